@@ -1,0 +1,124 @@
+// The whole HTTP surface. No environment, no listening: main.ts and the tests do that.
+import fastifyCors from '@fastify/cors';
+import { apiPrefix } from '@rowhouse/api';
+import Fastify, { type FastifyInstance } from 'fastify';
+import { errors } from './errors.ts';
+import { identify } from './http/caller.ts';
+import type { Deps } from './http/deps.ts';
+import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
+import { parseJsonBody } from './http/json-body.ts';
+import { keyRoutes } from './http/keys.ts';
+import type { Metrics } from './http/metrics.ts';
+import { registerOpenApi } from './http/openapi.ts';
+import { projectRoutes } from './http/projects.ts';
+import { requestLog } from './http/request-log.ts';
+import { metricsRoute, serviceRoutes } from './http/service.ts';
+import { validatorCompiler } from './http/validation.ts';
+
+type Options = { corsOrigins: '*' | readonly string[]; metrics: Metrics; metricsHere: boolean };
+
+const maxBodyBytes = 1024 * 1024;
+
+export async function buildApp(
+  deps: Deps,
+  { corsOrigins, metrics, metricsHere }: Options,
+): Promise<FastifyInstance> {
+  const app = Fastify({
+    bodyLimit: maxBodyBytes,
+    // Slow senders: the headers within 10 s, the whole request within 30; a silent connection ends after two minutes.
+    http: { headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
+    requestTimeout: 30_000,
+    connectionTimeout: 120_000,
+    keepAliveTimeout: 72_000,
+    // While stopping, requests that have arrived are still answered.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    requestIdHeader: false,
+    genReqId: (request) => readRequestId(request.headers['x-request-id']) ?? crypto.randomUUID(),
+    routerOptions: { maxParamLength: 300 },
+    frameworkErrors: (error, request, reply) => void respond(error, request, reply),
+    clientErrorHandler: respondToBrokenRequest,
+  });
+  const respond = errorResponder(deps.log);
+  app.setErrorHandler(respond);
+  app.setValidatorCompiler(validatorCompiler);
+  // Response schemas are documentation: what a domain function returns is sent as it is.
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
+    try {
+      done(null, parseJsonBody(body as Buffer));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id);
+    done();
+  });
+  requestLog(app, deps.log);
+  metrics.observe(app);
+  if (corsOrigins.length > 0) {
+    const origin = corsOrigins === '*' ? '*' : [...corsOrigins];
+    await app.register(fastifyCors, { origin, exposedHeaders: ['X-Request-Id', 'Retry-After'], maxAge: 600 });
+  }
+  await registerOpenApi(app, deps.version);
+  const answerOtherMethods = watchRoutes(app);
+
+  serviceRoutes(app, deps);
+  if (metricsHere) metricsRoute(app, metrics);
+  app.decorateRequest('caller', null);
+  await app.register(
+    async (api) => {
+      // Before the body is read: a stranger cannot make us take one in.
+      api.addHook('onRequest', async (request) => {
+        request.caller = await identify(request, deps.keyRing);
+      });
+      projectRoutes(api, deps);
+      keyRoutes(api, deps);
+    },
+    { prefix: apiPrefix },
+  );
+  answerOtherMethods();
+  app.setNotFoundHandler((request) => {
+    throw errors.routeNotFound(request.method, request.url.split('?')[0] ?? '');
+  });
+  return app;
+}
+
+/** The metrics on a port of their own, away from callers. */
+export function buildMetricsApp(metrics: Pick<Metrics, 'text' | 'contentType'>): FastifyInstance {
+  const app = Fastify();
+  metricsRoute(app, metrics);
+  return app;
+}
+
+/** Call before the routes are made; the function it returns, after: a known path with another method is 405, not 404. */
+function watchRoutes(app: FastifyInstance): () => void {
+  const routes = new Map<string, Set<string>>();
+  app.addHook('onRoute', ({ url, method }) => {
+    const methods = routes.get(url) ?? new Set();
+    for (const name of [method].flat()) methods.add(name);
+    routes.set(url, methods);
+  });
+  return () => {
+    for (const [url, methods] of [...routes]) {
+      const allowed = [...methods].sort();
+      const method = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((name) => !methods.has(name));
+      app.route({
+        url,
+        method,
+        schema: { hide: true },
+        onRequest: async (request) => {
+          throw errors.methodNotAllowed(request.method, allowed);
+        },
+        handler: () => {},
+      });
+    }
+  };
+}
+
+/** A caller's own id is kept if it can stand in a header and a log line as it is. */
+function readRequestId(header: string | string[] | undefined): string | null {
+  return typeof header === 'string' && /^[\w.:/+=-]{1,128}$/.test(header) ? header : null;
+}

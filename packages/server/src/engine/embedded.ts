@@ -1,0 +1,182 @@
+// The embedded PostgreSQL: made at the first start, adopted if it outlived its service, watched, restarted when it dies.
+import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { totalmem } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Address } from '../postgres/database.ts';
+import { prepareBinaries } from './binaries.ts';
+import { findPort, rememberPort } from './data-folder.ts';
+import { embeddedSettings } from './embedded-settings.ts';
+import { EngineError } from './engine-error.ts';
+import {
+  type Cluster,
+  createCluster,
+  findOrphan,
+  lastLines,
+  type Postmaster,
+  startPostmaster,
+  stopPostmaster,
+  superuser,
+} from './postmaster.ts';
+import { derivePassword } from './role-passwords.ts';
+import { findRunAs } from './run-as.ts';
+
+export type Embedded = {
+  address: Address;
+  version: string;
+  adopted: boolean;
+  /** How often PostgreSQL had to be started again since the service started. */
+  restarts(): number;
+  isUp(): boolean;
+  stop(): Promise<void>;
+};
+
+type Options = {
+  dataFolder: string;
+  masterKey: Buffer;
+  say: (line: string) => void;
+  onEvent: (event: string, details: Record<string, unknown>) => void;
+};
+
+const firstPauseMs = 100;
+const longestPauseMs = 10_000;
+const maxLogBytes = 16 * 1024 * 1024;
+
+export async function startEmbedded({ dataFolder, masterKey, say, onEvent }: Options): Promise<Embedded> {
+  const cluster = openCluster(dataFolder);
+  const password = derivePassword(masterKey, superuser);
+  if (!existsSync(path.join(cluster.folder, 'PG_VERSION'))) {
+    say(`Making a PostgreSQL ${cluster.binaries.version} data folder …`);
+    createCluster(cluster, password);
+  }
+  checkMajorVersion(cluster);
+
+  const port = findPort(dataFolder) ?? (await choosePort(dataFolder));
+  let settings = embeddedSettings({ memoryMb: totalmem() / 1024 / 1024, platform: process.platform }, port);
+  const orphan = await findOrphan(cluster, settings);
+  if (orphan) onEvent('PostgreSQL adopted', { pid: orphan.pid });
+  else if (!(await isFree(port))) {
+    settings = embeddedSettings(
+      { memoryMb: totalmem() / 1024 / 1024, platform: process.platform },
+      await choosePort(dataFolder),
+    );
+  }
+  const start = () =>
+    startPostmaster(cluster, settings, (s) =>
+      say(`PostgreSQL is still starting (${s} s): it recovers after a crash.`),
+    );
+
+  let current: Postmaster | null = orphan ?? (await start());
+  let stopping = false;
+  let restarts = 0;
+  const wake = new AbortController();
+
+  const watch = async (postmaster: Postmaster): Promise<void> => {
+    const how = await postmaster.exited;
+    if (stopping) return;
+    current = null;
+    onEvent('PostgreSQL died', { how, log: lastLines(readFileSync(cluster.logFile, 'utf8'), 5) });
+    for (let pauseMs = firstPauseMs; !stopping; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+      await sleep(pauseMs, undefined, { signal: wake.signal }).catch(() => {});
+      if (stopping) return;
+      try {
+        current = await start();
+        restarts++;
+        onEvent('PostgreSQL restarted', { pid: current.pid, restarts });
+        return watch(current);
+      } catch (error) {
+        const lines = error instanceof EngineError ? error.lines : [];
+        onEvent('PostgreSQL could not be restarted', {
+          error: String(error),
+          lines,
+          again_in_ms: pauseMs * 2,
+        });
+      }
+    }
+  };
+  let watching = watch(current);
+  const trimming = setInterval(() => trimLog(cluster.logFile), 60_000).unref();
+
+  return {
+    address: {
+      host: '127.0.0.1',
+      port: Number(settings.options.port),
+      user: superuser,
+      password,
+      database: 'postgres',
+      tls: false,
+    },
+    version: cluster.binaries.version,
+    adopted: orphan !== null,
+    restarts: () => restarts,
+    isUp: () => current !== null,
+    stop: async () => {
+      stopping = true;
+      clearInterval(trimming);
+      wake.abort();
+      if (current) await stopPostmaster(cluster, current);
+      await watching;
+      watching = Promise.resolve();
+    },
+  };
+}
+
+/** For an API process beside the one that runs PostgreSQL: same folder, same master key, same address. */
+export function embeddedAddress(dataFolder: string, masterKey: Buffer): Address {
+  const port = findPort(dataFolder);
+  if (port === null) throw new EngineError(`There is no PostgreSQL in ${dataFolder} yet.`);
+  const password = derivePassword(masterKey, superuser);
+  return { host: '127.0.0.1', port, user: superuser, password, database: 'postgres', tls: false };
+}
+
+function openCluster(dataFolder: string): Cluster {
+  const folder = path.join(dataFolder, 'postgres');
+  const logs = path.join(dataFolder, 'logs');
+  mkdirSync(logs, { recursive: true, mode: 0o700 });
+  const logFile = path.join(logs, 'postgres.log');
+  trimLog(logFile);
+  const runAs = findRunAs(folder);
+  return { folder, logFile, runAs, binaries: prepareBinaries(dataFolder, runAs) };
+}
+
+function checkMajorVersion({ folder, binaries }: Cluster): void {
+  const found = readFileSync(path.join(folder, 'PG_VERSION'), 'utf8').trim();
+  const wanted = binaries.version.split('.')[0];
+  if (found !== wanted) {
+    throw new EngineError(
+      `${folder} was made by PostgreSQL ${found}; this Rowhouse brings ${binaries.version}.`,
+      {
+        hint: 'Use the Rowhouse version that made it, or move the projects to a new data folder.',
+      },
+    );
+  }
+}
+
+async function choosePort(dataFolder: string): Promise<number> {
+  const port = await new Promise<number>((resolve, reject) => {
+    const server = createServer().once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() =>
+        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
+      );
+    });
+  });
+  rememberPort(dataFolder, port);
+  return port;
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer().once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}
+
+/** PostgreSQL appends, so cutting the file under it is safe. One old part is kept. */
+function trimLog(file: string): void {
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) <= maxLogBytes) return;
+  copyFileSync(file, `${file}.1`);
+  truncateSync(file);
+}

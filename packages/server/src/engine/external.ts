@@ -1,0 +1,138 @@
+// A PostgreSQL server that somebody else runs. What it is, what our role may do there, and what therefore cannot be
+// guarded: refused where projects could not work, reported where a guard is missing. Never skipped silently.
+import { type Address, openDatabase, type Queryable } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { EngineError } from './engine-error.ts';
+
+/** A guard this server does not have, what may follow, and how to get it. */
+export type Finding = { missing: string; risk: string; remedy: string };
+
+export const oldestMajor = 16;
+
+export function parseDatabaseUrl(text: string): Address {
+  const url = new URL(text);
+  const mode = url.searchParams.get('sslmode') ?? 'prefer';
+  return {
+    host: decodeURIComponent(url.hostname.replace(/^\[(.*)\]$/, '$1')),
+    port: url.port ? Number(url.port) : 5432,
+    user: decodeURIComponent(url.username),
+    password: decodeURIComponent(url.password),
+    database: decodeURIComponent(url.pathname.slice(1)) || 'postgres',
+    tls: ['disable', 'allow', 'prefer'].includes(mode) ? false : { rejectUnauthorized: mode !== 'require' },
+  };
+}
+
+/** Throws unless projects can live on this server. */
+export async function checkExternal(address: Address): Promise<void> {
+  const database = openDatabase(address, { max: 1 });
+  try {
+    const [role] = await database.query<{
+      name: string;
+      super: boolean;
+      createdb: boolean;
+      createrole: boolean;
+    }>(sql`
+      select rolname as name, rolsuper as super, rolcreatedb as createdb, rolcreaterole as createrole
+      from pg_roles where rolname = current_user`);
+    const [server] = await database.query<{ major: number; standby: boolean }>(sql`
+      select current_setting('server_version_num')::int / 10000 as major, pg_is_in_recovery() as standby`);
+    if (!role || !server) throw new EngineError('The PostgreSQL server does not say who we are.');
+    if (server.major < oldestMajor) {
+      throw new EngineError(
+        `The server is PostgreSQL ${server.major}; Rowhouse needs ${oldestMajor} or newer.`,
+      );
+    }
+    if (server.standby) {
+      throw new EngineError('The server is a standby: nothing can be written there.', {
+        hint: 'Set ROWHOUSE_DATABASE_URL to the primary.',
+      });
+    }
+    if (!role.super && !(role.createdb && role.createrole)) {
+      throw new EngineError(`The role "${role.name}" may not make databases and roles.`, {
+        hint: `As a superuser: alter role "${role.name}" createdb createrole;`,
+      });
+    }
+  } finally {
+    await database.end();
+  }
+}
+
+/** What this server leaves open, whoever runs it. The embedded one must come out empty. */
+export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const [facts] = await database.query<Facts>(sql`
+    select current_user as role,
+           (select rolsuper from pg_roles where rolname = current_user) as super,
+           has_parameter_privilege(current_user, 'temp_file_limit', 'SET') as "tempFiles",
+           has_parameter_privilege(current_user, 'log_min_messages', 'SET')
+             and has_parameter_privilege(current_user, 'log_min_error_statement', 'SET') as "logs",
+           current_setting('max_locks_per_transaction')::int as locks,
+           current_setting('max_prepared_transactions')::int as prepared,
+           current_setting('fsync')::bool as fsync,
+           current_setting('full_page_writes')::bool as "fullPageWrites",
+           array(
+             select datname::text from pg_database
+             where (datallowconn and not datistemplate or datname = 'template1')
+               and has_database_privilege('public', datname, 'connect')
+           ) as "open"`);
+  if (!facts) return findings;
+  const report = (missing: string, risk: string, remedy: string) => findings.push({ missing, risk, remedy });
+  if (!facts.super) {
+    report(
+      'guards inside project databases',
+      'a project can take every advisory lock of the server, flood its WAL, or load languages that cannot be interrupted',
+      `give Rowhouse a superuser, or: alter role "${facts.role}" superuser`,
+    );
+  }
+  if (!facts.tempFiles) {
+    report(
+      'a limit on temporary files',
+      'one statement can fill the disk',
+      `grant set on parameter temp_file_limit to "${facts.role}"`,
+    );
+  }
+  if (!facts.logs) {
+    report(
+      'quiet logs for project roles',
+      "a project's errors and statements fill the server's log",
+      `grant set on parameter log_min_messages, log_min_error_statement to "${facts.role}"`,
+    );
+  }
+  for (const name of facts.open) {
+    report(
+      `a closed door on database "${name}"`,
+      'every project role may connect to it',
+      `revoke all on database "${name}" from public`,
+    );
+  }
+  if (facts.locks < 512) {
+    report(
+      'room for locks',
+      'a statement over thousands of tables makes neighbours fail',
+      'alter system set max_locks_per_transaction = 512, then restart PostgreSQL',
+    );
+  }
+  if (facts.prepared > 0) {
+    report(
+      'prepared transactions switched off',
+      'a project can leave locks and old rows behind for ever',
+      'alter system set max_prepared_transactions = 0, then restart PostgreSQL',
+    );
+  }
+  if (!facts.fsync || !facts.fullPageWrites) {
+    report('durable writes', 'a crash loses what was acknowledged', 'set fsync and full_page_writes to on');
+  }
+  return findings;
+}
+
+type Facts = {
+  role: string;
+  super: boolean;
+  tempFiles: boolean;
+  logs: boolean;
+  locks: number;
+  prepared: number;
+  fsync: boolean;
+  fullPageWrites: boolean;
+  open: string[];
+};

@@ -1,0 +1,236 @@
+// One PostgreSQL server process on one cluster folder: make the cluster, start, find an orphan, stop.
+// As root on Linux PostgreSQL reaches its folder through an inherited descriptor (/proc/self/fd/3), so it works in a
+// folder that only root can enter, without any right beyond its own account's.
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import {
+  chownSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { scramVerifier } from '../postgres/scram.ts';
+import type { Binaries } from './binaries.ts';
+import type { EmbeddedSettings } from './embedded-settings.ts';
+import { EngineError, hintFor } from './engine-error.ts';
+import type { RunAs } from './run-as.ts';
+
+export type Cluster = Readonly<{ folder: string; logFile: string; binaries: Binaries; runAs: RunAs | null }>;
+export type Postmaster = { pid: number; exited: Promise<string> };
+export const superuser = 'rowhouse';
+
+/** Makes the cluster under another name first: a start that is interrupted leaves nothing that looks like one. */
+export function createCluster(cluster: Cluster, password: string): void {
+  const unfinished = `${cluster.folder}.new`;
+  const passwordFile = `${cluster.folder}.password`;
+  rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { mode: 0o700 });
+  writeFileSync(passwordFile, `${scramVerifier(password)}\n`, { mode: 0o600 });
+  const folder = openFolder({ ...cluster, folder: unfinished });
+  const secret = openSync(passwordFile, 'r');
+  try {
+    if (cluster.runAs) {
+      chownSync(unfinished, cluster.runAs.uid, cluster.runAs.gid);
+      chownSync(passwordFile, cluster.runAs.uid, cluster.runAs.gid);
+    }
+    const result = spawnSync(
+      cluster.binaries.initdb,
+      [
+        ...['-D', folder.path, '-U', superuser, '-A', 'scram-sha-256', '-E', 'UTF8', '--locale=C'],
+        ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--no-instructions'],
+        `--pwfile=${folder.descriptor === null ? passwordFile : '/proc/self/fd/4'}`,
+      ],
+      {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'pipe', ...(folder.descriptor === null ? [] : [folder.descriptor, secret])],
+        ...identity(cluster.runAs),
+      },
+    );
+    if (result.status !== 0) {
+      const lines = lastLines(`${result.stdout}\n${result.stderr}\n${result.error?.message ?? ''}`);
+      throw failure('PostgreSQL could not make its data folder.', lines);
+    }
+  } finally {
+    folder.close();
+    closeSync(secret);
+    rmSync(passwordFile, { force: true });
+  }
+  renameSync(unfinished, cluster.folder);
+}
+
+/** Starts PostgreSQL and waits until it takes connections. A recovery after a crash may take long: `onWait` tells. */
+export async function startPostmaster(
+  cluster: Cluster,
+  settings: EmbeddedSettings,
+  onWait: (seconds: number) => void,
+): Promise<Postmaster> {
+  const folder = openFolder(cluster);
+  const log = openSync(cluster.logFile, 'a', 0o600);
+  let child: ChildProcess;
+  try {
+    const [program, args] = withMemoryLimit(
+      cluster.binaries.postgres,
+      arguments_(folder.path, settings),
+      settings,
+    );
+    child = spawn(program, args, {
+      stdio: ['ignore', log, log, ...(folder.descriptor === null ? [] : [folder.descriptor])],
+      // A group of its own: Ctrl-C in the terminal reaches the service alone, which stops PostgreSQL in its turn.
+      detached: true,
+      ...identity(cluster.runAs),
+    });
+  } finally {
+    folder.close();
+    closeSync(log);
+  }
+  let ended: string | undefined;
+  const exited = new Promise<string>((resolve) => {
+    const end = (how: string) => {
+      ended = how;
+      resolve(how);
+    };
+    child.once('exit', (code, signal) => end(signal ? `ended by ${signal}` : `ended with status ${code}`));
+    child.once('error', (error) => end(error.message));
+  });
+  for (let waitedMs = 0; ; waitedMs += 20) {
+    const state = readPidFile(cluster.folder);
+    if (child.pid && state?.pid === child.pid && state.ready) return { pid: child.pid, exited };
+    if (ended) throw failure(`PostgreSQL did not start (${ended}).`, lastLines(readText(cluster.logFile)));
+    if (waitedMs > 0 && waitedMs % 5000 === 0) onWait(waitedMs / 1000);
+    await sleep(20);
+  }
+}
+
+/** A server that outlived its service, with these very settings. Anything else alive there is refused or stopped. */
+export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): Promise<Postmaster | null> {
+  const state = readPidFile(cluster.folder);
+  if (!state) return null;
+  const command = commandOf(state.pid);
+  const isPostgres = command !== null && /(^|[/\\])postgres(\.exe)?$/.test(command[0] ?? '');
+  const port = command?.find((word) => word.startsWith('port='));
+  if (!isPostgres || (port !== undefined && port !== `port=${state.port}`)) {
+    // The id belongs to nobody, or to another program by now. PostgreSQL itself would refuse to start over this.
+    rmSync(path.join(cluster.folder, 'postmaster.pid'), { force: true });
+    return null;
+  }
+  if (port === undefined) {
+    throw new EngineError(
+      `Process ${state.pid} is a PostgreSQL server on ${cluster.folder} that Rowhouse did not start.`,
+      {
+        hint: 'Stop it, then start Rowhouse again.',
+      },
+    );
+  }
+  const orphan = { pid: state.pid, exited: waitForEnd(state.pid) };
+  const wanted = arguments_('', settings).slice(2);
+  if (command.slice(3).join('\n') === wanted.join('\n')) {
+    for (let waitedMs = 0; waitedMs < 60_000 && isRunning(state.pid); waitedMs += 50) {
+      if (readPidFile(cluster.folder)?.ready) return orphan;
+      await sleep(50);
+    }
+  }
+  await stopPostmaster(cluster, orphan);
+  return null;
+}
+
+/** Fast shutdown: sessions end, everything is written out. Harder only when that does not come to an end. */
+export async function stopPostmaster(cluster: Cluster, { pid, exited }: Postmaster): Promise<void> {
+  if (process.platform === 'win32') {
+    spawnSync(cluster.binaries.pgCtl, ['stop', '-m', 'fast', '-w', '-D', cluster.folder]);
+    return;
+  }
+  for (const [signal, waitMs] of [
+    ['SIGINT', 60_000],
+    ['SIGQUIT', 10_000],
+    ['SIGKILL', 5_000],
+  ] as const) {
+    try {
+      process.kill(pid, signal);
+    } catch {
+      return;
+    }
+    const done = await Promise.race([exited.then(() => true), sleep(waitMs, false, { ref: false })]);
+    if (done) return;
+  }
+}
+
+export function lastLines(text: string, count = 15): string[] {
+  return text
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .slice(-count);
+}
+
+function failure(message: string, lines: string[]): EngineError {
+  const hint = hintFor(lines);
+  return new EngineError(message, { lines, ...(hint && { hint }) });
+}
+
+function arguments_(folder: string, { options }: EmbeddedSettings): string[] {
+  return ['-D', folder, ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+}
+
+function withMemoryLimit(
+  program: string,
+  args: string[],
+  { addressSpaceMb }: EmbeddedSettings,
+): [string, string[]] {
+  if (process.platform !== 'linux') return [program, args];
+  return ['/bin/sh', ['-c', `ulimit -v ${addressSpaceMb * 1024}; exec "$0" "$@"`, program, ...args]];
+}
+
+function identity(runAs: RunAs | null) {
+  return { cwd: path.parse(process.cwd()).root, ...(runAs && { uid: runAs.uid, gid: runAs.gid }) };
+}
+
+/** How a child of ours names the cluster folder. */
+function openFolder({ folder, runAs }: Pick<Cluster, 'folder' | 'runAs'>) {
+  if (!runAs || process.platform !== 'linux') return { path: folder, descriptor: null, close: () => {} };
+  const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  return { path: '/proc/self/fd/3', descriptor, close: () => closeSync(descriptor) };
+}
+
+function readPidFile(folder: string): { pid: number; port: number; ready: boolean } | null {
+  const [pid, , , port, , , , status] = readText(path.join(folder, 'postmaster.pid')).split('\n');
+  if (!pid || !(Number(pid) > 0)) return null;
+  return { pid: Number(pid), port: Number(port), ready: status?.trim() === 'ready' };
+}
+
+function commandOf(pid: number): string[] | null {
+  try {
+    if (process.platform === 'linux')
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+    if (process.platform === 'win32') return isRunning(pid) ? ['postgres.exe'] : null;
+    return execFileSync('ps', ['-p', String(pid), '-o', 'command='], { encoding: 'utf8' })
+      .trim()
+      .split(' ');
+  } catch {
+    return null;
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** For a process that is not our child. */
+async function waitForEnd(pid: number): Promise<string> {
+  while (isRunning(pid)) await sleep(200, undefined, { ref: false });
+  return 'ended';
+}
+
+function readText(file: string): string {
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}

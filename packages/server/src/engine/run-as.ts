@@ -1,0 +1,25 @@
+// PostgreSQL refuses to run as root. Started by root, it runs as an account that exists already; none is ever made.
+import { readFileSync, statSync } from 'node:fs';
+
+export type RunAs = Readonly<{ uid: number; gid: number; name: string }>;
+
+/** In this order: an account of its own, the one a system PostgreSQL uses, the one every Unix has. */
+const candidates = ['rowhouse', 'postgres', '_postgres', 'nobody'];
+
+/** null: run as whoever we are. A cluster folder that exists already keeps its owner. */
+export function findRunAs(clusterFolder: string): RunAs | null {
+  if (process.getuid?.() !== 0) return null;
+  const owner = statSync(clusterFolder, { throwIfNoEntry: false });
+  if (owner && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid, name: `uid ${owner.uid}` };
+  const accounts = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'))
+    .filter(([, , uid]) => Number(uid) > 0);
+  for (const name of candidates) {
+    const entry = accounts.find(([candidate]) => candidate === name);
+    if (entry) return { uid: Number(entry[2]), gid: Number(entry[3]), name };
+  }
+  throw new Error(
+    `PostgreSQL cannot run as root, and none of the accounts ${candidates.join(', ')} exists. Start Rowhouse as an ordinary user.`,
+  );
+}

@@ -1,0 +1,132 @@
+// Spare databases: made ahead of time, so that creating a project is a single statement in the control database.
+// A spare's row is committed before its database is begun; only a finished one can be claimed.
+import { randomBytes } from 'node:crypto';
+import type { Control } from '../control/control.ts';
+import { errors, RowhouseError } from '../errors.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
+import { databaseOf, dropProvisioned, provision } from './provision.ts';
+import type { Server } from './servers.ts';
+
+export type Spares = {
+  /** Makes one now, for a caller who waits. */
+  makeOne(): Promise<void>;
+  /** Fills up in the background; called after each claim and by the keeper. */
+  fill(): void;
+  stop(): Promise<void>;
+};
+
+type Options = { control: Control; server: Server; wanted: number; onError: (error: unknown) => void };
+
+/** Making databases side by side gains little and slows down everybody else's statements. */
+const makersAtOnce = 2;
+const mayWait = 50;
+/** Making one takes well under a second; after this long its maker is gone. */
+const abandonedAfter = sql`interval '2 minutes'`;
+
+export function keepSpares({ control, server, wanted, onError }: Options): Spares {
+  const waiting: (() => void)[] = [];
+  let making = 0;
+  let filling: Promise<void> | null = null;
+  let stopped = false;
+
+  const makeOne = async () => {
+    if (making >= makersAtOnce) {
+      if (waiting.length >= mayWait)
+        throw errors.overloaded('Too many projects are being created at once.', 5);
+      await new Promise<void>((resolve) => waiting.push(resolve));
+    }
+    making++;
+    try {
+      await makeSpare(control, server);
+    } catch (error) {
+      // Whatever broke, no project has come of it yet: nothing is in doubt for the caller.
+      throw error instanceof RowhouseError && error.code === 'outcome_unknown'
+        ? errors.unavailable(error)
+        : error;
+    } finally {
+      making--;
+      waiting.shift()?.();
+    }
+  };
+
+  const fillUp = async () => {
+    while (!stopped && waiting.length === 0 && (await countSpares(control, server)) < wanted) await makeOne();
+  };
+
+  return {
+    makeOne,
+    fill: () => {
+      if (stopped || filling) return;
+      filling = fillUp()
+        .catch(onError)
+        .finally(() => {
+          filling = null;
+        });
+    },
+    stop: async () => {
+      stopped = true;
+      await filling;
+    },
+  };
+}
+
+/** For a `with` clause: takes one spare, the oldest, for good. No two callers get the same; none waits for another. */
+export function claimSpare(server: Server): Sql {
+  return sql`
+    delete from spares
+    where id = (
+      select id from spares
+      where state = 'ready' and server_id = ${server.id} and template = ${server.template}
+      order by created_at limit 1 for update skip locked
+    )
+    returning id, server_id, template, empty_bytes`;
+}
+
+/** Puts right what a crash left: half-made spares, spares without a database, spares of an older version. */
+export async function tidySpares(control: Control, server: Server): Promise<number> {
+  const rows = await control.query<{ id: string }>(sql`
+    update spares set state = 'dropping'
+    where server_id = ${server.id}
+      and (state = 'dropping' or template <> ${server.template}
+           or (state = 'making' and created_at < now() - ${abandonedAfter}))
+    returning id`);
+  const ready = await control.query<{ id: string }>(
+    sql`select id from spares where server_id = ${server.id} and state = 'ready'`,
+  );
+  const present = await server.maintenance.query<{ name: string }>(
+    sql`select datname as name from pg_database where datconnlimit <> -2`,
+  );
+  const names = new Set(present.map(({ name }) => name));
+  const missing = ready.filter(({ id }) => !names.has(databaseOf(id)));
+  for (const { id } of [...rows, ...missing]) {
+    // Only rows that nobody claimed in the meantime: a claimed one is a project's database.
+    const [mine] = await control.query(sql`
+      update spares set state = 'dropping' where id = ${id} returning id`);
+    if (!mine) continue;
+    await dropProvisioned(server, id);
+    await control.query(sql`delete from spares where id = ${id} and state = 'dropping'`);
+  }
+  return rows.length + missing.length;
+}
+
+export async function countSpares(control: Control, server: Server): Promise<number> {
+  const [row] = await control.query<{ count: number }>(sql`
+    select count(*)::int as count from spares
+    where server_id = ${server.id} and template = ${server.template}
+      and (state = 'ready' or (state = 'making' and created_at > now() - ${abandonedAfter}))`);
+  return row?.count ?? 0;
+}
+
+async function makeSpare(control: Control, server: Server): Promise<void> {
+  const id = newId();
+  await control.change(sql`
+    insert into spares (id, server_id, state, template) values (${id}, ${server.id}, 'making', ${server.template})`);
+  const { emptyBytes } = await provision(server, id);
+  await control.change(sql`
+    update spares set state = 'ready', empty_bytes = ${emptyBytes} where id = ${id} and state = 'making'`);
+}
+
+/** 16 of a-z0-9: 82 random bits, valid in database and role names without quoting. */
+function newId(): string {
+  return Array.from(randomBytes(16), (byte) => 'abcdefghijklmnopqrstuvwxyz0123456789'[byte % 36]).join('');
+}

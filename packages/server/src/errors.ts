@@ -1,0 +1,112 @@
+// One error class and the table of everything the service says no with.
+import { type ErrorCode, errorCodes, type Problem, type Scope } from '@rowhouse/api';
+
+type Extras = { hint?: string; details?: unknown; retryAfterS?: number; cause?: unknown };
+
+/** What a caller is told. Anything else that is thrown is a fault of ours: 500, and only the log knows more. */
+export class RowhouseError extends Error {
+  override readonly name = 'RowhouseError';
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly hint: string | undefined;
+  readonly details: unknown;
+  readonly retryAfterS: number | undefined;
+
+  constructor(code: ErrorCode, message: string, extras: Extras = {}) {
+    super(message, { cause: extras.cause });
+    this.code = code;
+    this.status = errorCodes[code].status;
+    this.hint = extras.hint;
+    this.details = extras.details;
+    this.retryAfterS = extras.retryAfterS;
+  }
+}
+
+const keyHint = 'Send it as "Authorization: Bearer <API_KEY>" or "X-API-Key: <API_KEY>".';
+
+export const errors = {
+  invalidRequest: (problems: Problem[], hint?: string) =>
+    new RowhouseError(
+      'invalid_request',
+      problems.map(({ path, problem }) => (path ? `${path}: ${problem}` : problem)).join('; '),
+      { details: problems, ...(hint && { hint }) },
+    ),
+  invalidJson: (problem: string) =>
+    new RowhouseError('invalid_json', `The body is not usable JSON: ${problem}`),
+  missingApiKey: (message = 'This request needs an API key.') =>
+    new RowhouseError('missing_api_key', message, { hint: keyHint }),
+  invalidApiKey: (message = 'This API key is unknown, expired or revoked.', hint?: string) =>
+    new RowhouseError('invalid_api_key', message, { ...(hint && { hint }) }),
+  forbidden: (message: string, hint: string) => new RowhouseError('forbidden', message, { hint }),
+  scopeMissing: (scope: Scope) =>
+    new RowhouseError('forbidden', 'This key may not do that.', {
+      hint: `It needs the scope "${scope}". Use the project's own key, or issue a key with that scope.`,
+    }),
+  projectNotFound: (slug: string) =>
+    new RowhouseError('project_not_found', `There is no project "${clip(slug)}" that this key can see.`, {
+      hint: 'GET /api/dbaas/v2/projects lists those it can.',
+    }),
+  keyNotFound: (id: string) =>
+    new RowhouseError('key_not_found', `The project has no key "${clip(id)}".`, {
+      hint: 'GET /api/dbaas/v2/projects/:slug/keys lists its keys.',
+    }),
+  routeNotFound: (method: string, path: string) =>
+    new RowhouseError('route_not_found', `There is nothing at ${method} ${clip(path)}.`, {
+      hint: 'GET /docs shows every endpoint.',
+    }),
+  methodNotAllowed: (method: string, allowed: string[]) =>
+    new RowhouseError('method_not_allowed', `${method} does not work here; ${allowed.join(', ')} would.`, {
+      details: { allowed },
+    }),
+  requestTimeout: () => new RowhouseError('request_timeout', 'The request was sent too slowly.'),
+  headersTooLarge: () => new RowhouseError('headers_too_large', 'The request headers are too large.'),
+  slugTaken: (slug: string) =>
+    new RowhouseError('slug_taken', `The slug "${slug}" is taken.`, {
+      hint: 'Choose another, or leave "slug" out to get a free one made from the name.',
+    }),
+  conflict: (message: string, hint: string) =>
+    new RowhouseError('conflict', message, { hint, details: { retryable: false } }),
+  payloadTooLarge: (maxBytes: number) =>
+    new RowhouseError(
+      'payload_too_large',
+      `The body is larger than the ${maxBytes} bytes this endpoint takes.`,
+      {
+        details: { max_bytes: maxBytes },
+      },
+    ),
+  unsupportedMediaType: (type: string | undefined) =>
+    new RowhouseError(
+      'unsupported_media_type',
+      type ? `This endpoint does not take a body of type "${clip(type)}".` : 'The body has no content type.',
+      { hint: 'Send JSON with "Content-Type: application/json".' },
+    ),
+  overloaded: (message: string, retryAfterS: number) =>
+    new RowhouseError('overloaded', message, { retryAfterS, hint: 'Try again a little later.' }),
+  unavailable: (cause: unknown) =>
+    new RowhouseError('unavailable', 'PostgreSQL is away or starting. Nothing was changed.', {
+      retryAfterS: 1,
+      hint: 'Try again in a moment.',
+      cause,
+    }),
+  outcomeUnknown: (cause: unknown) =>
+    new RowhouseError(
+      'outcome_unknown',
+      'The connection to PostgreSQL broke while the change was being made.',
+      {
+        retryAfterS: 1,
+        hint: 'It may or may not have taken effect: look before you send it again.',
+        cause,
+      },
+    ),
+  internal: (cause: unknown) =>
+    new RowhouseError('internal_error', 'Something went wrong inside the service.', {
+      hint: "The service's log has more under this request id.",
+      cause,
+    }),
+};
+
+/** A message never repeats more of the caller's input than a person would read. */
+function clip(text: string): string {
+  const printable = text.replace(/\p{C}/gu, '�');
+  return printable.length > 80 ? `${printable.slice(0, 80)}…` : printable;
+}

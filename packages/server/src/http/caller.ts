@@ -1,0 +1,70 @@
+// Who is calling: the API key out of a request's headers.
+import type { FastifyRequest } from 'fastify';
+import { errors } from '../errors.ts';
+import type { Caller } from '../keys/caller.ts';
+import { looksLikeKey } from '../keys/form.ts';
+import type { KeyRing } from '../keys/verify.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    caller: Caller | null;
+  }
+}
+
+const single = ['authorization', 'x-api-key', 'content-type', 'x-request-id', 'idempotency-key'];
+
+export async function identify(request: FastifyRequest, keyRing: KeyRing): Promise<Caller> {
+  refuseRepeated(request.raw.rawHeaders);
+  return keyRing.verify(readKey(request));
+}
+
+export function callerOf(request: FastifyRequest): Caller {
+  if (!request.caller) throw new Error('A route without a caller asked for one.');
+  return request.caller;
+}
+
+function readKey({ headers }: FastifyRequest): string {
+  const direct = headers['x-api-key'];
+  const bearer = readBearer(headers.authorization);
+  if (typeof direct !== 'string') {
+    if (bearer === null) throw errors.missingApiKey();
+    if (!looksLikeKey(bearer) && bearer.split('.').length === 3) {
+      throw errors.invalidApiKey(
+        "This is a user's access token, not an API key.",
+        'Send the API key as "X-API-Key" beside it; with both, table requests act as that user.',
+      );
+    }
+    return bearer;
+  }
+  if (direct.trim() === '') throw errors.missingApiKey('The header X-API-Key is empty.');
+  if (bearer === null || bearer === direct.trim()) return direct.trim();
+  if (looksLikeKey(bearer)) {
+    throw errors.invalidRequest(
+      [{ path: '', problem: 'Authorization and X-API-Key hold different API keys' }],
+      'Send one of them.',
+    );
+  }
+  throw errors.invalidRequest(
+    [{ path: 'Authorization', problem: "a user's access token is good for table endpoints only" }],
+    'Send the API key alone.',
+  );
+}
+
+function readBearer(header: string | undefined): string | null {
+  if (header === undefined) return null;
+  const [, token] = /^bearer +(\S+) *$/i.exec(header) ?? [];
+  if (!token) throw errors.missingApiKey('The Authorization header is not "Bearer <API_KEY>".');
+  return token;
+}
+
+/** Node keeps the first of some repeated headers and joins others; a proxy in front may have judged by the other one. */
+function refuseRepeated(rawHeaders: readonly string[]): void {
+  const seen = new Set<string>();
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] ?? '').toLowerCase();
+    if (single.includes(name) && seen.has(name)) {
+      throw errors.invalidRequest([{ path: name, problem: 'this header was sent more than once' }]);
+    }
+    seen.add(name);
+  }
+}

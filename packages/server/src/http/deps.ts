@@ -1,0 +1,18 @@
+// What the routes need, made by main.ts (or a test) and handed down.
+import type { Logger } from 'pino';
+import type { Control } from '../control/control.ts';
+import type { Server } from '../engine/servers.ts';
+import type { Spares } from '../engine/spares.ts';
+import type { KeyRing } from '../keys/verify.ts';
+
+export type Deps = Readonly<{
+  control: Control;
+  server: Server;
+  spares: Spares;
+  keyRing: KeyRing;
+  masterKey: Buffer;
+  limits: { maxLimitMb: number; keepDeletedDays: number };
+  now: () => number;
+  log: Logger;
+  version: string;
+}>;

@@ -1,0 +1,101 @@
+// A project's API keys over HTTP.
+import {
+  IssuedKeyResponse,
+  IssueKey,
+  KeyResponse,
+  KeysResponse,
+  RotatedKeyResponse,
+  RotateKey,
+} from '@rowhouse/api';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import Type from 'typebox';
+import { requireScope, requireWhole } from '../keys/caller.ts';
+import { issueKey, listKeys, revokeKey, rotateKey } from '../keys/manage.ts';
+import { getProjectRow } from '../projects/find.ts';
+import { callerOf } from './caller.ts';
+import type { Deps } from './deps.ts';
+import { SlugParams } from './projects.ts';
+
+type Params = { slug: string };
+const KeyParams = Type.Object({
+  ...SlugParams.properties,
+  id: Type.String({ description: "The key's id." }),
+});
+
+export function keyRoutes(app: FastifyInstance, deps: Deps): void {
+  const tags = ['keys'];
+  const managed = async (request: FastifyRequest<{ Params: Params }>) => {
+    const caller = callerOf(request);
+    const row = await getProjectRow(deps.control, caller, request.params.slug);
+    requireScope(caller, 'manage');
+    return { id: row.id, accountId: row.account_id };
+  };
+
+  app.get<{ Params: Params }>(
+    '/projects/:slug/keys',
+    {
+      schema: { tags, summary: "List a project's keys", params: SlugParams, response: { 200: KeysResponse } },
+    },
+    async (request): Promise<KeysResponse> => {
+      const project = await managed(request);
+      return { ok: true, keys: await listKeys(deps, project.id) };
+    },
+  );
+
+  app.post<{ Params: Params; Body: IssueKey }>(
+    '/projects/:slug/keys',
+    {
+      schema: {
+        tags,
+        summary: 'Issue a further key',
+        description: 'With scopes and, if wished, a list of tables and an end. The key is shown only now.',
+        params: SlugParams,
+        body: IssueKey,
+        response: { 201: IssuedKeyResponse },
+      },
+    },
+    async (request, reply): Promise<IssuedKeyResponse> => {
+      const project = await managed(request);
+      const { key, apiKey } = await issueKey(deps, project, callerOf(request), request.body);
+      reply.status(201);
+      return { ok: true, key, api_key: apiKey };
+    },
+  );
+
+  app.delete<{ Params: Params & { id: string } }>(
+    '/projects/:slug/keys/:id',
+    {
+      schema: {
+        tags,
+        summary: 'Revoke a key',
+        description: 'It stops working on every process within a second.',
+        params: KeyParams,
+        response: { 200: KeyResponse },
+      },
+    },
+    async (request): Promise<KeyResponse> => {
+      const project = await managed(request);
+      return { ok: true, key: await revokeKey(deps, project.id, request.params.id) };
+    },
+  );
+
+  app.post<{ Params: Params; Body: RotateKey }>(
+    '/projects/:slug/keys/rotate',
+    {
+      schema: {
+        tags,
+        summary: "Replace the project's own key",
+        description: "The old one, and users' tokens signed with it, stay good for the grace period.",
+        params: SlugParams,
+        body: RotateKey,
+        response: { 200: RotatedKeyResponse },
+      },
+    },
+    async (request): Promise<RotatedKeyResponse> => {
+      const project = await managed(request);
+      requireWhole(callerOf(request), "rotate the project's key");
+      const { key, apiKey, previous } = await rotateKey(deps, project.id, request.body);
+      return { ok: true, key, api_key: apiKey, previous };
+    },
+  );
+}

@@ -1,0 +1,59 @@
+// What operators watch. Labels are route patterns and statuses: never slugs, never anything a caller can multiply.
+import type { FastifyInstance } from 'fastify';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+
+export type Metrics = {
+  registry: Registry;
+  contentType: string;
+  /** All of it, in Prometheus' text form. */
+  text(): Promise<string>;
+  observe(app: FastifyInstance): void;
+};
+
+/** Read when the metrics are asked for. */
+export type Gauges = Record<string, { help: string; read: () => number | Promise<number> }>;
+
+export function createMetrics(gauges: Gauges): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const durations = new Histogram({
+    name: 'rowhouse_http_request_seconds',
+    help: 'Time to answer a request.',
+    labelNames: ['method', 'route', 'status'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers: [registry],
+  });
+  const failures = new Counter({
+    name: 'rowhouse_http_failures_total',
+    help: 'Answers with status 500 and above.',
+    labelNames: ['status'],
+    registers: [registry],
+  });
+  for (const [name, { help, read }] of Object.entries(gauges)) {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      // Every process reads the same number: with several workers it must not be added up.
+      aggregator: 'max',
+      async collect() {
+        // One number that cannot be had must not take the others away.
+        this.set(await Promise.resolve(read()).catch(() => Number.NaN));
+      },
+    });
+  }
+  return {
+    registry,
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+    observe: (app) => {
+      app.addHook('onResponse', (request, reply, done) => {
+        const route = request.routeOptions.url ?? 'none';
+        const status = String(reply.statusCode);
+        durations.observe({ method: request.method, route, status }, reply.elapsedTime / 1000);
+        if (reply.statusCode >= 500) failures.inc({ status });
+        done();
+      });
+    },
+  };
+}

@@ -1,0 +1,36 @@
+// OpenAPI 3.1, generated from the schemas that judge the input, and a page to read it on.
+import fastifySwagger from '@fastify/swagger';
+import fastifySwaggerUi from '@fastify/swagger-ui';
+import { ErrorBody } from '@rowhouse/api';
+import type { FastifyInstance } from 'fastify';
+
+export async function registerOpenApi(app: FastifyInstance, version: string): Promise<void> {
+  await app.register(fastifySwagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Rowhouse',
+        version,
+        description: 'Projects, each a real PostgreSQL database, behind a small REST API.',
+      },
+      tags: [
+        { name: 'projects', description: 'Named databases with a size limit.' },
+        { name: 'keys', description: 'API keys of a project.' },
+        { name: 'service', description: 'The service itself; no key needed.' },
+      ],
+      components: {
+        securitySchemes: {
+          bearer: { type: 'http', scheme: 'bearer', description: 'Authorization: Bearer <API_KEY>' },
+          apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+        },
+      },
+      security: [{ bearer: [] }, { apiKey: [] }],
+    },
+    transform: ({ schema, url }) => {
+      const response = { ...(schema.response as object), default: { description: 'Failure', ...ErrorBody } };
+      return { schema: { ...schema, response }, url };
+    },
+  });
+  await app.register(fastifySwaggerUi, { routePrefix: '/docs', staticCSP: true });
+  app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+}

@@ -1,0 +1,141 @@
+// Projects over HTTP.
+import {
+  ChangeProject,
+  ConnectionResponse,
+  CreatedProjectResponse,
+  CreateProject,
+  ListProjects,
+  ProjectResponse,
+  ProjectsResponse,
+} from '@rowhouse/api';
+import type { FastifyInstance } from 'fastify';
+import Type from 'typebox';
+import { requireAccount } from '../keys/caller.ts';
+import { changeProject, deleteProject, restoreProject } from '../projects/change.ts';
+import { getConnection } from '../projects/connection.ts';
+import { createProject } from '../projects/create.ts';
+import { getProject, listProjects } from '../projects/find.ts';
+import { callerOf } from './caller.ts';
+import type { Deps } from './deps.ts';
+
+export const SlugParams = Type.Object({ slug: Type.String({ description: "The project's slug." }) });
+type Params = { slug: string };
+
+export function projectRoutes(app: FastifyInstance, deps: Deps): void {
+  const tags = ['projects'];
+
+  app.get<{ Querystring: ListProjects }>(
+    '/projects',
+    {
+      schema: {
+        tags,
+        summary: 'List projects',
+        description: 'Newest first. With a project key: that one project.',
+        querystring: ListProjects,
+        response: { 200: ProjectsResponse },
+      },
+    },
+    async (request): Promise<ProjectsResponse> => ({
+      ok: true,
+      ...(await listProjects(deps, callerOf(request), request.query)),
+    }),
+  );
+
+  app.post<{ Body: CreateProject }>(
+    '/projects',
+    {
+      schema: {
+        tags,
+        summary: 'Create a project',
+        description: 'Needs an account key. The answer holds the project key, which is shown only now.',
+        body: CreateProject,
+        response: { 201: CreatedProjectResponse },
+      },
+    },
+    async (request, reply): Promise<CreatedProjectResponse> => {
+      const { accountId } = requireAccount(callerOf(request), 'create projects');
+      const { project, apiKey } = await createProject(deps, accountId, request.body);
+      reply.status(201).header('location', `${app.prefix}/projects/${project.slug}`);
+      return { ok: true, project, api_key: apiKey };
+    },
+  );
+
+  app.get<{ Params: Params }>(
+    '/projects/:slug',
+    { schema: { tags, summary: 'Get a project', params: SlugParams, response: { 200: ProjectResponse } } },
+    async (request): Promise<ProjectResponse> => ({
+      ok: true,
+      project: await getProject(deps, callerOf(request), request.params.slug),
+    }),
+  );
+
+  app.patch<{ Params: Params; Body: ChangeProject }>(
+    '/projects/:slug',
+    {
+      schema: {
+        tags,
+        summary: 'Rename a project or change its limit',
+        description: 'limit_mb needs an account key.',
+        params: SlugParams,
+        body: ChangeProject,
+        response: { 200: ProjectResponse },
+      },
+    },
+    async (request): Promise<ProjectResponse> => ({
+      ok: true,
+      project: await changeProject(deps, callerOf(request), request.params.slug, request.body),
+    }),
+  );
+
+  app.delete<{ Params: Params }>(
+    '/projects/:slug',
+    {
+      schema: {
+        tags,
+        summary: 'Delete a project',
+        description:
+          'Needs an account key. It can be restored for some days (dropped_after says until when).',
+        params: SlugParams,
+        response: { 200: ProjectResponse },
+      },
+    },
+    async (request): Promise<ProjectResponse> => ({
+      ok: true,
+      project: await deleteProject(deps, callerOf(request), request.params.slug),
+    }),
+  );
+
+  app.post<{ Params: Params }>(
+    '/projects/:slug/restore',
+    {
+      schema: {
+        tags,
+        summary: 'Restore a deleted project',
+        description: 'Needs an account key.',
+        params: SlugParams,
+        response: { 200: ProjectResponse },
+      },
+    },
+    async (request): Promise<ProjectResponse> => ({
+      ok: true,
+      project: await restoreProject(deps, callerOf(request), request.params.slug),
+    }),
+  );
+
+  app.get<{ Params: Params }>(
+    '/projects/:slug/connection',
+    {
+      schema: {
+        tags,
+        summary: 'An address for psql and PostgreSQL drivers',
+        description: "Holds the database password. Needs the project's own key or an account key.",
+        params: SlugParams,
+        response: { 200: ConnectionResponse },
+      },
+    },
+    async (request): Promise<ConnectionResponse> => ({
+      ok: true,
+      connection: await getConnection(deps, callerOf(request), request.params.slug),
+    }),
+  );
+}

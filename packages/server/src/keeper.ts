@@ -1,0 +1,76 @@
+// Background work, done by one process at a time however many there are: reconciling, sizes, spares.
+import type { Control } from './control/control.ts';
+import type { Server } from './engine/servers.ts';
+import type { Spares } from './engine/spares.ts';
+import { sql } from './postgres/sql.ts';
+import { type Discrepancies, reconcile } from './projects/reconcile.ts';
+import { refreshSizes } from './quotas/sizes.ts';
+
+type Deps = { control: Control; server: Server; spares: Spares; limits: { keepDeletedDays: number } };
+type Log = { info(details: object, message: string): void; error(details: object, message: string): void };
+
+export type Keeper = { discrepancies(): Discrepancies; stop(): Promise<void> };
+
+const tickMs = 2_000;
+const ticksBetweenReconciling = 15;
+
+/** Runs for as long as the process lives; works only while it holds the lock that one process can have. */
+export function startKeeper(deps: Deps, log: Log): Keeper {
+  const stopping = new AbortController();
+  let found: Discrepancies = { projectsWithoutDatabase: [], databasesWithoutRow: [] };
+  let told = '';
+
+  const work = async () => {
+    found = await reconcile(deps);
+    if (JSON.stringify(found) !== told) {
+      told = JSON.stringify(found);
+      const wrong = found.projectsWithoutDatabase.length + found.databasesWithoutRow.length > 0;
+      if (wrong) log.error(found, 'projects and databases do not match: see docs/operating.md');
+    }
+  };
+
+  const keep = async (): Promise<void> => {
+    await deps.control.session(async (session, lost) => {
+      const [lock] = await session.query<{ mine: boolean }>(
+        sql`select pg_try_advisory_lock(hashtext('rowhouse keeper')) as mine`,
+      );
+      if (!lock?.mine) return;
+      for (let tick = 0; !stopping.signal.aborted && !lost.aborted; tick++) {
+        if (tick % ticksBetweenReconciling === 0) await work();
+        await refreshSizes(deps);
+        deps.spares.fill();
+        await pause(tickMs, stopping.signal, lost);
+      }
+    });
+  };
+
+  const run = async () => {
+    while (!stopping.signal.aborted) {
+      await keep().catch((error) => log.error({ err: error }, 'the keeper stopped; it starts again'));
+      await pause(tickMs, stopping.signal);
+    }
+  };
+  const running = run();
+
+  return {
+    discrepancies: () => found,
+    stop: async () => {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+function pause(ms: number, ...signals: AbortSignal[]): Promise<void> {
+  return new Promise((resolve) => {
+    const signal = AbortSignal.any(signals);
+    if (signal.aborted) return resolve();
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done, { once: true });
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+  });
+}

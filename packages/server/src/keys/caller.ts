@@ -1,0 +1,35 @@
+// Who an API key belongs to and what it may do.
+import type { Scope } from '@rowhouse/api';
+import { errors } from '../errors.ts';
+
+export type AccountCaller = Readonly<{ kind: 'account'; keyId: string; accountId: string; expiresAt: null }>;
+export type ProjectCaller = Readonly<{
+  kind: 'project' | 'scoped' | 'publishable';
+  keyId: string;
+  accountId: string;
+  projectId: string;
+  slug: string;
+  scopes: readonly Scope[];
+  tables: readonly string[] | null;
+  expiresAt: number | null;
+}>;
+export type Caller = AccountCaller | ProjectCaller;
+
+export function requireAccount(caller: Caller, action: string): AccountCaller {
+  if (caller.kind !== 'account') {
+    throw errors.forbidden(`A project's key may not ${action}.`, 'Use an account key (rh_acct_…).');
+  }
+  return caller;
+}
+
+/** An account key has every scope in its own projects, and so has a project's own key. */
+export function requireScope(caller: Caller, scope: Scope): void {
+  if (caller.kind === 'account' || caller.kind === 'project') return;
+  if (!caller.scopes.includes(scope)) throw errors.scopeMissing(scope);
+}
+
+/** For what would hand out the whole project: its own key, its database password. */
+export function requireWhole(caller: Caller, action: string): void {
+  if (caller.kind === 'account' || caller.kind === 'project') return;
+  throw errors.forbidden(`A scoped key may not ${action}.`, "Use the project's own key or an account key.");
+}

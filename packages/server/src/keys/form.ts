@@ -1,0 +1,49 @@
+// What an API key looks like: a prefix, 32 random bytes and a checksum, so that a mistyped key is refused without a
+// look-up and a leaked one is found by secret scanners.
+import { createHash, randomBytes } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+
+export type KeyPrefix = 'rh_acct_' | 'rh_proj_' | 'rh_pub_';
+
+const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const form = /^(rh_acct_|rh_proj_|rh_pub_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
+
+export function makeKey(prefix: KeyPrefix): string {
+  const body = prefix + base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43);
+  return body + checksum(body);
+}
+
+/** The prefix of a well-formed key, or null. Says nothing about whether the key exists. */
+export function readKeyPrefix(text: string): KeyPrefix | null {
+  const [, prefix, random, sum] = form.exec(text) ?? [];
+  return prefix && checksum(prefix + random) === sum ? (prefix as KeyPrefix) : null;
+}
+
+/** Does this look as if it was meant to be a key? For a helpful message. */
+export function looksLikeKey(text: string): boolean {
+  return /^rh_(acct|proj|pub)_/.test(text);
+}
+
+/** 256 random bits need no salt and no slow hash. */
+export function hashKey(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
+}
+
+/** How a key begins: enough to recognise it by, far too little to guess it. */
+export function startOf(key: string): string {
+  return key.slice(0, key.lastIndexOf('_') + 5);
+}
+
+export function newKeyId(): string {
+  return `key_${base62(BigInt(`0x${randomBytes(12).toString('hex')}`), 17)}`;
+}
+
+function checksum(text: string): string {
+  return base62(BigInt(crc32(text)), 6);
+}
+
+function base62(value: bigint, width: number): string {
+  let text = '';
+  for (let rest = value; rest > 0n; rest /= 62n) text = digits.charAt(Number(rest % 62n)) + text;
+  return text.padStart(width, '0');
+}

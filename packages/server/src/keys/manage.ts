@@ -1,0 +1,236 @@
+// A project's keys: list, issue, revoke, rotate.
+import type { IssueKey, Key, RotateKey, Scope } from '@rowhouse/api';
+import { recordChange } from '../control/changes.ts';
+import type { Control } from '../control/control.ts';
+import { errors } from '../errors.ts';
+import { isState, type Queryable } from '../postgres/database.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import type { Caller } from './caller.ts';
+import { hashKey, makeKey, newKeyId, startOf } from './form.ts';
+import { seal } from './seal.ts';
+
+export const maxKeys = 1000;
+const keepEndedDays = 30;
+
+type Deps = { control: Control; masterKey: Buffer; now: () => number };
+
+export async function listKeys({ control }: Pick<Deps, 'control'>, projectId: string): Promise<Key[]> {
+  const rows = await control.query<KeyRow>(
+    sql`select ${keyColumns} from keys where project_id = ${projectId} order by created_at, id`,
+  );
+  return rows.map(toKey);
+}
+
+export async function issueKey(
+  { control, now }: Omit<Deps, 'masterKey'>,
+  project: { id: string; accountId: string },
+  issuer: Caller,
+  input: IssueKey,
+): Promise<{ key: Key; apiKey: string }> {
+  const { kind, scopes, expiresAt } = checkIssue(input, issuer, now());
+  await checkRoom(control, project.id);
+  const apiKey = makeKey(kind === 'publishable' ? 'rh_pub_' : 'rh_proj_');
+  const [row] = await control.change<KeyRow>(sql`
+    insert into keys (id, kind, account_id, project_id, name, start, hash, scopes, tables, expires_at)
+    values (${newKeyId()}, ${kind}, ${project.accountId}, ${project.id}, ${input.name.trim()}, ${startOf(apiKey)},
+            ${hashKey(apiKey)}, ${scopes}, ${input.tables ?? null}, ${expiresAt})
+    returning ${keyColumns}`);
+  return { key: toKey(one(row)), apiKey };
+}
+
+/** A key that was revoked before stays as it is: to revoke twice is no error. */
+export async function revokeKey(
+  { control }: Pick<Deps, 'control'>,
+  projectId: string,
+  id: string,
+): Promise<Key> {
+  const [found] = await control.query<KeyRow>(
+    sql`select ${keyColumns} from keys where project_id = ${projectId} and id = ${id}`,
+  );
+  if (!found) throw errors.keyNotFound(id);
+  if (found.kind === 'project' && found.rotated_at === null) {
+    throw errors.conflict(
+      "The project's own key cannot be revoked: users' tokens are signed with it.",
+      'Replace it with POST …/keys/rotate; {"grace_seconds": 0} ends the old one at once.',
+    );
+  }
+  const [row] = await control.change<KeyRow>(sql`
+    with change as (${recordChange({ keyId: id })})
+    update keys set revoked_at = coalesce(revoked_at, now())
+    where project_id = ${projectId} and id = ${id}
+    returning ${keyColumns}`);
+  return toKey(one(row));
+}
+
+/** A new project key. The old one keeps working, and keeps verifying tokens, until the grace period is over. */
+export async function rotateKey(
+  { control, masterKey, now }: Deps,
+  projectId: string,
+  { grace_seconds: graceSeconds = 86_400 }: RotateKey,
+): Promise<{ key: Key; apiKey: string; previous: Key }> {
+  const { insert, apiKey } = newProjectKey(
+    masterKey,
+    sql`account_id, id from projects where id = ${projectId}`,
+  );
+  await checkRoom(control, projectId);
+  const graceUntil = new Date(now() + graceSeconds * 1000);
+  try {
+    return await control.transaction(async (transaction) => {
+      // The row lock makes two rotations at once one after the other; the second replaces the first's key.
+      const [previous] = await transaction.query<KeyRow>(sql`
+        with current as (
+          select id from keys
+          where project_id = ${projectId} and kind = 'project' and rotated_at is null and revoked_at is null
+          for update
+        )
+        update keys set rotated_at = now(), expires_at = ${graceUntil}
+        from current where keys.id = current.id
+        returning ${keyColumns}`);
+      if (!previous) throw rotatedMeanwhile();
+      await transaction.query(recordChange({ keyId: previous.id }));
+      const [row] = await transaction.query<KeyRow>(sql`${insert} returning ${keyColumns}`);
+      return { key: toKey(one(row)), apiKey, previous: toKey(previous) };
+    });
+  } catch (error) {
+    if (isState(error, sqlstate.uniqueViolation)) throw rotatedMeanwhile();
+    throw error;
+  }
+}
+
+/** `owner`: a select list and source that give the account's and the project's id. Used for new projects too. */
+export function newProjectKey(masterKey: Buffer, owner: Sql): { insert: Sql; apiKey: string } {
+  const id = newKeyId();
+  const apiKey = makeKey('rh_proj_');
+  const insert = sql`
+    insert into keys (id, kind, name, start, hash, sealed, scopes, account_id, project_id)
+    select ${id}, 'project', 'project key', ${startOf(apiKey)}, ${hashKey(apiKey)}::bytea,
+           ${seal(masterKey, apiKey, id)}::bytea, '{}'::text[], ${owner}`;
+  return { insert, apiKey };
+}
+
+/** Makes `apiKey` the account's only key. */
+export async function setAccountKey(
+  transaction: Queryable,
+  accountId: string,
+  apiKey: string,
+): Promise<'kept' | 'set'> {
+  const hash = hashKey(apiKey);
+  const [current] = await transaction.query(sql`
+    select 1 from keys where account_id = ${accountId} and kind = 'account' and revoked_at is null and hash = ${hash}`);
+  if (current) return 'kept';
+  const ended = await transaction.query<{ id: string }>(sql`
+    update keys set revoked_at = now()
+    where account_id = ${accountId} and kind = 'account' and revoked_at is null returning id`);
+  for (const { id } of ended) await transaction.query(recordChange({ keyId: id }));
+  await transaction.query(sql`
+    insert into keys (id, kind, account_id, name, start, hash, scopes)
+    values (${newKeyId()}, 'account', ${accountId}, 'account key', ${startOf(apiKey)}, ${hash}, '{}')
+    on conflict (hash) do update set revoked_at = null`);
+  return 'set';
+}
+
+type KeyRow = {
+  id: string;
+  name: string;
+  kind: Key['kind'];
+  start: string;
+  scopes: Scope[];
+  tables: string[] | null;
+  status: Key['status'];
+  expires_at: Date | null;
+  last_used_at: Date | null;
+  created_at: Date;
+  rotated_at: Date | null;
+  revoked_at: Date | null;
+};
+
+const keyColumns = sql`
+  keys.id, keys.name, keys.kind, keys.start, keys.scopes, keys.tables, keys.expires_at, keys.last_used_at,
+  keys.created_at, keys.rotated_at, keys.revoked_at,
+  case when keys.revoked_at is not null then 'revoked'
+       when keys.expires_at <= now() then 'expired'
+       when keys.rotated_at is not null then 'rotated'
+       else 'active' end as status`;
+
+const everyScope: Scope[] = ['query', 'tables:read', 'tables:write', 'auth', 'manage'];
+
+function toKey(row: KeyRow): Key {
+  return {
+    id: row.id,
+    name: row.name,
+    kind: row.kind,
+    start: row.start,
+    scopes: row.kind === 'project' ? everyScope : row.scopes,
+    tables: row.tables,
+    status: row.status,
+    expires_at: row.expires_at?.toISOString() ?? null,
+    last_used_at: row.last_used_at?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+  };
+}
+
+function checkIssue(input: IssueKey, issuer: Caller, now: number) {
+  const kind = input.kind ?? 'scoped';
+  const problems = [];
+  if (kind === 'scoped' && !input.scopes) {
+    problems.push({ path: 'scopes', problem: 'a scoped key needs at least one scope' });
+  }
+  if (kind === 'publishable' && input.scopes?.some((scope) => scope !== 'auth')) {
+    problems.push({ path: 'scopes', problem: 'a publishable key can have the scope auth alone' });
+  }
+  // A key that may manage must not make itself a stronger one.
+  const beyond =
+    issuer.kind === 'scoped' ? input.scopes?.filter((scope) => !issuer.scopes.includes(scope)) : [];
+  if (beyond && beyond.length > 0) {
+    throw errors.forbidden(
+      `This key lacks the scope ${beyond.join(', ')} itself.`,
+      "Use the project's own key.",
+    );
+  }
+  if (
+    issuer.kind === 'scoped' &&
+    issuer.tables &&
+    !input.tables?.every((name) => issuer.tables?.includes(name))
+  ) {
+    throw errors.forbidden(`This key reaches only ${issuer.tables.join(', ')}.`, 'Name tables among those.');
+  }
+  const expiresAt = input.expires_at === undefined ? null : new Date(input.expires_at);
+  if (expiresAt && !(expiresAt.getTime() > now)) {
+    problems.push({ path: 'expires_at', problem: 'must be a time in the future' });
+  }
+  if (problems.length > 0) throw errors.invalidRequest(problems);
+  return { kind, scopes: kind === 'publishable' ? ['auth'] : (input.scopes ?? []), expiresAt };
+}
+
+/** Ended keys count too, until the keeper forgets them: the list stays readable and the control database small. */
+async function checkRoom(control: Control, projectId: string): Promise<void> {
+  const [row] = await control.query<{ count: number }>(
+    sql`select count(*)::int as count from keys where project_id = ${projectId}`,
+  );
+  if ((row?.count ?? 0) >= maxKeys) {
+    throw errors.conflict(
+      `The project has ${maxKeys} keys, the most it can have.`,
+      `Revoked and expired keys count until they are forgotten, ${keepEndedDays} days after their end.`,
+    );
+  }
+}
+
+/** Called by the keeper. */
+export async function forgetEndedKeys(control: Control): Promise<void> {
+  await control.query(sql`
+    delete from keys where least(revoked_at, expires_at) < now() - make_interval(days => ${keepEndedDays})`);
+}
+
+function rotatedMeanwhile() {
+  return errors.conflict(
+    'The key was rotated by somebody else at the same moment.',
+    'List the keys and try again.',
+  );
+}
+
+function one<T>(row: T | undefined): T {
+  if (row === undefined) throw new Error('A statement that returns a row returned none.');
+  return row;
+}

@@ -1,0 +1,121 @@
+// From an API key to its caller: a checksum, a hash and, for a key seen before, memory. The feed of changes keeps that
+// memory true on every process; while the feed is behind, each request looks the key up.
+import { timingSafeEqual } from 'node:crypto';
+import type { Scope } from '@rowhouse/api';
+import { LRUCache } from 'lru-cache';
+import type { Change, Feed } from '../control/changes.ts';
+import { followChanges } from '../control/changes.ts';
+import type { Control } from '../control/control.ts';
+import { errors } from '../errors.ts';
+import { sql } from '../postgres/sql.ts';
+import type { Caller } from './caller.ts';
+import { hashKey, looksLikeKey, readKeyPrefix } from './form.ts';
+
+export type KeyRing = {
+  /** Throws unless the key is good now. */
+  verify(key: string): Promise<Caller>;
+  stop(): Promise<void>;
+};
+
+type Options = { control: Control; now: () => number; onError: (error: unknown) => void };
+
+const rememberedKeys = 20_000;
+const flushMs = 5_000;
+
+export function openKeyRing({ control, now, onError }: Options): KeyRing {
+  const remembered = new LRUCache<string, Caller>({ max: rememberedKeys });
+  const used = new Map<string, number>();
+  let changes = 0;
+
+  const forget = ({ projectId, keyId }: Change) => {
+    changes++;
+    for (const [hash, caller] of remembered.entries()) {
+      const hit = caller.keyId === keyId || (caller.kind !== 'account' && caller.projectId === projectId);
+      if (hit) remembered.delete(hash);
+    }
+  };
+  const feed: Feed = followChanges(control, forget);
+
+  const flush = async () => {
+    if (used.size === 0) return;
+    const batch = [...used];
+    used.clear();
+    await recordUse(control, batch).catch(onError);
+  };
+  const flushing = setInterval(flush, flushMs).unref();
+
+  const find = async (hash: Buffer): Promise<Caller | null> => {
+    const name = hash.toString('latin1');
+    const known = feed.isFresh() ? remembered.get(name) : undefined;
+    if (known) return known;
+    const changesBefore = changes;
+    const caller = await findCaller(control, hash);
+    // A change that came in while we looked may be about this very key: then the answer is not kept.
+    if (caller && changes === changesBefore) remembered.set(name, caller);
+    return caller;
+  };
+
+  return {
+    verify: async (key) => {
+      const prefix = readKeyPrefix(key);
+      if (!prefix) {
+        throw looksLikeKey(key)
+          ? errors.invalidApiKey(
+              'This API key is mistyped: its checksum does not fit.',
+              'Copy it again, whole.',
+            )
+          : errors.invalidApiKey(
+              'This is not an API key of Rowhouse.',
+              'Keys begin with rh_acct_, rh_proj_ or rh_pub_.',
+            );
+      }
+      const caller = await find(hashKey(key));
+      const at = now();
+      if (!caller || (caller.expiresAt !== null && caller.expiresAt <= at)) throw errors.invalidApiKey();
+      used.set(caller.keyId, at);
+      return caller;
+    },
+    stop: async () => {
+      clearInterval(flushing);
+      await feed.stop();
+      await flush();
+    },
+  };
+}
+
+type Row = {
+  kind: 'account' | 'project' | 'scoped' | 'publishable';
+  id: string;
+  hash: Buffer;
+  accountId: string;
+  projectId: string | null;
+  slug: string | null;
+  scopes: Scope[];
+  tables: string[] | null;
+  expiresAt: number | null;
+};
+
+async function findCaller(control: Control, hash: Buffer): Promise<Caller | null> {
+  const [row] = await control.query<Row>(sql`
+    select keys.kind, keys.id, keys.hash, keys.account_id as "accountId", keys.project_id as "projectId",
+           projects.slug, keys.scopes, keys.tables,
+           (extract(epoch from keys.expires_at) * 1000)::float8 as "expiresAt"
+    from keys
+    left join projects on projects.id = keys.project_id
+    where keys.hash = ${hash}
+      and keys.revoked_at is null
+      and (keys.expires_at is null or keys.expires_at > now())
+      and (keys.project_id is null or projects.deleted_at is null)`);
+  if (!row || !timingSafeEqual(row.hash, hash)) return null;
+  const { kind, id, accountId, projectId, slug, scopes, tables, expiresAt } = row;
+  if (kind === 'account') return { kind, keyId: id, accountId, expiresAt: null };
+  if (projectId === null || slug === null) return null;
+  return { kind, keyId: id, accountId, projectId, slug, scopes, tables, expiresAt };
+}
+
+async function recordUse(control: Control, used: [id: string, at: number][]): Promise<void> {
+  await control.query(sql`
+    update keys set last_used_at = greatest(last_used_at, to_timestamp(used.at / 1000))
+    from unnest(${used.map(([id]) => id)}::text[], ${used.map(([, at]) => at)}::float8[]) as used (id, at)
+    where keys.id = used.id`);
+}

@@ -1,0 +1,40 @@
+// The service's log: JSON lines, to a file that cannot grow for ever or to stderr. Whatever is logged, no line holds a
+// key, a token or a password.
+import { mkdirSync, renameSync, statSync } from 'node:fs';
+import path from 'node:path';
+import pino, { type Logger } from 'pino';
+import type { Config } from './config.ts';
+
+const maxBytes = 16 * 1024 * 1024;
+
+export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'>): Logger {
+  const options: pino.LoggerOptions = {
+    level: config.logLevel,
+    base: { pid: process.pid },
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (level) => ({ level }) },
+    serializers: { err: pino.stdSerializers.errWithCause },
+    hooks: { streamWrite: withoutSecrets },
+  };
+  if (config.logTo === 'stderr') return pino(options, pino.destination({ fd: 2, sync: true }));
+  const file = path.join(config.dataFolder, 'logs', 'rowhouse.log');
+  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
+  const destination = pino.destination({ dest: file, append: true, mode: 0o600, sync: true });
+  const rotate = () => {
+    if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) <= maxBytes) return;
+    renameSync(file, `${file}.1`);
+    destination.reopen();
+  };
+  rotate();
+  setInterval(rotate, 60_000).unref();
+  return pino(options, destination);
+}
+
+/** API keys, tokens, SCRAM verifiers and passwords in addresses, wherever in a line they turn up. */
+export function withoutSecrets(line: string): string {
+  return line
+    .replace(/\brh_(acct|proj|pub)_[0-9A-Za-z]+/g, 'rh_$1_…')
+    .replace(/\beyJ[\w-]+\.[\w-]+\.[\w-]*/g, 'eyJ…')
+    .replace(/SCRAM-SHA-256\$[^'"\s]+/g, 'SCRAM-SHA-256$…')
+    .replace(/(postgres(?:ql)?:\/\/[^:/@\s"]+):[^@\s"]+@/g, '$1:…@');
+}

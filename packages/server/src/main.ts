@@ -1,0 +1,225 @@
+// environment → config → engine → app → listen, and the way back on a signal.
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
+import { accountKeyProblem, ensureAccount } from './accounts.ts';
+import { buildApp, buildMetricsApp } from './app.ts';
+import { type Config, ConfigError, readConfig } from './config.ts';
+import { prepareControl } from './control/control.ts';
+import { lockDataFolder, openDataFolder, readMasterKey } from './engine/data-folder.ts';
+import { type Embedded, embeddedAddress, startEmbedded } from './engine/embedded.ts';
+import { EngineError } from './engine/engine-error.ts';
+import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
+import { RowhouseError } from './errors.ts';
+import { createMetrics, type Metrics } from './http/metrics.ts';
+import { openLog } from './log.ts';
+import type { Address } from './postgres/database.ts';
+import { openService, type Service } from './service.ts';
+import { version } from './version.ts';
+import { isWorker, onOrphaned, sharedMetrics, startWorkers, tellReady } from './workers.ts';
+
+const drainMs = 15_000;
+const say = (line = '') => process.stdout.write(`${line}\n`);
+
+/** What has been started, in order; stopping goes backwards. */
+const started: (() => Promise<void> | void)[] = [];
+let stopping: Promise<void> | null = null;
+
+async function start(): Promise<void> {
+  const config = readConfig(process.env, process.cwd());
+  const problem = accountKeyProblem(config.accountKey);
+  if (problem) throw new ConfigError([problem]);
+  onOrphaned(stopAndExit);
+  if (isWorker) await startWorker(config);
+  else await startFirst(config);
+}
+
+/** The first process, and usually the only one. */
+async function startFirst(config: Config): Promise<void> {
+  openDataFolder(config.dataFolder);
+  const lock = lockDataFolder(config.dataFolder, `http://${config.host}:${config.port}`);
+  started.push(lock.release);
+  const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
+  const log = openLog(config);
+  const { address, embedded } = await startEngine(config, masterKey, log);
+  await prepareControl(address, config.controlDatabase);
+  const service = await openFor(config, address, masterKey, log, { keeper: true });
+  started.push(service.stop);
+  const account = await ensureAccount(service.deps.control, config);
+  const metrics = createMetrics({
+    ...service.gauges,
+    rowhouse_postgres_restarts: {
+      help: 'How often the embedded PostgreSQL had to be started again.',
+      read: () => embedded?.restarts() ?? 0,
+    },
+  });
+
+  let url: string;
+  if (config.workers === 1) {
+    url = await listen(config, service, metrics);
+    if (config.metricsPort) await listenForMetrics(config, metrics);
+  } else {
+    const onEvent = (event: string, details: object) => log.warn(details, event);
+    const workers = await startWorkers({ count: config.workers, own: metrics.registry, onEvent });
+    started.push(workers.stop);
+    url = `http://${urlHost(config.host)}:${config.port}`;
+    if (config.metricsPort) {
+      await listenForMetrics(config, { contentType: metrics.contentType, text: workers.metrics });
+    }
+  }
+  greet(config, service, embedded, url, account.madeKey);
+  await account.shown();
+  log.info({ url, version, postgres: service.deps.server.version }, 'ready');
+}
+
+/** One of several API processes: PostgreSQL, the migrations and the keeper are the first process's work. */
+async function startWorker(config: Config): Promise<void> {
+  const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
+  const log = openLog(config);
+  const address = config.databaseUrl
+    ? parseDatabaseUrl(config.databaseUrl)
+    : embeddedAddress(config.dataFolder, masterKey);
+  const service = await openFor(config, address, masterKey, log, { keeper: false });
+  started.push(service.stop);
+  const metrics = createMetrics(service.gauges);
+  await listen(config, service, { ...metrics, text: sharedMetrics(metrics.registry) });
+  tellReady();
+}
+
+async function startEngine(
+  config: Config,
+  masterKey: Buffer,
+  log: Logger,
+): Promise<{ address: Address; embedded: Embedded | null }> {
+  if (config.databaseUrl) {
+    const address = parseDatabaseUrl(config.databaseUrl);
+    await checkExternal(address);
+    return { address, embedded: null };
+  }
+  const onEvent = (event: string, details: object) => log.warn(details, event);
+  const embedded = await startEmbedded({ dataFolder: config.dataFolder, masterKey, say, onEvent });
+  started.push(embedded.stop);
+  return { address: embedded.address, embedded };
+}
+
+function openFor(
+  config: Config,
+  address: Address,
+  masterKey: Buffer,
+  log: Logger,
+  role: { keeper: boolean },
+) {
+  return openService({
+    address,
+    serverName: config.databaseUrl ? 'external' : 'embedded',
+    controlDatabase: config.controlDatabase,
+    masterKey,
+    spares: config.spares,
+    limits: { maxLimitMb: config.maxLimitMb, keepDeletedDays: config.keepDeletedDays },
+    log,
+    ...role,
+  });
+}
+
+async function listen(config: Config, service: Service, metrics: Metrics): Promise<string> {
+  const { corsOrigins, metricsPort } = config;
+  const app = await buildApp(service.deps, { corsOrigins, metrics, metricsHere: metricsPort === null });
+  started.push(() => drain(app));
+  await listenOn(app, config.host, config.port, 'ROWHOUSE_PORT');
+  const address = app.server.address();
+  const port = typeof address === 'object' && address ? address.port : config.port;
+  return `http://${urlHost(config.host)}:${port}`;
+}
+
+async function listenForMetrics(
+  config: Config,
+  metrics: Pick<Metrics, 'text' | 'contentType'>,
+): Promise<void> {
+  const app = buildMetricsApp(metrics);
+  started.push(() => app.close());
+  await listenOn(app, config.host, config.metricsPort ?? 0, 'ROWHOUSE_METRICS_PORT');
+}
+
+async function listenOn(app: FastifyInstance, host: string, port: number, setting: string): Promise<void> {
+  await app.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
+    const hints: Record<string, string> = {
+      EADDRINUSE: `Another program listens there. Choose another port with ${setting}, or stop that program.`,
+      EACCES: `This port needs more rights. Choose one above 1023 with ${setting}.`,
+      EADDRNOTAVAIL: 'This machine has no such address. Set ROWHOUSE_HOST to one it has.',
+    };
+    const hint = hints[error.code ?? ''];
+    throw new EngineError(`Rowhouse cannot listen on ${host}:${port} (${error.code ?? error.message}).`, {
+      ...(hint && { hint }),
+    });
+  });
+}
+
+/** Takes no more requests, lets those that run finish, and cuts off what does not come to an end. */
+async function drain(app: FastifyInstance): Promise<void> {
+  const cut = setTimeout(() => app.server.closeAllConnections(), drainMs);
+  await app.close();
+  clearTimeout(cut);
+}
+
+function greet(
+  config: Config,
+  service: Service,
+  embedded: Embedded | null,
+  url: string,
+  key: string | null,
+): void {
+  const { server } = service.deps;
+  const where = embedded
+    ? `${config.dataFolder}${embedded.adopted ? ' (PostgreSQL was still running and goes on)' : ''}`
+    : `${server.address.host}:${server.address.port}`;
+  say(`Rowhouse ${version} on PostgreSQL ${server.version}`);
+  say(`  address      ${url}`);
+  say(`  docs         ${url}/docs`);
+  say(`  data         ${where}`);
+  if (key) say(`  account key  ${key}   (shown only now: keep it)`);
+  for (const { missing, risk, remedy } of server.findings) {
+    say(`  not guarded  ${missing}: ${risk}.`);
+    say(`               To mend it: ${remedy}`);
+  }
+  say('ready');
+}
+
+function urlHost(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+async function stopAll(): Promise<void> {
+  for (const stop of started.reverse()) {
+    await Promise.resolve(stop()).catch((error) => process.stderr.write(`While stopping: ${error}\n`));
+  }
+}
+
+function stopAndExit(): void {
+  stopping ??= stopAll().then(() => process.exit(0));
+}
+
+async function fail(error: unknown): Promise<void> {
+  process.stderr.write(`${explain(error)}\n`);
+  stopping ??= stopAll();
+  await stopping;
+  process.exit(1);
+}
+
+function explain(error: unknown): string {
+  if (error instanceof ConfigError) return ['Rowhouse cannot start:', ...error.problems].join('\n  ');
+  if (error instanceof EngineError) {
+    const lines = error.lines.map((line) => `  | ${line}`);
+    return [error.message, ...lines, ...(error.hint ? [`→ ${error.hint}`] : [])].join('\n');
+  }
+  if (error instanceof RowhouseError && error.code === 'unavailable') {
+    const cause = error.cause as { message?: string; code?: string; severity?: string } | undefined;
+    const wrongPassword = cause?.code === '28P01' && cause.severity === 'FATAL';
+    const hint = wrongPassword
+      ? 'The password, or the master key it follows from, is not the right one.'
+      : 'Is the address in ROWHOUSE_DATABASE_URL right, and does the server run?';
+    return `PostgreSQL cannot be reached: ${cause?.message || cause?.code}\n→ ${hint}`;
+  }
+  return `Rowhouse cannot start: ${error instanceof Error ? (error.stack ?? error.message) : error}`;
+}
+
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stopAndExit);
+start().catch(fail);

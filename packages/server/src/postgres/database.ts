@@ -1,0 +1,137 @@
+// The service's own connections (control database and maintenance): a pool with bounded waits, whose failures are
+// told apart into "PostgreSQL said no" (rethrown as PostgresError) and "PostgreSQL is away" (503).
+// Projects' own statements do not come through here.
+import pg from 'pg';
+import { errors, RowhouseError } from '../errors.ts';
+import { type Sql, sql } from './sql.ts';
+
+export type Address = Readonly<{
+  host: string;
+  port: number;
+  user: string;
+  password: string;
+  database: string;
+  tls: false | { rejectUnauthorized: boolean };
+}>;
+
+type Row = Record<string, unknown>;
+export type Queryable = { query<R = Row>(statement: Sql): Promise<R[]> };
+
+export type Database = Queryable & {
+  /** A statement that changes something and commits by itself: a break while it runs is an unknown outcome. */
+  change<R = Row>(statement: Sql): Promise<R[]>;
+  transaction<T>(run: (transaction: Queryable) => Promise<T>): Promise<T>;
+  /** One connection for as long as `run` takes: for session locks. It is closed afterwards. */
+  session<T>(run: (session: Queryable, lost: AbortSignal) => Promise<T>): Promise<T>;
+  end(): Promise<void>;
+};
+
+/** PostgreSQL answered with an error of severity ERROR: the connection is fine, the statement is not. */
+export class PostgresError extends Error {
+  override readonly name = 'PostgresError';
+  readonly sqlstate: string;
+  readonly constraint: string | undefined;
+
+  constructor(error: pg.DatabaseError) {
+    super(error.message, { cause: error });
+    this.sqlstate = error.code ?? '';
+    this.constraint = error.constraint;
+  }
+}
+
+/** True only for an ERROR of PostgreSQL's own; a broken connection never has a state. */
+export function isState(error: unknown, state: string): error is PostgresError {
+  return error instanceof PostgresError && error.sqlstate === state;
+}
+
+/** Bounds on the service's own statements. Making a database is the longest of them. */
+const statementTimeoutMs = 60_000;
+const connectTimeoutMs = 5_000;
+
+export function openDatabase(address: Address, { max = 4 }: { max?: number } = {}): Database {
+  const pool = new pg.Pool({ ...clientOptions(address), max, idleTimeoutMillis: 30_000 });
+  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  pool.on('error', () => {});
+
+  const use = async <T>(run: (client: pg.PoolClient) => Promise<T>): Promise<T> => {
+    const client = await pool.connect().catch(rethrow(errors.unavailable));
+    let broken = false;
+    try {
+      return await run(client);
+    } catch (error) {
+      broken = isBreak(error);
+      throw error;
+    } finally {
+      client.release(broken);
+    }
+  };
+
+  return {
+    query: (statement) => use((client) => send(client, statement, errors.unavailable)),
+    change: (statement) => use((client) => send(client, statement, errors.outcomeUnknown)),
+    transaction: (run) =>
+      use(async (client) => {
+        await send(client, sql`begin`, errors.unavailable);
+        try {
+          const result = await run({ query: (statement) => send(client, statement, errors.unavailable) });
+          await send(client, sql`commit`, errors.outcomeUnknown);
+          return result;
+        } catch (error) {
+          // A connection that cannot even roll back is thrown away by `use`; the first error is the one that counts.
+          await client.query('rollback').catch(() => {});
+          throw error;
+        }
+      }),
+    session: async (run) => {
+      const client = new pg.Client(clientOptions(address));
+      const lost = new AbortController();
+      client.on('error', () => lost.abort());
+      client.on('end', () => lost.abort());
+      await client.connect().catch(rethrow(errors.unavailable));
+      try {
+        return await run({ query: (statement) => send(client, statement, errors.unavailable) }, lost.signal);
+      } finally {
+        await client.end().catch(() => {});
+      }
+    },
+    end: () => pool.end(),
+  };
+}
+
+async function send<R>(
+  client: pg.ClientBase,
+  statement: Sql,
+  onBreak: (cause: unknown) => Error,
+): Promise<R[]> {
+  const result = await client
+    .query({ text: statement.text, values: [...statement.values] })
+    .catch(rethrow(onBreak));
+  return result.rows as R[];
+}
+
+function rethrow(onBreak: (cause: unknown) => Error) {
+  return (error: unknown): never => {
+    if (error instanceof pg.DatabaseError && error.severity === 'ERROR') throw new PostgresError(error);
+    throw onBreak(error);
+  };
+}
+
+function isBreak(error: unknown): boolean {
+  return error instanceof RowhouseError && (error.code === 'unavailable' || error.code === 'outcome_unknown');
+}
+
+function clientOptions(address: Address): pg.ClientConfig {
+  return {
+    host: address.host,
+    port: address.port,
+    user: address.user,
+    password: address.password,
+    database: address.database,
+    ssl: address.tls,
+    application_name: 'rowhouse',
+    connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: statementTimeoutMs + 5_000,
+    keepAlive: true,
+    options: `-c statement_timeout=${statementTimeoutMs} -c search_path=public -c TimeZone=UTC`,
+  };
+}

@@ -1,0 +1,93 @@
+// Numbered, append-only migrations. Each runs once, in a transaction of its own, under a lock; a changed or missing
+// file is refused, and so is a database that a newer version has already migrated.
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Queryable } from './database.ts';
+import { type Sql, sql } from './sql.ts';
+
+export type Migration = { number: number; name: string; text: string; checksum: string };
+
+export class MigrationError extends Error {
+  override readonly name = 'MigrationError';
+}
+
+const root = fileURLToPath(new URL('../../migrations/', import.meta.url));
+
+export async function readMigrations(kind: 'control' | 'project'): Promise<Migration[]> {
+  const folder = path.join(root, kind);
+  const files = (await readdir(folder)).sort();
+  return Promise.all(
+    files.map(async (file, index) => {
+      const [, digits, name] = /^(\d{4})_([a-z0-9_]+)\.sql$/.exec(file) ?? [];
+      if (!name || Number(digits) !== index + 1) {
+        throw new MigrationError(
+          `${kind}/${file} should be ${String(index + 1).padStart(4, '0')}_<name>.sql.`,
+        );
+      }
+      const text = await readFile(path.join(folder, file), 'utf8');
+      // A checkout with CRLF line ends is the same migration.
+      const checksum = createHash('sha256').update(text.replaceAll('\r\n', '\n')).digest('hex');
+      return { number: index + 1, name, text, checksum };
+    }),
+  );
+}
+
+/** `session` must be one connection: the lock is held by it. Returns the numbers that were applied now. */
+export async function migrate(session: Queryable, migrations: readonly Migration[]): Promise<number[]> {
+  await session.query(sql`select pg_advisory_lock(hashtext('rowhouse migrations'))`);
+  try {
+    await session.query(sql`
+      create table if not exists migrations (
+        number integer primary key,
+        name text not null,
+        checksum text not null,
+        applied_at timestamptz not null default now()
+      )`);
+    const applied = await session.query<{ number: number; checksum: string }>(
+      sql`select number, checksum from migrations order by number`,
+    );
+    check(applied, migrations);
+    const pending = migrations.slice(applied.length);
+    for (const migration of pending) await apply(session, migration);
+    return pending.map(({ number }) => number);
+  } finally {
+    await session.query(sql`select pg_advisory_unlock(hashtext('rowhouse migrations'))`);
+  }
+}
+
+function check(applied: { number: number; checksum: string }[], migrations: readonly Migration[]): void {
+  for (const { number, checksum } of applied) {
+    const migration = migrations[number - 1];
+    if (!migration) {
+      throw new MigrationError(
+        `The database has migration ${number}, which this version does not know: it was used by a newer Rowhouse. Upgrade, or restore a backup.`,
+      );
+    }
+    if (migration.checksum !== checksum) {
+      throw new MigrationError(
+        `Migration ${number} (${migration.name}) is not what was applied to this database. Applied migrations never change: restore the file.`,
+      );
+    }
+  }
+}
+
+async function apply(session: Queryable, { number, name, text, checksum }: Migration): Promise<void> {
+  await session.query(sql`begin`);
+  try {
+    await session.query(trusted(text));
+    await session.query(
+      sql`insert into migrations (number, name, checksum) values (${number}, ${name}, ${checksum})`,
+    );
+    await session.query(sql`commit`);
+  } catch (error) {
+    await session.query(sql`rollback`).catch(() => {});
+    throw error;
+  }
+}
+
+/** A file of ours, many statements: it has no parameters, so it goes by the simple protocol. */
+function trusted(text: string): Sql {
+  return sql(Object.assign([text], { raw: [text] }));
+}

@@ -1,0 +1,88 @@
+// Renaming, limits, deletion and restoring.
+import type { ChangeProject, Project } from '@rowhouse/api';
+import { recordChange } from '../control/changes.ts';
+import type { Control } from '../control/control.ts';
+import { fence, unfence } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { errors } from '../errors.ts';
+import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
+import type { Queryable } from '../postgres/database.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
+import { checkLimit } from './create.ts';
+import { getProjectRow } from './find.ts';
+import { type ProjectRow, projectColumns, toProject } from './project.ts';
+
+type Deps = {
+  control: Control;
+  server: Server;
+  limits: { maxLimitMb: number; keepDeletedDays: number };
+};
+
+/** A project's own key may rename it. How large it may grow is for the account to say. */
+export async function changeProject(
+  { control, limits }: Deps,
+  caller: Caller,
+  slug: string,
+  { name, limit_mb: limitMb }: ChangeProject,
+): Promise<Project> {
+  const { id } = await getProjectRow(control, caller, slug);
+  requireScope(caller, 'manage');
+  if (limitMb !== undefined) {
+    requireAccount(caller, 'change its own limit_mb');
+    checkLimit(limitMb, limits.maxLimitMb);
+  }
+  const [row] = await update(
+    { query: control.change },
+    id,
+    sql`name = coalesce(${name?.trim() ?? null}, name), limit_mb = coalesce(${limitMb ?? null}::int, limit_mb)`,
+    sql`deleted_at is null`,
+  );
+  if (!row) throw errors.projectNotFound(slug);
+  return toProject(row, limits.keepDeletedDays);
+}
+
+/** Kept for some days, with no way in. */
+export async function deleteProject(
+  { control, server, limits }: Deps,
+  caller: Caller,
+  slug: string,
+): Promise<Project> {
+  const { id } = await getProjectRow(control, caller, slug);
+  requireAccount(caller, 'delete a project');
+  const row = await control.transaction(async (transaction) => {
+    const [deleted] = await update(transaction, id, sql`deleted_at = now()`, sql`deleted_at is null`);
+    if (!deleted) throw errors.projectNotFound(slug);
+    // Within the row's lock, here and below: a deletion and a restoring at once end as one of them.
+    await fence(server, id);
+    return deleted;
+  });
+  return toProject(row, limits.keepDeletedDays);
+}
+
+export async function restoreProject(
+  { control, server, limits }: Deps,
+  caller: Caller,
+  slug: string,
+): Promise<Project> {
+  requireAccount(caller, 'restore a project');
+  const { id } = await getProjectRow(control, caller, slug, { evenDeleted: true });
+  const row = await control.transaction(async (transaction) => {
+    const [restored] = await update(transaction, id, sql`deleted_at = null`, sql`deleted_at is not null`);
+    if (!restored) throw errors.conflict('This project is not deleted.', 'There is nothing to restore.');
+    await unfence(server, id);
+    return restored;
+  });
+  return toProject(row, limits.keepDeletedDays);
+}
+
+async function update(
+  control: Queryable,
+  id: string,
+  assignments: Sql,
+  condition: Sql,
+): Promise<ProjectRow[]> {
+  return control.query<ProjectRow>(sql`
+    with change as (${recordChange({ projectId: id })})
+    update projects set ${assignments} where id = ${id} and ${condition}
+    returning ${projectColumns}`);
+}

@@ -1,0 +1,67 @@
+// A new project: a spare database is claimed, and the project and its key are written, in one statement. So a project
+// is either there with all it needs, or not at all.
+import type { CreateProject, Project } from '@rowhouse/api';
+import type { Control } from '../control/control.ts';
+import type { Server } from '../engine/servers.ts';
+import { claimSpare, type Spares } from '../engine/spares.ts';
+import { errors } from '../errors.ts';
+import { newProjectKey } from '../keys/manage.ts';
+import { isState } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import { type ProjectRow, projectColumns, toProject } from './project.ts';
+import { slugFromName } from './slug.ts';
+
+type Deps = {
+  control: Control;
+  server: Server;
+  spares: Spares;
+  limits: { maxLimitMb: number; keepDeletedDays: number };
+};
+
+const defaultLimitMb = 512;
+const slugAttempts = 8;
+
+export async function createProject(
+  { control, server, spares, limits }: Deps,
+  accountId: string,
+  input: CreateProject,
+): Promise<{ project: Project; apiKey: string }> {
+  const limitMb = input.limit_mb ?? Math.min(defaultLimitMb, limits.maxLimitMb);
+  checkLimit(limitMb, limits.maxLimitMb);
+  const name = input.name.trim();
+  for (let attempt = 0; attempt < slugAttempts; ) {
+    const slug = input.slug ?? slugFromName(name, attempt);
+    const { insert, apiKey } = newProjectKey(server.masterKey, sql`account_id, id from project`);
+    try {
+      const [row] = await control.change<ProjectRow>(sql`
+        with spare as (${claimSpare(server)}),
+        project as (
+          insert into projects (id, account_id, server_id, slug, name, limit_mb, template, empty_bytes, size_bytes)
+          select id, ${accountId}, server_id, ${slug}, ${name}, ${limitMb}, template, empty_bytes, empty_bytes
+          from spare
+          returning *
+        ),
+        key as (${insert})
+        select ${projectColumns} from project as projects`);
+      if (row) {
+        spares.fill();
+        return { project: toProject(row, limits.keepDeletedDays), apiKey };
+      }
+      await spares.makeOne();
+    } catch (error) {
+      if (!isState(error, sqlstate.uniqueViolation) || error.constraint !== 'projects_slug_key') throw error;
+      if (input.slug !== undefined) throw errors.slugTaken(input.slug);
+      attempt++;
+    }
+  }
+  throw errors.conflict('No free slug could be made from this name.', 'Ask for one with "slug".');
+}
+
+export function checkLimit(limitMb: number, maxLimitMb: number): void {
+  if (limitMb > maxLimitMb) {
+    throw errors.invalidRequest([
+      { path: 'limit_mb', problem: `must be at most ${maxLimitMb}, the maximum of this installation` },
+    ]);
+  }
+}

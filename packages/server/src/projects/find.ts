@@ -1,0 +1,48 @@
+// Looking projects up, for a caller who may see them.
+import type { ListProjects, Project } from '@rowhouse/api';
+import type { Control } from '../control/control.ts';
+import { errors } from '../errors.ts';
+import type { Caller } from '../keys/caller.ts';
+import { sql } from '../postgres/sql.ts';
+import { type ProjectRow, projectColumns, toProject } from './project.ts';
+import { isSlug } from './slug.ts';
+
+type Deps = { control: Control; limits: { keepDeletedDays: number } };
+
+export async function listProjects(
+  { control, limits }: Deps,
+  caller: Caller,
+  { limit = 50, page = 1, status = 'live' }: ListProjects,
+): Promise<{ projects: Project[]; page: number; limit: number; has_more: boolean }> {
+  const mine =
+    caller.kind === 'account' ? sql`account_id = ${caller.accountId}` : sql`id = ${caller.projectId}`;
+  const wanted = status === 'live' ? sql`deleted_at is null` : sql`deleted_at is not null`;
+  const rows = await control.query<ProjectRow>(sql`
+    select ${projectColumns} from projects
+    where ${mine} and ${wanted}
+    order by created_at desc, id desc
+    limit ${limit + 1} offset ${(page - 1) * limit}`);
+  const projects = rows.slice(0, limit).map((row) => toProject(row, limits.keepDeletedDays));
+  return { projects, page, limit, has_more: rows.length > limit };
+}
+
+/** The project by its slug, if the caller may see it: a project of somebody else's is not told from none. */
+export async function getProjectRow(
+  control: Control,
+  caller: Caller,
+  slug: string,
+  { evenDeleted = false } = {},
+): Promise<ProjectRow> {
+  if (!isSlug(slug) || (caller.kind !== 'account' && caller.slug !== slug))
+    throw errors.projectNotFound(slug);
+  const [row] = await control.query<ProjectRow>(sql`
+    select ${projectColumns} from projects where slug = ${slug} and account_id = ${caller.accountId}`);
+  if (!row || (caller.kind !== 'account' && caller.projectId !== row.id)) throw errors.projectNotFound(slug);
+  if (row.deleted_at && !evenDeleted) throw errors.projectNotFound(slug);
+  return row;
+}
+
+export async function getProject({ control, limits }: Deps, caller: Caller, slug: string): Promise<Project> {
+  const row = await getProjectRow(control, caller, slug, { evenDeleted: caller.kind === 'account' });
+  return toProject(row, limits.keepDeletedDays);
+}

@@ -1,0 +1,89 @@
+// Puts right what a crash left half done and drops projects whose time to be restored is over. It never drops a
+// database that a project lives in: what has no counterpart is reported and left alone.
+import { forgetOldChanges } from '../control/changes.ts';
+import type { Control } from '../control/control.ts';
+import { commentOf, databaseOf, dropProvisioned, fence, unfence } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { tidySpares } from '../engine/spares.ts';
+import { forgetEndedKeys } from '../keys/manage.ts';
+import { sql } from '../postgres/sql.ts';
+
+type Deps = { control: Control; server: Server; limits: { keepDeletedDays: number } };
+
+/** What is wrong and is not ours to mend. */
+export type Discrepancies = { projectsWithoutDatabase: string[]; databasesWithoutRow: string[] };
+
+/** One pass. Everything in it can be repeated and interrupted anywhere. */
+export async function reconcile({ control, server, limits }: Deps): Promise<Discrepancies> {
+  await tidySpares(control, server);
+  await dropExpired(control, server, limits.keepDeletedDays);
+  await forgetOldChanges(control);
+  await forgetEndedKeys(control);
+  return matchDatabases(control, server);
+}
+
+async function dropExpired(control: Control, server: Server, keepDeletedDays: number): Promise<void> {
+  const expired = await control.query<{ id: string }>(sql`
+    select id from projects
+    where server_id = ${server.id} and deleted_at < now() - make_interval(days => ${keepDeletedDays})
+    order by deleted_at limit 20`);
+  for (const { id } of expired) {
+    // Under the row's lock, so that it cannot be restored while its database goes.
+    await control.transaction(async (transaction) => {
+      const [still] = await transaction.query(sql`
+        select 1 from projects where id = ${id} and deleted_at is not null for update`);
+      if (!still) return;
+      await dropProvisioned(server, id);
+      await transaction.query(sql`delete from projects where id = ${id}`);
+    });
+  }
+}
+
+type DatabaseRow = { name: string; open: boolean; ours: boolean };
+
+/** Compares rows with databases: fences are set right; what has no counterpart is reported and left alone. */
+async function matchDatabases(control: Control, server: Server): Promise<Discrepancies> {
+  const rows = await control.query<{ id: string; deleted: boolean; project: boolean }>(sql`
+    select id, deleted_at is not null as deleted, true as project from projects where server_id = ${server.id}
+    union all
+    select id, false, false from spares where server_id = ${server.id}`);
+  // Databases after rows: one that was made in between has its row already, so it is looked up again below.
+  const databases = await server.maintenance.query<DatabaseRow>(sql`
+    select datname as name, datallowconn as open,
+           coalesce(shobj_description(oid, 'pg_database') = ${commentOf(server)}, false) as ours
+    from pg_database where datname like 'p\\_%'`);
+  const byName = new Map(databases.map((database) => [database.name, database]));
+  const known = new Set(rows.map(({ id }) => databaseOf(id)));
+
+  for (const { id, deleted, project } of rows) {
+    const database = byName.get(databaseOf(id));
+    if (!project || !database || database.open !== deleted) continue;
+    await setFence(control, server, id);
+  }
+  const lost = databases.filter(({ name, ours }) => ours && !known.has(name)).map(({ name }) => name);
+  return {
+    projectsWithoutDatabase: rows
+      .filter(({ id, project }) => project && !byName.has(databaseOf(id)))
+      .map(({ id }) => id),
+    databasesWithoutRow: await withoutRow(control, lost),
+  };
+}
+
+/** As the row says now, under its lock: a deletion or restoring that is on its way must not be undone. */
+async function setFence(control: Control, server: Server, id: string): Promise<void> {
+  await control.transaction(async (transaction) => {
+    const [row] = await transaction.query<{ deleted: boolean }>(sql`
+      select deleted_at is not null as deleted from projects where id = ${id} for update`);
+    if (!row) return;
+    await (row.deleted ? fence(server, id) : unfence(server, id));
+  });
+}
+
+async function withoutRow(control: Control, names: string[]): Promise<string[]> {
+  if (names.length === 0) return [];
+  const rows = await control.query<{ name: string }>(sql`
+    select name from unnest(${names}::text[]) as name
+    where not exists (select 1 from projects where projects.id = substr(name, 3))
+      and not exists (select 1 from spares where spares.id = substr(name, 3))`);
+  return rows.map(({ name }) => name);
+}

@@ -1,0 +1,105 @@
+// The parts of the service put together around an address of PostgreSQL; what main.ts and the tests start and stop.
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import { type Control, openControl } from './control/control.ts';
+import { keepSetting } from './control/settings.ts';
+import { EngineError } from './engine/engine-error.ts';
+import { openServer, type Server } from './engine/servers.ts';
+import { countSpares, keepSpares } from './engine/spares.ts';
+import type { Deps } from './http/deps.ts';
+import type { Gauges } from './http/metrics.ts';
+import { type Keeper, startKeeper } from './keeper.ts';
+import { masterKeyCheck } from './keys/seal.ts';
+import { openKeyRing } from './keys/verify.ts';
+import type { Address } from './postgres/database.ts';
+import { sql } from './postgres/sql.ts';
+import { version } from './version.ts';
+
+export type Service = { deps: Deps; gauges: Gauges; stop(): Promise<void> };
+
+type Options = {
+  address: Address;
+  serverName: string;
+  controlDatabase: string;
+  masterKey: Buffer;
+  spares: number;
+  /** Whether this process may take on the background work of all. */
+  keeper: boolean;
+  limits: { maxLimitMb: number; keepDeletedDays: number };
+  log: Logger;
+};
+
+/** The control database must have been prepared (prepareControl). */
+export async function openService(options: Options): Promise<Service> {
+  const { address, masterKey, limits, log } = options;
+  const control = openControl(address, options.controlDatabase);
+  await checkMasterKey(control, masterKey);
+  const installation = await keepSetting(control, 'installation', randomUUID());
+  const server = await openServer({ control, address, name: options.serverName, masterKey, installation });
+  const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
+  const spares = keepSpares({ control, server, wanted: options.spares, onError });
+  const keyRing = openKeyRing({ control, now: Date.now, onError });
+  const keeper = options.keeper ? startKeeper({ control, server, spares, limits }, log) : null;
+  const deps: Deps = { control, server, spares, keyRing, masterKey, limits, now: Date.now, log, version };
+  return {
+    deps,
+    gauges: { ...readGauges(control, server), ...(keeper && keeperGauges(keeper)) },
+    stop: async () => {
+      await keeper?.stop();
+      await spares.stop();
+      await keyRing.stop();
+      await server.maintenance.end();
+      await control.end();
+    },
+  };
+}
+
+/** With another master key every sealed project key would be lost: refused before anything is changed. */
+async function checkMasterKey(control: Control, masterKey: Buffer): Promise<void> {
+  const check = masterKeyCheck(masterKey);
+  if ((await keepSetting(control, 'master_key_check', check)) !== check) {
+    throw new EngineError('The master key is not the one these projects were made with.', {
+      hint: 'Set ROWHOUSE_MASTER_KEY to the right one, or put the right master.key into the data folder.',
+    });
+  }
+}
+
+function readGauges(control: Control, server: Server): Gauges {
+  const count = async (condition: 'live' | 'deleted') => {
+    const [row] = await control.query<{ count: number }>(sql`
+      select count(*)::int as count from projects where (deleted_at is null) = ${condition === 'live'}`);
+    return row?.count ?? Number.NaN;
+  };
+  return {
+    rowhouse_postgres_up: {
+      help: '1 while PostgreSQL answers.',
+      read: () =>
+        control.query(sql`select 1`).then(
+          () => 1,
+          () => 0,
+        ),
+    },
+    rowhouse_projects: { help: 'Projects that are not deleted.', read: () => count('live') },
+    rowhouse_projects_deleted: {
+      help: 'Deleted projects that can be restored.',
+      read: () => count('deleted'),
+    },
+    rowhouse_spares: {
+      help: 'Databases ready to become projects.',
+      read: () => countSpares(control, server),
+    },
+  };
+}
+
+function keeperGauges(keeper: Keeper): Gauges {
+  return {
+    rowhouse_projects_without_database: {
+      help: 'Projects whose database is missing. Must be 0.',
+      read: () => keeper.discrepancies().projectsWithoutDatabase.length,
+    },
+    rowhouse_databases_without_project: {
+      help: 'Databases of this installation that no project owns. Must be 0.',
+      read: () => keeper.discrepancies().databasesWithoutRow.length,
+    },
+  };
+}

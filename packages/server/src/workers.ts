@@ -1,0 +1,85 @@
+// Several API processes on one machine (ROWHOUSE_WORKERS): the first runs PostgreSQL and the background work, the
+// others answer requests. Metrics are added up by the first and can be asked of any.
+import cluster, { type Worker } from 'node:cluster';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AggregatorRegistry, type Registry } from 'prom-client';
+
+export type Workers = { stop(): Promise<void>; metrics(): Promise<string> };
+
+type Options = { count: number; own: Registry; onEvent: (event: string, details: object) => void };
+
+const stopWithinMs = 20_000;
+
+/** Resolves when every worker takes requests. */
+export async function startWorkers({ count, own, onEvent }: Options): Promise<Workers> {
+  const aggregator = new AggregatorRegistry();
+  const metrics = async () => `${await aggregator.clusterMetrics()}\n${await own.metrics()}`;
+  let stopping = false;
+
+  const launch = () => {
+    const worker = cluster.fork();
+    worker.on('message', async (message: { rowhouse?: string; id?: number }) => {
+      if (message.rowhouse !== 'metrics?') return;
+      const text = await metrics().catch(() => '');
+      if (worker.isConnected()) worker.send({ rowhouse: 'metrics', id: message.id, text });
+    });
+    return worker;
+  };
+  const ready = (worker: Worker) =>
+    new Promise<void>((resolve, reject) => {
+      worker.on('message', (message: { rowhouse?: string }) => message.rowhouse === 'ready' && resolve());
+      worker.once('exit', (code) =>
+        reject(new Error(`A worker ended with status ${code} before it was ready.`)),
+      );
+    });
+
+  await Promise.all(Array.from({ length: count }, () => ready(launch())));
+  cluster.on('exit', async (worker, code, signal) => {
+    if (stopping) return;
+    onEvent('worker died', { pid: worker.process.pid, code, signal });
+    await sleep(500);
+    if (!stopping) ready(launch()).catch(() => {});
+  });
+
+  return {
+    metrics,
+    stop: async () => {
+      stopping = true;
+      const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+      const ends = workers.map((worker) => once(worker, 'exit'));
+      for (const worker of workers) worker.process.kill('SIGTERM');
+      await Promise.race([Promise.all(ends), sleep(stopWithinMs, undefined, { ref: false })]);
+      for (const worker of workers) if (!worker.isDead()) worker.process.kill('SIGKILL');
+    },
+  };
+}
+
+export const isWorker = cluster.isWorker;
+
+export function tellReady(): void {
+  process.send?.({ rowhouse: 'ready' });
+}
+
+/** In a worker: everybody's metrics, by way of the first process. */
+export function sharedMetrics(own: Registry): () => Promise<string> {
+  AggregatorRegistry.setRegistries(own);
+  new AggregatorRegistry();
+  const asked = new Map<number, (text: string) => void>();
+  let next = 0;
+  process.on('message', (message: { rowhouse?: string; id?: number; text?: string }) => {
+    if (message.rowhouse !== 'metrics' || message.id === undefined) return;
+    asked.get(message.id)?.(message.text ?? '');
+    asked.delete(message.id);
+  });
+  return () =>
+    new Promise((resolve) => {
+      asked.set(++next, resolve);
+      process.send?.({ rowhouse: 'metrics?', id: next });
+    });
+}
+
+/** A worker whose first process is gone has nothing to work for. */
+export function onOrphaned(stop: () => void): void {
+  if (cluster.isWorker) process.on('disconnect', stop);
+}

@@ -1,0 +1,72 @@
+// Holds the direction of imports: a room may use only rooms before it in the list. Run as a program it checks the tree.
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** Inside packages/server/src. Rooms on one line do not use each other. */
+const order = [
+  ['errors', 'config', 'version'],
+  ['log'],
+  ['postgres'],
+  ['control'],
+  ['engine'],
+  ['keys'],
+  ['quotas'],
+  ['projects'],
+  ['query'],
+  ['tables', 'users'],
+  ['accounts', 'keeper'],
+  ['http'],
+  ['service', 'workers'],
+  ['app'],
+  ['doctor'],
+  ['main'],
+];
+const levels = new Map(order.flatMap((rooms, level) => rooms.map((room) => [room, level])));
+
+/** Packages of ours that a package may import. */
+const packages = { api: [], server: ['@rowhouse/api'], cli: ['@rowhouse/api'], client: ['@rowhouse/api'] };
+const drivers = ['pg', 'pg-protocol', 'pg-cursor', 'libpg-query'];
+
+/** What is wrong with one file, given its path from the root and its text. */
+export function problemsOf(file, text) {
+  const [, name, area] = /^packages\/([^/]+)\/(src|test)\//.exec(file) ?? [];
+  if (!name || area === 'test' || file.endsWith('.test.ts')) return [];
+  const problems = [];
+  for (const [, from] of text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)) {
+    if (from.startsWith('.')) {
+      if (name === 'server') problems.push(...upward(file, from));
+      if (path.posix.join(path.posix.dirname(file), from).split('/')[1] !== name)
+        problems.push(`${from} leaves the package`);
+    } else if (/^(@rowhouse\/|rowhouse)/.test(from) && !packages[name]?.includes(from)) {
+      problems.push(`${name} may not import ${from}`);
+    } else if (drivers.includes(from) && !file.startsWith('packages/server/src/postgres/')) {
+      problems.push(`only postgres/ imports a driver (${from})`);
+    }
+  }
+  return problems.map((problem) => `${file}: ${problem}`);
+}
+
+function upward(file, from) {
+  const here = roomOf(file);
+  const there = roomOf(path.posix.join(path.posix.dirname(file), from));
+  if (!levels.has(here)) return [`the room ${here} has no place in the order`];
+  if (here === there || !levels.has(there))
+    return levels.has(there) ? [] : [`the room ${there} has no place in the order`];
+  return levels.get(there) < levels.get(here) ? [] : [`${here} may not import ${there}`];
+}
+
+function roomOf(file) {
+  return file.split('/')[3]?.replace(/\.ts$/, '');
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const root = fileURLToPath(new URL('..', import.meta.url));
+  const files = readdirSync(path.join(root, 'packages'), { recursive: true })
+    .map((file) => `packages/${file.split(path.sep).join('/')}`)
+    .filter((file) => /^packages\/[^/]+\/src\/.*\.tsx?$/.test(file));
+  const problems = files.flatMap((file) => problemsOf(file, readFileSync(path.join(root, file), 'utf8')));
+  for (const problem of problems) console.error(problem);
+  console.log(`imports: ${files.length} files, ${problems.length} problems`);
+  process.exit(problems.length > 0 || files.length === 0 ? 1 : 0);
+}

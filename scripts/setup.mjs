@@ -1,0 +1,58 @@
+// Makes a checkout ready: installs what package-lock.json names and compiles. Does nothing where nothing is to be done,
+// so that `npm start` and `npm test` are the only commands anybody needs.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('..', import.meta.url));
+
+export function setup() {
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  if (major < 20 || (major === 20 && minor < 19)) {
+    fail(`Rowhouse needs Node.js 20.19 or newer; this is ${process.versions.node}.`);
+  }
+  install();
+  build();
+}
+
+function install() {
+  const marker = path.join(root, 'node_modules', '.rowhouse-installed');
+  const lock = readFileSync(path.join(root, 'package-lock.json'));
+  const wanted = `${createHash('sha256').update(lock).digest('hex')} ${process.platform} ${process.arch}\n`;
+  if (existsSync(marker) && readFileSync(marker, 'utf8') === wanted) return;
+  console.log('Installing dependencies (only at the first start) …');
+  const npm = process.env.npm_execpath;
+  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error'];
+  const result = npm
+    ? spawnSync(process.execPath, [npm, ...args], { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] })
+    : spawnSync('npm', args, {
+        cwd: root,
+        stdio: ['ignore', 'ignore', 'inherit'],
+        shell: process.platform === 'win32',
+      });
+  if (result.status !== 0) fail('The dependencies could not be installed: see above. Is the network there?');
+  writeFileSync(marker, wanted);
+}
+
+function build() {
+  const tsc = path.join(
+    path.dirname(createRequire(import.meta.url).resolve('typescript/package.json')),
+    'bin',
+    'tsc',
+  );
+  const result = spawnSync(process.execPath, [tsc, '-b'], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  if (result.status !== 0) fail('Rowhouse could not be compiled: see above.');
+}
+
+function fail(message) {
+  console.error(message);
+  process.exit(1);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) setup();

@@ -1,0 +1,24 @@
+// A PostgreSQL of its own for tests against an address: made in an empty folder, gone afterwards.
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+export async function startExternal() {
+  const { startEmbedded } = await import('../packages/server/dist/engine/embedded.js');
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-external-'));
+  const engine = await startEmbedded({
+    dataFolder: folder,
+    masterKey: randomBytes(32),
+    say: () => {},
+    onEvent: (event, details) => console.error(event, details),
+  });
+  const { host, port, user, password, database } = engine.address;
+  return {
+    url: `postgres://${user}:${encodeURIComponent(password)}@${host}:${port}/${database}`,
+    stop: async () => {
+      await engine.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
