@@ -9,13 +9,14 @@ import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
-export function setup() {
+/** `tests`: compile (check) them too. */
+export function setup({ tests = false } = {}) {
   const [major, minor] = process.versions.node.split('.').map(Number);
   if (major < 20 || (major === 20 && minor < 19)) {
     fail(`Rowhouse needs Node.js 20.19 or newer; this is ${process.versions.node}.`);
   }
   install();
-  build();
+  build(tests ? [] : ['packages/api', 'packages/server', 'packages/cli']);
 }
 
 function install() {
@@ -37,13 +38,13 @@ function install() {
   writeFileSync(marker, wanted);
 }
 
-function build() {
+function build(projects) {
   const tsc = path.join(
     path.dirname(createRequire(import.meta.url).resolve('typescript/package.json')),
     'bin',
     'tsc',
   );
-  const result = spawnSync(process.execPath, [tsc, '-b'], {
+  const result = spawnSync(process.execPath, [tsc, '-b', ...projects], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
   });

@@ -8,7 +8,7 @@ const args = process.argv.slice(2);
 const external = args.includes('--external');
 const rest = args.filter((arg) => arg !== '--external');
 
-setup();
+setup({ tests: true });
 if (rest.length === 0) {
   run('node_modules/@biomejs/biome/bin/biome', ['ci', '--error-on-warnings', '.']);
   run('scripts/check-imports.mjs', []);

@@ -15,19 +15,26 @@ import { requestLog } from './http/request-log.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { validatorCompiler } from './http/validation.ts';
 
-type Options = { corsOrigins: '*' | readonly string[]; metrics: Metrics; metricsHere: boolean };
+type Options = {
+  corsOrigins: '*' | readonly string[];
+  metrics: Metrics;
+  metricsHere: boolean;
+  timeouts?: typeof defaultTimeouts;
+};
+
+/** Against slow senders: the headers, the whole request, and how often both are looked at. */
+const defaultTimeouts = { headersMs: 10_000, requestMs: 30_000, checkMs: 2_000 };
 
 const maxBodyBytes = 1024 * 1024;
 
 export async function buildApp(
   deps: Deps,
-  { corsOrigins, metrics, metricsHere }: Options,
+  { corsOrigins, metrics, metricsHere, timeouts = defaultTimeouts }: Options,
 ): Promise<FastifyInstance> {
   const app = Fastify({
     bodyLimit: maxBodyBytes,
-    // Slow senders: the headers within 10 s, the whole request within 30; a silent connection ends after two minutes.
-    http: { headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
-    requestTimeout: 30_000,
+    http: { headersTimeout: timeouts.headersMs, connectionsCheckingInterval: timeouts.checkMs },
+    requestTimeout: timeouts.requestMs,
     connectionTimeout: 120_000,
     keepAliveTimeout: 72_000,
     // While stopping, requests that have arrived are still answered.

@@ -15,7 +15,7 @@ import { openLog } from './log.ts';
 import type { Address } from './postgres/database.ts';
 import { openService, type Service } from './service.ts';
 import { version } from './version.ts';
-import { isWorker, onOrphaned, sharedMetrics, startWorkers, tellReady } from './workers.ts';
+import { isWorker, sharedMetrics, startWorkers, tellReady } from './workers.ts';
 
 const drainMs = 15_000;
 const say = (line = '') => process.stdout.write(`${line}\n`);
@@ -28,7 +28,8 @@ async function start(): Promise<void> {
   const config = readConfig(process.env, process.cwd());
   const problem = accountKeyProblem(config.accountKey);
   if (problem) throw new ConfigError([problem]);
-  onOrphaned(stopAndExit);
+  // The command line or the first process has started us: when it is gone, there is nobody left to work for.
+  if (process.connected) process.on('disconnect', stopAndExit);
   if (isWorker) await startWorker(config);
   else await startFirst(config);
 }
@@ -156,8 +157,11 @@ async function listenOn(app: FastifyInstance, host: string, port: number, settin
 /** Takes no more requests, lets those that run finish, and cuts off what does not come to an end. */
 async function drain(app: FastifyInstance): Promise<void> {
   const cut = setTimeout(() => app.server.closeAllConnections(), drainMs);
+  // A connection whose last answer has gone out is idle only from then on.
+  const sweep = setInterval(() => app.server.closeIdleConnections(), 50);
   await app.close();
   clearTimeout(cut);
+  clearInterval(sweep);
 }
 
 function greet(

@@ -78,8 +78,3 @@ export function sharedMetrics(own: Registry): () => Promise<string> {
       process.send?.({ rowhouse: 'metrics?', id: next });
     });
 }
-
-/** A worker whose first process is gone has nothing to work for. */
-export function onOrphaned(stop: () => void): void {
-  if (cluster.isWorker) process.on('disconnect', stop);
-}

@@ -3,10 +3,12 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  chmodSync,
   cpSync,
   existsSync,
   lstatSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -20,8 +22,7 @@ import type { RunAs } from './run-as.ts';
 
 export type Binaries = Readonly<{ initdb: string; postgres: string; pgCtl: string; version: string }>;
 
-export function prepareBinaries(dataFolder: string, runAs: RunAs | null): Binaries {
-  const original = locate();
+export function prepareBinaries(dataFolder: string, runAs: RunAs | null, original = locate()): Binaries {
   const tried = [tryFolder(original, runAs)];
   for (const folder of copyFolders(original, dataFolder, runAs)) {
     if (typeof tried.at(-1) === 'object') break;
@@ -108,6 +109,7 @@ function copy(original: string, folder: string): string | undefined {
     mkdirSync(path.dirname(folder), { recursive: true, mode: 0o755 });
     const unfinished = `${folder}.${process.pid}`;
     cpSync(original, unfinished, { recursive: true, verbatimSymlinks: true });
+    makeReadable(unfinished);
     try {
       renameSync(unfinished, folder);
     } finally {
@@ -116,5 +118,15 @@ function copy(original: string, folder: string): string | undefined {
     return undefined;
   } catch (error) {
     return `${folder}: ${(error as Error).message}`;
+  }
+}
+
+/** For every account, whatever umask the originals were unpacked under. */
+function makeReadable(folder: string): void {
+  chmodSync(folder, 0o755);
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const at = path.join(entry.parentPath, entry.name);
+    if (entry.isDirectory()) chmodSync(at, 0o755);
+    else if (entry.isFile()) chmodSync(at, lstatSync(at).mode & 0o100 ? 0o755 : 0o644);
   }
 }

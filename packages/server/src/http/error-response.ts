@@ -16,6 +16,8 @@ export function errorResponder(log: Logger) {
       const level = error.code === 'internal_error' ? 'error' : 'warn';
       log[level]({ request_id: request.id, code: error.code, err: error.cause ?? error }, error.message);
     }
+    // Also for errors from before the hooks that set it.
+    reply.header('x-request-id', request.id);
     if (error.retryAfterS !== undefined) reply.header('retry-after', String(error.retryAfterS));
     if (error.status === 401) reply.header('www-authenticate', 'Bearer realm="rowhouse"');
     if (error.code === 'method_not_allowed') reply.header('allow', allowedOf(error).join(', '));
@@ -65,6 +67,8 @@ function toRowhouseError(thrown: FastifyError | RowhouseError, request: FastifyR
       return errors.payloadTooLarge(request.routeOptions.bodyLimit);
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return errors.invalidRequest([{ path: 'Content-Length', problem: 'does not fit the body that came' }]);
+    case 'FST_ERR_MAX_PARAM_LENGTH':
+      return errors.routeNotFound(request.method, request.url);
     case 'FST_ERR_BAD_URL':
       return errors.invalidRequest([{ path: '', problem: 'the path is not a valid percent-encoded URL' }]);
     default:

@@ -24,7 +24,7 @@ export function parseJsonBody(bytes: Buffer): unknown {
 function explain(error: Error, text: string): string {
   const position = /position (\d+)/.exec(error.message)?.[1];
   if (position === undefined)
-    return text.trim() === '' ? 'it is blank.' : 'it ends too early or is not JSON at all.';
+    return text.trim() === '' ? 'it is blank.' : 'look at quotes, commas and where it ends.';
   const before = text.slice(0, Number(position)).split('\n');
   return `unexpected character at line ${before.length}, column ${(before.at(-1) ?? '').length + 1}.`;
 }

@@ -38,6 +38,10 @@ export function newKeyId(): string {
   return `key_${base62(BigInt(`0x${randomBytes(12).toString('hex')}`), 17)}`;
 }
 
+export function isKeyId(text: string): boolean {
+  return /^key_[0-9A-Za-z]{17}$/.test(text);
+}
+
 function checksum(text: string): string {
   return base62(BigInt(crc32(text)), 6);
 }

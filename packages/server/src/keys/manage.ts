@@ -7,7 +7,7 @@ import { isState, type Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import type { Caller } from './caller.ts';
-import { hashKey, makeKey, newKeyId, startOf } from './form.ts';
+import { hashKey, isKeyId, makeKey, newKeyId, startOf } from './form.ts';
 import { seal } from './seal.ts';
 
 export const maxKeys = 1000;
@@ -45,6 +45,7 @@ export async function revokeKey(
   projectId: string,
   id: string,
 ): Promise<Key> {
+  if (!isKeyId(id)) throw errors.keyNotFound(id);
   const [found] = await control.query<KeyRow>(
     sql`select ${keyColumns} from keys where project_id = ${projectId} and id = ${id}`,
   );

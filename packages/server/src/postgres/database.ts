@@ -50,8 +50,10 @@ const connectTimeoutMs = 5_000;
 
 export function openDatabase(address: Address, { max = 4 }: { max?: number } = {}): Database {
   const pool = new pg.Pool({ ...clientOptions(address), max, idleTimeoutMillis: 30_000 });
-  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  // A connection that breaks between two statements is replaced at the next use. Without listeners, on the pool for
+  // idle ones and on each connection for those in use, the event would end the process.
   pool.on('error', () => {});
+  pool.on('connect', (client) => void client.on('error', () => {}));
 
   const use = async <T>(run: (client: pg.PoolClient) => Promise<T>): Promise<T> => {
     const client = await pool.connect().catch(rethrow(errors.unavailable));

@@ -1,0 +1,166 @@
+// Talking to a service: where it is, with which key, and what its silence means in plain words.
+import type { apiPrefix, ErrorBody } from '@rowhouse/api';
+import { type Command, Option } from 'commander';
+import { Failure, failure } from './failure.ts';
+import { type OutputOptions, waiting } from './output.ts';
+
+export type ApiOptions = OutputOptions & { url: string; key?: string };
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+type Input = { query?: Record<string, string | number | undefined>; body?: unknown };
+
+const defaultUrl = 'http://127.0.0.1:8765';
+const timeoutMs = 60_000;
+// The type holds the value in step; importing it would load every schema, a fifth of a second for each command.
+const prefix: typeof apiPrefix = '/api/dbaas/v2';
+
+/** The options of every command that talks to a service. */
+export function withApiOptions(command: Command): Command {
+  const url = new Option('--url <url>', 'where the service is').env('ROWHOUSE_URL').default(defaultUrl);
+  const key = new Option(
+    '--key <key>',
+    'account key, or project key for its own project; better by environment',
+  );
+  return command
+    .addOption(url)
+    .addOption(key.env('ROWHOUSE_API_KEY'))
+    .option('--json', "print the service's answer as JSON");
+}
+
+/** A request that needs a key. `path` are the segments after the API's prefix. */
+export function callApi<T>(
+  options: ApiOptions,
+  method: Method,
+  path: string[],
+  input: Input = {},
+): Promise<T> {
+  if (!options.key?.trim()) {
+    throw failure(
+      'missing_api_key',
+      'This command needs an API key.',
+      'Set ROWHOUSE_API_KEY or --key to the account key that the first start printed. Lost? `rowhouse start --new-account-key` makes another.',
+    );
+  }
+  return send<T>(options, method, prefix + path.map(segment).join(''), input);
+}
+
+/** A request that needs none. */
+export function callService<T>(options: ApiOptions, path: `/${string}`): Promise<T> {
+  return send<T>(options, 'GET', path, {});
+}
+
+export function readUrl(text: string): string {
+  const url = URL.canParse(text.trim()) ? new URL(text.trim()) : null;
+  if (!url || !['http:', 'https:'].includes(url.protocol) || url.username || url.password) {
+    throw failure(
+      'invalid_url',
+      `"${text}" is not the address of a service.`,
+      `It looks like ${defaultUrl}.`,
+    );
+  }
+  const folder = url.pathname.replace(/\/+$/, '');
+  return url.origin + (folder.endsWith(prefix) ? folder.slice(0, -prefix.length) : folder);
+}
+
+async function send<T>(
+  options: ApiOptions,
+  method: Method,
+  path: string,
+  { query, body }: Input,
+): Promise<T> {
+  const base = readUrl(options.url || defaultUrl);
+  const url = new URL(base + path);
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  }
+  const request: RequestInit = {
+    method,
+    headers: { ...keyHeader(options.key), ...(body !== undefined && { 'content-type': 'application/json' }) },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    // Followed, a redirect would turn a POST into a GET.
+    redirect: 'manual',
+    signal: AbortSignal.timeout(timeoutMs),
+  };
+  const work = fetch(url, request)
+    .then(async (response) => ({ response, text: await response.text() }))
+    .catch((error: unknown) => {
+      throw silence(base, method, error);
+    });
+  const { response, text } = await waiting(options, `Waiting for ${base}`, work);
+  return readAnswer<T>(base, response, text);
+}
+
+function readAnswer<T>(base: string, { status, headers }: Response, text: string): T {
+  if (status >= 300 && status < 400) {
+    const target = headers.get('location') ?? 'another address';
+    throw failure('redirected', `${base} points to ${target}.`, 'Set --url or ROWHOUSE_URL to that service.');
+  }
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    // Told below: no answer of Rowhouse's is anything but JSON.
+  }
+  if (isFailure(answer)) throw new Failure(answer);
+  if (isObject(answer) && answer.ok === true && status < 300) return answer as T;
+  throw failure(
+    'not_rowhouse',
+    `What answers at ${base} is not Rowhouse (HTTP ${status}).`,
+    'Set --url or ROWHOUSE_URL to the address that `rowhouse start` printed.',
+  );
+}
+
+function silence(base: string, method: Method, error: unknown): Failure {
+  const { name, message, cause } = error as Error & { cause?: { code?: string; message?: string } };
+  const unknownOutcome =
+    method === 'GET' ? undefined : 'It may or may not have taken effect: look before you send it again.';
+  if (name === 'TimeoutError') {
+    return failure('no_answer', `${base} did not answer within ${timeoutMs / 1000} s.`, unknownOutcome);
+  }
+  if (cause?.code?.startsWith('ERR_SSL_')) {
+    return failure('no_answer', `There is no https at ${base}.`, 'Is it http://?');
+  }
+  switch (cause?.code) {
+    case 'ECONNREFUSED':
+      return failure(
+        'no_answer',
+        `No Rowhouse answers at ${base}.`,
+        'Start one with `rowhouse start`, or set --url.',
+      );
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return failure(
+        'no_answer',
+        `The host of ${base} is not known here.`,
+        'Set --url to the right address.',
+      );
+    case 'ECONNRESET':
+    case 'UND_ERR_SOCKET':
+      return failure('no_answer', `The connection to ${base} broke before an answer came.`, unknownOutcome);
+    default:
+      return failure('no_answer', `${base} cannot be reached: ${cause?.message || cause?.code || message}.`);
+  }
+}
+
+/** A slug of ".." would name another path: such segments never leave. */
+function segment(text: string): string {
+  if (['', '.', '..'].includes(text)) throw failure('invalid_request', `"${text}" names nothing.`);
+  return `/${encodeURIComponent(text)}`;
+}
+
+function keyHeader(key: string | undefined): Record<string, string> {
+  const value = key?.trim();
+  if (!value) return {};
+  if (!/^[\x21-\x7e]+$/.test(value)) {
+    throw failure('invalid_api_key', 'The API key holds characters that no key has.', 'Copy it again.');
+  }
+  return { authorization: `Bearer ${value}` };
+}
+
+function isFailure(answer: unknown): answer is ErrorBody {
+  if (!isObject(answer) || answer.ok !== false || !isObject(answer.error)) return false;
+  return typeof answer.error.code === 'string' && typeof answer.error.message === 'string';
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

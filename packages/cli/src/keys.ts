@@ -1,0 +1,139 @@
+// rowhouse keys: a project's API keys, listed, issued, revoked and rotated.
+import type {
+  IssuedKeyResponse,
+  IssueKey,
+  Key,
+  KeyResponse,
+  KeysResponse,
+  RotatedKeyResponse,
+  RotateKey,
+  Scope,
+} from '@rowhouse/api';
+import type { Command } from 'commander';
+import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { show } from './output.ts';
+import { clean, formatFields, formatTable } from './table.ts';
+import { formatTime, parseDuration, parseWhen } from './when.ts';
+
+export function addKeys(program: Command): void {
+  const keys = program
+    .command('keys')
+    .summary("a project's API keys")
+    .description("List, issue, revoke and rotate a project's API keys.");
+  const add = (usage: string, about: string) => withApiOptions(keys.command(usage).description(about));
+
+  add('list <slug>', "List a project's keys.").action(list);
+  add('issue <slug>', 'Issue a further key, with fewer rights than the project key.')
+    .requiredOption('--name <name>', 'what it is for')
+    .option(
+      '--scope <scope>',
+      'what it may do: query, query:read, tables:read, tables:write, auth, manage (repeat for more)',
+      collect,
+    )
+    .option(
+      '--table <table>',
+      'table or schema.table it reaches (repeat for more; every table if left out)',
+      collect,
+    )
+    .option('--expires <when>', 'its end: 30d, 12h, 45m, 2027-01-31 or 2027-01-31T09:00Z', (text) =>
+      parseWhen(text),
+    )
+    .option('--publishable', 'a key for browsers; it has the scope auth alone')
+    .action(issue);
+  add('revoke <slug> <id>', 'Revoke a key: it stops working within a second.').action(revoke);
+  add('rotate <slug>', "Replace the project's own key.")
+    .option('--grace <duration>', 'how long the old one keeps working: 24h, 0s (24h)', parseDuration)
+    .action(rotate);
+}
+
+async function list(slug: string, options: ApiOptions): Promise<void> {
+  const answer = await callApi<KeysResponse>(options, 'GET', ['projects', slug, 'keys']);
+  show(options, answer, (given) => tableOf(given.keys));
+}
+
+type IssueOptions = ApiOptions & {
+  name: string;
+  scope?: string[];
+  table?: string[];
+  expires?: string;
+  publishable?: boolean;
+};
+
+async function issue(slug: string, options: IssueOptions): Promise<void> {
+  const body: IssueKey = {
+    name: options.name,
+    ...(options.publishable && { kind: 'publishable' }),
+    // The service knows which scopes there are, and says so.
+    ...(options.scope && { scopes: options.scope as Scope[] }),
+    ...(options.table && { tables: options.table }),
+    ...(options.expires && { expires_at: options.expires }),
+  };
+  const answer = await callApi<IssuedKeyResponse>(options, 'POST', ['projects', slug, 'keys'], { body });
+  show(options, answer, (given) => secretOf(given.key, given.api_key));
+}
+
+async function revoke(slug: string, id: string, options: ApiOptions): Promise<void> {
+  const answer = await callApi<KeyResponse>(options, 'DELETE', ['projects', slug, 'keys', id]);
+  show(options, answer, ({ key }) => clean(`Key ${key.id} (${key.name}) is revoked.`));
+}
+
+async function rotate(slug: string, options: ApiOptions & { grace?: number }): Promise<void> {
+  const body: RotateKey = options.grace === undefined ? {} : { grace_seconds: options.grace };
+  const path = ['projects', slug, 'keys', 'rotate'];
+  const answer = await callApi<RotatedKeyResponse>(options, 'POST', path, { body });
+  show(options, answer, ({ key, api_key: apiKey, previous }) =>
+    [
+      secretOf(key, apiKey),
+      clean(
+        `The old key (${previous.start}…) ${body.grace_seconds === 0 ? 'has ended' : `works until ${formatTime(previous.expires_at)}`}.`,
+      ),
+    ].join('\n'),
+  );
+}
+
+function secretOf(key: Key, apiKey: string): string {
+  return formatFields([
+    ['id', key.id],
+    ['name', key.name],
+    ['kind', key.kind],
+    ['scopes', key.scopes.join(', ')],
+    ['tables', tablesOf(key)],
+    ['expires', key.expires_at ? formatTime(key.expires_at) : 'never'],
+    ['key', `${apiKey}   (shown only now: keep it)`],
+  ]);
+}
+
+function tableOf(keys: readonly Key[]): string {
+  return formatTable(
+    [
+      { title: 'ID' },
+      { title: 'NAME', max: 40 },
+      { title: 'KIND' },
+      { title: 'BEGINS' },
+      { title: 'STATUS' },
+      { title: 'EXPIRES' },
+      { title: 'LAST USED' },
+      { title: 'TABLES', max: 40 },
+      { title: 'SCOPES' },
+    ],
+    keys.map((key) => [
+      key.id,
+      key.name,
+      key.kind,
+      key.start,
+      key.status,
+      formatTime(key.expires_at),
+      formatTime(key.last_used_at),
+      tablesOf(key),
+      key.scopes.join(', '),
+    ]),
+  );
+}
+
+function tablesOf(key: Key): string {
+  return key.tables ? key.tables.join(', ') : 'every';
+}
+
+function collect(text: string, before: string[] = []): string[] {
+  return [...before, text];
+}

@@ -1,0 +1,38 @@
+// The `rowhouse` command: what there is to type, and the one place where a failure becomes words and an exit status.
+import { readFileSync } from 'node:fs';
+import { Command } from 'commander';
+import { addDoctor } from './doctor.ts';
+import { addKeys } from './keys.ts';
+import { showFailure } from './output.ts';
+import { addProjects } from './projects.ts';
+import { addStart } from './start.ts';
+import { addStatus } from './status.ts';
+
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+
+const program = new Command('rowhouse')
+  .description('Rowhouse: many real PostgreSQL projects behind one small REST API.')
+  .version(version)
+  .showHelpAfterError('(--help shows what there is)');
+addStart(program);
+addStatus(program);
+addDoctor(program);
+addProjects(program);
+addKeys(program);
+
+let json = false;
+program.hook('preAction', (_program, command) => {
+  json = command.opts().json === true;
+});
+
+// Whoever reads us may have read enough: `rowhouse projects list | head -1`.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  showFailure({ json }, error);
+  process.exitCode = 1;
+}

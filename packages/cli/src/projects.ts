@@ -1,0 +1,166 @@
+// rowhouse projects: create, list, look at, change, delete and restore projects.
+import { confirm } from '@clack/prompts';
+import type {
+  ChangeProject,
+  ConnectionResponse,
+  CreatedProjectResponse,
+  CreateProject,
+  Project,
+  ProjectResponse,
+  ProjectsResponse,
+} from '@rowhouse/api';
+import { type Command, InvalidArgumentError } from 'commander';
+import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { failure } from './failure.ts';
+import { note, show } from './output.ts';
+import { clean, formatFields, formatTable } from './table.ts';
+import { formatTime } from './when.ts';
+
+export function addProjects(program: Command): void {
+  const projects = program
+    .command('projects')
+    .summary('create, list, change and delete projects')
+    .description('Create, list, change and delete projects.');
+  const add = (usage: string, about: string) => withApiOptions(projects.command(usage).description(about));
+
+  add('create <name>', 'Create a project and print its key. Needs an account key.')
+    .option('--limit-mb <number>', 'size limit in megabytes (512)', positive)
+    .option('--slug <slug>', 'its name in every path; made from the name when left out')
+    .action(create);
+  add('list', 'List projects, newest first.')
+    .option('--deleted', 'those that are deleted and can still be restored')
+    .option('--limit <number>', 'how many on a page (50)', positive)
+    .option('--page <number>', 'which page (1)', positive)
+    .action(list);
+  add('show <slug>', 'Show one project.').action(showOne);
+  add('limit <slug>', "Change a project's size limit. Needs an account key.")
+    .argument('<mb>', 'megabytes', positive)
+    .action(changeLimit);
+  add('delete <slug>', 'Delete a project. It can be restored for some days. Needs an account key.')
+    .option('--yes', 'do not ask')
+    .action(remove);
+  add('restore <slug>', 'Restore a deleted project. Needs an account key.').action(restore);
+  add('connection <slug>', 'Print the address for psql and PostgreSQL drivers. It holds a password.').action(
+    connection,
+  );
+}
+
+type CreateOptions = ApiOptions & { limitMb?: number; slug?: string };
+
+async function create(name: string, options: CreateOptions): Promise<void> {
+  const body: CreateProject = {
+    name,
+    ...(options.limitMb !== undefined && { limit_mb: options.limitMb }),
+    ...(options.slug !== undefined && { slug: options.slug }),
+  };
+  const answer = await callApi<CreatedProjectResponse>(options, 'POST', ['projects'], { body });
+  show(options, answer, ({ project, api_key: apiKey }) =>
+    formatFields([...fieldsOf(project), ['key', `${apiKey}   (shown only now: keep it)`]]),
+  );
+}
+
+type ListOptions = ApiOptions & { deleted?: boolean; limit?: number; page?: number };
+
+async function list(options: ListOptions): Promise<void> {
+  const { limit, page, deleted } = options;
+  const query = { limit, page, status: deleted ? 'deleted' : undefined };
+  const answer = await callApi<ProjectsResponse>(options, 'GET', ['projects'], { query });
+  if (answer.projects.length > 0 || options.json) {
+    show(options, answer, ({ projects }) => tableOf(projects, deleted === true));
+  } else if (answer.page > 1) note(options, 'There is nothing on this page.');
+  else if (deleted) note(options, 'No deleted project can be restored.');
+  else note(options, 'There are no projects yet. Make one: rowhouse projects create <name>');
+  if (answer.has_more) note(options, `There are more: add --page ${answer.page + 1}`);
+}
+
+async function showOne(slug: string, options: ApiOptions): Promise<void> {
+  const answer = await callApi<ProjectResponse>(options, 'GET', ['projects', slug]);
+  show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
+}
+
+async function changeLimit(slug: string, mb: number, options: ApiOptions): Promise<void> {
+  const body: ChangeProject = { limit_mb: mb };
+  const answer = await callApi<ProjectResponse>(options, 'PATCH', ['projects', slug], { body });
+  show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
+}
+
+async function remove(slug: string, options: ApiOptions & { yes?: boolean }): Promise<void> {
+  if (!options.yes) await askToDelete(slug, options);
+  const answer = await callApi<ProjectResponse>(options, 'DELETE', ['projects', slug]);
+  show(options, answer, ({ project: { slug: deleted, dropped_after: end } }) => {
+    const restorable = end !== undefined && Date.parse(end) > Date.now();
+    const lines = [`Project ${deleted} is deleted.`];
+    if (restorable) lines.push(`Until ${formatTime(end)}: rowhouse projects restore ${deleted}`);
+    return lines.map(clean).join('\n');
+  });
+}
+
+/** Returns only after a yes. */
+async function askToDelete(slug: string, options: ApiOptions): Promise<void> {
+  if (options.json || !process.stdin.isTTY || !process.stderr.isTTY) {
+    throw failure(
+      'not_confirmed',
+      `Nothing was deleted: there is nobody to ask about "${slug}".`,
+      'Add --yes.',
+    );
+  }
+  const { project } = await callApi<ProjectResponse>(options, 'GET', ['projects', slug]);
+  const sure = await confirm({
+    message: clean(`Delete project ${project.slug} (${project.name}, ${project.size_mb} MB)?`),
+    initialValue: false,
+    output: process.stderr,
+    withGuide: false,
+  });
+  if (sure !== true) throw failure('not_confirmed', 'Nothing was deleted.');
+}
+
+async function restore(slug: string, options: ApiOptions): Promise<void> {
+  const answer = await callApi<ProjectResponse>(options, 'POST', ['projects', slug, 'restore']);
+  show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
+}
+
+async function connection(slug: string, options: ApiOptions): Promise<void> {
+  const answer = await callApi<ConnectionResponse>(options, 'GET', ['projects', slug, 'connection']);
+  show(options, answer, (given) => clean(given.connection.url));
+}
+
+function fieldsOf(project: Project): [string, string | number][] {
+  return [
+    ['slug', project.slug],
+    ['name', project.name],
+    ['status', project.status],
+    ['size', `${project.size_mb} of ${project.limit_mb} MB`],
+    ['created', formatTime(project.created_at)],
+    ...(project.deleted_at ? [['deleted', formatTime(project.deleted_at)] as [string, string]] : []),
+    ...(project.dropped_after
+      ? [['restorable', `until ${formatTime(project.dropped_after)}`] as [string, string]]
+      : []),
+    ['id', project.id],
+  ];
+}
+
+function tableOf(projects: readonly Project[], deleted: boolean): string {
+  return formatTable(
+    [
+      { title: 'SLUG' },
+      { title: 'NAME', max: 40 },
+      { title: 'SIZE MB', align: 'right' },
+      { title: 'LIMIT MB', align: 'right' },
+      { title: 'STATUS' },
+      { title: deleted ? 'RESTORABLE UNTIL' : 'CREATED' },
+    ],
+    projects.map((project) => [
+      project.slug,
+      project.name,
+      project.size_mb.toFixed(2),
+      project.limit_mb,
+      project.status,
+      formatTime(deleted ? project.dropped_after : project.created_at),
+    ]),
+  );
+}
+
+function positive(text: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1.');
+  return Number(text);
+}

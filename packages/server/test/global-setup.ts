@@ -1,0 +1,35 @@
+// One PostgreSQL for all tests: embedded, or the one whose address is given (npm run test:external).
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { startEmbedded } from '../src/engine/embedded.ts';
+import { parseDatabaseUrl } from '../src/engine/external.ts';
+import type { Address } from '../src/postgres/database.ts';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    address: Address;
+  }
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const given = process.env.ROWHOUSE_TEST_DATABASE_URL;
+  if (given) {
+    project.provide('address', parseDatabaseUrl(given));
+    return async () => {};
+  }
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-test-'));
+  const engine = await startEmbedded({
+    dataFolder: folder,
+    masterKey: randomBytes(32),
+    say: () => {},
+    onEvent: (event, details) => console.error(event, details),
+  });
+  project.provide('address', engine.address);
+  return async () => {
+    await engine.stop();
+    rmSync(folder, { recursive: true, force: true });
+  };
+}

@@ -1,0 +1,195 @@
+// What tests share: a service of their own on the common PostgreSQL, started and cleaned up; and real processes.
+import { randomBytes } from 'node:crypto';
+import type { FastifyInstance, InjectOptions } from 'fastify';
+import pino from 'pino';
+import { afterAll, beforeAll, beforeEach, expect, inject, onTestFailed } from 'vitest';
+import { ensureAccount } from '../src/accounts.ts';
+import { buildApp } from '../src/app.ts';
+import { prepareControl } from '../src/control/control.ts';
+import { commentOf } from '../src/engine/provision.ts';
+import { createMetrics } from '../src/http/metrics.ts';
+import { type Address, type Database, openDatabase } from '../src/postgres/database.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { openService, type Service } from '../src/service.ts';
+
+export const api = '/api/dbaas/v2';
+export const address = (): Address => inject('address');
+
+// biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of many shapes
+export type Answer = { status: number; body: any; headers: Record<string, string | string[] | undefined> };
+
+export type Call = { key?: string; body?: unknown; headers?: Record<string, string>; raw?: string | Buffer };
+
+export type House = {
+  app: FastifyInstance;
+  service: Service;
+  accountKey: string;
+  controlDatabase: string;
+  log: string[];
+  call(method: string, path: string, options?: Call): Promise<Answer>;
+  /** A fresh project, with its key. */
+  project(name?: string): Promise<{ slug: string; id: string; key: string }>;
+  stop(): Promise<void>;
+};
+
+type HouseOptions = {
+  controlDatabase?: string;
+  masterKey?: Buffer;
+  at?: Address;
+  spares?: number;
+  keeper?: boolean;
+  keepDeletedDays?: number;
+  corsOrigins?: '*' | string[];
+  timeouts?: { headersMs: number; requestMs: number; checkMs: number };
+};
+
+/** One service, as one process would run it. Stopping leaves its databases; `useHouse` removes them. */
+export async function openHouse(options: HouseOptions = {}): Promise<House> {
+  const controlDatabase = options.controlDatabase ?? newControlName();
+  const at = options.at ?? address();
+  const lines: string[] = [];
+  const log = pino({ level: 'debug' }, { write: (line) => void lines.push(line) });
+  await prepareControl(at, controlDatabase);
+  const service = await openService({
+    address: at,
+    serverName: 'test',
+    controlDatabase,
+    masterKey: options.masterKey ?? randomBytes(32),
+    spares: options.spares ?? 2,
+    keeper: options.keeper ?? true,
+    limits: { maxLimitMb: 10_000, keepDeletedDays: options.keepDeletedDays ?? 7 },
+    log,
+  });
+  const account = await ensureAccount(service.deps.control, { accountKey: null, newAccountKey: false });
+  await account.shown();
+  const app = await buildApp(service.deps, {
+    corsOrigins: options.corsOrigins ?? '*',
+    metrics: createMetrics(service.gauges),
+    metricsHere: true,
+    ...(options.timeouts && { timeouts: options.timeouts }),
+  });
+  const accountKey = account.madeKey ?? '';
+  const call: House['call'] = async (method, path, { key = accountKey, body, headers = {}, raw } = {}) => {
+    const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+    const response = await app.inject({
+      method: method as NonNullable<InjectOptions['method']>,
+      url: path.startsWith('/') && !path.startsWith('/projects') ? path : api + path,
+      headers: {
+        ...(key && { 'x-api-key': key }),
+        ...(payload !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(payload !== undefined && { payload }),
+    });
+    const isJson = String(response.headers['content-type']).includes('json');
+    const answer = {
+      status: response.statusCode,
+      body: isJson ? response.json() : response.body,
+      headers: response.headers as Answer['headers'],
+    };
+    expect(answer.headers['x-request-id'], 'every response names its request').toBeTruthy();
+    return answer;
+  };
+  return {
+    app,
+    service,
+    accountKey,
+    controlDatabase,
+    log: lines,
+    call,
+    project: async (name = 'Test project') => {
+      const { status, body } = await call('POST', '/projects', { body: { name } });
+      expect(status, JSON.stringify(body)).toBe(201);
+      return { slug: body.project.slug, id: body.project.id, key: body.api_key };
+    },
+    stop: async () => {
+      await app.close();
+      await service.stop();
+    },
+  };
+}
+
+/** A house for the tests of a file. Fails if a connection is left open; keeps its databases if a test failed. */
+export function useHouse(options: HouseOptions = {}): House {
+  const controlDatabase = newControlName();
+  const house = {} as House;
+  let failed = false;
+  beforeAll(async () => {
+    Object.assign(house, await openHouse({ ...options, controlDatabase }));
+  });
+  beforeEach(() => {
+    onTestFailed(() => {
+      failed = true;
+      console.error(`kept for a look: control database ${controlDatabase}`);
+    });
+  });
+  afterAll(async () => {
+    const { installation } = house.service.deps.server;
+    await house.stop();
+    if (!failed) await removeHouse(controlDatabase, installation);
+  });
+  return house;
+}
+
+export function newControlName(): string {
+  return `rowhouse_test_${randomBytes(5).toString('hex')}`;
+}
+
+export async function removeHouse(
+  controlDatabase: string,
+  installation: string,
+  at = address(),
+): Promise<void> {
+  await asAdmin(async (admin) => {
+    const databases = await admin.query<{ name: string }>(sql`
+      select datname as name from pg_database
+      where shobj_description(oid, 'pg_database') = ${commentOf({ installation })}`);
+    const names = [controlDatabase, ...databases.map(({ name }) => name)];
+    const open = await leftOpen(admin, names);
+    expect(open, 'connections left open').toEqual([]);
+    for (const name of names) {
+      await admin.query(sql`drop database if exists ${sql.id(name)} with (force)`);
+      if (!name.startsWith('p_')) continue;
+      await admin.query(sql`drop role if exists ${sql.id(`${name}_auth`)}`);
+      await admin.query(sql`drop role if exists ${sql.id(name)}`);
+    }
+  }, at);
+}
+
+/** A closed connection's process may take a moment to go. */
+async function leftOpen(admin: Database, names: string[]): Promise<string[]> {
+  for (let attempt = 0; ; attempt++) {
+    const rows = await admin.query<{ found: string }>(sql`
+      select datname || ': ' || query as found from pg_stat_activity
+      where datname = any (${names}::text[]) and backend_type = 'client backend'`);
+    if (rows.length === 0 || attempt === 20) return rows.map(({ found }) => found);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+export async function asAdmin<T>(run: (admin: Database) => Promise<T>, at = address()): Promise<T> {
+  const admin = openDatabase(at, { max: 1 });
+  try {
+    return await run(admin);
+  } finally {
+    await admin.end();
+  }
+}
+
+/** For what the service promises within a second and does in a quarter: ten times that, for a busy machine. */
+export const soon = 2_500;
+
+/** Waits for something that comes by itself; fails with `what` if it does not. */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined | false>,
+  withinMs = 20_000,
+): Promise<T> {
+  const deadline = Date.now() + withinMs;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > deadline) throw new Error(`Not within ${withinMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

@@ -1,0 +1,300 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { ErrorBody } from '@rowhouse/api';
+import { Compile } from 'typebox/compile';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { withoutSecrets } from '../src/log.ts';
+import { api, openHouse, useHouse } from './helpers.ts';
+
+const house = useHouse({
+  spares: 0,
+  corsOrigins: ['https://app.example.com'],
+  timeouts: { headersMs: 400, requestMs: 800, checkMs: 50 },
+});
+const isErrorBody = Compile(ErrorBody);
+let port = 0;
+beforeAll(async () => {
+  await house.app.listen({ host: '127.0.0.1', port: 0 });
+  port = (house.app.server.address() as AddressInfo).port;
+});
+
+/** Bytes over a bare socket, and everything that comes back until the service closes. */
+async function raw(...pieces: (string | Buffer | number)[]): Promise<string> {
+  const socket: Socket = connect(port, '127.0.0.1');
+  let answer = '';
+  socket.on('data', (data) => {
+    answer += data;
+  });
+  socket.on('error', () => {});
+  const closed = once(socket, 'close');
+  for (const piece of pieces) {
+    if (typeof piece === 'number') await new Promise((resolve) => setTimeout(resolve, piece));
+    else socket.write(piece);
+  }
+  await closed;
+  return answer;
+}
+
+const request = (extra: string, body = '') =>
+  `POST ${api}/projects HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${extra}\r\n${body}`;
+const key = () => `X-API-Key: ${house.accountKey}\r\n`;
+const json = 'Content-Type: application/json\r\n';
+const length = (body: string | Buffer) => `Content-Length: ${Buffer.byteLength(body)}\r\n`;
+const parse = (answer: string) => ({
+  status: Number(answer.slice(9, 12)),
+  body: JSON.parse(
+    answer.slice(answer.indexOf('\r\n\r\n') + 4).replace(/^[0-9a-f]+\r\n|\r\n0\r\n\r\n$/g, ''),
+  ),
+});
+
+describe('bodies', () => {
+  it.each([
+    ['not JSON', '{"name":', 'invalid_json', 400],
+    ['text', 'hello', 'invalid_json', 400],
+    ['blank', '  ', 'invalid_json', 400],
+    ['a second value', '{"name":"a"} {}', 'invalid_json', 400],
+    ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'invalid_json', 400],
+    ['half a surrogate pair', '{"name":"a\\ud800"}', 'invalid_json', 400],
+    ['an array', '[]', 'invalid_request', 400],
+    ['null', 'null', 'invalid_request', 400],
+    ['a NUL', '{"name":"a\\u0000b"}', 'invalid_request', 400],
+    ['100,000 levels', `{"name":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'invalid_request', 400],
+    [
+      '100,000 levels of objects',
+      `${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`,
+      'invalid_request',
+      400,
+    ],
+    ['__proto__', '{"name":"a","__proto__":{"x":1}}', 'invalid_request', 400],
+    ['constructor', '{"name":"a","constructor":{"prototype":1}}', 'invalid_request', 400],
+    [
+      '10,000 unknown fields',
+      JSON.stringify(Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`f${n}`, n]))),
+      'invalid_request',
+      400,
+    ],
+    ['too much', `{"name":"${'x'.repeat(1024 * 1024)}"}`, 'payload_too_large', 413],
+  ])('%s: a clear refusal', async (_what, body, code, status) => {
+    const answer = await house.call('POST', '/projects', { raw: body });
+    expect([answer.status, answer.body.error.code]).toEqual([status, code]);
+    expect(isErrorBody.Check(answer.body), JSON.stringify(answer.body).slice(0, 500)).toBe(true);
+    expect(JSON.stringify(answer.body).length).toBeLessThan(5000);
+  });
+
+  it('a message about bad JSON never quotes the body', async () => {
+    const answer = await house.call('POST', '/projects', { raw: '{"password": hunter2-secret}' });
+    expect(JSON.stringify(answer.body)).not.toContain('hunter2');
+    expect(answer.body.error.code).toBe('invalid_json');
+  });
+
+  it.each([['text/plain'], ['application/x-www-form-urlencoded'], ['application/json2'], ['a/b/c'], ['']])(
+    'type %j is 415',
+    async (type) => {
+      const answer = await house.call('POST', '/projects', { raw: '{}', headers: { 'content-type': type } });
+      expect([answer.status, answer.body.error.code]).toEqual([415, 'unsupported_media_type']);
+      expect(answer.body.error.hint).toContain('application/json');
+    },
+  );
+
+  it('takes a charset, emoji and names of 100 characters', async () => {
+    const name = '🏠'.repeat(50) + 'é'.repeat(50);
+    const { status, body } = await house.call('POST', '/projects', {
+      body: { name },
+      headers: { 'content-type': 'application/json; charset=utf-8' },
+    });
+    expect([status, body.project?.name]).toEqual([201, name]);
+  });
+});
+
+describe('paths and methods', () => {
+  it.each([
+    ['GET', '/nowhere', 404, 'route_not_found'],
+    ['GET', `${api}/nowhere`, 404, 'route_not_found'],
+    ['PUT', `${api}/projects`, 405, 'method_not_allowed'],
+    ['DELETE', `${api}/projects`, 405, 'method_not_allowed'],
+    ['POST', '/healthz', 405, 'method_not_allowed'],
+    ['GET', `${api}/projects/%zz`, 400, 'invalid_request'],
+    ['GET', `${api}/projects/a%2Fb`, 404, 'project_not_found'],
+    ['GET', `${api}/projects/%00`, 404, 'project_not_found'],
+    ['GET', `${api}/projects/..%2f..%2fetc`, 404, 'project_not_found'],
+    ['GET', `${api}/projects/UPPER`, 404, 'project_not_found'],
+    ['GET', `${api}/projects/%F0%9F%99%82`, 404, 'project_not_found'],
+  ])('%s %s → %i %s', async (method, path, status, code) => {
+    const answer = await house.call(method, path);
+    expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
+    expect(isErrorBody.Check(answer.body)).toBe(true);
+    if (status === 405) expect(answer.headers.allow).toContain('GET');
+  });
+
+  it('a path of thousands of characters is not repeated in full', async () => {
+    const answer = await house.call('GET', `/projects/${'x'.repeat(5000)}`);
+    expect([answer.status, answer.body.error.code]).toEqual([404, 'route_not_found']);
+    expect(answer.body.error.message.length).toBeLessThan(200);
+  });
+
+  it('a percent-encoded slug is the same slug', async () => {
+    const { slug } = await house.project('Encoded');
+    const encoded = [...slug].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join('');
+    expect((await house.call('GET', `/projects/${encoded}`)).body.project.slug).toBe(slug);
+  });
+
+  it('who has no key learns nothing and cannot make the service read a body', async () => {
+    for (const path of ['/projects', '/projects/x', '/projects/x/keys']) {
+      expect((await house.call('GET', path, { key: '' })).body.error.code).toBe('missing_api_key');
+    }
+    const started = performance.now();
+    const answer = await raw(request(`${json}Content-Length: 1000000\r\n`, '{'));
+    expect(parse(answer).status).toBe(401);
+    expect(performance.now() - started, 'it did not wait for the body').toBeLessThan(10_000);
+  });
+});
+
+describe('on the wire', () => {
+  it.each([
+    ['X-API-Key', () => key() + key()],
+    ['Authorization', () => `Authorization: Bearer ${house.accountKey}\r\n`.repeat(2)],
+    ['Content-Type', () => key() + json + json],
+  ])('a repeated %s is refused', async (name, headers) => {
+    const { status, body } = parse(await raw(request(`${headers()}${length('{}')}`, '{}')));
+    expect([status, body.error.details[0].path]).toEqual([400, name.toLowerCase()]);
+  });
+
+  it.each([
+    ['rubbish', 'hello\r\n\r\n', 400],
+    ['a bad header', 'GET / HTTP/1.1\r\nHost: x\r\nBad Header\r\n\r\n', 400],
+    [
+      'a length and chunks',
+      `POST ${api}/projects HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}`,
+      400,
+    ],
+    [
+      'two lengths',
+      `POST ${api}/projects HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}`,
+      400,
+    ],
+    ['huge headers', `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'x'.repeat(40_000)}\r\n\r\n`, 431],
+  ])('%s', async (_what, bytes, status) => {
+    const answer = parse(await raw(bytes));
+    expect(answer.status).toBe(status);
+    expect(isErrorBody.Check(answer.body)).toBe(true);
+  });
+
+  it('a sender that dawdles is cut off, in its headers and in its body, while others are served', async () => {
+    const headers = raw('GET / HTTP/1.1\r\nHost: x\r\n');
+    const body = raw(request(`${key()}${json}Content-Length: 100\r\n`, '{"name":'));
+    expect((await house.call('GET', '/projects')).status).toBe(200);
+    expect(parse(await headers)).toMatchObject({ status: 408, body: { error: { code: 'request_timeout' } } });
+    expect((await body).slice(0, 12)).toBe('HTTP/1.1 408');
+  });
+});
+
+describe('request ids', () => {
+  it('are echoed when they are usable and made when not', async () => {
+    const id = async (given?: string) =>
+      (await house.call('GET', '/healthz', { headers: given === undefined ? {} : { 'x-request-id': given } }))
+        .headers['x-request-id'];
+    expect(await id('abc-123')).toBe('abc-123');
+    for (const bad of [undefined, '', 'x'.repeat(200), 'a b', '<script>']) {
+      expect(await id(bad)).toMatch(/^[0-9a-f-]{36}$/);
+    }
+    const failed = await house.call('GET', '/nowhere', { headers: { 'x-request-id': 'mine' } });
+    expect(failed.body.request_id).toBe('mine');
+  });
+});
+
+describe('CORS', () => {
+  const preflight = (app: typeof house.app, origin: string) =>
+    app.inject({
+      method: 'OPTIONS',
+      url: `${api}/projects`,
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'x-api-key',
+      },
+    });
+
+  it('lets in the origins that were named, and no other', async () => {
+    const good = await preflight(house.app, 'https://app.example.com');
+    expect(good.statusCode).toBe(204);
+    expect(good.headers['access-control-allow-origin']).toBe('https://app.example.com');
+    expect(good.headers['access-control-allow-headers']).toContain('x-api-key');
+    const bad = await preflight(house.app, 'https://evil.example.com');
+    expect(bad.headers['access-control-allow-origin']).toBeUndefined();
+  });
+
+  it('can be open to all or closed', async () => {
+    const { masterKey } = house.service.deps;
+    const { controlDatabase } = house;
+    for (const [corsOrigins, expected] of [
+      ['*', '*'],
+      [[], undefined],
+    ] as const) {
+      const other = await openHouse({
+        controlDatabase,
+        masterKey,
+        keeper: false,
+        corsOrigins: corsOrigins === '*' ? '*' : [],
+      });
+      const answer = await preflight(other.app, 'https://anybody.example.com');
+      expect(answer.headers['access-control-allow-origin']).toBe(expected);
+      await other.stop();
+    }
+  });
+});
+
+describe('what needs no key', () => {
+  it('healthz and readyz', async () => {
+    expect((await house.call('GET', '/healthz', { key: '' })).body).toMatchObject({ ok: true });
+    expect((await house.call('GET', '/readyz', { key: '' })).body).toMatchObject({
+      ok: true,
+      postgres: expect.stringMatching(/^\d+\.\d+/),
+    });
+  });
+
+  it('metrics, without a label that callers could multiply', async () => {
+    await house.call('GET', '/projects/some-slug');
+    const { body, headers } = await house.call('GET', '/metrics', { key: '' });
+    expect(headers['content-type']).toContain('text/plain');
+    expect(body).toMatch(/rowhouse_projects \d+/);
+    expect(body).toContain('rowhouse_postgres_up 1');
+    expect(body).toContain('route="/api/dbaas/v2/projects/:slug"');
+    expect(body).not.toContain('some-slug');
+  });
+
+  it('OpenAPI 3.1 with every route, and a page', async () => {
+    const { body } = await house.call('GET', '/openapi.json', { key: '' });
+    expect(body.openapi).toBe('3.1.0');
+    expect(Object.keys(body.paths)).toEqual(
+      expect.arrayContaining([
+        `${api}/projects`,
+        `${api}/projects/{slug}`,
+        `${api}/projects/{slug}/keys/rotate`,
+        '/readyz',
+      ]),
+    );
+    const create = body.paths[`${api}/projects`].post;
+    expect(create.requestBody.content['application/json'].schema.required).toEqual(['name']);
+    expect(Object.keys(create.responses)).toEqual(expect.arrayContaining(['201', 'default']));
+    expect(create.responses['201'].content['application/json'].schema.properties.api_key.type).toBe('string');
+    expect((await house.call('GET', '/docs', { key: '' })).status).toBe(200);
+  });
+});
+
+describe('the log', () => {
+  it('has a line for each request and never a key, whatever place it was sent in', async () => {
+    const stray = house.accountKey;
+    await house.call('GET', `/projects?limit=${stray}`, { headers: { 'x-request-id': 'stray-1' } });
+    await house.call('POST', '/projects', { body: { name: stray, slug: 'Bad' } });
+    const lines = house.log.join('');
+    expect(lines).toContain('"request_id":"stray-1"');
+    expect(lines).not.toContain(stray.slice(10));
+  });
+
+  it('is cleaned of secrets that turn up in a path or an error', () => {
+    const line = withoutSecrets(
+      `{"path":"/x/${house.accountKey}","a":"eyJhbGciOi.eyJzdWIi.c2ln","b":"postgres://u:hunter2@h/db","c":"SCRAM-SHA-256$4096:ab$cd:ef"}`,
+    );
+    expect(line).toBe('{"path":"/x/rh_acct_…","a":"eyJ…","b":"postgres://u:…@h/db","c":"SCRAM-SHA-256$…"}');
+  });
+});

@@ -1,0 +1,134 @@
+// The service as a real process, for tests of starting, dying and stopping.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+import { makeKey } from '../src/keys/form.ts';
+import { type Answer, api, type Call } from './helpers.ts';
+
+const main = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+
+export type Running = {
+  child: ChildProcess;
+  url: string;
+  output(): string;
+  exited: Promise<{ code: number | null; signal: string | null }>;
+  call(method: string, path: string, options?: Call): Promise<Answer>;
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+};
+
+/** A data folder that is gone after the test, with whatever still runs on it. */
+export function newDataFolder(parent = tmpdir()): string {
+  const folder = mkdtempSync(path.join(parent, 'rowhouse-process-'));
+  onTestFinished(() => {
+    const pid = postmasterPid(folder);
+    if (pid) tryKill(pid, 'SIGKILL');
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  });
+  return folder;
+}
+
+/** A data folder in which a service has run before: a copy of one that was made once for the test file. */
+export async function usedDataFolder(): Promise<string> {
+  seed ??= makeSeed();
+  const folder = newDataFolder();
+  execFileSync('cp', ['-a', `${await seed}/.`, folder]);
+  return folder;
+}
+
+let seed: Promise<string> | undefined;
+
+async function makeSeed(): Promise<string> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-seed-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
+  if ((await service.stop()) !== 0) throw new Error(service.output());
+  return folder;
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  return port;
+}
+
+/** Starts the service and waits for `ready`, or for its end. */
+export async function launch(env: Record<string, string>): Promise<Running> {
+  const clean = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('ROWHOUSE_')),
+  );
+  const port = env.ROWHOUSE_PORT ?? String(await freePort());
+  const key = env.ROWHOUSE_ACCOUNT_KEY ?? '';
+  const child = spawn(process.execPath, [main], {
+    env: { ...clean, ROWHOUSE_SPARES: '1', ...env, ROWHOUSE_PORT: port },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
+  const ready = new Promise<void>((resolve) => {
+    const read = (data: Buffer) => {
+      output += data;
+      if (/^ready$/m.test(output)) resolve();
+    };
+    child.stdout.on('data', read);
+    child.stderr.on('data', read);
+  });
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await exited;
+  });
+  await Promise.race([ready, exited]);
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    child,
+    url,
+    output: () => output,
+    exited,
+    call: async (method, target, { key: other = key, body } = {}) => {
+      const response = await fetch(url + (target.startsWith('/projects') ? api : '') + target, {
+        method,
+        headers: {
+          ...(other && { 'x-api-key': other }),
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      const isJson = response.headers.get('content-type')?.includes('json');
+      return {
+        status: response.status,
+        body: isJson ? JSON.parse(text) : text,
+        headers: Object.fromEntries(response.headers),
+      };
+    },
+    stop: async (signal = 'SIGTERM') => {
+      child.kill(signal);
+      return (await exited).code;
+    },
+  };
+}
+
+export const newAccountKey = () => makeKey('rh_acct_');
+
+export function postmasterPid(dataFolder: string): number | null {
+  const file = path.join(dataFolder, 'postgres', 'postmaster.pid');
+  return existsSync(file) ? Number(readFileSync(file, 'utf8').split('\n')[0]) : null;
+}
+
+export function isRunning(pid: number): boolean {
+  return tryKill(pid, 0);
+}
+
+function tryKill(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch {
+    return false;
+  }
+}
