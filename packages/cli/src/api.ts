@@ -7,10 +7,13 @@ import { type OutputOptions, waiting } from './output.ts';
 export type ApiOptions = OutputOptions & { url: string; key?: string };
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 type Input = { query?: Record<string, string | number | undefined>; body?: unknown };
+type Sending = Input & { headers: Record<string, string>; timeoutMs: number };
 
 const defaultUrl = 'http://127.0.0.1:8765';
-const timeoutMs = 60_000;
-// The type holds the value in step; importing it would load every schema, a fifth of a second for each command.
+const callTimeoutMs = 60_000;
+/** How a service is doing is known at once or not at all. */
+const healthTimeoutMs = 10_000;
+// The type holds the value in step; importing it would load every schema, 140 ms for each command.
 const prefix: typeof apiPrefix = '/api/dbaas/v2';
 
 /** The options of every command that talks to a service. */
@@ -40,16 +43,21 @@ export function callApi<T>(
       'Set ROWHOUSE_API_KEY or --key to the account key that the first start printed. Lost? `rowhouse start --new-account-key` makes another.',
     );
   }
-  return send<T>(options, method, prefix + path.map(segment).join(''), input);
+  return send<T>(options, method, prefix + path.map(segment).join(''), {
+    ...input,
+    headers: keyHeader(options.key),
+    timeoutMs: callTimeoutMs,
+  });
 }
 
 /** A request that needs none. */
 export function callService<T>(options: ApiOptions, path: `/${string}`): Promise<T> {
-  return send<T>(options, 'GET', path, {});
+  return send<T>(options, 'GET', path, { headers: {}, timeoutMs: healthTimeoutMs });
 }
 
-export function readUrl(text: string): string {
-  const url = URL.canParse(text.trim()) ? new URL(text.trim()) : null;
+export function readUrl(given: string): string {
+  const text = given.trim() || defaultUrl;
+  const url = URL.canParse(text) ? new URL(text) : null;
   if (!url || !['http:', 'https:'].includes(url.protocol) || url.username || url.password) {
     throw failure(
       'invalid_url',
@@ -65,16 +73,16 @@ async function send<T>(
   options: ApiOptions,
   method: Method,
   path: string,
-  { query, body }: Input,
+  { query, body, headers, timeoutMs }: Sending,
 ): Promise<T> {
-  const base = readUrl(options.url || defaultUrl);
+  const base = readUrl(options.url);
   const url = new URL(base + path);
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, String(value));
   }
   const request: RequestInit = {
     method,
-    headers: { ...keyHeader(options.key), ...(body !== undefined && { 'content-type': 'application/json' }) },
+    headers: { ...headers, ...(body !== undefined && { 'content-type': 'application/json' }) },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     // Followed, a redirect would turn a POST into a GET.
     redirect: 'manual',
@@ -83,7 +91,7 @@ async function send<T>(
   const work = fetch(url, request)
     .then(async (response) => ({ response, text: await response.text() }))
     .catch((error: unknown) => {
-      throw silence(base, method, error);
+      throw silence({ base, method, timeoutMs }, error);
     });
   const { response, text } = await waiting(options, `Waiting for ${base}`, work);
   return readAnswer<T>(base, response, text);
@@ -109,7 +117,9 @@ function readAnswer<T>(base: string, { status, headers }: Response, text: string
   );
 }
 
-function silence(base: string, method: Method, error: unknown): Failure {
+type Asked = { base: string; method: Method; timeoutMs: number };
+
+function silence({ base, method, timeoutMs }: Asked, error: unknown): Failure {
   const { name, message, cause } = error as Error & { cause?: { code?: string; message?: string } };
   const unknownOutcome =
     method === 'GET' ? undefined : 'It may or may not have taken effect: look before you send it again.';
@@ -147,9 +157,8 @@ function segment(text: string): string {
   return `/${encodeURIComponent(text)}`;
 }
 
-function keyHeader(key: string | undefined): Record<string, string> {
-  const value = key?.trim();
-  if (!value) return {};
+function keyHeader(key: string): Record<string, string> {
+  const value = key.trim();
   if (!/^[\x21-\x7e]+$/.test(value)) {
     throw failure('invalid_api_key', 'The API key holds characters that no key has.', 'Copy it again.');
   }

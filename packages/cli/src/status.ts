@@ -68,10 +68,10 @@ async function countProjects(options: ApiOptions): Promise<number> {
   }
 }
 
-/** A refusal of the service is part of the answer here; silence is not. */
+/** A service that lives may still refuse or be silent: that is part of the answer here. */
 async function orRefusal<T>(work: Promise<T>): Promise<T | FailureBody> {
   return work.catch((error: unknown) => {
-    if (error instanceof Failure && error.body.request_id) return error.body;
+    if (error instanceof Failure) return error.body;
     throw error;
   });
 }

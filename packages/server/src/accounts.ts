@@ -1,5 +1,4 @@
 // The account that owns projects, and its key: made at the first start, set by the environment, or made anew on request.
-
 import type { Control } from './control/control.ts';
 import { findSetting, keepSetting } from './control/settings.ts';
 import { makeKey, readKeyPrefix } from './keys/form.ts';
@@ -11,33 +10,30 @@ type Wishes = { accountKey: string | null; newAccountKey: boolean };
 const accountId = 'default';
 
 /**
- * Returns the key to print, if one was made now. It counts as made only when `shown` has run: a start that dies before
- * printing makes another at the next start, so nobody is locked out by a crash.
+ * Calls `show` with the key if one was made now, else with null. The key counts as made only after `show`: a start that
+ * dies before it prints makes another next time, so a crash locks nobody out. The lock is held until then, so of several
+ * services that start at once one prints a key, and it is the one that works.
  */
 export async function ensureAccount(
   control: Control,
-  { accountKey, newAccountKey }: Wishes,
-): Promise<{ madeKey: string | null; shown: () => Promise<void> }> {
-  return control.transaction(async (transaction) => {
-    // Two services that start at once: the second waits here and finds the account made.
-    await transaction.query(sql`select pg_advisory_xact_lock(hashtext('rowhouse account'))`);
-    await transaction.query(sql`
-      insert into accounts (id, name) values (${accountId}, ${accountId}) on conflict (id) do nothing`);
-    if (accountKey !== null) {
-      await setAccountKey(transaction, accountId, accountKey);
-      await keepSetting(transaction, 'account_key_shown', 'true');
-      return { madeKey: null, shown: async () => {} };
+  wishes: Wishes,
+  show: (madeKey: string | null) => void,
+): Promise<void> {
+  await control.session(async (session) => {
+    await session.query(sql`select pg_advisory_lock(hashtext('rowhouse account'))`);
+    const isShown = (await findSetting(session, 'account_key_shown')) !== null;
+    const made =
+      wishes.accountKey === null && (wishes.newAccountKey || !isShown) ? makeKey('rh_acct_') : null;
+    const wanted = made ?? wishes.accountKey;
+    if (wanted !== null) {
+      await control.transaction(async (transaction) => {
+        await transaction.query(sql`
+          insert into accounts (id, name) values (${accountId}, ${accountId}) on conflict (id) do nothing`);
+        await setAccountKey(transaction, accountId, wanted);
+      });
     }
-    const isShown = (await findSetting(transaction, 'account_key_shown')) !== null;
-    if (isShown && !newAccountKey) return { madeKey: null, shown: async () => {} };
-    const madeKey = makeKey('rh_acct_');
-    await setAccountKey(transaction, accountId, madeKey);
-    return {
-      madeKey,
-      shown: async () => {
-        await keepSetting(control, 'account_key_shown', 'true');
-      },
-    };
+    show(made);
+    if (!isShown) await keepSetting(session, 'account_key_shown', 'true');
   });
 }
 

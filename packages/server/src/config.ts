@@ -178,6 +178,11 @@ function databaseUrl(value: string): string {
   if (!url || !['postgres:', 'postgresql:'].includes(url.protocol) || !url.hostname || !url.username) {
     throw new Error('an address like postgres://user:password@host:5432/postgres');
   }
+  try {
+    for (const part of [url.username, url.password, url.pathname]) decodeURIComponent(part);
+  } catch {
+    throw new Error('an address in which % is written as %25');
+  }
   return value;
 }
 

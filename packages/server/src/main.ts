@@ -11,7 +11,7 @@ import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
 import { RowhouseError } from './errors.ts';
 import { createMetrics, type Metrics } from './http/metrics.ts';
-import { openLog } from './log.ts';
+import { openLog, withoutSecrets } from './log.ts';
 import type { Address } from './postgres/database.ts';
 import { openService, type Service } from './service.ts';
 import { version } from './version.ts';
@@ -45,7 +45,6 @@ async function startFirst(config: Config): Promise<void> {
   await prepareControl(address, config.controlDatabase);
   const service = await openFor(config, address, masterKey, log, { keeper: true });
   started.push(service.stop);
-  const account = await ensureAccount(service.deps.control, config);
   const metrics = createMetrics({
     ...service.gauges,
     rowhouse_postgres_restarts: {
@@ -67,8 +66,8 @@ async function startFirst(config: Config): Promise<void> {
       await listenForMetrics(config, { contentType: metrics.contentType, text: workers.metrics });
     }
   }
-  greet(config, service, embedded, url, account.madeKey);
-  await account.shown();
+  lock.setAddress(url);
+  await ensureAccount(service.deps.control, config, (key) => greet(config, service, embedded, url, key));
   log.info({ url, version, postgres: service.deps.server.version }, 'ready');
 }
 
@@ -226,4 +225,11 @@ function explain(error: unknown): string {
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stopAndExit);
+process.on('uncaughtException', (error) => {
+  // A fault of ours that nothing was ready for. What was acknowledged is in PostgreSQL; whoever runs us starts us again.
+  process.stderr.write(
+    `Rowhouse stops because of a fault: ${withoutSecrets(error.stack ?? String(error))}\n`,
+  );
+  void stopAll().finally(() => process.exit(1));
+});
 start().catch(fail);

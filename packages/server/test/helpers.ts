@@ -60,15 +60,16 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     limits: { maxLimitMb: 10_000, keepDeletedDays: options.keepDeletedDays ?? 7 },
     log,
   });
-  const account = await ensureAccount(service.deps.control, { accountKey: null, newAccountKey: false });
-  await account.shown();
+  let accountKey = '';
+  await ensureAccount(service.deps.control, { accountKey: null, newAccountKey: false }, (key) => {
+    accountKey = key ?? '';
+  });
   const app = await buildApp(service.deps, {
     corsOrigins: options.corsOrigins ?? '*',
     metrics: createMetrics(service.gauges),
     metricsHere: true,
     ...(options.timeouts && { timeouts: options.timeouts }),
   });
-  const accountKey = account.madeKey ?? '';
   const call: House['call'] = async (method, path, { key = accountKey, body, headers = {}, raw } = {}) => {
     const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body));
     const response = await app.inject({

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { onTestFinished } from 'vitest';
+import { afterAll, onTestFinished } from 'vitest';
 import { makeKey } from '../src/keys/form.ts';
 import { type Answer, api, type Call } from './helpers.ts';
 
@@ -41,10 +41,12 @@ export async function usedDataFolder(): Promise<string> {
 }
 
 let seed: Promise<string> | undefined;
+afterAll(async () => {
+  if (seed) rmSync(await seed, { recursive: true, force: true });
+});
 
 async function makeSeed(): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-seed-'));
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
   if ((await service.stop()) !== 0) throw new Error(service.output());
   return folder;

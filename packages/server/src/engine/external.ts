@@ -74,6 +74,8 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
              select datname::text from pg_database
              where (datallowconn and not datistemplate or datname = 'template1')
                and has_database_privilege('public', datname, 'connect')
+               -- These two the start closes by itself where it may (servers.ts).
+               and not (datname in ('postgres', 'template1') and pg_has_role(current_user, datdba, 'member'))
            ) as "open"`);
   if (!facts) return findings;
   const report = (missing: string, risk: string, remedy: string) => findings.push({ missing, risk, remedy });

@@ -110,34 +110,46 @@ export async function startPostmaster(
 
 /** A server that outlived its service, with these very settings. Anything else alive there is refused or stopped. */
 export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): Promise<Postmaster | null> {
-  const state = readPidFile(cluster.folder);
-  if (!state) return null;
-  const command = commandOf(state.pid);
-  const isPostgres = command !== null && /(^|[/\\])postgres(\.exe)?$/.test(command[0] ?? '');
-  const port = command?.find((word) => word.startsWith('port='));
-  if (!isPostgres || (port !== undefined && port !== `port=${state.port}`)) {
-    // The id belongs to nobody, or to another program by now. PostgreSQL itself would refuse to start over this.
+  const found = inspectPidFile(cluster.folder);
+  if (!found) return null;
+  if (found.kind === 'stale') {
+    // PostgreSQL itself would refuse to start over this if another program has the number now.
     rmSync(path.join(cluster.folder, 'postmaster.pid'), { force: true });
     return null;
   }
-  if (port === undefined) {
+  const { pid } = found;
+  if (found.kind === 'foreign') {
     throw new EngineError(
-      `Process ${state.pid} is a PostgreSQL server on ${cluster.folder} that Rowhouse did not start.`,
+      `Process ${pid} is a PostgreSQL server on ${cluster.folder} that Rowhouse did not start.`,
       {
-        hint: 'Stop it, then start Rowhouse again.',
+        hint: `Stop it (kill -INT ${pid}), then start Rowhouse again.`,
       },
     );
   }
-  const orphan = { pid: state.pid, exited: waitForEnd(state.pid) };
+  const orphan = { pid, exited: waitForEnd(pid) };
   const wanted = arguments_('', settings).slice(2);
-  if (command.slice(3).join('\n') === wanted.join('\n')) {
-    for (let waitedMs = 0; waitedMs < 60_000 && isRunning(state.pid); waitedMs += 50) {
+  if (found.command.slice(3).join('\n') === wanted.join('\n')) {
+    for (let waitedMs = 0; waitedMs < 60_000 && isRunning(pid); waitedMs += 50) {
       if (readPidFile(cluster.folder)?.ready) return orphan;
       await sleep(50);
     }
   }
   await stopPostmaster(cluster, orphan);
   return null;
+}
+
+/** Who postmaster.pid names: a server of ours, one that somebody else started there, or nobody any more. */
+export function inspectPidFile(
+  folder: string,
+): { pid: number; kind: 'ours' | 'foreign' | 'stale'; command: string[] } | null {
+  const state = readPidFile(folder);
+  if (!state) return null;
+  const command = commandOf(state.pid) ?? [];
+  const isPostgres = /(^|[/\\])postgres(\.exe)?$/.test(command[0] ?? '');
+  const port = command.find((word) => word.startsWith('port='));
+  const isOther = !isPostgres || (port !== undefined && port !== `port=${state.port}`);
+  const kind = isOther ? 'stale' : port === undefined ? 'foreign' : 'ours';
+  return { pid: state.pid, kind, command };
 }
 
 /** Fast shutdown: sessions end, everything is written out. Harder only when that does not come to an end. */

@@ -1,9 +1,13 @@
 // What the service tells about itself, without a key.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { HealthResponse, ReadyResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import type { Control } from '../control/control.ts';
+import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Metrics } from './metrics.ts';
+
+const readyWithinMs = 2_000;
 
 type Deps = { control: Control; version: string };
 
@@ -18,12 +22,19 @@ export function serviceRoutes(app: FastifyInstance, { control, version }: Deps):
     '/readyz',
     { schema: { tags, summary: 'PostgreSQL answers', security: [], response: { 200: ReadyResponse } } },
     async (): Promise<ReadyResponse> => {
-      const [row] = await control.query<{ version: string }>(
+      const asked = control.query<{ version: string }>(
         sql`select split_part(current_setting('server_version'), ' ', 1) as version`,
       );
+      // A PostgreSQL that hangs is not ready either, and whoever asks will not wait for long.
+      const [row] = await Promise.race([asked, tooLate()]);
       return { ok: true, version, postgres: row?.version ?? 'unknown' };
     },
   );
+}
+
+async function tooLate(): Promise<never> {
+  await sleep(readyWithinMs, undefined, { ref: false });
+  throw errors.unavailable(`no answer within ${readyWithinMs} ms`);
 }
 
 export function metricsRoute(app: FastifyInstance, metrics: Pick<Metrics, 'text' | 'contentType'>): void {

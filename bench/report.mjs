@@ -1,0 +1,27 @@
+// Prints a benchmark's table and, when asked to, puts it into RESULTS.md in place of its last one.
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus, totalmem } from 'node:os';
+import path from 'node:path';
+
+export function report(name, command, header, rows, write) {
+  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
+  const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;
+  const machine = `${cpus().length} × ${cpus()[0]?.model.trim() || process.arch}, ${memory}, Node ${process.versions.node}`;
+  const table = [header, header.map(() => '---'), ...rows]
+    .map((cells) => `| ${cells.join(' | ')} |`)
+    .join('\n');
+  const date = new Date().toISOString().slice(0, 10);
+  const section = `## ${name}\n\n\`${command}\`, ${date}, commit ${commit}, ${machine}\n\n${table}\n`;
+  console.log(section);
+  if (!write) return;
+  const file = path.resolve(import.meta.dirname, 'RESULTS.md');
+  const before = existsSync(file)
+    ? readFileSync(file, 'utf8')
+    : '# Results\n\nThe last run of each benchmark. Only ratios within one run mean anything on another machine.\n';
+  const others = before.split(/^(?=## )/m).filter((part) => !part.startsWith(`## ${name}\n`));
+  const [head, ...sections] = others;
+  sections.push(section);
+  sections.sort();
+  writeFileSync(file, `${[head.trimEnd(), ...sections.map((part) => part.trimEnd())].join('\n\n')}\n`);
+}

@@ -1,0 +1,66 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { findOwner, findPort, lockDataFolder, readMasterKey, rememberPort } from './data-folder.ts';
+
+function newFolder(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-folder-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+it('a lock holds while its process lives, and is gone when released', () => {
+  const folder = newFolder();
+  const lock = lockDataFolder(folder, 'http://here');
+  expect(findOwner(folder)).toMatchObject({ pid: process.pid, address: 'http://here' });
+  expect(() => lockDataFolder(folder, 'http://there')).toThrow(`already running on ${folder}`);
+  lock.release();
+  expect(findOwner(folder)).toBeNull();
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+it.each([
+  [
+    'a process that is gone',
+    () => JSON.stringify({ pid: spawnSync('true').pid, process: 'old', address: 'x' }),
+  ],
+  [
+    'a number another process has now',
+    () => JSON.stringify({ pid: process.pid, process: 'another', address: 'x' }),
+  ],
+  ['half a file', () => '{"pid": 1'],
+  ['nothing', () => ''],
+])('a lock left by %s is taken over', (_who, content) => {
+  const folder = newFolder();
+  writeFileSync(path.join(folder, 'service.lock'), content());
+  expect(findOwner(folder)).toBeNull();
+  lockDataFolder(folder, 'x').release();
+  expect(existsSync(path.join(folder, 'service.lock'))).toBe(false);
+});
+
+it('the master key is made once, kept to the owner, and refused when it is not one', () => {
+  const folder = newFolder();
+  const first = readMasterKey(folder);
+  expect(first.length).toBe(32);
+  expect(readMasterKey(folder).equals(first)).toBe(true);
+  expect(readdirSync(folder)).toEqual(['master.key']);
+  const file = path.join(folder, 'master.key');
+  if (process.platform !== 'win32') {
+    chmodSync(file, 0o644);
+    expect(() => readMasterKey(folder)).toThrow('read by other users');
+    chmodSync(file, 0o600);
+  }
+  writeFileSync(file, 'short');
+  expect(() => readMasterKey(folder)).toThrow('does not hold a master key');
+});
+
+it('the port is remembered, and rubbish is no port', () => {
+  const folder = newFolder();
+  expect(findPort(folder)).toBeNull();
+  rememberPort(folder, 4321);
+  expect(findPort(folder)).toBe(4321);
+  writeFileSync(path.join(folder, 'postgres.port'), 'abc');
+  expect(findPort(folder)).toBeNull();
+});

@@ -1,0 +1,111 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, describe, expect, it } from 'vitest';
+import { followChanges, recordChange } from '../src/control/changes.ts';
+import { openControl, prepareControl } from '../src/control/control.ts';
+import { type Migration, migrate, readMigrations } from '../src/postgres/migrations.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { address, asAdmin, newControlName, openHouse, removeHouse, until } from './helpers.ts';
+
+const made: string[] = [];
+afterAll(() =>
+  asAdmin(async (admin) => {
+    for (const name of made) await admin.query(sql`drop database if exists ${sql.id(name)} with (force)`);
+  }),
+);
+function newControl(): string {
+  made.push(newControlName());
+  return made.at(-1) ?? '';
+}
+
+describe('migrations', () => {
+  const migration = (number: number, text: string): Migration => ({
+    number,
+    name: `m${number}`,
+    text,
+    checksum: text,
+  });
+
+  it('run once each, in order, and a failed one leaves nothing', async () => {
+    const name = newControl();
+    await prepareControl(address(), name);
+    const control = openControl(address(), name);
+    const real = await readMigrations('control');
+    const next = real.length + 1;
+    const good = migration(next, 'create table extra (id int); insert into extra values (1)');
+    const bad = migration(next + 1, 'create table more (id int); select 1/0');
+    expect(await control.session((session) => migrate(session, real))).toEqual([]);
+    await expect(control.session((session) => migrate(session, [...real, good, bad]))).rejects.toThrow(
+      'division',
+    );
+    expect(await control.query(sql`select id from extra`)).toEqual([{ id: 1 }]);
+    expect(await control.query(sql`select to_regclass('more') as more`)).toEqual([{ more: null }]);
+
+    const changed = { ...good, checksum: 'other' };
+    await expect(control.session((session) => migrate(session, [...real, changed]))).rejects.toThrow(
+      'never change',
+    );
+    await expect(control.session((session) => migrate(session, real))).rejects.toThrow('newer Rowhouse');
+    await control.end();
+  });
+
+  it('many services that prepare at once do not collide', async () => {
+    const name = newControl();
+    await Promise.all(Array.from({ length: 6 }, () => prepareControl(address(), name)));
+    const control = openControl(address(), name);
+    const [row] = await control.query<{ count: number }>(sql`select count(*)::int as count from migrations`);
+    expect(row?.count).toBe((await readMigrations('control')).length);
+    await control.end();
+  });
+});
+
+it('two whole services that start at once share one account, one template and one installation', async () => {
+  const controlDatabase = newControl();
+  const masterKey = randomBytes(32);
+  const houses = await Promise.all([
+    openHouse({ controlDatabase, masterKey }),
+    openHouse({ controlDatabase, masterKey }),
+  ]);
+  const keys = houses.map(({ accountKey }) => accountKey).filter(Boolean);
+  expect(keys.length, 'one of them made the key').toBe(1);
+  const [key = ''] = keys;
+  const [one, two] = houses;
+  const create = (at: typeof one, n: number) =>
+    at.call('POST', '/projects', { key, body: { name: `P${n}` } });
+  const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => create(n % 2 ? one : two, n)));
+  expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(201));
+  expect(new Set(answers.map(({ body }) => body.project.id)).size).toBe(8);
+  const { installation, template } = one.service.deps.server;
+  expect(two.service.deps.server).toMatchObject({ installation, template });
+  for (const house of houses) await house.stop();
+  await removeHouse(controlDatabase, installation);
+});
+
+describe('the feed of changes', () => {
+  it('misses nothing that commits late or out of order', async () => {
+    const name = newControl();
+    await prepareControl(address(), name);
+    const control = openControl(address(), name);
+    const seen = new Set<string>();
+    const feed = followChanges(control, ({ keyId }) => void seen.add(keyId ?? ''));
+    await until('it is fresh', async () => feed.isFresh());
+    const late = control.transaction(async (transaction) => {
+      await transaction.query(recordChange({ keyId: 'late' }));
+      await new Promise((resolve) => setTimeout(resolve, 900));
+    });
+    await control.query(recordChange({ keyId: 'early' }));
+    await until('the early one is seen', async () => seen.has('early'));
+    await late;
+    await until('the late one is seen', async () => seen.has('late'));
+    await feed.stop();
+    await control.end();
+  });
+
+  it('is not fresh while PostgreSQL does not answer', async () => {
+    const control = openControl({ ...address(), port: 1 }, 'nowhere');
+    const feed = followChanges(control, () => {});
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(feed.isFresh()).toBe(false);
+    await feed.stop();
+    await control.end();
+  });
+});

@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkExternal, findOpenGuards, parseDatabaseUrl } from '../src/engine/external.ts';
+import type { Address } from '../src/postgres/database.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { address, asAdmin, newControlName, openHouse, removeHouse } from './helpers.ts';
+import { launch, newAccountKey, newDataFolder } from './process.ts';
+
+const suffix = randomBytes(4).toString('hex');
+const plain = `rh_plain_${suffix}`;
+const maker = `rh_maker_${suffix}`;
+const password = randomBytes(12).toString('hex');
+const asRole = (user: string): Address => ({ ...address(), user, password });
+const urlOf = ({ user, password: secret, host, port, database }: Address) =>
+  `postgres://${user}:${encodeURIComponent(secret)}@${host}:${port}/${database}`;
+
+beforeAll(() =>
+  asAdmin(async (admin) => {
+    await admin.query(sql`create role ${sql.id(plain)} login password ${sql.literal(password)}`);
+    await admin.query(
+      sql`create role ${sql.id(maker)} login createdb createrole password ${sql.literal(password)}`,
+    );
+    for (const role of [plain, maker])
+      await admin.query(sql`grant connect on database postgres to ${sql.id(role)}`);
+  }),
+);
+afterAll(() =>
+  asAdmin(async (admin) => {
+    const templates = await admin.query<{ name: string }>(sql`
+      select datname as name from pg_database where datdba = ${maker}::regrole`);
+    for (const { name } of templates) {
+      await admin.query(sql`alter database ${sql.id(name)} is_template false`);
+      await admin.query(sql`drop database ${sql.id(name)}`);
+    }
+    for (const role of [plain, maker]) {
+      await admin.query(sql`drop owned by ${sql.id(role)} cascade`);
+      await admin.query(sql`drop role ${sql.id(role)}`);
+    }
+  }),
+);
+
+describe('a role that is not a superuser', () => {
+  it('without the right to make databases and roles is refused, with the statement to run', async () => {
+    await expect(checkExternal(asRole(plain))).rejects.toMatchObject({
+      message: expect.stringContaining(plain),
+      hint: expect.stringContaining('createdb createrole'),
+    });
+  });
+
+  it('with it serves projects, and what it cannot guard is reported', async () => {
+    await checkExternal(asRole(maker));
+    const controlDatabase = newControlName();
+    const house = await openHouse({ at: asRole(maker), controlDatabase, spares: 1 });
+    const { server } = house.service.deps;
+    const missing = server.findings.map((finding) => finding.missing);
+    expect(missing).toEqual(
+      expect.arrayContaining([
+        'guards inside project databases',
+        'a limit on temporary files',
+        'quiet logs for project roles',
+      ]),
+    );
+    for (const { remedy } of server.findings) expect(remedy.length).toBeGreaterThan(10);
+
+    const one = await house.project('First');
+    const two = await house.project('Second');
+    const { body } = await house.call('GET', `/projects/${one.slug}/connection`);
+    const direct = { ...body.connection, tls: false };
+    await asAdmin(async (database) => {
+      await database.query(sql`create table t as select 1 as one`);
+      expect(await database.query(sql`select * from t`)).toEqual([{ one: 1 }]);
+    }, direct);
+    await expect(
+      asAdmin((database) => database.query(sql`select 1`), { ...direct, database: `p_${two.id}` }),
+    ).rejects.toThrow();
+    expect((await house.call('DELETE', `/projects/${one.slug}`)).status).toBe(200);
+    expect((await house.call('POST', `/projects/${one.slug}/restore`)).status).toBe(200);
+    await house.stop();
+    await removeHouse(controlDatabase, server.installation);
+  });
+
+  it('granted the parameters, guards with them', async () => {
+    await asAdmin((admin) =>
+      admin.query(
+        sql`grant set on parameter temp_file_limit, log_min_messages, log_min_error_statement to ${sql.id(maker)}`,
+      ),
+    );
+    const controlDatabase = newControlName();
+    const house = await openHouse({ at: asRole(maker), controlDatabase, spares: 0 });
+    const missing = house.service.deps.server.findings.map((finding) => finding.missing);
+    expect(missing).not.toContain('a limit on temporary files');
+    const { slug } = await house.project('Guarded');
+    const { body } = await house.call('GET', `/projects/${slug}/connection`);
+    await asAdmin(
+      async (database) => {
+        const [row] = await database.query(sql`select current_setting('temp_file_limit') as files`);
+        expect(row).toEqual({ files: '1GB' });
+      },
+      { ...body.connection, tls: false },
+    );
+    await house.stop();
+    await removeHouse(controlDatabase, house.service.deps.server.installation);
+  });
+});
+
+it('a superuser on a fitting server leaves nothing open but what others own there', async () => {
+  const findings = await asAdmin((admin) => findOpenGuards(admin));
+  const names = findings
+    .map(({ missing }) => missing)
+    .filter((missing) => !missing.startsWith('a closed door'));
+  expect(names).toEqual([]);
+});
+
+describe('as a process', () => {
+  it('serves from ROWHOUSE_DATABASE_URL, and leaves that server running when it stops', async () => {
+    const env = {
+      ROWHOUSE_DATA: newDataFolder(),
+      ROWHOUSE_DATABASE_URL: urlOf(address()),
+      ROWHOUSE_CONTROL_DATABASE: newControlName(),
+      ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
+    };
+    const service = await launch(env);
+    expect((await service.call('POST', '/projects', { body: { name: 'Elsewhere' } })).status).toBe(201);
+    expect(await service.stop()).toBe(0);
+    const installation = await asAdmin(
+      async (control) => {
+        const [row] = await control.query<{ value: string }>(
+          sql`select value from settings where name = 'installation'`,
+        );
+        return row?.value ?? '';
+      },
+      { ...address(), database: env.ROWHOUSE_CONTROL_DATABASE },
+    );
+    await removeHouse(env.ROWHOUSE_CONTROL_DATABASE, installation);
+  });
+
+  it('says what is not guarded when it starts', async () => {
+    const env = {
+      ROWHOUSE_DATA: newDataFolder(),
+      ROWHOUSE_DATABASE_URL: urlOf(asRole(maker)),
+      ROWHOUSE_CONTROL_DATABASE: newControlName(),
+      ROWHOUSE_SPARES: '0',
+    };
+    const service = await launch(env);
+    expect(service.output()).toMatch(/not guarded {2}guards inside project databases/);
+    expect(service.output()).toContain('To mend it:');
+    await service.stop();
+    await removeHouse(env.ROWHOUSE_CONTROL_DATABASE, '');
+  });
+
+  it.each([
+    ['nobody listens', () => urlOf({ ...address(), port: 1 }), /cannot be reached/],
+    ['a wrong password', () => urlOf({ ...asRole(plain), password: 'wrong' }), /password/],
+    ['too few rights', () => urlOf(asRole(plain)), /may not make databases and roles/],
+  ])('%s: a clear line and exit 1', async (_what, url, words) => {
+    const service = await launch({ ROWHOUSE_DATA: newDataFolder(), ROWHOUSE_DATABASE_URL: url() });
+    expect((await service.exited).code).toBe(1);
+    expect(service.output()).toMatch(words);
+    expect(service.output()).not.toContain('    at ');
+  });
+});
+
+it('reads addresses of all usual kinds', () => {
+  expect(parseDatabaseUrl('postgres://u:p%40ss@db.example.com/app')).toEqual({
+    host: 'db.example.com',
+    port: 5432,
+    user: 'u',
+    password: 'p@ss',
+    database: 'app',
+    tls: false,
+  });
+  expect(parseDatabaseUrl('postgresql://u@[::1]:6000?sslmode=verify-full')).toMatchObject({
+    host: '::1',
+    port: 6000,
+    database: 'postgres',
+    tls: { rejectUnauthorized: true },
+  });
+});

@@ -1,0 +1,123 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { authRoleOf, databaseOf, roleOf } from '../src/engine/provision.ts';
+import { derivePassword } from '../src/engine/role-passwords.ts';
+import { openDatabase } from '../src/postgres/database.ts';
+import { type Sql, sql } from '../src/postgres/sql.ts';
+import { address, useHouse } from './helpers.ts';
+
+const house = useHouse({ spares: 2 });
+let mine: { id: string; slug: string };
+let neighbour: { id: string; slug: string };
+beforeAll(async () => {
+  mine = await house.project('Mine');
+  neighbour = await house.project('Neighbour');
+});
+
+/** A statement as some role in some database. */
+async function as(role: string, database: string, statement: Sql): Promise<unknown[]> {
+  const password = derivePassword(house.service.deps.masterKey, role);
+  const connection = openDatabase({ ...address(), user: role, password, database }, { max: 1 });
+  try {
+    return await connection.query(statement);
+  } finally {
+    await connection.end();
+  }
+}
+const asMine = (statement: Sql) => as(roleOf(mine.id), databaseOf(mine.id), statement);
+
+describe("a project's role", () => {
+  it('can do what an owner of a database would', async () => {
+    await asMine(sql`create table t (id int primary key, name text)`);
+    await asMine(sql`create schema other`);
+    await asMine(sql`create function f() returns int language plpgsql as 'begin return 1; end'`);
+    await asMine(sql`create extension citext`);
+    await asMine(sql`create temporary table tmp (id int)`);
+    expect(await asMine(sql`insert into t values (1, 'a') returning name`)).toEqual([{ name: 'a' }]);
+  });
+
+  it.each([
+    ['neighbour', () => databaseOf(neighbour.id)],
+    ['control', () => house.controlDatabase],
+    ['maintenance', () => 'postgres'],
+    ['template1', () => 'template1'],
+    ['project template', () => house.service.deps.server.template],
+  ])('cannot enter the %s database', async (_name, database) => {
+    await expect(as(roleOf(mine.id), database(), sql`select 1`)).rejects.toMatchObject({
+      cause: expect.objectContaining({ severity: 'FATAL' }),
+    });
+  });
+
+  it.each<[string, () => Sql]>([
+    ['lock the service out', () => sql`alter database ${sql.id(databaseOf(mine.id))} connection limit 0`],
+    ['become a template', () => sql`alter database ${sql.id(databaseOf(mine.id))} is_template true`],
+    ['drop its database', () => sql`drop database ${sql.id(databaseOf(mine.id))}`],
+    ['make a database', () => sql`create database evil`],
+    ['make a role', () => sql`create role evil`],
+    ['become superuser', () => sql`alter role ${sql.id(roleOf(mine.id))} superuser`],
+    ['become its auth role', () => sql`set role ${sql.id(authRoleOf(mine.id))}`],
+    ["change its neighbour's password", () => sql`alter role ${sql.id(roleOf(neighbour.id))} password 'x'`],
+    ['lift its own limits', () => sql`alter role ${sql.id(roleOf(mine.id))} reset temp_file_limit`],
+    ['lift them for a session', () => sql`set temp_file_limit = -1`],
+    ['be loud in the log', () => sql`set log_min_messages = 'debug5'`],
+    ['take advisory locks', () => sql`select pg_advisory_lock(1)`],
+    ['take them in a transaction', () => sql`select pg_try_advisory_xact_lock(1, 2)`],
+    ['flood the WAL', () => sql`select pg_logical_emit_message(false, 'a', 'b')`],
+    ['load a language', () => sql`create extension pltcl`],
+    ['load it another way', () => sql`create language plperl`],
+    ['reach the network', () => sql`create extension postgres_fdw`],
+    ['see into auth', () => sql`create table auth.mine (id int)`],
+    ['see into the guards', () => sql`select * from rowhouse.migrations`],
+    ['drop the guards', () => sql`drop event trigger rowhouse_extensions`],
+    ['disable the guards', () => sql`alter event trigger rowhouse_extensions disable`],
+    ['skip the guards', () => sql`set event_triggers = off`],
+    ['drop the auth schema', () => sql`drop schema auth cascade`],
+    ['read files', () => sql`select pg_read_file('PG_VERSION')`],
+    ['run programs', () => sql`copy (select 1) to program 'true'`],
+    ['write files', () => sql`copy (select 1) to '/tmp/evil'`],
+    ['read passwords', () => sql`select rolpassword from pg_authid`],
+  ])('cannot %s', async (_what, statement) => {
+    await expect(asMine(statement())).rejects.toMatchObject({ name: 'PostgresError' });
+  });
+
+  it('has limits it did not set', async () => {
+    const [row] = await asMine(sql`
+      select current_setting('temp_file_limit') as files, current_setting('log_min_messages') as log,
+             current_setting('log_min_error_statement') as statements`);
+    expect(row).toEqual({ files: '1GB', log: 'fatal', statements: 'panic' });
+  });
+
+  it('leaves the neighbour as it was', async () => {
+    expect(await as(roleOf(neighbour.id), databaseOf(neighbour.id), sql`select 1 as one`)).toEqual([
+      { one: 1 },
+    ]);
+    expect((await house.call('GET', `/projects/${neighbour.slug}`)).body.project.status).toBe('ready');
+  });
+});
+
+it('the auth role owns its schema and nothing else', async () => {
+  const asAuth = (statement: Sql) => as(authRoleOf(mine.id), databaseOf(mine.id), statement);
+  await asAuth(sql`create table auth.probe (id int)`);
+  await asAuth(sql`drop table auth.probe`);
+  for (const statement of [sql`create table public.x (id int)`, sql`create schema x`]) {
+    await expect(asAuth(statement)).rejects.toMatchObject({ name: 'PostgresError', sqlstate: '42501' });
+  }
+});
+
+it('role passwords are scram, and each its own', async () => {
+  const { server } = house.service.deps;
+  const rows = await server.maintenance.query<{ rolname: string; rolpassword: string }>(sql`
+    select rolname, rolpassword from pg_authid where rolname in (${roleOf(mine.id)}, ${authRoleOf(mine.id)})`);
+  expect(rows.length).toBe(2);
+  for (const { rolpassword } of rows) expect(rolpassword).toMatch(/^SCRAM-SHA-256\$4096:/);
+  const wrong = openDatabase(
+    {
+      ...address(),
+      user: roleOf(mine.id),
+      password: derivePassword(server.masterKey, roleOf(neighbour.id)),
+      database: databaseOf(mine.id),
+    },
+    { max: 1 },
+  );
+  await expect(wrong.query(sql`select 1`)).rejects.toMatchObject({ code: 'unavailable' });
+  await wrong.end();
+});

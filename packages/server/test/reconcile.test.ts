@@ -1,0 +1,153 @@
+import { describe, expect, it } from 'vitest';
+import { databaseOf, provision } from '../src/engine/provision.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { reconcile } from '../src/projects/reconcile.ts';
+import { asAdmin, useHouse } from './helpers.ts';
+
+const house = useHouse({ spares: 1, keeper: false, keepDeletedDays: 7 });
+const run = () => reconcile(house.service.deps);
+const exists = (id: string) =>
+  asAdmin(
+    async (admin) =>
+      (await admin.query(sql`select 1 from pg_database where datname = ${databaseOf(id)}`)).length > 0,
+  );
+const roles = (id: string) =>
+  asAdmin(
+    async (admin) =>
+      (await admin.query(sql`select 1 from pg_roles where rolname like ${`p\\_${id}%`}`)).length,
+  );
+
+async function spareRow(
+  state: string,
+  age: string,
+  id = `test${Math.random().toString(36).slice(2, 14).padEnd(12, 'x')}`,
+) {
+  const { control, server } = house.service.deps;
+  await control.query(sql`
+    insert into spares (id, server_id, state, template, empty_bytes, created_at)
+    values (${id}, ${server.id}, ${state}, ${server.template}, 1, now() - ${age}::interval)`);
+  return id;
+}
+
+const rowCount = async (id: string) =>
+  (await house.service.deps.control.query(sql`select 1 from spares where id = ${id}`)).length;
+
+describe('spares', () => {
+  it('half-made and abandoned: dropped with everything that was made of it', async () => {
+    const { server } = house.service.deps;
+    const rolesOnly = await spareRow('making', '5 minutes');
+    await server.maintenance.query(sql`create role ${sql.id(`p_${rolesOnly}`)}`);
+    const whole = await spareRow('making', '5 minutes');
+    await provision(server, whole);
+    const nothing = await spareRow('making', '5 minutes');
+    await run();
+    for (const id of [rolesOnly, whole, nothing]) {
+      expect([await exists(id), await roles(id), await rowCount(id)]).toEqual([false, 0, 0]);
+    }
+  });
+
+  it('being made by somebody right now: left alone', async () => {
+    const id = await spareRow('making', '1 second');
+    await provision(house.service.deps.server, id);
+    await run();
+    expect([await exists(id), await rowCount(id)]).toEqual([true, 1]);
+    await house.service.deps.control.query(
+      sql`update spares set created_at = now() - interval '1 hour' where id = ${id}`,
+    );
+    await run();
+    expect([await exists(id), await rowCount(id)]).toEqual([false, 0]);
+  });
+
+  it('a dropping that was interrupted is finished', async () => {
+    const id = await spareRow('dropping', '1 second');
+    await provision(house.service.deps.server, id);
+    await run();
+    expect([await exists(id), await roles(id), await rowCount(id)]).toEqual([false, 0, 0]);
+  });
+
+  it('a ready one without a database is never handed out', async () => {
+    const id = await spareRow('ready', '1 hour');
+    await run();
+    expect(await rowCount(id)).toBe(0);
+    expect((await house.call('POST', '/projects', { body: { name: 'Fine' } })).status).toBe(201);
+  });
+
+  it('ones from an older template give way', async () => {
+    const id = await spareRow('ready', '1 hour');
+    await provision(house.service.deps.server, id);
+    await house.service.deps.control.query(
+      sql`update spares set template = 'rowhouse_t_old' where id = ${id}`,
+    );
+    await run();
+    expect([await exists(id), await rowCount(id)]).toEqual([false, 0]);
+  });
+});
+
+describe('projects', () => {
+  const age = (id: string, days: number) =>
+    house.service.deps.control.query(
+      sql`update projects set deleted_at = now() - make_interval(days => ${days}) where id = ${id}`,
+    );
+
+  it('deleted ones are dropped after seven days and not before, and free their slug', async () => {
+    const early = await house.project('Early');
+    const late = await house.project('Late');
+    for (const { slug } of [early, late]) await house.call('DELETE', `/projects/${slug}`);
+    await age(early.id, 6);
+    await age(late.id, 8);
+    await run();
+    expect([await exists(early.id), await exists(late.id), await roles(late.id)]).toEqual([true, false, 0]);
+    expect((await house.call('GET', `/projects/${late.slug}`)).status).toBe(404);
+    expect((await house.call('POST', `/projects/${late.slug}/restore`)).status).toBe(404);
+    expect((await house.call('POST', '/projects', { body: { name: 'Late', slug: late.slug } })).status).toBe(
+      201,
+    );
+    expect((await house.call('POST', `/projects/${early.slug}/restore`)).status).toBe(200);
+  });
+
+  it('a drop that was interrupted after the database is finished', async () => {
+    const { id, slug } = await house.project('Interrupted');
+    await house.call('DELETE', `/projects/${slug}`);
+    await age(id, 8);
+    await asAdmin((admin) => admin.query(sql`drop database ${sql.id(databaseOf(id))} with (force)`));
+    const found = await run();
+    expect(found.projectsWithoutDatabase).not.toContain(id);
+    expect([await roles(id), (await house.call('GET', `/projects/${slug}`)).status]).toEqual([0, 404]);
+  });
+
+  it('a fence that is missing or left over is put right', async () => {
+    const isOpen = (id: string) =>
+      asAdmin(async (admin) => {
+        const [row] = await admin.query<{ open: boolean }>(
+          sql`select datallowconn as open from pg_database where datname = ${databaseOf(id)}`,
+        );
+        return row?.open;
+      });
+    const live = await house.project('Live');
+    const gone = await house.project('Gone');
+    await house.call('DELETE', `/projects/${gone.slug}`);
+    await asAdmin(async (admin) => {
+      await admin.query(sql`alter database ${sql.id(databaseOf(live.id))} with allow_connections false`);
+      await admin.query(sql`alter database ${sql.id(databaseOf(gone.id))} with allow_connections true`);
+    });
+    await run();
+    expect([await isOpen(live.id), await isOpen(gone.id)]).toEqual([true, false]);
+  });
+
+  it('a project without a database is reported, not made up', async () => {
+    const { id } = await house.project('Lost');
+    await asAdmin((admin) => admin.query(sql`drop database ${sql.id(databaseOf(id))} with (force)`));
+    const found = await run();
+    expect(found.projectsWithoutDatabase).toEqual([id]);
+    expect(await exists(id)).toBe(false);
+    await house.service.deps.control.query(sql`delete from projects where id = ${id}`);
+  });
+
+  it('a database without a row is reported and kept: it may be somebody’s data', async () => {
+    const { id } = await house.project('Orphan');
+    await house.service.deps.control.query(sql`delete from projects where id = ${id}`);
+    const found = await run();
+    expect(found.databasesWithoutRow).toEqual([databaseOf(id)]);
+    expect(await exists(id)).toBe(true);
+  });
+});

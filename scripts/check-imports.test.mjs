@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import { problemsOf } from './check-imports.mjs';
+
+const at = (file, ...imports) =>
+  problemsOf(file, imports.map((from) => `import { x } from '${from}';`).join('\n'));
+const server = 'packages/server/src';
+
+it('lets imports run down the house', () => {
+  expect(
+    at(`${server}/http/projects.ts`, '../projects/find.ts', '../errors.ts', './caller.ts', '@rowhouse/api'),
+  ).toEqual([]);
+  expect(at(`${server}/postgres/database.ts`, 'pg', '../errors.ts')).toEqual([]);
+});
+
+it.each([
+  [`${server}/projects/find.ts`, '../http/caller.ts', 'projects may not import http'],
+  [`${server}/keys/manage.ts`, '../projects/find.ts', 'keys may not import projects'],
+  [`${server}/errors.ts`, './config.ts', 'errors may not import config'],
+  [`${server}/projects/find.ts`, 'pg', 'only postgres/ imports a driver'],
+  [`${server}/helpers/x.ts`, '../errors.ts', 'has no place in the order'],
+  [`${server}/errors.ts`, '../../cli/src/main.ts', 'leaves the package'],
+  ['packages/cli/src/main.ts', '@rowhouse/server', 'cli may not import @rowhouse/server'],
+  ['packages/api/src/keys.ts', '@rowhouse/server/main', 'api may not import'],
+])('%s may not use %s', (file, from, problem) => {
+  expect(at(file, from).join()).toContain(problem);
+});
+
+it('sees dynamic and re-exporting imports too', () => {
+  const file = `${server}/keys/manage.ts`;
+  expect(problemsOf(file, "const a = await import('../http/caller.ts');").length).toBe(1);
+  expect(problemsOf(file, "export { a } from '../http/caller.ts';").length).toBe(1);
+});
