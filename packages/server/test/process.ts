@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, onTestFinished } from 'vitest';
+import { afterAll, expect, onTestFinished } from 'vitest';
 import { makeKey } from '../src/keys/form.ts';
 import { type Answer, api, type Call } from './helpers.ts';
 
@@ -24,7 +24,7 @@ export type Running = {
 /** A data folder that is gone after the test, with whatever still runs on it. */
 export function newDataFolder(parent = tmpdir()): string {
   const folder = mkdtempSync(path.join(parent, 'rowhouse-process-'));
-  onTestFinished(() => {
+  whenDone(() => {
     const pid = postmasterPid(folder);
     if (pid) tryKill(pid, 'SIGKILL');
     rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
@@ -41,9 +41,17 @@ export async function usedDataFolder(): Promise<string> {
 }
 
 let seed: Promise<string> | undefined;
+const atEnd: (() => void | Promise<void>)[] = [];
 afterAll(async () => {
+  for (const clean of atEnd.reverse()) await clean();
   if (seed) rmSync(await seed, { recursive: true, force: true });
 });
+
+/** After the test; for what a beforeAll made, after all tests of the file. */
+function whenDone(clean: () => void | Promise<void>): void {
+  if (expect.getState().currentTestName) onTestFinished(clean);
+  else atEnd.push(clean);
+}
 
 async function makeSeed(): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-seed-'));
@@ -81,7 +89,7 @@ export async function launch(env: Record<string, string>): Promise<Running> {
     child.stdout.on('data', read);
     child.stderr.on('data', read);
   });
-  onTestFinished(async () => {
+  whenDone(async () => {
     child.kill('SIGKILL');
     await exited;
   });

@@ -1,0 +1,169 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { until } from '../../server/test/helpers.ts';
+import {
+  freePort,
+  launch,
+  newAccountKey,
+  newDataFolder,
+  postmasterPid,
+  type Running,
+  usedDataFolder,
+} from '../../server/test/process.ts';
+
+const bin = fileURLToPath(new URL('../bin/rowhouse.mjs', import.meta.url));
+const key = newAccountKey();
+let service: Running;
+let data = '';
+
+function run(args: string[], env: Record<string, string> = {}) {
+  const clean = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('ROWHOUSE_')),
+  );
+  const result = spawnSync(process.execPath, [bin, ...args], {
+    encoding: 'utf8',
+    env: { ...clean, NO_COLOR: '1', ROWHOUSE_URL: service?.url ?? '', ROWHOUSE_API_KEY: key, ...env },
+  });
+  expect(result.stderr).not.toContain('    at ');
+  return { status: result.status, out: result.stdout, err: result.stderr };
+}
+const json = (...args: string[]) => JSON.parse(run([...args, '--json']).out);
+
+describe('with a service', () => {
+  beforeAll(async () => {
+    data = await usedDataFolder();
+    service = await launch({ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: key });
+  });
+
+  it('status', () => {
+    const { status, out } = run(['status']);
+    expect(status).toBe(0);
+    expect(out).toMatch(/PostgreSQL +18\./);
+    expect(out).toMatch(/ready/);
+  });
+
+  it('projects, from creation to restoring', () => {
+    const created = run(['projects', 'create', 'My Shop', '--limit-mb', '64']);
+    expect([created.status, created.err]).toEqual([0, '']);
+    expect(created.out).toMatch(/rh_proj_\w{49}/);
+    expect(run(['projects', 'list']).out).toMatch(/^SLUG .*\nmy-shop +My Shop +0\.00 +64 +ready/);
+    expect(run(['projects', 'show', 'my-shop']).out).toContain('my-shop');
+    expect(json('projects', 'limit', 'my-shop', '128').project.limit_mb).toBe(128);
+    expect(run(['projects', 'connection', 'my-shop']).out).toMatch(
+      /^postgres:\/\/p_\w+:\S+@127\.0\.0\.1:\d+\/p_\w+\n$/,
+    );
+    const refused = run(['projects', 'delete', 'my-shop']);
+    expect(refused.status).toBe(1);
+    expect(refused.err).toContain('--yes');
+    expect(run(['projects', 'delete', 'my-shop', '--yes']).status).toBe(0);
+    expect(json('projects', 'list').projects).toEqual([]);
+    expect(json('projects', 'list', '--deleted').projects.length).toBe(1);
+    expect(json('projects', 'restore', 'my-shop').project.status).toBe('ready');
+  });
+
+  it('keys, from issue to rotation', () => {
+    run(['projects', 'create', 'Keys', '--slug', 'keys']);
+    const issued = json(
+      'keys',
+      'issue',
+      'keys',
+      '--name',
+      'reports',
+      '--scope',
+      'query:read',
+      '--expires',
+      '30d',
+    );
+    expect(issued.key.scopes).toEqual(['query:read']);
+    const days = (Date.parse(issued.key.expires_at) - Date.now()) / 86_400_000;
+    expect(days).toBeGreaterThan(29.9);
+    expect(run(['keys', 'list', 'keys']).out).toContain('reports');
+    expect(json('keys', 'revoke', 'keys', issued.key.id).key.status).toBe('revoked');
+    expect(json('keys', 'rotate', 'keys', '--grace', '1h').previous.status).toBe('rotated');
+    expect(run(['keys', 'issue', 'keys', '--name', 'web', '--publishable']).out).toMatch(/rh_pub_\w{49}/);
+  });
+
+  it('failures are told on stderr, or as JSON on stdout, with exit status 1', () => {
+    const missing = run(['projects', 'show', 'nowhere']);
+    expect([missing.status, missing.out]).toEqual([1, '']);
+    expect(missing.err).toContain('project_not_found');
+    const asJson = run(['projects', 'show', 'nowhere', '--json']);
+    expect([asJson.status, JSON.parse(asJson.out).error.code]).toEqual([1, 'project_not_found']);
+    const wrongKey = run(['projects', 'list'], { ROWHOUSE_API_KEY: 'rh_acct_typo' });
+    expect([wrongKey.status, wrongKey.err]).toEqual([1, expect.stringContaining('mistyped')]);
+    const noKey = run(['projects', 'list'], { ROWHOUSE_API_KEY: '' });
+    expect([noKey.status, noKey.err]).toEqual([1, expect.stringContaining('key')]);
+    const unknown = run(['project', 'list']);
+    expect([unknown.status, unknown.err]).toEqual([1, expect.stringContaining('projects')]);
+  });
+
+  it('doctor sees the running service', () => {
+    const { status, out } = run(['doctor', '--data', data, '--port', new URL(service.url).port]);
+    expect(out).toMatch(/ok +service +running on this data folder/);
+    expect(out).toMatch(/ok +port .* used by the service that runs on this data folder/);
+    expect(status).toBe(0);
+  });
+});
+
+it('without a service says how to start one', async () => {
+  const { status, err } = run(['status'], { ROWHOUSE_URL: `http://127.0.0.1:${await freePort()}` });
+  expect(status).toBe(1);
+  expect(err).toContain('rowhouse start');
+});
+
+it('start takes flags, and the service ends with it, however it ends', { timeout: 90_000 }, async () => {
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+    const folder = newDataFolder();
+    const port = await freePort();
+    const child = spawn(process.execPath, [
+      bin,
+      'start',
+      '--data',
+      folder,
+      '--port',
+      String(port),
+      '--spares',
+      '0',
+    ]);
+    let output = '';
+    child.stdout.on('data', (data) => {
+      output += data;
+    });
+    await until('ready', async () => output.includes('\nready\n'));
+    expect(output).toContain(`address      http://127.0.0.1:${port}`);
+    child.kill(signal);
+    const [code] = await once(child, 'exit');
+    if (signal === 'SIGTERM') expect(code).toBe(0);
+    await until('PostgreSQL is stopped', async () => postmasterPid(folder) === null);
+  }
+});
+
+describe('doctor', () => {
+  const check = (env: Record<string, string>, ...args: string[]) => {
+    const { out, status } = run(['doctor', '--json', ...args], env);
+    return {
+      status,
+      checks: JSON.parse(out) as { check: string; state: string; found: string; todo?: string }[],
+    };
+  };
+
+  it('finds nothing wrong with an empty place, and leaves it empty', async () => {
+    const folder = `${newDataFolder()}/new`;
+    const { status, checks } = check({}, '--data', folder, '--port', String(await freePort()));
+    expect(checks.filter(({ state }) => state === 'problem')).toEqual([]);
+    expect(status).toBe(0);
+    expect(spawnSync('ls', [folder]).status).not.toBe(0);
+  });
+
+  it('names what is wrong and what to do', async () => {
+    const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
+    const { port } = new URL(service.url);
+    const taken = check({ ROWHOUSE_SPARES: 'many' }, '--data', newDataFolder(), '--port', port);
+    expect(taken.status).toBe(1);
+    const problems = taken.checks.filter(({ state }) => state === 'problem');
+    expect(problems.map((problem) => problem.check).sort()).toEqual(['port', 'settings']);
+    for (const { todo } of problems) expect(todo).toBeTruthy();
+  });
+});
