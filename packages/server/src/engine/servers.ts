@@ -31,7 +31,8 @@ export async function openServer(options: Options): Promise<Server> {
            (select rolsuper from pg_roles where rolname = current_user) as superuser`);
   if (!facts) throw new Error('PostgreSQL does not say what it is.');
   const id = await register(control, name);
-  const template = await control.session(async (session) => {
+  // In the maintenance database: other installations may share the server, and advisory locks are per database.
+  const template = await maintenance.session(async (session) => {
     await session.query(sql`select pg_advisory_lock(hashtext('rowhouse template'))`);
     await closeDoors(maintenance);
     return ensureTemplate(address, maintenance);
