@@ -26,7 +26,7 @@ const levels = new Map(order.flatMap((rooms, level) => rooms.map((room) => [room
 
 /** Packages of ours that a package may import. */
 const packages = { api: [], server: ['@rowhouse/api'], cli: ['@rowhouse/api'], client: ['@rowhouse/api'] };
-const drivers = ['pg', 'pg-protocol', 'pg-cursor', 'libpg-query'];
+const drivers = ['pg', 'pg-protocol', 'pg-cursor'];
 
 /** What is wrong with one file, given its path from the root and its text. */
 export function problemsOf(file, text) {

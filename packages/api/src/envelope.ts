@@ -39,3 +39,11 @@ export function pageQuery({ max }: { max: number }) {
     ),
   };
 }
+
+/** A name that people give to things. */
+export const title = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f]*$',
+  description: '1 to 100 characters, not all blank, no control characters.',
+});

@@ -1,6 +1,6 @@
 // API keys on the wire.
 import Type, { type Static } from 'typebox';
-import { success } from './envelope.ts';
+import { success, title } from './envelope.ts';
 
 export const scopes = ['query', 'query:read', 'tables:read', 'tables:write', 'auth', 'manage'] as const;
 export type Scope = (typeof scopes)[number];
@@ -35,7 +35,7 @@ export type Key = Static<typeof Key>;
 
 export const IssueKey = Type.Object(
   {
-    name: Type.String({ minLength: 1, maxLength: 100, pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f]*$' }),
+    name: title,
     kind: Type.Optional(Type.Enum(['scoped', 'publishable'], { default: 'scoped' })),
     scopes: Type.Optional(
       Type.Array(Type.Enum([...scopes]), {

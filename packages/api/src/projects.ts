@@ -1,6 +1,6 @@
 // Projects on the wire.
 import Type, { type Static } from 'typebox';
-import { pageQuery, success } from './envelope.ts';
+import { pageQuery, success, title } from './envelope.ts';
 
 export const slugPattern = '^[a-z0-9](?:[a-z0-9]|-(?=[a-z0-9])){1,46}[a-z0-9]$';
 
@@ -27,17 +27,11 @@ export const Project = Type.Object(
 );
 export type Project = Static<typeof Project>;
 
-const name = Type.String({
-  minLength: 1,
-  maxLength: 100,
-  pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f]*$',
-  description: '1 to 100 characters, not all blank, no control characters.',
-});
 const limitMb = Type.Integer({ minimum: 1, description: 'At most what the installation allows.' });
 
 export const CreateProject = Type.Object(
   {
-    name,
+    name: title,
     limit_mb: Type.Optional({ ...limitMb, default: 512 }),
     slug: Type.Optional(
       Type.String({
@@ -51,7 +45,7 @@ export const CreateProject = Type.Object(
 export type CreateProject = Static<typeof CreateProject>;
 
 export const ChangeProject = Type.Object(
-  { name: Type.Optional(name), limit_mb: Type.Optional(limitMb) },
+  { name: Type.Optional(title), limit_mb: Type.Optional(limitMb) },
   { additionalProperties: false, minProperties: 1 },
 );
 export type ChangeProject = Static<typeof ChangeProject>;

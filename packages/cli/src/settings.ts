@@ -53,6 +53,21 @@ export const settings: readonly Setting[] = [
     about: 'empty project databases kept ready, so that creating a project is fast (5)',
   },
   {
+    variable: 'ROWHOUSE_CONNECTIONS',
+    flag: '--connections <number>',
+    about: 'connections to project databases, of all projects together (100)',
+  },
+  {
+    variable: 'ROWHOUSE_PROJECT_CONNECTIONS',
+    flag: '--project-connections <number>',
+    about: 'connections one project can have at a time (10)',
+  },
+  {
+    variable: 'ROWHOUSE_MAX_TIMEOUT_MS',
+    flag: '--max-timeout-ms <number>',
+    about: 'the longest timeout_ms a statement can ask for (300000)',
+  },
+  {
     variable: 'ROWHOUSE_KEEP_DELETED_DAYS',
     flag: '--keep-deleted-days <number>',
     about: 'how long a deleted project can be restored (7)',

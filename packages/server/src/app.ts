@@ -2,6 +2,7 @@
 import fastifyCors from '@fastify/cors';
 import { apiPrefix } from '@rowhouse/api';
 import Fastify, { type FastifyInstance } from 'fastify';
+import Type from 'typebox';
 import { errors } from './errors.ts';
 import { identify } from './http/caller.ts';
 import type { Deps } from './http/deps.ts';
@@ -11,6 +12,7 @@ import { keyRoutes } from './http/keys.ts';
 import type { Metrics } from './http/metrics.ts';
 import { registerOpenApi } from './http/openapi.ts';
 import { projectRoutes } from './http/projects.ts';
+import { queryRoutes } from './http/query.ts';
 import { requestLog } from './http/request-log.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { validatorCompiler } from './http/validation.ts';
@@ -25,6 +27,7 @@ type Options = {
 /** Against slow senders: the headers, the whole request, and how often both are looked at. */
 const defaultTimeouts = { headersMs: 10_000, requestMs: 30_000, checkMs: 2_000 };
 
+const NoQuery = Type.Object({}, { additionalProperties: false });
 const maxBodyBytes = 1024 * 1024;
 
 export async function buildApp(
@@ -67,7 +70,13 @@ export async function buildApp(
   metrics.observe(app);
   if (corsOrigins.length > 0) {
     const origin = corsOrigins === '*' ? '*' : [...corsOrigins];
-    await app.register(fastifyCors, { origin, exposedHeaders: ['X-Request-Id', 'Retry-After'], maxAge: 600 });
+    await app.register(fastifyCors, {
+      origin,
+      methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
+      exposedHeaders: ['X-Request-Id', 'Retry-After'],
+      maxAge: 600,
+      strictPreflight: false,
+    });
   }
   await registerOpenApi(app, deps.version);
   const answerOtherMethods = watchRoutes(app);
@@ -81,8 +90,13 @@ export async function buildApp(
       api.addHook('onRequest', async (request) => {
         request.caller = await identify(request, deps.keyRing);
       });
+      // A parameter nobody knows is named, not ignored, on every endpoint.
+      api.addHook('onRoute', (route) => {
+        route.schema = { querystring: NoQuery, ...route.schema };
+      });
       projectRoutes(api, deps);
       keyRoutes(api, deps);
+      queryRoutes(api, deps);
     },
     { prefix: apiPrefix },
   );
@@ -111,7 +125,9 @@ function watchRoutes(app: FastifyInstance): () => void {
   return () => {
     for (const [url, methods] of [...routes]) {
       const allowed = [...methods].sort();
-      const method = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((name) => !methods.has(name));
+      const method = app.supportedMethods.filter(
+        (name) => !methods.has(name) && !['OPTIONS', 'CONNECT'].includes(name),
+      );
       app.route({
         url,
         method,

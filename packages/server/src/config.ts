@@ -13,6 +13,9 @@ export type Config = Readonly<{
   workers: number;
   maxLimitMb: number;
   spares: number;
+  connections: number;
+  projectConnections: number;
+  maxTimeoutMs: number;
   keepDeletedDays: number;
   corsOrigins: '*' | readonly string[];
   metricsPort: number | null;
@@ -61,6 +64,19 @@ export const settings = {
     100,
     'Empty project databases kept ready, so that creating a project is fast.',
   ),
+  ROWHOUSE_CONNECTIONS: integer(
+    100,
+    1,
+    10_000,
+    'Connections to project databases, of all projects together.',
+  ),
+  ROWHOUSE_PROJECT_CONNECTIONS: integer(10, 1, 1_000, 'Connections one project can have at a time.'),
+  ROWHOUSE_MAX_TIMEOUT_MS: integer(
+    300_000,
+    100,
+    86_400_000,
+    'The longest timeout_ms a statement can ask for.',
+  ),
   ROWHOUSE_KEEP_DELETED_DAYS: integer(7, 0, 3650, 'How long a deleted project can be restored.'),
   ROWHOUSE_CORS_ORIGINS: {
     fallback: '*' as '*' | string[],
@@ -105,6 +121,9 @@ export function readConfig(env: Env, workingFolder: string): Config {
     workers: value('ROWHOUSE_WORKERS'),
     maxLimitMb: value('ROWHOUSE_MAX_LIMIT_MB'),
     spares: value('ROWHOUSE_SPARES'),
+    connections: value('ROWHOUSE_CONNECTIONS'),
+    projectConnections: value('ROWHOUSE_PROJECT_CONNECTIONS'),
+    maxTimeoutMs: value('ROWHOUSE_MAX_TIMEOUT_MS'),
     keepDeletedDays: value('ROWHOUSE_KEEP_DELETED_DAYS'),
     corsOrigins: value('ROWHOUSE_CORS_ORIGINS'),
     metricsPort: value('ROWHOUSE_METRICS_PORT'),
@@ -126,6 +145,11 @@ export function readConfig(env: Env, workingFolder: string): Config {
   }
   if (problems.length > 0) throw new ConfigError(problems);
   return Object.freeze(config);
+}
+
+/** How an address is written in a URL. */
+export function urlOf(host: string, port: number): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /** Read by the command line and the tests; they may stand in the same environment. */

@@ -4,7 +4,7 @@ import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync }
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { accountKeyProblem } from './accounts.ts';
-import { type Config, ConfigError, readConfig } from './config.ts';
+import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
 import { findOwner } from './engine/data-folder.ts';
 import { machineMemoryMb } from './engine/embedded-settings.ts';
@@ -105,7 +105,7 @@ async function checkPort({ config: { host, port }, owner }: Place): Promise<Chec
     server.listen({ host, port }, () => server.close(() => resolve(null)));
   });
   if (refusal === null) return ok('port', `${port} on ${host} is free`);
-  if (refusal === 'EADDRINUSE' && owner?.address === `http://${host}:${port}`) {
+  if (refusal === 'EADDRINUSE' && owner?.address === urlOf(host, port)) {
     return ok('port', `${port} on ${host} is used by the service that runs on this data folder`);
   }
   const todos: Record<string, [string, string]> = {

@@ -1,7 +1,14 @@
 // One error class and the table of everything the service says no with.
 import { type ErrorCode, errorCodes, type Problem, type Scope } from '@rowhouse/api';
 
-type Extras = { hint?: string; details?: unknown; retryAfterS?: number; cause?: unknown };
+type Extras = {
+  hint?: string;
+  details?: unknown;
+  retryAfterS?: number;
+  cause?: unknown;
+  status?: number;
+  sql?: Record<string, string>;
+};
 
 /** What a caller is told. Anything else that is thrown is a fault of ours: 500, and only the log knows more. */
 export class RowhouseError extends Error {
@@ -11,11 +18,14 @@ export class RowhouseError extends Error {
   readonly hint: string | undefined;
   readonly details: unknown;
   readonly retryAfterS: number | undefined;
+  /** PostgreSQL's own words about the caller's SQL. */
+  readonly sql: Record<string, string> | undefined;
 
   constructor(code: ErrorCode, message: string, extras: Extras = {}) {
     super(message, { cause: extras.cause });
     this.code = code;
-    this.status = errorCodes[code].status;
+    this.status = extras.status ?? errorCodes[code].status;
+    this.sql = extras.sql;
     this.hint = extras.hint;
     this.details = extras.details;
     this.retryAfterS = extras.retryAfterS;
@@ -33,6 +43,30 @@ export const errors = {
     ),
   invalidJson: (problem: string) =>
     new RowhouseError('invalid_json', `The body is not usable JSON: ${problem}`),
+  multipleStatements: (count: number) =>
+    new RowhouseError('multiple_statements', `The query holds ${count} statements; it can hold one.`, {
+      hint: 'Send them one by one, or together in one transaction with POST …/batch.',
+    }),
+  statementNotAllowed: (message: string, hint: string) =>
+    new RowhouseError('statement_not_allowed', message, { hint }),
+  queryTimeout: (timeoutMs: number) =>
+    new RowhouseError('query_timeout', `The statement ran longer than ${timeoutMs} ms and was ended.`, {
+      hint: 'Nothing of it was kept. Give it more time with "timeout_ms", or make it do less.',
+      details: { timeout_ms: timeoutMs },
+    }),
+  tooManyAffected: (affected: number, maxAffected: number) =>
+    new RowhouseError(
+      'conflict',
+      `The statement would change ${affected} rows, more than max_affected allows (${maxAffected}).`,
+      {
+        hint: 'Nothing was changed. Narrow the statement, or raise "max_affected".',
+        details: { retryable: false, affected, max_affected: maxAffected },
+      },
+    ),
+  resultTooLarge: (message: string) =>
+    new RowhouseError('sql_error', message, {
+      hint: 'Ask for less of it: substr(…), fewer columns, fewer rows.',
+    }),
   missingApiKey: (message = 'This request needs an API key.') =>
     new RowhouseError('missing_api_key', message, { hint: keyHint }),
   invalidApiKey: (message = 'This API key is unknown, expired or revoked.', hint?: string) =>
@@ -45,6 +79,10 @@ export const errors = {
   projectNotFound: (slug: string) =>
     new RowhouseError('project_not_found', `There is no project "${clip(slug)}" that this key can see.`, {
       hint: 'GET /api/dbaas/v2/projects lists those it can.',
+    }),
+  projectDeleted: (slug: string) =>
+    new RowhouseError('project_not_found', `The project "${slug}" is deleted.`, {
+      hint: 'POST /api/dbaas/v2/projects/:slug/restore brings it back.',
     }),
   keyNotFound: (id: string) =>
     new RowhouseError('key_not_found', `The project has no key "${clip(id)}".`, {

@@ -29,6 +29,10 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
     }
   };
 
+  const attempt = async (what: string, act: () => Promise<unknown>) => {
+    await act().catch((error) => log.error({ err: error }, `${what} failed; it is tried again`));
+  };
+
   const keep = async (): Promise<void> => {
     await deps.control.session(async (session, lost) => {
       const [lock] = await session.query<{ mine: boolean }>(
@@ -36,8 +40,9 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
       );
       if (!lock?.mine) return;
       for (let tick = 0; !stopping.signal.aborted && !lost.aborted; tick++) {
-        if (tick % ticksBetweenReconciling === 0) await work();
-        await refreshSizes(deps);
+        // Each on its own: what goes wrong with one project must not keep the others from being looked after.
+        if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
+        await attempt('measuring', () => refreshSizes(deps));
         deps.spares.fill();
         await pause(tickMs, stopping.signal, lost);
       }

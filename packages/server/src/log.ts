@@ -20,10 +20,14 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
   const file = path.join(config.dataFolder, 'logs', 'rowhouse.log');
   mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   const destination = pino.destination({ dest: file, append: true, mode: 0o600, sync: true });
+  let inode = statSync(file, { throwIfNoEntry: false })?.ino;
   const rotate = () => {
-    if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) <= maxBytes) return;
-    renameSync(file, `${file}.1`);
+    const now = statSync(file, { throwIfNoEntry: false });
+    if (now && now.size > maxBytes) renameSync(file, `${file}.1`);
+    // Another process of ours may have renamed it: then we still write into the old part.
+    else if (now && now.ino === inode) return;
     destination.reopen();
+    inode = statSync(file, { throwIfNoEntry: false })?.ino;
   };
   rotate();
   setInterval(rotate, 60_000).unref();

@@ -3,16 +3,17 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import { accountKeyProblem, ensureAccount } from './accounts.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
-import { type Config, ConfigError, readConfig } from './config.ts';
+import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { prepareControl } from './control/control.ts';
 import { lockDataFolder, openDataFolder, readMasterKey } from './engine/data-folder.ts';
 import { type Embedded, embeddedAddress, startEmbedded } from './engine/embedded.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
 import { RowhouseError } from './errors.ts';
-import { createMetrics, type Metrics } from './http/metrics.ts';
+import { createMetrics, gaugeRegistry, type Metrics } from './http/metrics.ts';
 import { openLog, withoutSecrets } from './log.ts';
 import type { Address } from './postgres/database.ts';
+import { MigrationError } from './postgres/migrations.ts';
 import { openService, type Service } from './service.ts';
 import { version } from './version.ts';
 import { isWorker, sharedMetrics, startWorkers, tellReady } from './workers.ts';
@@ -23,6 +24,7 @@ const say = (line = '') => process.stdout.write(`${line}\n`);
 /** What has been started, in order; stopping goes backwards. */
 const started: (() => Promise<void> | void)[] = [];
 let stopping: Promise<void> | null = null;
+const interrupted = new AbortController();
 
 async function start(): Promise<void> {
   const config = readConfig(process.env, process.cwd());
@@ -37,7 +39,7 @@ async function start(): Promise<void> {
 /** The first process, and usually the only one. */
 async function startFirst(config: Config): Promise<void> {
   openDataFolder(config.dataFolder);
-  const lock = lockDataFolder(config.dataFolder, `http://${config.host}:${config.port}`);
+  const lock = lockDataFolder(config.dataFolder, urlOf(config.host, config.port));
   started.push(lock.release);
   const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
   const log = openLog(config);
@@ -45,25 +47,27 @@ async function startFirst(config: Config): Promise<void> {
   await prepareControl(address, config.controlDatabase);
   const service = await openFor(config, address, masterKey, log, { keeper: true });
   started.push(service.stop);
-  const metrics = createMetrics({
-    ...service.gauges,
+  const restarts = {
     rowhouse_postgres_restarts: {
       help: 'How often the embedded PostgreSQL had to be started again.',
       read: () => embedded?.restarts() ?? 0,
     },
-  });
+  };
 
   let url: string;
   if (config.workers === 1) {
+    const metrics = createMetrics({ ...service.gauges, ...restarts });
     url = await listen(config, service, metrics);
     if (config.metricsPort) await listenForMetrics(config, metrics);
   } else {
     const onEvent = (event: string, details: object) => log.warn(details, event);
-    const workers = await startWorkers({ count: config.workers, own: metrics.registry, onEvent });
+    // What only this process knows; all else comes from the workers.
+    const own = gaugeRegistry({ ...service.keeperGauges, ...restarts });
+    const workers = await startWorkers({ count: config.workers, own, onEvent });
     started.push(workers.stop);
-    url = `http://${urlHost(config.host)}:${config.port}`;
+    url = urlOf(config.host, config.port);
     if (config.metricsPort) {
-      await listenForMetrics(config, { contentType: metrics.contentType, text: workers.metrics });
+      await listenForMetrics(config, { contentType: own.contentType, text: workers.metrics });
     }
   }
   lock.setAddress(url);
@@ -96,7 +100,13 @@ async function startEngine(
     return { address, embedded: null };
   }
   const onEvent = (event: string, details: object) => log.warn(details, event);
-  const embedded = await startEmbedded({ dataFolder: config.dataFolder, masterKey, say, onEvent });
+  const embedded = await startEmbedded({
+    dataFolder: config.dataFolder,
+    masterKey,
+    say,
+    onEvent,
+    interrupted: interrupted.signal,
+  });
   started.push(embedded.stop);
   return { address: embedded.address, embedded };
 }
@@ -114,7 +124,16 @@ function openFor(
     controlDatabase: config.controlDatabase,
     masterKey,
     spares: config.spares,
-    limits: { maxLimitMb: config.maxLimitMb, keepDeletedDays: config.keepDeletedDays },
+    limits: {
+      maxLimitMb: config.maxLimitMb,
+      keepDeletedDays: config.keepDeletedDays,
+      maxTimeoutMs: config.maxTimeoutMs,
+    },
+    // Each worker has its part of the budget.
+    connections: {
+      budget: Math.max(1, Math.floor(config.connections / config.workers)),
+      share: Math.max(1, Math.ceil(config.projectConnections / config.workers)),
+    },
     log,
     ...role,
   });
@@ -127,7 +146,7 @@ async function listen(config: Config, service: Service, metrics: Metrics): Promi
   await listenOn(app, config.host, config.port, 'ROWHOUSE_PORT');
   const address = app.server.address();
   const port = typeof address === 'object' && address ? address.port : config.port;
-  return `http://${urlHost(config.host)}:${port}`;
+  return urlOf(config.host, port);
 }
 
 async function listenForMetrics(
@@ -186,29 +205,29 @@ function greet(
   say('ready');
 }
 
-function urlHost(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
-}
-
 async function stopAll(): Promise<void> {
-  for (const stop of started.reverse()) {
+  for (let stop = started.pop(); stop; stop = started.pop()) {
     await Promise.resolve(stop()).catch((error) => process.stderr.write(`While stopping: ${error}\n`));
   }
 }
 
+/** On a signal. A start that is under way is broken off first, so that nothing it has begun is left behind. */
 function stopAndExit(): void {
-  stopping ??= stopAll().then(() => process.exit(0));
+  stopping ??= starting.then(stopAll, stopAll).then(() => process.exit(0));
+  interrupted.abort();
 }
 
 async function fail(error: unknown): Promise<void> {
+  if (stopping) return;
   process.stderr.write(`${explain(error)}\n`);
-  stopping ??= stopAll();
+  stopping = stopAll();
   await stopping;
   process.exit(1);
 }
 
 function explain(error: unknown): string {
   if (error instanceof ConfigError) return ['Rowhouse cannot start:', ...error.problems].join('\n  ');
+  if (error instanceof MigrationError) return `Rowhouse cannot start: ${error.message}`;
   if (error instanceof EngineError) {
     const lines = error.lines.map((line) => `  | ${line}`);
     return [error.message, ...lines, ...(error.hint ? [`→ ${error.hint}`] : [])].join('\n');
@@ -230,6 +249,8 @@ process.on('uncaughtException', (error) => {
   process.stderr.write(
     `Rowhouse stops because of a fault: ${withoutSecrets(error.stack ?? String(error))}\n`,
   );
-  void stopAll().finally(() => process.exit(1));
+  stopping ??= stopAll();
+  void stopping.finally(() => process.exit(1));
 });
-start().catch(fail);
+const starting = start();
+starting.catch(fail);

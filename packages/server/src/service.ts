@@ -13,9 +13,11 @@ import { masterKeyCheck } from './keys/seal.ts';
 import { openKeyRing } from './keys/verify.ts';
 import type { Address } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
+import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
+import { startParser } from './query/statement.ts';
 import { version } from './version.ts';
 
-export type Service = { deps: Deps; gauges: Gauges; stop(): Promise<void> };
+export type Service = { deps: Deps; gauges: Gauges; keeperGauges: Gauges; stop(): Promise<void> };
 
 type Options = {
   address: Address;
@@ -25,9 +27,13 @@ type Options = {
   spares: number;
   /** Whether this process may take on the background work of all. */
   keeper: boolean;
-  limits: { maxLimitMb: number; keepDeletedDays: number };
+  limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
+  connections: { budget: number; share: number };
   log: Logger;
 };
+
+/** How long a statement waits for a connection, how many may, and when an idle one is closed. */
+const waits = { waiting: 2_000, waitMs: 5_000, idleMs: 30_000 };
 
 /** The control database must have been prepared (prepareControl). */
 export async function openService(options: Options): Promise<Service> {
@@ -40,12 +46,30 @@ export async function openService(options: Options): Promise<Service> {
   const spares = keepSpares({ control, server, wanted: options.spares, onError });
   const keyRing = openKeyRing({ control, now: Date.now, onError });
   const keeper = options.keeper ? startKeeper({ control, server, spares, limits }, log) : null;
-  const deps: Deps = { control, server, spares, keyRing, masterKey, limits, now: Date.now, log, version };
+  const parser = startParser();
+  const sessions = openProjectSessions(server, { ...options.connections, ...waits });
+  const query = { sessions, parser };
+  const deps: Deps = {
+    control,
+    server,
+    spares,
+    keyRing,
+    masterKey,
+    query,
+    limits,
+    now: Date.now,
+    log,
+    version,
+  };
+  const kept = keeper ? keeperGauges(keeper) : {};
   return {
     deps,
-    gauges: { ...readGauges(control, server), ...(keeper && keeperGauges(keeper)) },
+    gauges: { ...readGauges(control, server), ...sessionGauges(sessions), ...kept },
+    keeperGauges: kept,
     stop: async () => {
       await keeper?.stop();
+      await sessions.end();
+      await parser.stop();
       await spares.stop();
       await keyRing.stop();
       await server.maintenance.end();
@@ -87,6 +111,17 @@ function readGauges(control: Control, server: Server): Gauges {
     rowhouse_spares: {
       help: 'Databases ready to become projects.',
       read: () => countSpares(control, server),
+    },
+  };
+}
+
+function sessionGauges(sessions: ProjectSessions): Gauges {
+  return {
+    rowhouse_sessions: { help: 'Connections to project databases.', read: () => sessions.counts().open },
+    rowhouse_sessions_idle: { help: 'Those that do nothing now.', read: () => sessions.counts().idle },
+    rowhouse_sessions_waiting: {
+      help: 'Statements that wait for one.',
+      read: () => sessions.counts().waiting,
     },
   };
 }

@@ -4,6 +4,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AggregatorRegistry, type Registry } from 'prom-client';
+import { EngineError } from './engine/engine-error.ts';
 
 export type Workers = { stop(): Promise<void>; metrics(): Promise<string> };
 
@@ -30,7 +31,7 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
     new Promise<void>((resolve, reject) => {
       worker.on('message', (message: { rowhouse?: string }) => message.rowhouse === 'ready' && resolve());
       worker.once('exit', (code) =>
-        reject(new Error(`A worker ended with status ${code} before it was ready.`)),
+        reject(new EngineError(`A worker ended with status ${code} before it was ready.`)),
       );
     });
 

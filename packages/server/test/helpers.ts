@@ -39,6 +39,7 @@ type HouseOptions = {
   spares?: number;
   keeper?: boolean;
   keepDeletedDays?: number;
+  connections?: { budget: number; share: number };
   corsOrigins?: '*' | string[];
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
 };
@@ -57,7 +58,8 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     masterKey: options.masterKey ?? randomBytes(32),
     spares: options.spares ?? 2,
     keeper: options.keeper ?? true,
-    limits: { maxLimitMb: 10_000, keepDeletedDays: options.keepDeletedDays ?? 7 },
+    limits: { maxLimitMb: 10_000, keepDeletedDays: options.keepDeletedDays ?? 7, maxTimeoutMs: 120_000 },
+    connections: options.connections ?? { budget: 20, share: 5 },
     log,
   });
   let accountKey = '';

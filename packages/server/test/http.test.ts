@@ -113,6 +113,8 @@ describe('paths and methods', () => {
     ['PUT', `${api}/projects`, 405, 'method_not_allowed'],
     ['DELETE', `${api}/projects`, 405, 'method_not_allowed'],
     ['POST', '/healthz', 405, 'method_not_allowed'],
+    ['TRACE', '/healthz', 405, 'method_not_allowed'],
+    ['GET', `${api}/projects/some-slug?surprise=1`, 400, 'invalid_request'],
     ['GET', `${api}/projects/%zz`, 400, 'invalid_request'],
     ['GET', `${api}/projects/a%2Fb`, 404, 'project_not_found'],
     ['GET', `${api}/projects/%00`, 404, 'project_not_found'],
@@ -219,6 +221,9 @@ describe('CORS', () => {
     expect(good.statusCode).toBe(204);
     expect(good.headers['access-control-allow-origin']).toBe('https://app.example.com');
     expect(good.headers['access-control-allow-headers']).toContain('x-api-key');
+    for (const method of ['GET', 'POST', 'PATCH', 'DELETE']) {
+      expect(good.headers['access-control-allow-methods']).toContain(method);
+    }
     const bad = await preflight(house.app, 'https://evil.example.com');
     expect(bad.headers['access-control-allow-origin']).toBeUndefined();
   });

@@ -115,6 +115,21 @@ describe('further keys', () => {
     expect((await house.call('GET', `/projects/${slug}/keys`, { key: manager })).status).toBe(200);
     expect((await issue(slug, { name: 'more', scopes: ['query'] }, manager)).status).toBe(403);
     expect((await issue(slug, { name: 'same', scopes: ['manage'] }, manager)).status).toBe(201);
+    expect((await issue(slug, { name: 'web', kind: 'publishable' }, manager)).status).toBe(403);
+    const soonEnded = new Date(Date.now() + 60_000).toISOString();
+    const short = {
+      name: 'short',
+      scopes: ['manage', 'tables:read'],
+      tables: ['a', 'b'],
+      expires_at: soonEnded,
+    };
+    const shortKey = (await issue(slug, short)).body.api_key;
+    const child = { name: 'child', scopes: ['tables:read'], tables: ['a'] };
+    expect((await issue(slug, child, shortKey)).status, 'outlives its issuer').toBe(400);
+    expect((await issue(slug, { ...child, expires_at: soonEnded, tables: ['c'] }, shortKey)).status).toBe(
+      403,
+    );
+    expect((await issue(slug, { ...child, expires_at: soonEnded }, shortKey)).status).toBe(201);
     const rotate = await house.call('POST', `/projects/${slug}/keys/rotate`, { key: manager, body: {} });
     const connection = await house.call('GET', `/projects/${slug}/connection`, { key: manager });
     expect([rotate.status, connection.status]).toEqual([403, 403]);

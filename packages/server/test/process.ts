@@ -25,8 +25,9 @@ export type Running = {
 export function newDataFolder(parent = tmpdir()): string {
   const folder = mkdtempSync(path.join(parent, 'rowhouse-process-'));
   whenDone(() => {
+    // An immediate shutdown, not SIGKILL: that would leave shared memory behind.
     const pid = postmasterPid(folder);
-    if (pid) tryKill(pid, 'SIGKILL');
+    if (pid) tryKill(pid, 'SIGQUIT');
     rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   });
   return folder;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { databaseOf, provision } from '../src/engine/provision.ts';
+import { derivePassword } from '../src/engine/role-passwords.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { reconcile } from '../src/projects/reconcile.ts';
 import { asAdmin, useHouse } from './helpers.ts';
@@ -134,12 +135,41 @@ describe('projects', () => {
     expect([await isOpen(live.id), await isOpen(gone.id)]).toEqual([true, false]);
   });
 
+  it('a role that a neighbour holds on to keeps nobody waiting, and goes when it can', async () => {
+    const victim = await house.project('Victim');
+    const bait = await house.project('Bait');
+    const { masterKey, server } = house.service.deps;
+    const user = `p_${bait.id}`;
+    const at = { ...server.address, user, password: derivePassword(masterKey, user), database: user };
+    await asAdmin(async (database) => {
+      await database.query(sql`create table bait (id int)`);
+      await database.query(sql`grant select on bait to ${sql.id(`p_${victim.id}`)}`);
+    }, at);
+    await house.call('DELETE', `/projects/${victim.slug}`);
+    await age(victim.id, 8);
+    const after = await house.project('After');
+    await house.call('DELETE', `/projects/${after.slug}`);
+    await age(after.id, 9);
+    await run();
+    expect([await exists(victim.id), await exists(after.id), await roles(victim.id)]).toEqual([
+      false,
+      false,
+      1,
+    ]);
+    expect((await house.call('GET', `/projects/${victim.slug}`)).status).toBe(404);
+    await asAdmin((database) => database.query(sql`drop table bait`), at);
+    await run();
+    expect(await roles(victim.id)).toBe(0);
+  });
+
   it('a project without a database is reported, not made up', async () => {
-    const { id } = await house.project('Lost');
+    const { id, slug } = await house.project('Lost');
     await asAdmin((admin) => admin.query(sql`drop database ${sql.id(databaseOf(id))} with (force)`));
     const found = await run();
     expect(found.projectsWithoutDatabase).toEqual([id]);
     expect(await exists(id)).toBe(false);
+    expect((await house.call('DELETE', `/projects/${slug}`)).status).toBe(200);
+    expect((await house.call('POST', `/projects/${slug}/restore`)).status).toBe(409);
     await house.service.deps.control.query(sql`delete from projects where id = ${id}`);
   });
 

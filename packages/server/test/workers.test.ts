@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
 import { soon, until } from './helpers.ts';
 import { launch, newAccountKey, usedDataFolder } from './process.ts';
@@ -41,15 +42,15 @@ it('two workers: both serve, revocation holds on both, metrics are added up, a d
   expect(metrics).toContain('rowhouse_projects 1');
   expect(metrics).toContain('rowhouse_postgres_restarts 0');
 
-  const children = await until('the workers are there', async () => {
-    const { execFileSync } = await import('node:child_process');
-    const pids = execFileSync('ps', ['--ppid', String(service.child.pid), '-o', 'pid=,comm='], {
-      encoding: 'utf8',
-    });
-    const workers = pids.split('\n').filter((line) => line.includes('node'));
-    return workers.length === 2 && workers.map((line) => Number.parseInt(line, 10));
-  });
+  const families = [...metrics.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
+  expect(new Set(families).size, 'no family comes twice').toBe(families.length);
+  const children = workersOf(service.child.pid ?? 0);
+  expect(children.length).toBe(2);
   process.kill(children[0] ?? 0, 'SIGKILL');
+  await until('another takes its place', async () => {
+    const now = workersOf(service.child.pid ?? 0);
+    return now.length === 2 && !now.includes(children[0] ?? 0);
+  });
   await until('it goes on', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => service.call('GET', '/readyz').catch(() => ({ status: 0 }))),
@@ -58,3 +59,10 @@ it('two workers: both serve, revocation holds on both, metrics are added up, a d
   });
   expect(await service.stop()).toBe(0);
 });
+
+function workersOf(pid: number): number[] {
+  const lines = execFileSync('ps', ['--ppid', String(pid), '-o', 'pid=,comm='], { encoding: 'utf8' }).split(
+    '\n',
+  );
+  return lines.filter((line) => line.includes('node')).map((line) => Number.parseInt(line, 10));
+}

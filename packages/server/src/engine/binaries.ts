@@ -26,7 +26,7 @@ export function prepareBinaries(dataFolder: string, runAs: RunAs | null, origina
   const tried = [tryFolder(original, runAs)];
   for (const folder of copyFolders(original, dataFolder, runAs)) {
     if (typeof tried.at(-1) === 'object') break;
-    tried.push(copy(original, folder) ?? tryFolder(folder, runAs));
+    tried.push(unreachable(folder, runAs) ?? copy(original, folder) ?? tryFolder(folder, runAs));
   }
   const found = tried.at(-1);
   if (typeof found === 'object') return found;
@@ -121,6 +121,15 @@ function linkLibraries(folder: string): void {
   }
 }
 
+/** A copy that the account cannot reach either would only take up room. */
+function unreachable(folder: string, runAs: RunAs | null): string | undefined {
+  if (!runAs) return undefined;
+  let parent = path.dirname(folder);
+  while (!existsSync(parent)) parent = path.dirname(parent);
+  const probe = spawnSync('/bin/sh', ['-c', 'cd "$0"', parent], { uid: runAs.uid, gid: runAs.gid, cwd: '/' });
+  return probe.status === 0 ? undefined : `${parent} cannot be entered by ${runAs.name}`;
+}
+
 /** Returns a problem, or undefined when the copy stands. It appears whole or not at all. */
 function copy(original: string, folder: string): string | undefined {
   try {
@@ -128,7 +137,9 @@ function copy(original: string, folder: string): string | undefined {
     if (there) {
       // Never run programs that another account could have put there.
       const ours = there.isDirectory() && there.uid === process.getuid?.() && (there.mode & 0o022) === 0;
-      return ours ? undefined : `${folder} exists and is not ours`;
+      if (!ours) return `${folder} exists and is not ours`;
+      makeReadable(folder);
+      return undefined;
     }
     mkdirSync(path.dirname(folder), { recursive: true, mode: 0o755 });
     const unfinished = `${folder}.${process.pid}`;

@@ -1,7 +1,17 @@
 // The data folder: one service at a time, the master key, and which port PostgreSQL got.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { EngineError } from './engine-error.ts';
 
@@ -9,7 +19,17 @@ export type Lock = { setAddress(address: string): void; release(): void };
 type Owner = { pid: number; process: string; address: string };
 
 export function openDataFolder(folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new EngineError(
+      `The data folder ${folder} cannot be used (${(error as NodeJS.ErrnoException).code}).`,
+      {
+        hint: 'Choose a folder you can write to with ROWHOUSE_DATA.',
+      },
+    );
+  }
   const { uid } = statSync(folder);
   const self = process.getuid?.();
   if (self !== undefined && self !== 0 && uid !== self) {

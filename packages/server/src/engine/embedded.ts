@@ -36,13 +36,21 @@ type Options = {
   masterKey: Buffer;
   say: (line: string) => void;
   onEvent: (event: string, details: Record<string, unknown>) => void;
+  /** The service is to stop before it has come up. */
+  interrupted?: AbortSignal;
 };
 
 const firstPauseMs = 100;
 const longestPauseMs = 10_000;
 const maxLogBytes = 16 * 1024 * 1024;
 
-export async function startEmbedded({ dataFolder, masterKey, say, onEvent }: Options): Promise<Embedded> {
+export async function startEmbedded({
+  dataFolder,
+  masterKey,
+  say,
+  onEvent,
+  interrupted,
+}: Options): Promise<Embedded> {
   const cluster = openCluster(dataFolder);
   const password = derivePassword(masterKey, superuser);
   if (!existsSync(path.join(cluster.folder, 'PG_VERSION'))) {
@@ -59,15 +67,16 @@ export async function startEmbedded({ dataFolder, masterKey, say, onEvent }: Opt
   else if (!(await isFree(port))) {
     settings = embeddedSettings(machine, await choosePort(dataFolder));
   }
+  const wake = new AbortController();
+  const signal = interrupted ? AbortSignal.any([wake.signal, interrupted]) : wake.signal;
   const start = () =>
-    startPostmaster(cluster, settings, (s) =>
+    startPostmaster(cluster, settings, signal, (s) =>
       say(`PostgreSQL is still starting (${s} s): it recovers after a crash.`),
     );
 
   let current: Postmaster | null = orphan ?? (await start());
   let stopping = false;
   let restarts = 0;
-  const wake = new AbortController();
 
   const watch = async (postmaster: Postmaster): Promise<void> => {
     const how = await postmaster.exited;

@@ -69,6 +69,7 @@ export function createCluster(cluster: Cluster, password: string): void {
 export async function startPostmaster(
   cluster: Cluster,
   settings: EmbeddedSettings,
+  interrupted: AbortSignal,
   onWait: (seconds: number) => void,
 ): Promise<Postmaster> {
   const folder = openFolder(cluster);
@@ -103,6 +104,10 @@ export async function startPostmaster(
     const state = readPidFile(cluster.folder);
     if (child.pid && state?.pid === child.pid && state.ready) return { pid: child.pid, exited };
     if (ended) throw failure(`PostgreSQL did not start (${ended}).`, lastLines(readText(cluster.logFile)));
+    if (interrupted.aborted && child.pid) {
+      await stopPostmaster(cluster, { pid: child.pid, exited });
+      throw new EngineError('The start was broken off.');
+    }
     if (waitedMs > 0 && waitedMs % 5000 === 0) onWait(waitedMs / 1000);
     await sleep(20);
   }
@@ -127,8 +132,7 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
     );
   }
   const orphan = { pid, exited: waitForEnd(pid) };
-  const wanted = arguments_('', settings).slice(2);
-  if (found.command.slice(3).join('\n') === wanted.join('\n')) {
+  if (found.command.endsWith(arguments_('', settings).slice(2).join(' '))) {
     for (let waitedMs = 0; waitedMs < 60_000 && isRunning(pid); waitedMs += 50) {
       if (readPidFile(cluster.folder)?.ready) return orphan;
       await sleep(50);
@@ -141,13 +145,13 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
 /** Who postmaster.pid names: a server of ours, one that somebody else started there, or nobody any more. */
 export function inspectPidFile(
   folder: string,
-): { pid: number; kind: 'ours' | 'foreign' | 'stale'; command: string[] } | null {
+): { pid: number; kind: 'ours' | 'foreign' | 'stale'; command: string } | null {
   const state = readPidFile(folder);
   if (!state) return null;
-  const command = commandOf(state.pid) ?? [];
-  const isPostgres = /(^|[/\\])postgres(\.exe)?$/.test(command[0] ?? '');
-  const port = command.find((word) => word.startsWith('port='));
-  const isOther = !isPostgres || (port !== undefined && port !== `port=${state.port}`);
+  const command = commandOf(folder, state.pid);
+  const isPostgres = /(^|[/\\])postgres(\.exe)?( |$)/.test(command);
+  const port = / port=(\d+)/.exec(command)?.[1];
+  const isOther = !isPostgres || (port !== undefined && Number(port) !== state.port);
   const kind = isOther ? 'stale' : port === undefined ? 'foreign' : 'ours';
   return { pid: state.pid, kind, command };
 }
@@ -215,16 +219,19 @@ function readPidFile(folder: string): { pid: number; port: number; ready: boolea
   return { pid: Number(pid), port: Number(port), ready: status?.trim() === 'ready' };
 }
 
-function commandOf(pid: number): string[] | null {
+/** The command line of a process, its words parted by blanks; empty if there is none. */
+function commandOf(folder: string, pid: number): string {
   try {
-    if (process.platform === 'linux')
-      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
-    if (process.platform === 'win32') return isRunning(pid) ? ['postgres.exe'] : null;
-    return execFileSync('ps', ['-p', String(pid), '-o', 'command='], { encoding: 'utf8' })
-      .trim()
-      .split(' ');
+    if (process.platform === 'linux') {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1).join(' ');
+    }
+    // Windows does not tell; what PostgreSQL wrote down at its start stands for it.
+    if (process.platform === 'win32') {
+      return isRunning(pid) ? readText(path.join(folder, 'postmaster.opts')).trim().replaceAll('"', '') : '';
+    }
+    return execFileSync('ps', ['-p', String(pid), '-o', 'command='], { encoding: 'utf8' }).trim();
   } catch {
-    return null;
+    return '';
   }
 }
 

@@ -44,22 +44,54 @@ export const commentOf = (server: Pick<Server, 'installation'>) => `rowhouse ${s
 
 /** For databases that were never a project's, and for projects whose time to be restored is over. */
 export async function dropProvisioned(server: Server, id: string): Promise<void> {
-  await all(server, [
-    sql`drop database if exists ${sql.id(databaseOf(id))} with (force)`,
-    sql`drop role if exists ${sql.id(authRoleOf(id))}`,
-    sql`drop role if exists ${sql.id(roleOf(id))}`,
-  ]);
+  await all(server, [sql`drop database if exists ${sql.id(databaseOf(id))} with (force)`]);
+  for (const role of [authRoleOf(id), roleOf(id)]) await dropRole(server, role);
+}
+
+/**
+ * A neighbour can grant this role something in its own database, and then PostgreSQL does not let it go. It is shut
+ * out instead; the keeper tries again (`listRoles` finds it).
+ */
+export async function dropRole(server: Server, name: string): Promise<boolean> {
+  try {
+    await all(server, [sql`drop role if exists ${sql.id(name)}`]);
+    return true;
+  } catch (error) {
+    if (!isState(error, sqlstate.dependentObjects)) throw error;
+    await all(server, [sql`alter role ${sql.id(name)} nologin`]);
+    return false;
+  }
+}
+
+/** Roles of this installation, by what follows p_ in their names. */
+export async function listRoles(server: Server): Promise<string[]> {
+  const rows = await server.maintenance.query<{ name: string }>(sql`
+    select rolname as name from pg_roles
+    where rolname like 'p\\_%' and shobj_description(oid, 'pg_authid') = ${commentOf(server)}`);
+  return rows.map(({ name }) => name);
 }
 
 /** A deleted project takes no connections, neither ours nor a direct one. */
 export async function fence(server: Server, id: string): Promise<void> {
-  await all(server, [sql`alter database ${sql.id(databaseOf(id))} with allow_connections false`]);
+  await setConnections(server, id, false);
   await server.maintenance.query(sql`
     select pg_terminate_backend(pid) from pg_stat_activity where datname = ${databaseOf(id)}`);
 }
 
-export async function unfence(server: Server, id: string): Promise<void> {
-  await all(server, [sql`alter database ${sql.id(databaseOf(id))} with allow_connections true`]);
+/** False if there is no such database any more. */
+export async function unfence(server: Server, id: string): Promise<boolean> {
+  return setConnections(server, id, true);
+}
+
+async function setConnections(server: Server, id: string, allow: boolean): Promise<boolean> {
+  try {
+    const value = allow ? sql`true` : sql`false`;
+    await all(server, [sql`alter database ${sql.id(databaseOf(id))} with allow_connections ${value}`]);
+    return true;
+  } catch (error) {
+    if (isState(error, sqlstate.undefinedDatabase)) return false;
+    throw error;
+  }
 }
 
 /** A role may change its own password; this sets it back to the one that follows from the master key. */
@@ -82,6 +114,7 @@ async function ensureRole(server: Server, name: string): Promise<void> {
     await all(server, [sql`alter role ${role} ${rights}`]);
   }
   const settings: Sql[] = [
+    sql`comment on role ${role} is ${sql.literal(commentOf(server))}`,
     sql`alter role ${role} set temp_file_limit = ${sql.literal(tempFileLimit)}`,
     sql`alter role ${role} set log_min_messages = 'fatal'`,
     sql`alter role ${role} set log_min_error_statement = 'panic'`,

@@ -1,5 +1,6 @@
 // PostgreSQL refuses to run as root. Started by root, it runs as an account that exists already; none is ever made.
 import { readFileSync, statSync } from 'node:fs';
+import { EngineError } from './engine-error.ts';
 
 export type RunAs = Readonly<{ uid: number; gid: number; name: string }>;
 
@@ -19,7 +20,7 @@ export function findRunAs(clusterFolder: string): RunAs | null {
     const entry = accounts.find(([candidate]) => candidate === name);
     if (entry) return { uid: Number(entry[2]), gid: Number(entry[3]), name };
   }
-  throw new Error(
+  throw new EngineError(
     `PostgreSQL cannot run as root, and none of the accounts ${candidates.join(', ')} exists. Start Rowhouse as an ordinary user.`,
   );
 }

@@ -4,6 +4,7 @@ import type { Control } from '../control/control.ts';
 import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
 import type { KeyRing } from '../keys/verify.ts';
+import type { QueryDeps } from '../query/run.ts';
 
 export type Deps = Readonly<{
   control: Control;
@@ -11,7 +12,8 @@ export type Deps = Readonly<{
   spares: Spares;
   keyRing: KeyRing;
   masterKey: Buffer;
-  limits: { maxLimitMb: number; keepDeletedDays: number };
+  query: QueryDeps;
+  limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;
   log: Logger;
   version: string;

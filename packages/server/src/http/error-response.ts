@@ -33,6 +33,7 @@ export function errorBody(error: RowhouseError, requestId: string): ErrorBody {
       message: error.message,
       ...(error.hint !== undefined && { hint: error.hint }),
       ...(error.details !== undefined && { details: error.details }),
+      ...(error.sql !== undefined && { sql: error.sql }),
     },
     request_id: requestId,
   };
@@ -72,7 +73,10 @@ function toRowhouseError(thrown: FastifyError | RowhouseError, request: FastifyR
     case 'FST_ERR_BAD_URL':
       return errors.invalidRequest([{ path: '', problem: 'the path is not a valid percent-encoded URL' }]);
     default:
-      return errors.internal(thrown);
+      // Whatever else Fastify itself refuses is the caller's doing.
+      return thrown.code?.startsWith('FST_') && thrown.statusCode && thrown.statusCode < 500
+        ? errors.invalidRequest([{ path: '', problem: thrown.message }])
+        : errors.internal(thrown);
   }
 }
 

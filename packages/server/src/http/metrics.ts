@@ -29,19 +29,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     labelNames: ['status'],
     registers: [registry],
   });
-  for (const [name, { help, read }] of Object.entries(gauges)) {
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      // Every process reads the same number: with several workers it must not be added up.
-      aggregator: 'max',
-      async collect() {
-        // One number that cannot be had must not take the others away.
-        this.set(await Promise.resolve(read()).catch(() => Number.NaN));
-      },
-    });
-  }
+  addGauges(registry, gauges);
   return {
     registry,
     contentType: registry.contentType,
@@ -56,4 +44,27 @@ export function createMetrics(gauges: Gauges): Metrics {
       });
     },
   };
+}
+
+/** Gauges alone, for a process that answers no requests. */
+export function gaugeRegistry(gauges: Gauges): Registry {
+  const registry = new Registry();
+  addGauges(registry, gauges);
+  return registry;
+}
+
+function addGauges(registry: Registry, gauges: Gauges): void {
+  for (const [name, { help, read }] of Object.entries(gauges)) {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      // Every process reads the same number: with several workers it must not be added up.
+      aggregator: 'max',
+      async collect() {
+        // One number that cannot be had must not take the others away.
+        this.set(await Promise.resolve(read()).catch(() => Number.NaN));
+      },
+    });
+  }
 }

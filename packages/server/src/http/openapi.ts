@@ -15,6 +15,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
       },
       tags: [
         { name: 'projects', description: 'Named databases with a size limit.' },
+        { name: 'query', description: 'SQL over HTTP.' },
         { name: 'keys', description: 'API keys of a project.' },
         { name: 'service', description: 'The service itself; no key needed.' },
       ],
@@ -31,6 +32,11 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
       return { schema: { ...schema, response }, url };
     },
   });
-  await app.register(fastifySwaggerUi, { routePrefix: '/docs', staticCSP: true });
+  await app.register(fastifySwaggerUi, {
+    routePrefix: '/docs',
+    staticCSP: true,
+    // Over plain HTTP on a local network there is nothing to upgrade to.
+    transformStaticCSP: (header) => header.replace('upgrade-insecure-requests', ''),
+  });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }

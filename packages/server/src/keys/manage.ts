@@ -182,9 +182,9 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
     problems.push({ path: 'scopes', problem: 'a publishable key can have the scope auth alone' });
   }
   // A key that may manage must not make itself a stronger one.
-  const beyond =
-    issuer.kind === 'scoped' ? input.scopes?.filter((scope) => !issuer.scopes.includes(scope)) : [];
-  if (beyond && beyond.length > 0) {
+  const scopes: Scope[] = kind === 'publishable' ? ['auth'] : (input.scopes ?? []);
+  const beyond = issuer.kind === 'scoped' ? scopes.filter((scope) => !issuer.scopes.includes(scope)) : [];
+  if (beyond.length > 0) {
     throw errors.forbidden(
       `This key lacks the scope ${beyond.join(', ')} itself.`,
       "Use the project's own key.",
@@ -201,8 +201,19 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
   if (expiresAt && !(expiresAt.getTime() > now)) {
     problems.push({ path: 'expires_at', problem: 'must be a time in the future' });
   }
+  if (
+    issuer.kind === 'scoped' &&
+    issuer.expiresAt !== null &&
+    !(expiresAt && expiresAt.getTime() <= issuer.expiresAt)
+  ) {
+    const end = new Date(issuer.expiresAt).toISOString();
+    problems.push({
+      path: 'expires_at',
+      problem: `must not be after the end of the key that issues it (${end})`,
+    });
+  }
   if (problems.length > 0) throw errors.invalidRequest(problems);
-  return { kind, scopes: kind === 'publishable' ? ['auth'] : (input.scopes ?? []), expiresAt };
+  return { kind, scopes, expiresAt };
 }
 
 /** Ended keys count too, until the keeper forgets them: the list stays readable and the control database small. */

@@ -10,3 +10,37 @@ export function scramVerifier(password: string, salt: Buffer = randomBytes(16)):
   const serverKey = hmac('Server Key').toString('base64');
   return `SCRAM-SHA-256$${iterations}:${salt.toString('base64')}$${storedKey}:${serverKey}`;
 }
+
+/** The client's side of a SCRAM-SHA-256 exchange. `verify` proves that the server knows the password too. */
+export function scramClient(password: string): {
+  first(): string;
+  final(serverFirst: string): string;
+  verify(serverFinal: string): void;
+} {
+  const nonce = randomBytes(18).toString('base64');
+  let expected = '';
+  return {
+    first: () => `n,,n=,r=${nonce}`,
+    final: (serverFirst) => {
+      const { r = '', s = '', i = '' } = attributes(serverFirst);
+      if (!r.startsWith(nonce) || !(Number(i) > 0)) throw new Error('PostgreSQL sent a bad scram challenge.');
+      const salted = pbkdf2Sync(password, Buffer.from(s, 'base64'), Number(i), 32, 'sha256');
+      const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();
+      const clientKey = hmac(salted, 'Client Key');
+      const withoutProof = `c=biws,r=${r}`;
+      const message = `n=,r=${nonce},${serverFirst},${withoutProof}`;
+      const signature = hmac(createHash('sha256').update(clientKey).digest(), message);
+      expected = hmac(hmac(salted, 'Server Key'), message).toString('base64');
+      const proof = Buffer.from(clientKey.map((byte, index) => byte ^ (signature[index] ?? 0)));
+      return `${withoutProof},p=${proof.toString('base64')}`;
+    },
+    verify: (serverFinal) => {
+      if (attributes(serverFinal).v !== expected)
+        throw new Error('This PostgreSQL does not know the password.');
+    },
+  };
+}
+
+function attributes(message: string): Record<string, string> {
+  return Object.fromEntries(message.split(',').map((part) => [part.slice(0, 1), part.slice(2)]));
+}

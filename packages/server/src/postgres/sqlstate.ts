@@ -1,10 +1,10 @@
-// SQLSTATE codes the service branches on. A code means something only with its severity: see failure.ts.
+// SQLSTATE codes the service branches on. A code means something only with its severity: see database.ts.
 export const sqlstate = {
   uniqueViolation: '23505',
   duplicateDatabase: '42P04',
   duplicateObject: '42710',
   undefinedDatabase: '3D000',
-  objectInUse: '55006',
+  dependentObjects: '2BP01',
   insufficientPrivilege: '42501',
   invalidPassword: '28P01',
 } as const;

@@ -66,10 +66,17 @@ export async function restoreProject(
 ): Promise<Project> {
   requireAccount(caller, 'restore a project');
   const { id } = await getProjectRow(control, caller, slug, { evenDeleted: true });
+  const restorable = sql`deleted_at > now() - make_interval(days => ${limits.keepDeletedDays})`;
   const row = await control.transaction(async (transaction) => {
-    const [restored] = await update(transaction, id, sql`deleted_at = null`, sql`deleted_at is not null`);
-    if (!restored) throw errors.conflict('This project is not deleted.', 'There is nothing to restore.');
-    await unfence(server, id);
+    const [restored] = await update(transaction, id, sql`deleted_at = null`, restorable);
+    if (!restored)
+      throw errors.conflict(
+        'This project is not deleted, or its time to be restored is over.',
+        'GET it to see.',
+      );
+    if (!(await unfence(server, id))) {
+      throw errors.conflict('The database of this project is missing.', 'Restore it from a backup first.');
+    }
     return restored;
   });
   return toProject(row, limits.keepDeletedDays);

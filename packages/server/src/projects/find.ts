@@ -38,8 +38,14 @@ export async function getProjectRow(
   const [row] = await control.query<ProjectRow>(sql`
     select ${projectColumns} from projects where slug = ${slug} and account_id = ${caller.accountId}`);
   if (!row || (caller.kind !== 'account' && caller.projectId !== row.id)) throw errors.projectNotFound(slug);
-  if (row.deleted_at && !evenDeleted) throw errors.projectNotFound(slug);
+  if (row.deleted_at && !evenDeleted) throw errors.projectDeleted(slug);
   return row;
+}
+
+/** For the hot path: a project's own key knows its project already. */
+export async function getProjectId(control: Control, caller: Caller, slug: string): Promise<string> {
+  if (caller.kind !== 'account' && caller.slug === slug) return caller.projectId;
+  return (await getProjectRow(control, caller, slug)).id;
 }
 
 export async function getProject({ control, limits }: Deps, caller: Caller, slug: string): Promise<Project> {

@@ -2,7 +2,15 @@
 // database that a project lives in: what has no counterpart is reported and left alone.
 import { forgetOldChanges } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
-import { commentOf, databaseOf, dropProvisioned, fence, unfence } from '../engine/provision.ts';
+import {
+  commentOf,
+  databaseOf,
+  dropProvisioned,
+  dropRole,
+  fence,
+  listRoles,
+  unfence,
+} from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { tidySpares } from '../engine/spares.ts';
 import { forgetEndedKeys } from '../keys/manage.ts';
@@ -17,6 +25,7 @@ export type Discrepancies = { projectsWithoutDatabase: string[]; databasesWithou
 export async function reconcile({ control, server, limits }: Deps): Promise<Discrepancies> {
   await tidySpares(control, server);
   await dropExpired(control, server, limits.keepDeletedDays);
+  await dropLeftRoles(control, server);
   await forgetOldChanges(control);
   await forgetEndedKeys(control);
   return matchDatabases(control, server);
@@ -37,6 +46,16 @@ async function dropExpired(control: Control, server: Server, keepDeletedDays: nu
       await transaction.query(sql`delete from projects where id = ${id}`);
     });
   }
+}
+
+/** Roles whose database is gone and that could not be dropped with it. */
+async function dropLeftRoles(control: Control, server: Server): Promise<void> {
+  const roles = await listRoles(server);
+  const rows = await control.query<{ name: string }>(sql`
+    select name from unnest(${roles}::text[]) as name, substring(name from '^p_([a-z0-9]+)') as project
+    where not exists (select 1 from projects where id = project)
+      and not exists (select 1 from spares where id = project)`);
+  for (const { name } of rows) await dropRole(server, name);
 }
 
 type DatabaseRow = { name: string; open: boolean; ours: boolean };

@@ -1,0 +1,27 @@
+import { expect, it } from 'vitest';
+import { embeddedSettings } from './embedded-settings.ts';
+
+it('is reachable from this machine only, durable, and fair to neighbours', () => {
+  const { options } = embeddedSettings({ memoryMb: 24_000, platform: 'linux' }, 5555);
+  expect(options).toMatchObject({
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    port: '5555',
+    password_encryption: 'scram-sha-256',
+    max_prepared_transactions: '0',
+    client_connection_check_interval: '1s',
+    recovery_init_sync_method: 'syncfs',
+    max_parallel_workers_per_gather: '0',
+  });
+  expect(Number(options.max_locks_per_transaction)).toBeGreaterThanOrEqual(512);
+  for (const risky of ['fsync', 'full_page_writes', 'synchronous_commit'])
+    expect(options).not.toHaveProperty(risky);
+});
+
+it.each([256, 1024, 8192, 512_000])('fits a machine of %i MB', (memoryMb) => {
+  const { options, addressSpaceMb } = embeddedSettings({ memoryMb, platform: 'linux' }, 1);
+  const shared = Number.parseInt(options.shared_buffers ?? '', 10);
+  expect(shared).toBeGreaterThanOrEqual(32);
+  expect(shared).toBeLessThanOrEqual(Math.max(32, memoryMb / 4));
+  expect(addressSpaceMb).toBeGreaterThan(shared + 512);
+});

@@ -1,0 +1,142 @@
+// What is said to PostgreSQL, written into one buffer so that a whole exchange leaves in a single write.
+
+export type Parameter = string | null;
+
+export class FrontendMessages {
+  private bytes = Buffer.allocUnsafe(4096);
+  private length = 0;
+
+  /** What was written so far; the next message starts afresh. */
+  take(): Buffer {
+    const taken = this.bytes.subarray(0, this.length);
+    this.bytes = Buffer.allocUnsafe(4096);
+    this.length = 0;
+    return taken;
+  }
+
+  startup(settings: Record<string, string>): this {
+    const at = this.begin(null);
+    this.int32(196608);
+    for (const [name, value] of Object.entries(settings)) this.text(name).text(value);
+    return this.byte(0).end(at);
+  }
+
+  cancel(pid: number, secret: Buffer): this {
+    const at = this.begin(null);
+    return this.int32(80877102).int32(pid).raw(secret).end(at);
+  }
+
+  saslInitial(mechanism: string, data: string): this {
+    const at = this.begin(112);
+    return this.text(mechanism).int32(Buffer.byteLength(data)).raw(Buffer.from(data)).end(at);
+  }
+
+  saslResponse(data: string): this {
+    const at = this.begin(112);
+    return this.raw(Buffer.from(data)).end(at);
+  }
+
+  parse(name: string, query: string): this {
+    const at = this.begin(80);
+    return this.text(name).text(query).int16(0).end(at);
+  }
+
+  /** The unnamed portal; parameters and results as text. */
+  bind(statement: string, parameters: readonly Parameter[]): this {
+    const at = this.begin(66);
+    this.text('').text(statement).int16(0).int16(parameters.length);
+    for (const parameter of parameters) {
+      if (parameter === null) {
+        this.int32(-1);
+        continue;
+      }
+      const size = Buffer.byteLength(parameter);
+      this.int32(size).room(size);
+      this.bytes.write(parameter, this.length, 'utf8');
+      this.length += size;
+    }
+    return this.int16(0).end(at);
+  }
+
+  describePortal(): this {
+    const at = this.begin(68);
+    return this.byte(80).text('').end(at);
+  }
+
+  describeStatement(name: string): this {
+    const at = this.begin(68);
+    return this.byte(83).text(name).end(at);
+  }
+
+  /** maxRows 0: all of them. */
+  execute(maxRows: number): this {
+    const at = this.begin(69);
+    return this.text('').int32(maxRows).end(at);
+  }
+
+  closeStatement(name: string): this {
+    const at = this.begin(67);
+    return this.byte(83).text(name).end(at);
+  }
+
+  sync(): this {
+    return this.end(this.begin(83));
+  }
+
+  terminate(): this {
+    return this.end(this.begin(88));
+  }
+
+  private begin(type: number | null): number {
+    if (type !== null) this.byte(type);
+    const at = this.length;
+    this.int32(0);
+    return at;
+  }
+
+  private end(at: number): this {
+    this.bytes.writeInt32BE(this.length - at, at);
+    return this;
+  }
+
+  private byte(value: number): this {
+    this.room(1);
+    this.bytes[this.length++] = value;
+    return this;
+  }
+
+  private int16(value: number): this {
+    this.room(2);
+    this.length = this.bytes.writeUInt16BE(value, this.length);
+    return this;
+  }
+
+  private int32(value: number): this {
+    this.room(4);
+    this.length = this.bytes.writeInt32BE(value, this.length);
+    return this;
+  }
+
+  private text(value: string): this {
+    const size = Buffer.byteLength(value);
+    this.room(size + 1);
+    this.bytes.write(value, this.length, 'utf8');
+    this.length += size;
+    this.bytes[this.length++] = 0;
+    return this;
+  }
+
+  private raw(value: Buffer): this {
+    this.room(value.length);
+    value.copy(this.bytes, this.length);
+    this.length += value.length;
+    return this;
+  }
+
+  private room(size: number): void {
+    if (this.length + size <= this.bytes.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(this.bytes.length * 2, this.length + size + 1024));
+    this.bytes.copy(larger, 0, 0, this.length);
+    this.bytes = larger;
+  }
+}

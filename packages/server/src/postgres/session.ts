@@ -1,0 +1,325 @@
+// One connection to a project's database, as that project's own role: bytes out, bytes in. Rows are handed on as they
+// lie in the socket's buffer, never as JavaScript values. Sizes are looked at before anything is kept or decoded.
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { Address } from './database.ts';
+import { FrontendMessages } from './frontend-messages.ts';
+import { scramClient } from './scram.ts';
+import { readServerError, type ServerError } from './server-error.ts';
+
+/** What a running exchange is told. Everything comes in PostgreSQL's own order and ends with `ready` or `lost`. */
+export type Receiver = {
+  rowDescription(bytes: Buffer, start: number, end: number): void;
+  parameterTypes(oids: number[]): void;
+  noData(): void;
+  bound(): void;
+  row(bytes: Buffer, start: number, end: number): void;
+  /** The command's tag, or null when the row limit came first. */
+  complete(tag: string | null): void;
+  error(error: ServerError): void;
+  /** COPY wants to speak its own protocol: the connection is of no use after this. */
+  copy(): void;
+  ready(status: 'idle' | 'transaction' | 'failed'): void;
+  lost(error: Error): void;
+};
+
+/** A message from PostgreSQL that is larger than we take in. */
+export class TooLargeError extends Error {
+  override readonly name = 'TooLargeError';
+}
+
+/** PostgreSQL refused the connection: FATAL, with its state. */
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError';
+  readonly sqlstate: string;
+
+  constructor(error: ServerError) {
+    super(error.message);
+    this.sqlstate = error.state;
+  }
+}
+
+const maxRowBytes = 128 * 1024 * 1024;
+const maxOtherBytes = 1024 * 1024;
+const connectMs = 5_000;
+
+export class Session {
+  pid = 0;
+  /** Prepared statements by their text, least recently used first. */
+  readonly statements = new Map<string, PreparedStatement>();
+  readonly out = new FrontendMessages();
+  private secret: Buffer = Buffer.alloc(0);
+  /** Exchanges on their way, in order: the first one is being answered. */
+  private readonly receivers: Receiver[] = [];
+  private isHeld = false;
+  private chunks: Buffer[] = [];
+  private chunkBytes = 0;
+  private needed = 5;
+  private skipping = 0;
+  private failure: Error | null = null;
+  private readonly socket: Socket;
+  private readonly address: Address;
+
+  private constructor(address: Address, socket: Socket) {
+    this.address = address;
+    this.socket = socket;
+  }
+
+  static async open(address: Address, settings: Record<string, string>): Promise<Session> {
+    const plain = connect({ host: address.host, port: address.port, noDelay: true, keepAlive: true });
+    const socket = address.tls ? await secure(plain, address) : plain;
+    const session = new Session(address, socket);
+    try {
+      await session.start(settings);
+      return session;
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+  }
+
+  get isUsable(): boolean {
+    return this.failure === null;
+  }
+
+  /** Sends what `out` holds, behind what was sent before; its answers go to `receiver`. */
+  send(receiver: Receiver): void {
+    const bytes = this.out.take();
+    if (this.failure) {
+      receiver.lost(this.failure);
+      return;
+    }
+    this.receivers.push(receiver);
+    this.socket.write(bytes);
+  }
+
+  /** Nothing is handed on until `carryOn`: the receiver has to find something out first. */
+  hold(): void {
+    this.isHeld = true;
+    this.socket.pause();
+  }
+
+  carryOn(): void {
+    this.isHeld = false;
+    this.socket.resume();
+    this.readKept();
+  }
+
+  /** Backpressure: PostgreSQL stops when its socket is full. */
+  pause(): void {
+    this.socket.pause();
+  }
+
+  resume(): void {
+    this.socket.resume();
+  }
+
+  /** Asks PostgreSQL to cancel what runs, on a connection of its own as the protocol wants. */
+  cancel(): Promise<void> {
+    return new Promise((resolve) => {
+      const socket = connect({ host: this.address.host, port: this.address.port });
+      socket.setTimeout(2_000, () => socket.destroy());
+      socket.on('error', () => {});
+      socket.on('close', () => resolve());
+      socket.end(new FrontendMessages().cancel(this.pid, this.secret).take());
+    });
+  }
+
+  /** Ends it, politely if it is idle. */
+  close(): void {
+    if (this.failure) return;
+    this.failure = new Error('The connection was closed.');
+    this.receivers.length = 0;
+    this.socket.end(new FrontendMessages().terminate().take());
+    this.socket.resume();
+  }
+
+  destroy(): void {
+    this.fail(new Error('The connection was cut.'));
+  }
+
+  private async start(settings: Record<string, string>): Promise<void> {
+    const { user, password, database } = this.address;
+    const scram = scramClient(password);
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => this.fail(new Error('PostgreSQL did not answer in time.')), connectMs);
+      const done = (error?: Error) => {
+        clearTimeout(timer);
+        if (error) reject(error);
+        else resolve();
+      };
+      this.receivers.push({
+        ...silent,
+        error: (error) => done(new RefusedError(error)),
+        ready: () => done(),
+        lost: (error) => done(error),
+      });
+      this.authenticate = (bytes, at, end) => {
+        const kind = bytes.readInt32BE(at);
+        if (kind === 0) return;
+        if (kind === 10) this.out.saslInitial('SCRAM-SHA-256', scram.first());
+        else if (kind === 11) this.out.saslResponse(scram.final(bytes.toString('utf8', at + 4, end)));
+        else if (kind === 12) scram.verify(bytes.toString('utf8', at + 4, end));
+        else throw new Error('PostgreSQL asks for another kind of password than scram.');
+        if (kind !== 12) this.socket.write(this.out.take());
+      };
+      this.socket.on('data', (chunk: Buffer) => this.receive(chunk));
+      this.socket.on('error', (error) => this.fail(error));
+      this.socket.on('close', () => this.fail(new Error('PostgreSQL closed the connection.')));
+      // Written at once: the socket keeps it until it is connected.
+      this.out.startup({ user, database, client_encoding: 'UTF8', ...settings });
+      this.socket.write(this.out.take());
+    });
+  }
+
+  private authenticate: (bytes: Buffer, start: number, end: number) => void = () => {};
+
+  private fail(error: Error): void {
+    if (this.failure) return;
+    this.failure = error;
+    this.socket.destroy();
+    this.chunks = [];
+    this.chunkBytes = 0;
+    for (const receiver of this.receivers.splice(0)) receiver.lost(error);
+  }
+
+  /** Messages that lie whole in one chunk are read where they lie; one that does not is put together once. */
+  private receive(chunk: Buffer): void {
+    let bytes = chunk;
+    if (this.skipping > 0) {
+      const skipped = Math.min(this.skipping, bytes.length);
+      this.skipping -= skipped;
+      bytes = bytes.subarray(skipped);
+      if (bytes.length === 0) return;
+    }
+    if (this.chunkBytes > 0 || this.isHeld) {
+      this.chunks.push(bytes);
+      this.chunkBytes += bytes.length;
+      if (this.isHeld || this.chunkBytes < this.needed) return;
+      this.readKept();
+      return;
+    }
+    this.readSafely(bytes);
+  }
+
+  private readKept(): void {
+    if (this.chunkBytes === 0) return;
+    const bytes = Buffer.concat(this.chunks, this.chunkBytes);
+    this.chunks = [];
+    this.chunkBytes = 0;
+    this.readSafely(bytes);
+  }
+
+  private readSafely(bytes: Buffer): void {
+    try {
+      this.readMessages(bytes);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  private readMessages(bytes: Buffer): void {
+    let at = 0;
+    while (at < bytes.length && !this.failure) {
+      if (this.isHeld || bytes.length - at < 5) return this.keep(bytes, at, 5);
+      const type = bytes[at] as number;
+      const size = bytes.readInt32BE(at + 1);
+      const end = at + 1 + size;
+      // Notices are nobody's business here and can be of any size: they are never even gathered.
+      if (type === 78 && end > bytes.length) {
+        this.skipping = end - bytes.length;
+        return;
+      }
+      if (end > bytes.length) {
+        if (size > (type === 68 ? maxRowBytes : maxOtherBytes)) {
+          throw new TooLargeError(type === 68 ? 'row' : 'message');
+        }
+        return this.keep(bytes, at, 1 + size);
+      }
+      if (type !== 78) this.dispatch(type, bytes, at + 5, end);
+      at = end;
+    }
+  }
+
+  private keep(bytes: Buffer, at: number, needed: number): void {
+    this.chunks = [bytes.subarray(at)];
+    this.chunkBytes = bytes.length - at;
+    this.needed = needed;
+  }
+
+  private dispatch(type: number, bytes: Buffer, start: number, end: number): void {
+    const receiver = this.receivers[0] ?? silent;
+    switch (type) {
+      case 68: // DataRow
+        return receiver.row(bytes, start, end);
+      case 67: // CommandComplete
+        return receiver.complete(bytes.toString('latin1', start, end - 1));
+      case 115: // PortalSuspended
+        return receiver.complete(null);
+      case 73: // EmptyQueryResponse
+        return receiver.complete('');
+      case 84: // RowDescription
+        return receiver.rowDescription(bytes, start, end);
+      case 110: // NoData
+        return receiver.noData();
+      case 50: // BindComplete
+        return receiver.bound();
+      case 116: // ParameterDescription
+        return receiver.parameterTypes(readOids(bytes, start));
+      case 69: // ErrorResponse
+        return receiver.error(readServerError(bytes, start, end));
+      case 71: // CopyInResponse
+      case 72: // CopyOutResponse
+      case 87: // CopyBothResponse
+        return receiver.copy();
+      case 90: {
+        // ReadyForQuery
+        const status = bytes[start];
+        this.receivers.shift();
+        return receiver.ready(status === 73 ? 'idle' : status === 84 ? 'transaction' : 'failed');
+      }
+      case 75: // BackendKeyData
+        this.pid = bytes.readInt32BE(start);
+        this.secret = Buffer.from(bytes.subarray(start + 4, end));
+        return;
+      case 82: // Authentication
+        return this.authenticate(bytes, start, end);
+      default: // ParseComplete, CloseComplete, ParameterStatus, NotificationResponse
+        return;
+    }
+  }
+}
+
+/** The protocol's own way to TLS: a question in the clear, one byte of answer, then the handshake. */
+async function secure(plain: Socket, { host, tls }: Address): Promise<Socket> {
+  plain.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]));
+  const [answer] = (await once(plain, 'data', { signal: AbortSignal.timeout(connectMs) })) as [Buffer];
+  if (answer.toString('latin1') !== 'S') {
+    plain.destroy();
+    throw new Error('This PostgreSQL does not speak TLS, and sslmode asks for it.');
+  }
+  const socket = connectTls({ socket: plain, servername: host, ...tls });
+  await once(socket, 'secureConnect', { signal: AbortSignal.timeout(connectMs) });
+  return socket;
+}
+
+export type PreparedStatement = { name: string; columns: unknown; parameterTypes: number[] | null };
+
+export const silent: Receiver = {
+  rowDescription: () => {},
+  parameterTypes: () => {},
+  noData: () => {},
+  bound: () => {},
+  row: () => {},
+  complete: () => {},
+  error: () => {},
+  copy: () => {},
+  ready: () => {},
+  lost: () => {},
+};
+
+function readOids(bytes: Buffer, start: number): number[] {
+  const count = bytes.readUInt16BE(start);
+  return Array.from({ length: count }, (_, index) => bytes.readUInt32BE(start + 2 + index * 4));
+}

@@ -1,0 +1,297 @@
+// Writing JSON straight into bytes, out of PostgreSQL's text form of a value as it lies in the socket's buffer.
+import type { Kind } from './value-kinds.ts';
+
+const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [34, 92, 91, 93, 123, 125];
+const [comma, minus, space, zero, nine, plus] = [44, 45, 32, 48, 57, 43];
+const hex = Buffer.from('0123456789abcdef');
+const [nullWord, trueWord, falseWord] = ['null', 'true', 'false'].map((word) => Buffer.from(word)) as [
+  Buffer,
+  Buffer,
+  Buffer,
+];
+
+/** Longer texts are copied in pieces, so that room is made for what is there and not for the worst that could be. */
+const shortText = 2048;
+
+export class JsonBytes {
+  bytes = Buffer.allocUnsafe(16_384);
+  length = 0;
+  private readonly bigAsString: boolean;
+
+  constructor(options: { bigAsString: boolean }) {
+    this.bigAsString = options.bigAsString;
+  }
+
+  take(): Buffer {
+    const taken = this.bytes.subarray(0, this.length);
+    this.bytes = Buffer.allocUnsafe(Math.max(16_384, Math.min(this.bytes.length, 131_072)));
+    this.length = 0;
+    return taken;
+  }
+
+  raw(source: Buffer): void {
+    this.copy(source, 0, source.length);
+  }
+
+  null(): void {
+    this.raw(nullWord);
+  }
+
+  value(kind: Kind, source: Buffer, start: number, end: number): void {
+    switch (kind.is) {
+      case 'string':
+        return this.string(source, start, end);
+      case 'number':
+        return this.number(source, start, end);
+      case 'big':
+        return this.bigAsString ? this.string(source, start, end) : this.number(source, start, end);
+      case 'boolean':
+        return this.raw(source[start] === 116 ? trueWord : falseWord);
+      case 'json':
+        return this.copy(source, start, end);
+      case 'timestamp':
+      case 'timestamptz':
+        return this.timestamp(source, start, end, kind.is === 'timestamptz');
+      case 'array':
+        return this.array(kind.element, kind.delimiter, source, start, end);
+      case 'vector':
+        return this.vector(kind.element, source, start, end);
+      case 'composite':
+        return this.composite(kind.fields, source, start, end);
+      case 'record':
+        return this.composite(null, source, start, end);
+      case 'hstore':
+        return this.hstore(source, start, end);
+    }
+  }
+
+  string(source: Buffer, start: number, end: number): void {
+    if (end - start > shortText) return this.longString(source, start, end);
+    this.room((end - start) * 6 + 2);
+    const bytes = this.bytes;
+    let at = this.length;
+    bytes[at++] = quote;
+    for (let index = start; index < end; index++) {
+      const byte = source[index] as number;
+      if (byte >= space && byte !== quote && byte !== backslash) bytes[at++] = byte;
+      else at = writeEscape(bytes, at, byte);
+    }
+    bytes[at++] = quote;
+    this.length = at;
+  }
+
+  private longString(source: Buffer, start: number, end: number): void {
+    this.byte(quote);
+    let from = start;
+    for (let index = start; index < end; index++) {
+      const byte = source[index] as number;
+      if (byte >= space && byte !== quote && byte !== backslash) continue;
+      this.copy(source, from, index);
+      this.room(6);
+      this.length = writeEscape(this.bytes, this.length, byte);
+      from = index + 1;
+    }
+    this.copy(source, from, end);
+    this.byte(quote);
+  }
+
+  /** PostgreSQL's text of a number is JSON's, but for NaN and the infinities. */
+  private number(source: Buffer, start: number, end: number): void {
+    const first = source[source[start] === minus ? start + 1 : start] as number;
+    if (first >= zero && first <= nine) this.copy(source, start, end);
+    else this.string(source, start, end);
+  }
+
+  /** 2026-11-14 09:30:00.5+00 → "2026-11-14T09:30:00.5Z". What does not look so (infinity, BC) keeps its own words. */
+  private timestamp(source: Buffer, start: number, end: number, zoned: boolean): void {
+    const gap = source.indexOf(space, start);
+    const isIso = gap > start && gap < end && source[gap - 3] === minus && source[gap - 6] === minus;
+    if (!isIso) return this.string(source, start, end);
+    const isBc = end - gap > 4 && source[end - 1] === 67 && source[end - 3] === space;
+    const stop = isBc ? end - 3 : end;
+    const isUtc =
+      zoned && source[stop - 3] === plus && source[stop - 2] === zero && source[stop - 1] === zero;
+    this.byte(quote);
+    this.copy(source, start, gap);
+    this.byte(84);
+    this.copy(source, gap + 1, isUtc ? stop - 3 : stop);
+    if (isUtc || !zoned) this.byte(90);
+    if (isBc) this.copy(source, stop, end);
+    this.byte(quote);
+  }
+
+  /** {1,NULL,"a \"b\""} and {{1,2},{3,4}}, perhaps after [0:1]=. */
+  private array(element: Kind, delimiter: number, source: Buffer, start: number, end: number): void {
+    let at = source[start] === openBracket ? source.indexOf(openBrace, start) : start;
+    let afterValue = false;
+    for (; at < end; at++) {
+      const byte = source[at] as number;
+      if (byte === openBrace) {
+        this.byte(openBracket);
+      } else if (byte === closeBrace) {
+        this.byte(closeBracket);
+        afterValue = true;
+      } else if (byte === delimiter) {
+        this.byte(comma);
+        afterValue = false;
+      } else if (byte === quote) {
+        const stop = quotedEnd(source, at + 1, end);
+        this.unquoted(element, source, at + 1, stop);
+        at = stop;
+        afterValue = true;
+      } else if (!afterValue) {
+        let stop = at;
+        while (stop < end && source[stop] !== delimiter && source[stop] !== closeBrace) stop++;
+        if (stop - at === 4 && isNull(source, at)) this.null();
+        else this.value(element, source, at, stop);
+        at = stop - 1;
+        afterValue = true;
+      }
+    }
+  }
+
+  /** int2vector and oidvector: 1 2 3 */
+  private vector(element: Kind, source: Buffer, start: number, end: number): void {
+    this.byte(openBracket);
+    for (let at = start; at < end; ) {
+      const gap = source.indexOf(space, at);
+      const stop = gap < 0 || gap > end ? end : gap;
+      if (at > start) this.byte(comma);
+      this.value(element, source, at, stop);
+      at = stop + 1;
+    }
+    this.byte(closeBracket);
+  }
+
+  /** (1,"a b",) — without a description (a bare row(…)) the fields are f1, f2, … and their types unknown: strings. */
+  private composite(
+    fields: readonly { key: Buffer; kind: Kind }[] | null,
+    source: Buffer,
+    start: number,
+    end: number,
+  ): void {
+    this.byte(openBrace);
+    const last = end - 1;
+    let at = start + 1;
+    for (let index = 0; fields ? index < fields.length : at <= last; index++) {
+      const field = fields?.[index];
+      if (field) this.raw(field.key);
+      else this.raw(Buffer.from(`${index ? ',' : ''}"f${index + 1}":`));
+      if (at >= last || source[at] === comma) {
+        this.null();
+      } else if (source[at] === quote) {
+        const stop = quotedEnd(source, at + 1, end);
+        this.unquoted(field?.kind ?? { is: 'string' }, source, at + 1, stop);
+        at = stop + 1;
+      } else {
+        let stop = at;
+        while (stop < last && source[stop] !== comma) stop++;
+        this.value(field?.kind ?? { is: 'string' }, source, at, stop);
+        at = stop;
+      }
+      at++;
+    }
+    this.byte(closeBrace);
+  }
+
+  /** "a"=>"1", "b"=>NULL */
+  private hstore(source: Buffer, start: number, end: number): void {
+    const text: Kind = { is: 'string' };
+    this.byte(openBrace);
+    for (let at = start; at < end; ) {
+      if (at > start) this.byte(comma);
+      const keyEnd = quotedEnd(source, at + 1, end);
+      this.unquoted(text, source, at + 1, keyEnd);
+      this.byte(58);
+      at = keyEnd + 3;
+      if (source[at] === quote) {
+        const stop = quotedEnd(source, at + 1, end);
+        this.unquoted(text, source, at + 1, stop);
+        at = stop + 1;
+      } else {
+        this.null();
+        at += 4;
+      }
+      at += 2;
+    }
+    this.byte(closeBrace);
+  }
+
+  /** What stood between quotes, with its escapes (\x, "") taken out first where there are any. */
+  private unquoted(kind: Kind, source: Buffer, start: number, end: number): void {
+    let index = start;
+    while (index < end && source[index] !== backslash && source[index] !== quote) index++;
+    if (index === end) return this.value(kind, source, start, end);
+    const plain = Buffer.allocUnsafe(end - start);
+    let length = 0;
+    for (index = start; index < end; index++) {
+      if (source[index] === backslash || source[index] === quote) index++;
+      plain[length++] = source[index] as number;
+    }
+    this.value(kind, plain, 0, length);
+  }
+
+  byte(value: number): void {
+    this.room(1);
+    this.bytes[this.length++] = value;
+  }
+
+  copy(source: Buffer, start: number, end: number): void {
+    const size = end - start;
+    this.room(size);
+    if (size < 32) {
+      const bytes = this.bytes;
+      let at = this.length;
+      for (let index = start; index < end; index++) bytes[at++] = source[index] as number;
+      this.length = at;
+      return;
+    }
+    source.copy(this.bytes, this.length, start, end);
+    this.length += size;
+  }
+
+  private room(size: number): void {
+    if (this.length + size <= this.bytes.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(this.bytes.length * 2, this.length + size));
+    this.bytes.copy(larger, 0, 0, this.length);
+    this.bytes = larger;
+  }
+}
+
+function writeEscape(bytes: Buffer, at: number, byte: number): number {
+  bytes[at] = backslash;
+  if (byte === quote || byte === backslash) {
+    bytes[at + 1] = byte;
+    return at + 2;
+  }
+  const short = shortEscapes[byte];
+  if (short !== undefined) {
+    bytes[at + 1] = short;
+    return at + 2;
+  }
+  bytes[at + 1] = 117;
+  bytes[at + 2] = zero;
+  bytes[at + 3] = zero;
+  bytes[at + 4] = hex[byte >> 4] as number;
+  bytes[at + 5] = hex[byte & 15] as number;
+  return at + 6;
+}
+
+const shortEscapes: Record<number, number> = { 8: 98, 9: 116, 10: 110, 12: 102, 13: 114 };
+
+/** The place of the closing quote: a doubled or escaped one does not close. */
+function quotedEnd(source: Buffer, start: number, end: number): number {
+  let at = start;
+  for (; at < end; at++) {
+    if (source[at] === backslash) at++;
+    else if (source[at] === quote) {
+      if (source[at + 1] !== quote) return at;
+      at++;
+    }
+  }
+  return at;
+}
+
+function isNull(source: Buffer, at: number): boolean {
+  return source.toString('latin1', at, at + 4).toUpperCase() === 'NULL';
+}

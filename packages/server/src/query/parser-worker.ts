@@ -1,0 +1,126 @@
+// The thread in which libpg-query (PostgreSQL's own parser) runs. A nested expression can exhaust its stack and leave
+// it corrupt; here that costs a thread, not the service.
+import { parentPort } from 'node:worker_threads';
+import { loadModule, parseSync } from 'libpg-query';
+import { harmlessFunctions } from './harmless-functions.ts';
+import type { Conduct } from './statement.ts';
+
+export type Verdict =
+  | { kind: 'statement'; conduct: Conduct; preparable: boolean; transactional: boolean }
+  | { kind: 'refused'; what: string; hint: string }
+  | { kind: 'several'; count: number }
+  | { kind: 'empty' | 'invalid' | 'broken' };
+
+type Node = Record<string, unknown>;
+
+const transaction = {
+  what: 'Transactions make no sense over HTTP: each request is one of its own.',
+  hint: 'Use POST …/batch to run several statements in one transaction.',
+};
+const session = {
+  what: 'A setting for the session makes no sense over HTTP: nothing stays for the next request.',
+  hint: 'Use set_config(name, value, true) inside the statement, or ALTER ROLE … SET for all requests.',
+};
+const prepared = {
+  what: 'Prepared statements make no sense over HTTP: nothing stays for the next request.',
+  hint: 'Send the statement itself with "params"; Rowhouse prepares what is sent often.',
+};
+const listen = {
+  what: 'LISTEN makes no sense over HTTP: nobody would be there to hear.',
+  hint: 'Use a direct connection for LISTEN. NOTIFY works here.',
+};
+const cursor = {
+  what: 'A cursor makes no sense over HTTP: it ends with the request.',
+  hint: 'Use "limit", or read the whole result as it streams.',
+};
+
+const refusals: Record<string, { what: string; hint: string }> = {
+  TransactionStmt: transaction,
+  VariableSetStmt: session,
+  PrepareStmt: prepared,
+  ExecuteStmt: prepared,
+  DeallocateStmt: prepared,
+  ListenStmt: listen,
+  UnlistenStmt: listen,
+  DeclareCursorStmt: cursor,
+  FetchStmt: cursor,
+  ClosePortalStmt: cursor,
+  LockStmt: {
+    what: 'A lock of its own makes no sense over HTTP: it ends with the request.',
+    hint: 'Use POST …/batch, with the lock as its first statement.',
+  },
+  DiscardStmt: {
+    what: 'There is nothing to discard: every request finds a clean session.',
+    hint: 'Leave it out.',
+  },
+  LoadStmt: { what: 'Libraries cannot be loaded.', hint: 'CREATE EXTENSION brings what is available.' },
+};
+
+await loadModule();
+parentPort?.on('message', ({ id, text }: { id: number; text: string }) => {
+  parentPort?.postMessage({ id, verdict: examine(text) });
+});
+
+function examine(text: string): Verdict {
+  let statements: { stmt?: Node }[];
+  try {
+    statements = (parseSync(text) as { stmts?: { stmt?: Node }[] }).stmts ?? [];
+  } catch (error) {
+    const isStack = error instanceof RangeError || (error as Error).name === 'RuntimeError';
+    return { kind: isStack ? 'broken' : 'invalid' };
+  }
+  if (statements.length === 0) return { kind: 'empty' };
+  if (statements.length > 1) return { kind: 'several', count: statements.length };
+  const [name, body] = Object.entries(statements[0]?.stmt ?? {})[0] ?? ['', {}];
+  return examineOne(name, body as Node);
+}
+
+function examineOne(name: string, body: Node): Verdict {
+  const refusal = refusals[name];
+  if (refusal) return { kind: 'refused', ...refusal };
+  if (name === 'CopyStmt' && !body.filename) {
+    return {
+      kind: 'refused',
+      what: 'COPY to or from the client makes no sense here: the data would have no way.',
+      hint: 'SELECT gives rows; INSERT with "params" or the table endpoints take them.',
+    };
+  }
+  const isRead = name === 'SelectStmt' && !body.intoClause;
+  const isWrite = ['InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt'].includes(name);
+  const transactional =
+    !['VacuumStmt', 'CallStmt', 'CreatedbStmt', 'DropdbStmt', 'ReindexStmt', 'ClusterStmt'].includes(name) &&
+    !body.concurrent;
+  if (!isRead && !isWrite) return { kind: 'statement', conduct: 'wild', preparable: false, transactional };
+  const calls = survey(body);
+  const conduct = calls.wild ? 'wild' : isWrite || calls.writes ? 'data' : 'clean';
+  return { kind: 'statement', conduct, preparable: true, transactional };
+}
+
+/** Which functions are called anywhere below, and whether a CTE writes. Without recursion: trees can be deep. */
+function survey(root: Node): { wild: boolean; writes: boolean } {
+  const pending: unknown[] = [root];
+  let wild = false;
+  let writes = false;
+  while (pending.length > 0) {
+    const node = pending.pop();
+    if (Array.isArray(node)) {
+      pending.push(...node);
+      continue;
+    }
+    if (typeof node !== 'object' || node === null) continue;
+    for (const [key, value] of Object.entries(node)) {
+      if (key === 'FuncCall') wild ||= !isHarmless(value as Node);
+      if (key === 'InsertStmt' || key === 'UpdateStmt' || key === 'DeleteStmt' || key === 'MergeStmt')
+        writes = true;
+      if (typeof value === 'object') pending.push(value);
+    }
+  }
+  return { wild, writes };
+}
+
+function isHarmless({ funcname }: Node): boolean {
+  const names = (funcname as { String?: { sval?: string } }[]).map((part) => part.String?.sval ?? '');
+  if (names.length > 2 || (names.length === 2 && names[0] !== 'pg_catalog')) return false;
+  const name = names.at(-1) ?? '';
+  return harmlessFunctions.has(name);
+}

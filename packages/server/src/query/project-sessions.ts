@@ -1,0 +1,126 @@
+// Sessions in projects' databases: how they are opened, cleaned between two requests, and ended by force.
+import { databaseOf, resetPassword, roleOf } from '../engine/provision.ts';
+import { derivePassword } from '../engine/role-passwords.ts';
+import type { Server } from '../engine/servers.ts';
+import { errors } from '../errors.ts';
+import type { Address } from '../postgres/database.ts';
+import { RefusedError, Session, silent } from '../postgres/session.ts';
+import { createSessionPool, type PoolLimits } from '../postgres/session-pool.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import type { Conduct } from './statement.ts';
+
+export type ProjectSessions = {
+  acquire(projectId: string): Promise<Session>;
+  /** Sends the cleaning behind whatever ran, without waiting for it, and gives the session back. */
+  release(projectId: string, session: Session, conduct: Conduct | 'broken'): void;
+  /** A session outside the pool's count, for looking something up while another one waits. */
+  aside<T>(projectId: string, use: (session: Session) => Promise<T>): Promise<T>;
+  terminate(session: Session): void;
+  counts(): { open: number; idle: number; waiting: number };
+  end(): Promise<void>;
+};
+
+/**
+ * As startup options, because these beat what the role sets for itself with ALTER ROLE, and because RESET and DISCARD
+ * go back to them. Formats are what the JSON writer expects.
+ */
+const sessionSettings = {
+  application_name: 'rowhouse query',
+  DateStyle: 'ISO, MDY',
+  TimeZone: 'UTC',
+  IntervalStyle: 'iso_8601',
+  bytea_output: 'hex',
+  extra_float_digits: '1',
+  client_min_messages: 'error',
+  options: [
+    'search_path=public',
+    'statement_timeout=0',
+    'idle_in_transaction_session_timeout=0',
+    'synchronous_commit=on',
+    'client_connection_check_interval=1000',
+    'local_preload_libraries=',
+  ]
+    .map((setting) => `-c ${setting}`)
+    .join(' '),
+};
+
+/** What DISCARD ALL does, but for prepared statements: those are ours, and worth keeping. */
+const narrowReset = ['reset all', 'close all', 'unlisten *', 'discard sequences', 'discard temp'];
+const asideAtOnce = 4;
+
+export function openProjectSessions(server: Server, limits: PoolLimits): ProjectSessions {
+  const pool = createSessionPool(limits);
+  let asideNow = 0;
+
+  const open = async (projectId: string): Promise<Session> => {
+    const user = roleOf(projectId);
+    const password = derivePassword(server.masterKey, user);
+    const address: Address = { ...server.address, user, password, database: databaseOf(projectId) };
+    try {
+      return await Session.open(address, sessionSettings);
+    } catch (error) {
+      if (!(error instanceof RefusedError) || error.sqlstate !== sqlstate.invalidPassword)
+        throw toApiError(error);
+    }
+    // The role has changed its own password.
+    await resetPassword(server, user);
+    return Session.open(address, sessionSettings).catch((error) => {
+      throw toApiError(error);
+    });
+  };
+
+  return {
+    acquire: (projectId) => pool.acquire(projectId, () => open(projectId)),
+    release: (projectId, session, conduct) => {
+      if (conduct === 'broken') return pool.release(projectId, session, false);
+      // A clean statement is cleaned after only for the sake of what a view may hide, and not while others wait.
+      if (conduct !== 'clean' || pool.counts().waiting === 0) clean(session, conduct);
+      pool.release(projectId, session, true);
+    },
+    aside: async (projectId, use) => {
+      if (asideNow >= asideAtOnce)
+        throw errors.overloaded('Too many results with types of their own at once.', 1);
+      asideNow++;
+      try {
+        const session = await open(projectId);
+        try {
+          return await use(session);
+        } finally {
+          session.close();
+        }
+      } finally {
+        asideNow--;
+      }
+    },
+    terminate: (session) => {
+      const { pid } = session;
+      session.destroy();
+      server.maintenance.query(sql`select pg_terminate_backend(${pid})`).catch(() => {});
+    },
+    counts: pool.counts,
+    end: pool.end,
+  };
+}
+
+/** An exchange of its own; the next request's may follow on the wire at once. */
+function clean(session: Session, conduct: Conduct): void {
+  if (conduct === 'wild') {
+    session.statements.clear();
+    session.out.parse('', 'discard all').bind('', []).execute(0);
+  } else {
+    for (const statement of narrowReset) session.out.parse('', statement).bind('', []).execute(0);
+  }
+  session.out.sync();
+  session.send({
+    ...silent,
+    error: () => session.destroy(),
+    ready: (status) => {
+      if (status !== 'idle') session.destroy();
+    },
+  });
+}
+
+function toApiError(error: unknown): Error {
+  return errors.unavailable(error);
+}

@@ -1,0 +1,39 @@
+// What PostgreSQL said about the caller's SQL, as the API's own error.
+import { RowhouseError } from '../errors.ts';
+import type { ServerError } from '../postgres/server-error.ts';
+
+const badValues = new Set([
+  '22001',
+  '22003',
+  '22007',
+  '22008',
+  '22P02',
+  '22P03',
+  '22P05',
+  '22021',
+  '22026',
+  '22032',
+]);
+const conflicts = new Map([
+  ['23505', false],
+  ['40001', true],
+  ['40P01', true],
+]);
+
+/** `batchIndex`: which of several statements it was. */
+export function sqlFailure(error: ServerError, batchIndex?: number): RowhouseError {
+  const { state, message, detail, hint, position, schema, table, column, constraint } = error;
+  const given = { state, position, detail, hint, schema, table, column, constraint };
+  const sql = Object.fromEntries(
+    Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+  const index = batchIndex === undefined ? {} : { statement: batchIndex };
+  const retryable = conflicts.get(state);
+  if (retryable !== undefined) {
+    return new RowhouseError('conflict', message, { sql, details: { retryable, ...index } });
+  }
+  const extras = { sql, ...(batchIndex !== undefined && { details: index }) };
+  if (state.startsWith('23') || badValues.has(state))
+    return new RowhouseError('constraint_violation', message, extras);
+  return new RowhouseError('sql_error', message, { ...extras, ...(state === '42501' && { status: 403 }) });
+}
