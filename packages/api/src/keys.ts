@@ -40,6 +40,7 @@ export const IssueKey = Type.Object(
     scopes: Type.Optional(
       Type.Array(Type.Enum([...scopes]), {
         minItems: 1,
+        maxItems: scopes.length,
         uniqueItems: true,
         description: 'Needed for a scoped key. A publishable key has auth alone.',
       }),

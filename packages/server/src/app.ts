@@ -7,7 +7,7 @@ import { errors } from './errors.ts';
 import { identify } from './http/caller.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
-import { parseJsonBody } from './http/json-body.ts';
+import { checkEncoding, parseJsonBody } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
 import type { Metrics } from './http/metrics.ts';
 import { registerOpenApi } from './http/openapi.ts';
@@ -28,7 +28,8 @@ type Options = {
 const defaultTimeouts = { headersMs: 10_000, requestMs: 30_000, checkMs: 2_000 };
 
 const NoQuery = Type.Object({}, { additionalProperties: false });
-const maxBodyBytes = 1024 * 1024;
+/** For everything but statements and rows. */
+const maxBodyBytes = 256 * 1024;
 
 export async function buildApp(
   deps: Deps,
@@ -55,8 +56,9 @@ export async function buildApp(
   // Response schemas are documentation: what a domain function returns is sent as it is.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     try {
+      checkEncoding(request.headers);
       done(null, parseJsonBody(body as Buffer));
     } catch (error) {
       done(error as Error);

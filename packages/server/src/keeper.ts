@@ -1,5 +1,6 @@
 // Background work, done by one process at a time however many there are: reconciling, sizes, spares.
 import type { Control } from './control/control.ts';
+import { endLockHogs } from './engine/lock-hogs.ts';
 import type { Server } from './engine/servers.ts';
 import type { Spares } from './engine/spares.ts';
 import { sql } from './postgres/sql.ts';
@@ -43,6 +44,7 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
         // Each on its own: what goes wrong with one project must not keep the others from being looked after.
         if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
         await attempt('measuring', () => refreshSizes(deps));
+        await attempt('watching locks', () => endLockHogs(deps.server));
         deps.spares.fill();
         await pause(tickMs, stopping.signal, lost);
       }

@@ -21,6 +21,8 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
   mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   const destination = pino.destination({ dest: file, append: true, mode: 0o600, sync: true });
   let inode = statSync(file, { throwIfNoEntry: false })?.ino;
+  // A full disk must cost log lines, not the service.
+  destination.on('error', () => {});
   const rotate = () => {
     const now = statSync(file, { throwIfNoEntry: false });
     if (now && now.size > maxBytes) renameSync(file, `${file}.1`);
@@ -29,8 +31,15 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
     destination.reopen();
     inode = statSync(file, { throwIfNoEntry: false })?.ino;
   };
-  rotate();
-  setInterval(rotate, 60_000).unref();
+  const rotateIfPossible = () => {
+    try {
+      rotate();
+    } catch {
+      // The next minute may have more room.
+    }
+  };
+  rotateIfPossible();
+  setInterval(rotateIfPossible, 60_000).unref();
   return pino(options, destination);
 }
 

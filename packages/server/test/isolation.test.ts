@@ -3,7 +3,7 @@ import { authRoleOf, databaseOf, roleOf } from '../src/engine/provision.ts';
 import { derivePassword } from '../src/engine/role-passwords.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
-import { address, useHouse } from './helpers.ts';
+import { address, asAdmin, until, useHouse } from './helpers.ts';
 
 const house = useHouse({ spares: 2 });
 let mine: { id: string; slug: string };
@@ -120,4 +120,90 @@ it('role passwords are scram, and each its own', async () => {
   );
   await expect(wrong.query(sql`select 1`)).rejects.toMatchObject({ code: 'unavailable' });
   await wrong.end();
+});
+
+describe('a project that holds on', () => {
+  it('cannot keep itself from being deleted, nor take the service along', async () => {
+    const holder = await house.project('Holder');
+    const at = { ...address(), user: roleOf(holder.id), database: databaseOf(holder.id) };
+    const password = derivePassword(house.service.deps.masterKey, at.user);
+    const hold = openDatabase({ ...at, password }, { max: 1 });
+    const held = hold
+      .transaction(async (transaction) => {
+        await transaction.query(sql`grant connect on database ${sql.id(at.database)} to current_user`);
+        await transaction.query(sql`alter role current_user password 'x'`);
+        await transaction.query(sql`select pg_sleep(30)`);
+      })
+      .catch(() => {});
+    await until('it holds its locks', async () =>
+      asAdmin(
+        async (admin) =>
+          (
+            await admin.query(sql`
+        select 1 from pg_stat_activity where datname = ${at.database} and query like '%pg_sleep%'`)
+          ).length > 0,
+      ),
+    );
+    const deletes = Array.from({ length: 12 }, () => house.call('DELETE', `/projects/${holder.slug}`));
+    expect((await house.call('GET', `/projects/${neighbour.slug}`)).status).toBe(200);
+    const statuses = (await Promise.all(deletes)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200).length).toBe(1);
+    expect(statuses.filter((status) => status === 404).length).toBe(11);
+    await held;
+    await hold.end();
+  });
+
+  it('many who ask for the connection at once all get one that works', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => house.call('GET', `/projects/${mine.slug}/connection`)),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  });
+
+  it('has a share of the connections, not all', async () => {
+    const password = derivePassword(house.service.deps.masterKey, roleOf(mine.id));
+    const login = { ...address(), user: roleOf(mine.id), password, database: databaseOf(mine.id) };
+    const flood = Array.from({ length: 60 }, () => openDatabase(login, { max: 1 }));
+    const results = await Promise.allSettled(
+      flood.map((database) => database.query(sql`select pg_sleep(0.5)`)),
+    );
+    expect(results.filter(({ status }) => status === 'fulfilled').length).toBeLessThanOrEqual(40);
+    expect(await as(roleOf(neighbour.id), databaseOf(neighbour.id), sql`select 1 as one`)).toEqual([
+      { one: 1 },
+    ]);
+    await Promise.all(flood.map((database) => database.end()));
+  });
+
+  it('loses a session that fills the lock table', async () => {
+    const lock = asMine(sql`
+      do $$ begin
+        for n in 1..60000 loop perform lo_unlink(lo_create(0)); end loop;
+        perform pg_sleep(20);
+      end $$`);
+    await expect(lock).rejects.toThrow();
+    expect(
+      await as(roleOf(neighbour.id), databaseOf(neighbour.id), sql`create table fine as select 1`),
+    ).toEqual([]);
+  });
+});
+
+it('a database that is being made lets nobody in', async () => {
+  const { server } = house.service.deps;
+  const made: string[] = [];
+  const maintenance = {
+    ...server.maintenance,
+    change: async (statement: Sql) => {
+      const result = await server.maintenance.change(statement);
+      const [row] = await server.maintenance.query<{ open: number }>(sql`
+        select count(*)::int as open from pg_database
+        where datname = 'p_watched' and datallowconn and has_database_privilege('public', datname, 'connect')`);
+      made.push(`${row?.open}`);
+      return result as never;
+    },
+  };
+  const { dropProvisioned, provision } = await import('../src/engine/provision.ts');
+  await provision({ ...server, maintenance }, 'watched');
+  await dropProvisioned(server, 'watched');
+  expect(made.length).toBeGreaterThan(5);
+  expect(new Set(made)).toEqual(new Set(['0']));
 });

@@ -3,7 +3,7 @@ import { makeKey } from '../src/keys/form.ts';
 import { maxKeys } from '../src/keys/manage.ts';
 import { unseal } from '../src/keys/seal.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { type House, openHouse, soon, until, useHouse } from './helpers.ts';
+import { asAdmin, type House, openHouse, soon, until, useHouse } from './helpers.ts';
 
 const house = useHouse();
 
@@ -54,7 +54,7 @@ describe('further keys', () => {
     const expires = new Date(Date.now() + 3_600_000).toISOString();
     const { status, body } = await issue(
       slug,
-      { name: 'reports', scopes: ['query:read', 'tables:read'], tables: ['orders'], expires_at: expires },
+      { name: 'reports', scopes: ['auth', 'tables:read'], tables: ['orders'], expires_at: expires },
       key,
     );
     expect(status).toBe(201);
@@ -62,7 +62,7 @@ describe('further keys', () => {
     expect(body.key).toMatchObject({
       name: 'reports',
       kind: 'scoped',
-      scopes: ['query:read', 'tables:read'],
+      scopes: ['auth', 'tables:read'],
       tables: ['orders'],
       status: 'active',
       expires_at: expires,
@@ -88,7 +88,9 @@ describe('further keys', () => {
     [{ name: 'x', scopes: ['query', 'query'] }, 'scopes'],
     [{ name: 'x', scopes: ['query'], expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
     [{ name: 'x', scopes: ['query'], expires_at: 'tomorrow' }, 'expires_at'],
-    [{ name: 'x', scopes: ['query'], tables: [''] }, 'tables.0'],
+    [{ name: 'x', scopes: ['tables:read'], tables: [''] }, 'tables.0'],
+    [{ name: 'x', scopes: ['query'], tables: ['a'] }, 'tables'],
+    [{ name: 'x', scopes: Array(60_000).fill(1) }, 'scopes'],
     [{ name: 'x', kind: 'publishable', scopes: ['manage'] }, 'scopes'],
     [{ name: 'x', kind: 'project' }, 'kind'],
     [{ name: 'x', scopes: ['query'], project_id: 'other' }, 'project_id'],
@@ -225,6 +227,29 @@ describe('rotation', () => {
     expect([refused.status, refused.body.error.code]).toEqual([409, 'conflict']);
     expect(refused.body.error.hint).toContain('rotate');
     expect(await use(body.api_key)).toBe(200);
+  });
+
+  it('whoever has the old key cannot get the next one, nor the database', async () => {
+    const { slug, key: old } = await house.project();
+    const fetchUrl = (key: string) => house.call('GET', `/projects/${slug}/connection`, { key });
+    const first = (await fetchUrl(old)).body.connection;
+    const rotated = await house.call('POST', `/projects/${slug}/keys/rotate`, { key: old });
+    const again = await house.call('POST', `/projects/${slug}/keys/rotate`, { key: old });
+    expect([403, 409]).toContain(again.status);
+    await until('the address is out of its reach', async () => (await fetchUrl(old)).status === 403, soon);
+    expect((await fetchUrl(rotated.body.api_key)).body.connection.password).toBe(first.password);
+    const login = (connection: object) =>
+      asAdmin((database) => database.query(sql`select 1 as one`), { ...first, tls: false, ...connection });
+    expect(await login({})).toEqual([{ one: 1 }]);
+    const ended = await house.call('POST', `/projects/${slug}/keys/rotate`, { body: { grace_seconds: 0 } });
+    await expect(login({})).rejects.toThrow();
+    const next = (await fetchUrl(ended.body.api_key)).body.connection;
+    expect(await login({ password: next.password })).toEqual([{ one: 1 }]);
+    const answer = await house.call('POST', `/projects/${slug}/query`, {
+      key: ended.body.api_key,
+      body: { query: 'select 1 as one' },
+    });
+    expect(answer.body.rows).toEqual([{ one: 1 }]);
   });
 
   it('a rotated key can be revoked before its time', async () => {

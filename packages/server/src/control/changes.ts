@@ -22,7 +22,7 @@ export function recordChange({ projectId, keyId }: Partial<Change>): Sql {
 }
 
 export function followChanges(control: Control, onChange: (change: Change) => void): Feed {
-  let seenUpTo: string | null = null;
+  let seen: string | null = null;
   let freshSince = Number.NEGATIVE_INFINITY;
   let stopped = false;
   let timer: NodeJS.Timeout | undefined;
@@ -31,9 +31,9 @@ export function followChanges(control: Control, onChange: (change: Change) => vo
   const poll = async () => {
     const startedAt = performance.now();
     try {
-      const { rows, upTo } = await readChanges(control, seenUpTo);
+      const { rows, snapshot } = await readChanges(control, seen);
       for (const row of rows) onChange(row);
-      seenUpTo = upTo;
+      seen = snapshot;
       freshSince = startedAt;
     } catch {
       // The request that needs PostgreSQL meets the same failure and reports it.
@@ -55,14 +55,15 @@ export function followChanges(control: Control, onChange: (change: Change) => vo
   };
 }
 
-/** Everything by transactions that were not finished at the last look: some of it twice, none of it never. */
-async function readChanges(control: Control, seenUpTo: string | null) {
-  const rows = await control.query<Change & { upTo: string }>(sql`
-    select pg_snapshot_xmin(pg_current_snapshot())::text as "upTo",
+/** Everything that was not visible at the last look: by snapshots, because numbers become visible out of order. */
+async function readChanges(control: Control, seen: string | null) {
+  const rows = await control.query<Change & { snapshot: string }>(sql`
+    select distinct pg_current_snapshot()::text as snapshot,
            changes.project_id as "projectId", changes.key_id as "keyId"
-    from (select 1) as one
-    left join changes on changes.xid >= ${seenUpTo}::text::xid8`);
-  return { rows: rows.filter((row) => row.projectId ?? row.keyId), upTo: rows[0]?.upTo ?? null };
+    from (select ${seen}::text::pg_snapshot as seen) as last
+    left join changes on changes.xid >= pg_snapshot_xmin(last.seen)
+      and not pg_visible_in_snapshot(changes.xid, last.seen)`);
+  return { rows: rows.filter((row) => row.projectId ?? row.keyId), snapshot: rows[0]?.snapshot ?? null };
 }
 
 /** Old entries have been seen by everybody who trusts their memory. */

@@ -1,8 +1,7 @@
 // The control database: the service's own tables. Made and migrated at start; several services may start at once.
-import { type Address, type Database, isState, openDatabase } from '../postgres/database.ts';
+import { type Address, type Database, openDatabase } from '../postgres/database.ts';
 import { migrate, readMigrations } from '../postgres/migrations.ts';
 import { sql } from '../postgres/sql.ts';
-import { sqlstate } from '../postgres/sqlstate.ts';
 
 export type Control = Database;
 
@@ -10,8 +9,20 @@ export type Control = Database;
 export async function prepareControl(address: Address, database: string): Promise<void> {
   const maintenance = openDatabase(address, { max: 1 });
   try {
-    const [found] = await maintenance.query(sql`select 1 from pg_database where datname = ${database}`);
-    if (!found) await createControl(maintenance, database);
+    await maintenance.session(async (session) => {
+      // Several services may start at once; advisory locks are per database, so this one is the maintenance database's.
+      await session.query(sql`select pg_advisory_lock(hashtext('rowhouse control'))`);
+      const [found] = await session.query(sql`select 1 from pg_database where datname = ${database}`);
+      const name = sql.id(database);
+      if (!found) {
+        await session.query(
+          sql`create database ${name} template template0 encoding 'UTF8' allow_connections false`,
+        );
+      }
+      // Closed to PUBLIC before it lets anybody in; at every start, because an earlier one may have been interrupted.
+      await session.query(sql`revoke all on database ${name} from public`);
+      await session.query(sql`alter database ${name} with allow_connections true`);
+    });
   } finally {
     await maintenance.end();
   }
@@ -26,14 +37,4 @@ export async function prepareControl(address: Address, database: string): Promis
 
 export function openControl(address: Address, database: string): Control {
   return openDatabase({ ...address, database }, { max: 10 });
-}
-
-async function createControl(maintenance: Database, database: string): Promise<void> {
-  try {
-    await maintenance.change(sql`create database ${sql.id(database)} template template0 encoding 'UTF8'`);
-    await maintenance.change(sql`revoke all on database ${sql.id(database)} from public`);
-  } catch (error) {
-    // Another service made it in the same moment: PostgreSQL says so by either of these.
-    if (!isState(error, sqlstate.duplicateDatabase) && !isState(error, sqlstate.uniqueViolation)) throw error;
-  }
 }

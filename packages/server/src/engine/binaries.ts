@@ -8,6 +8,7 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -142,7 +143,7 @@ function copy(original: string, folder: string): string | undefined {
       return undefined;
     }
     mkdirSync(path.dirname(folder), { recursive: true, mode: 0o755 });
-    const unfinished = `${folder}.${process.pid}`;
+    const unfinished = mkdtempSync(`${folder}.`);
     cpSync(original, unfinished, { recursive: true, verbatimSymlinks: true });
     makeReadable(unfinished);
     try {

@@ -4,19 +4,23 @@ import { randomBytes } from 'node:crypto';
 import {
   accessSync,
   constants,
+  existsSync,
   linkSync,
   mkdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { hostname } from 'node:os';
 import path from 'node:path';
-import { EngineError } from './engine-error.ts';
+import { EngineError, hintFor } from './engine-error.ts';
 
 export type Lock = { setAddress(address: string): void; release(): void };
-type Owner = { pid: number; process: string; address: string };
+type Owner = { pid: number; process: string; namespace: string; address: string };
 
 export function openDataFolder(folder: string): void {
   try {
@@ -32,9 +36,10 @@ export function openDataFolder(folder: string): void {
   }
   const { uid } = statSync(folder);
   const self = process.getuid?.();
-  if (self !== undefined && self !== 0 && uid !== self) {
+  // Root too: in a folder of somebody else's every name we write to can be a link to anywhere.
+  if (self !== undefined && uid !== self) {
     throw new EngineError(`The data folder ${folder} belongs to another user.`, {
-      hint: `Start as that user, or choose another folder with ROWHOUSE_DATA.${uid === 0 ? ' Root has used it before: to hand it over, stop the service and change the owner of everything in it.' : ''}`,
+      hint: 'Start as that user, or choose another folder with ROWHOUSE_DATA.',
     });
   }
 }
@@ -46,13 +51,14 @@ export function openDataFolder(folder: string): void {
 export function lockDataFolder(folder: string, address: string): Lock {
   const lock = path.join(folder, 'service.lock');
   const describe = (at: string) =>
-    `${JSON.stringify({ pid: process.pid, process: identify(process.pid), address: at })}\n`;
+    `${JSON.stringify({ pid: process.pid, process: identify(process.pid), namespace: namespace(), address: at })}\n`;
   let mine = describe(address);
-  const draft = `${lock}.${process.pid}`;
-  writeFileSync(draft, mine, { mode: 0o600 });
+  const draft = `${lock}.${randomBytes(6).toString('hex')}`;
   try {
+    writeFileSync(draft, mine, { mode: 0o600 });
     for (let attempt = 0; attempt < 10; attempt++) {
       if (link(draft, lock)) {
+        const beat = setInterval(() => touch(lock), beatMs).unref();
         return {
           setAddress: (at) => {
             mine = describe(at);
@@ -60,13 +66,14 @@ export function lockDataFolder(folder: string, address: string): Lock {
             renameSync(draft, lock);
           },
           release: () => {
+            clearInterval(beat);
             if (read(lock) === mine) rmSync(lock, { force: true });
           },
         };
       }
       const theirs = read(lock);
       const owner = theirs === null ? null : parse(theirs);
-      if (owner && isAlive(owner)) {
+      if (owner && isAlive(owner, lock)) {
         throw new EngineError(
           `Rowhouse is already running on ${folder} (process ${owner.pid}, ${owner.address}).`,
           {
@@ -77,6 +84,10 @@ export function lockDataFolder(folder: string, address: string): Lock {
       if (theirs !== null) moveAside(lock, theirs);
     }
     throw new EngineError(`The lock ${lock} could not be taken.`, { hint: 'Start again.' });
+  } catch (error) {
+    if (error instanceof EngineError) throw error;
+    const hint = hintFor([String(error)]);
+    throw new EngineError(`The lock ${lock} could not be taken: ${error}`, { ...(hint && { hint }) });
   } finally {
     rmSync(draft, { force: true });
   }
@@ -84,19 +95,22 @@ export function lockDataFolder(folder: string, address: string): Lock {
 
 /** Who has the folder now, if anybody does. Changes nothing. */
 export function findOwner(folder: string): Owner | null {
-  const text = read(path.join(folder, 'service.lock'));
+  const lock = path.join(folder, 'service.lock');
+  const text = read(lock);
   const owner = text === null ? null : parse(text);
-  return owner && isAlive(owner) ? owner : null;
+  return owner && isAlive(owner, lock) ? owner : null;
 }
 
 export function readMasterKey(folder: string): Buffer {
   const file = path.join(folder, 'master.key');
   try {
-    // Written whole under another name first: a crash never leaves half a key that would seal and then not open.
-    const draft = `${file}.${process.pid}`;
-    writeFileSync(draft, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx', flush: true });
-    link(draft, file);
-    rmSync(draft);
+    if (!existsSync(file)) {
+      // Written whole under another name first: a crash never leaves half a key that would seal and then not open.
+      const draft = `${file}.${randomBytes(6).toString('hex')}`;
+      writeFileSync(draft, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx', flush: true });
+      link(draft, file);
+      rmSync(draft);
+    }
   } catch (error) {
     throw new EngineError(`The master key ${file} cannot be written: ${(error as Error).message}`);
   }
@@ -123,8 +137,30 @@ export function rememberPort(folder: string, port: number): void {
   renameSync(`${file}.new`, file);
 }
 
-function isAlive(owner: Owner): boolean {
-  return identify(owner.pid) === owner.process;
+const beatMs = 5_000;
+
+/** In another container we cannot see the process; then the lock's own heartbeat has to do. */
+function isAlive(owner: Owner, lock: string): boolean {
+  if (owner.namespace === namespace()) return identify(owner.pid) === owner.process;
+  const beat = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return Date.now() - beat < beatMs * 4;
+}
+
+function touch(file: string): void {
+  try {
+    utimesSync(file, new Date(), new Date());
+  } catch {
+    // Gone or not to be written: then it is no lock any more.
+  }
+}
+
+/** Where process ids mean the same. */
+function namespace(): string {
+  try {
+    return `${hostname()} ${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    return hostname();
+  }
 }
 
 /** Names a process beyond its id, which the system uses again. null: there is no such process. */
@@ -133,7 +169,9 @@ function identify(pid: number): string | null {
     if (process.platform === 'linux') {
       const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-      return `${boot} ${stat.slice(stat.lastIndexOf(')')).split(' ')[20]}`;
+      const fields = stat.slice(stat.lastIndexOf(')')).split(' ');
+      // A zombie is dead; its parent has only not looked yet.
+      return ['Z', 'X'].includes(fields[1] ?? '') ? null : `${boot} ${fields[20]}`;
     }
     if (process.platform === 'win32') {
       process.kill(pid, 0);
@@ -178,9 +216,9 @@ function read(file: string): string | null {
 
 function parse(text: string): Owner | null {
   try {
-    const { pid, process: identity, address } = JSON.parse(text) as Partial<Owner>;
+    const { pid, process: identity, namespace: place, address } = JSON.parse(text) as Partial<Owner>;
     if (typeof pid !== 'number' || typeof identity !== 'string') return null;
-    return { pid, process: identity, address: String(address) };
+    return { pid, process: identity, namespace: place ?? namespace(), address: String(address) };
   } catch {
     return null;
   }

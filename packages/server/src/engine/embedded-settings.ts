@@ -12,7 +12,7 @@ export function machineMemoryMb(): number {
 }
 
 /** Connections of the whole server. Each costs about 2 MB when used. */
-const maxConnections = 150;
+const maxConnections = 200;
 
 export function embeddedSettings(machine: Machine, port: number): EmbeddedSettings {
   const sharedBuffersMb = clamp(Math.floor(machine.memoryMb / 8), 32, 2048);
@@ -23,7 +23,10 @@ export function embeddedSettings(machine: Machine, port: number): EmbeddedSettin
     unix_socket_directories: '',
     password_encryption: 'scram-sha-256',
     max_connections: String(maxConnections),
-    superuser_reserved_connections: '10',
+    // For the service itself, so that projects with all their connections cannot shut it out.
+    superuser_reserved_connections: '40',
+    // A connection that does not even log in holds a place no longer than this.
+    authentication_timeout: '5s',
 
     shared_buffers: `${sharedBuffersMb}MB`,
     effective_cache_size: `${Math.max(64, Math.floor(machine.memoryMb / 2))}MB`,
@@ -39,8 +42,10 @@ export function embeddedSettings(machine: Machine, port: number): EmbeddedSettin
     checkpoint_timeout: '10min',
 
     // A statement over thousands of tables must not use up everybody's lock table.
-    max_locks_per_transaction: '512',
+    max_locks_per_transaction: '1024',
     max_prepared_transactions: '0',
+    // The queue of NOTIFY is one for all projects: 32 MB instead of 8 GB.
+    max_notify_queue_pages: '4096',
     // A caller who hung up is noticed while its statement runs.
     client_connection_check_interval: '1s',
     // With thousands of databases a visit to each every minute is all that autovacuum would do.

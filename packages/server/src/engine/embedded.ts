@@ -1,5 +1,5 @@
 // The embedded PostgreSQL: made at the first start, adopted if it outlived its service, watched, restarted when it dies.
-import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, statSync, truncateSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,6 +20,7 @@ import {
 } from './postmaster.ts';
 import { derivePassword } from './role-passwords.ts';
 import { findRunAs } from './run-as.ts';
+import { readSmallFile, readTail } from './small-files.ts';
 
 export type Embedded = {
   address: Address;
@@ -82,7 +83,7 @@ export async function startEmbedded({
     const how = await postmaster.exited;
     if (stopping) return;
     current = null;
-    onEvent('PostgreSQL died', { how, log: lastLines(readFileSync(cluster.logFile, 'utf8'), 5) });
+    onEvent('PostgreSQL died', { how, log: lastLines(readTail(cluster.logFile), 5) });
     for (let pauseMs = firstPauseMs; !stopping; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
       await sleep(pauseMs, undefined, { signal: wake.signal }).catch(() => {});
       if (stopping) return;
@@ -147,7 +148,7 @@ function openCluster(dataFolder: string): Cluster {
 }
 
 function checkMajorVersion({ folder, binaries }: Cluster): void {
-  const found = readFileSync(path.join(folder, 'PG_VERSION'), 'utf8').trim();
+  const found = readSmallFile(path.join(folder, 'PG_VERSION')).trim();
   const wanted = binaries.version.split('.')[0];
   if (found !== wanted) {
     throw new EngineError(
@@ -183,6 +184,10 @@ function isFree(port: number): Promise<boolean> {
 /** PostgreSQL appends, so cutting the file under it is safe. One old part is kept. */
 function trimLog(file: string): void {
   if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) <= maxLogBytes) return;
-  copyFileSync(file, `${file}.1`);
+  try {
+    copyFileSync(file, `${file}.1`);
+  } catch {
+    // No room for the old part: then it goes.
+  }
   truncateSync(file);
 }

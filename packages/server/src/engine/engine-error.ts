@@ -19,7 +19,7 @@ export function hintFor(lines: readonly string[]): string | undefined {
 }
 
 const hints: [RegExp, string][] = [
-  [/No space left on device/i, 'The disk is full: make room and start again.'],
+  [/No space left on device|ENOSPC/i, 'The disk is full: make room and start again.'],
   [
     /could not bind|Address already in use/i,
     'Another program took the port: start again, and another is chosen.',

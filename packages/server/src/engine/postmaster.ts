@@ -6,12 +6,12 @@ import {
   chownSync,
   closeSync,
   constants,
-  existsSync,
   mkdirSync,
   openSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
@@ -21,6 +21,7 @@ import type { Binaries } from './binaries.ts';
 import type { EmbeddedSettings } from './embedded-settings.ts';
 import { EngineError, hintFor } from './engine-error.ts';
 import type { RunAs } from './run-as.ts';
+import { readSmallFile, readTail } from './small-files.ts';
 
 export type Cluster = Readonly<{ folder: string; logFile: string; binaries: Binaries; runAs: RunAs | null }>;
 export type Postmaster = { pid: number; exited: Promise<string> };
@@ -103,7 +104,7 @@ export async function startPostmaster(
   for (let waitedMs = 0; ; waitedMs += 20) {
     const state = readPidFile(cluster.folder);
     if (child.pid && state?.pid === child.pid && state.ready) return { pid: child.pid, exited };
-    if (ended) throw failure(`PostgreSQL did not start (${ended}).`, lastLines(readText(cluster.logFile)));
+    if (ended) throw failure(`PostgreSQL did not start (${ended}).`, lastLines(readTail(cluster.logFile)));
     if (interrupted.aborted && child.pid) {
       await stopPostmaster(cluster, { pid: child.pid, exited });
       throw new EngineError('The start was broken off.');
@@ -118,8 +119,9 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
   const found = inspectPidFile(cluster.folder);
   if (!found) return null;
   if (found.kind === 'stale') {
-    // PostgreSQL itself would refuse to start over this if another program has the number now.
-    rmSync(path.join(cluster.folder, 'postmaster.pid'), { force: true });
+    // PostgreSQL refuses to start over this if another program has the number now. If nobody has it, it sees to that
+    // itself, and better: the process may live where we cannot see it.
+    if (isRunning(found.pid)) rmSync(path.join(cluster.folder, 'postmaster.pid'), { force: true });
     return null;
   }
   const { pid } = found;
@@ -151,7 +153,8 @@ export function inspectPidFile(
   const command = commandOf(folder, state.pid);
   const isPostgres = /(^|[/\\])postgres(\.exe)?( |$)/.test(command);
   const port = / port=(\d+)/.exec(command)?.[1];
-  const isOther = !isPostgres || (port !== undefined && Number(port) !== state.port);
+  const isElsewhere = port !== undefined && Number(port) !== state.port;
+  const isOther = !isPostgres || isElsewhere || !worksIn(folder, state.pid);
   const kind = isOther ? 'stale' : port === undefined ? 'foreign' : 'ours';
   return { pid: state.pid, kind, command };
 }
@@ -214,9 +217,25 @@ function openFolder({ folder, runAs }: Pick<Cluster, 'folder' | 'runAs'>) {
 }
 
 function readPidFile(folder: string): { pid: number; port: number; ready: boolean } | null {
-  const [pid, , , port, , , , status] = readText(path.join(folder, 'postmaster.pid')).split('\n');
+  const [pid, , , port, , , , status] = readSmallFile(path.join(folder, 'postmaster.pid')).split('\n');
   if (!pid || !(Number(pid) > 0)) return null;
   return { pid: Number(pid), port: Number(port), ready: status?.trim() === 'ready' };
+}
+
+/**
+ * The file is PostgreSQL's own and can name any process: as root we must not stop one that belongs to somebody else.
+ * A server works in its cluster folder, as the folder's owner. Where that cannot be seen, the command line has to do.
+ */
+function worksIn(folder: string, pid: number): boolean {
+  if (process.platform !== 'linux') return true;
+  const cluster = statSync(folder);
+  if (statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid !== cluster.uid) return false;
+  try {
+    const place = statSync(`/proc/${pid}/cwd`);
+    return place.ino === cluster.ino && place.dev === cluster.dev;
+  } catch {
+    return true;
+  }
 }
 
 /** The command line of a process, its words parted by blanks; empty if there is none. */
@@ -227,7 +246,9 @@ function commandOf(folder: string, pid: number): string {
     }
     // Windows does not tell; what PostgreSQL wrote down at its start stands for it.
     if (process.platform === 'win32') {
-      return isRunning(pid) ? readText(path.join(folder, 'postmaster.opts')).trim().replaceAll('"', '') : '';
+      return isRunning(pid)
+        ? readSmallFile(path.join(folder, 'postmaster.opts')).trim().replaceAll('"', '')
+        : '';
     }
     return execFileSync('ps', ['-p', String(pid), '-o', 'command='], { encoding: 'utf8' }).trim();
   } catch {
@@ -248,8 +269,4 @@ function isRunning(pid: number): boolean {
 async function waitForEnd(pid: number): Promise<string> {
   while (isRunning(pid)) await sleep(200, undefined, { ref: false });
   return 'ended';
-}
-
-function readText(file: string): string {
-  return existsSync(file) ? readFileSync(file, 'utf8') : '';
 }

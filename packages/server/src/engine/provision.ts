@@ -1,11 +1,11 @@
 // A project's database and roles. Every step can be repeated, so an interrupted one is simply done again.
-import { isState, openDatabase } from '../postgres/database.ts';
+import { type Address, isState, openDatabase } from '../postgres/database.ts';
 import { scramVerifier } from '../postgres/scram.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { derivePassword } from './role-passwords.ts';
 import type { Server } from './servers.ts';
-import { createFromTemplate } from './template.ts';
+import { createFromTemplate, openToUs } from './template.ts';
 
 /** Names are opaque: pg_database and pg_roles are readable by every project on the server. */
 export const databaseOf = (id: string) => `p_${id}`;
@@ -17,19 +17,24 @@ const tempFileLimit = '1GB';
 
 /** Makes the database and its roles, and measures it empty. */
 export async function provision(server: Server, id: string): Promise<{ emptyBytes: number }> {
+  await createFromTemplate(server.maintenance, databaseOf(id), server.template);
+  await openToUs(server.maintenance, databaseOf(id));
   await ensureRole(server, roleOf(id));
   await ensureRole(server, authRoleOf(id));
-  await createFromTemplate(server.maintenance, databaseOf(id), server.template);
   const database = sql.id(databaseOf(id));
   const role = sql.id(roleOf(id));
   const authRole = sql.id(authRoleOf(id));
   await all(server, [
-    sql`revoke all on database ${database} from public`,
     // Not its owner: an owner could lock the service out (connection limit 0, is_template).
     sql`grant connect, temporary, create on database ${database} to ${role}`,
     // create: only for taking over the schema below.
     sql`grant connect, create on database ${database} to ${authRole}`,
     sql`comment on database ${database} is ${sql.literal(commentOf(server))}`,
+  ]);
+  await setIfAllowed(server, [
+    // For sessions that are nobody's, autovacuum's above all: it runs functions of the project in index expressions.
+    sql`alter database ${database} set log_min_messages = 'fatal'`,
+    sql`alter database ${database} set log_min_error_statement = 'panic'`,
   ]);
   await handOver(server, id);
   await all(server, [sql`revoke create on database ${database} from ${authRole}`]);
@@ -73,9 +78,32 @@ export async function listRoles(server: Server): Promise<string[]> {
 
 /** A deleted project takes no connections, neither ours nor a direct one. */
 export async function fence(server: Server, id: string): Promise<void> {
-  await setConnections(server, id, false);
+  for (let attempt = 1; ; attempt++) {
+    // First: a session of the project can hold a lock that the statement below would wait for.
+    await endSessions(server, id);
+    try {
+      await setConnections(server, id, false);
+      await endSessions(server, id);
+      return;
+    } catch (error) {
+      if (!isState(error, sqlstate.lockNotAvailable) || attempt === 5) throw error;
+    }
+  }
+}
+
+/** Ends every session in the project's database, and every session of its roles wherever it is. */
+export async function endSessions(server: Server, id: string): Promise<void> {
   await server.maintenance.query(sql`
-    select pg_terminate_backend(pid) from pg_stat_activity where datname = ${databaseOf(id)}`);
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where pid <> pg_backend_pid()
+      and (datname = ${databaseOf(id)} or usename = any (${[roleOf(id), authRoleOf(id)]}::name[]))`);
+}
+
+export async function databaseExists(server: Server, id: string): Promise<boolean> {
+  const rows = await server.maintenance.query(
+    sql`select 1 from pg_database where datname = ${databaseOf(id)}`,
+  );
+  return rows.length > 0;
 }
 
 /** False if there is no such database any more. */
@@ -94,37 +122,65 @@ async function setConnections(server: Server, id: string, allow: boolean): Promi
   }
 }
 
-/** A role may change its own password; this sets it back to the one that follows from the master key. */
-export async function resetPassword(server: Server, name: string): Promise<void> {
-  await all(server, [sql`alter role ${sql.id(name)} password ${passwordOf(server, name)}`]);
+/**
+ * A role may change its own password; this sets it back to the one that follows from the master key. A session of the
+ * project that is in the way is ended; callers at the same moment share one attempt.
+ */
+export function resetPassword(server: Server, { id, passwordVersion }: ProjectLogin): Promise<void> {
+  const name = roleOf(id);
+  const running = resets.get(name);
+  if (running) return running;
+  const reset = async () => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await all(server, [
+          sql`alter role ${sql.id(name)} password ${verifierOf(server, name, passwordVersion)}`,
+        ]);
+        return;
+      } catch (error) {
+        const inTheWay = isState(error, sqlstate.lockNotAvailable) || isState(error, sqlstate.internalError);
+        if (!inTheWay || attempt === 5) throw error;
+        await endSessions(server, id);
+      }
+    }
+  };
+  const attempt = reset().finally(() => resets.delete(name));
+  resets.set(name, attempt);
+  return attempt;
 }
 
-function passwordOf(server: Server, name: string): Sql {
-  return sql.literal(scramVerifier(derivePassword(server.masterKey, name)));
+const resets = new Map<string, Promise<void>>();
+
+/** What it takes to log in as a project's role. */
+export type ProjectLogin = { id: string; passwordVersion: number };
+
+export function loginOf(server: Server, { id, passwordVersion }: ProjectLogin): Address {
+  const user = roleOf(id);
+  const password = derivePassword(server.masterKey, user, passwordVersion);
+  return { ...server.address, user, password, database: databaseOf(id) };
+}
+
+function verifierOf(server: Server, name: string, passwordVersion = 1): Sql {
+  return sql.literal(scramVerifier(derivePassword(server.masterKey, name, passwordVersion)));
 }
 
 async function ensureRole(server: Server, name: string): Promise<void> {
   const role = sql.id(name);
   const rights = sql`
-    login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password ${passwordOf(server, name)}`;
+    login nosuperuser nocreatedb nocreaterole noreplication nobypassrls connection limit 40
+    password ${verifierOf(server, name)}`;
   try {
     await all(server, [sql`create role ${role} ${rights}`]);
   } catch (error) {
     if (!isState(error, sqlstate.duplicateObject)) throw error;
     await all(server, [sql`alter role ${role} ${rights}`]);
   }
-  const settings: Sql[] = [
-    sql`comment on role ${role} is ${sql.literal(commentOf(server))}`,
+  await all(server, [sql`comment on role ${role} is ${sql.literal(commentOf(server))}`]);
+  await setIfAllowed(server, [
     sql`alter role ${role} set temp_file_limit = ${sql.literal(tempFileLimit)}`,
     sql`alter role ${role} set log_min_messages = 'fatal'`,
     sql`alter role ${role} set log_min_error_statement = 'panic'`,
-  ];
-  for (const setting of settings) {
-    await server.maintenance.change(setting).catch((error) => {
-      // Already among the server's findings, which the start reports.
-      if (server.superuser || !isState(error, sqlstate.insufficientPrivilege)) throw error;
-    });
-  }
+  ]);
   if (!server.superuser) await all(server, [sql`grant ${role} to current_user with inherit false, set true`]);
 }
 
@@ -136,6 +192,15 @@ async function handOver(server: Server, id: string): Promise<void> {
     await database.change(sql`alter schema auth owner to ${sql.id(authRoleOf(id))}`);
   } finally {
     await database.end();
+  }
+}
+
+/** Settings only a superuser can give. Where we are none, their lack is among the findings that the start reports. */
+async function setIfAllowed(server: Server, statements: Sql[]): Promise<void> {
+  for (const statement of statements) {
+    await server.maintenance.change(statement).catch((error) => {
+      if (server.superuser || !isState(error, sqlstate.insufficientPrivilege)) throw error;
+    });
   }
 }
 

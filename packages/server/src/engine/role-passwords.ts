@@ -1,6 +1,8 @@
 // Passwords of PostgreSQL roles follow from the master key and the role's name, so none is stored anywhere.
 import { createHmac } from 'node:crypto';
 
-export function derivePassword(masterKey: Buffer, role: string): string {
-  return createHmac('sha256', masterKey).update(`rowhouse role ${role}`).digest('base64url');
+/** `version` rises when a project's password has to change for good. */
+export function derivePassword(masterKey: Buffer, role: string, version = 1): string {
+  const name = version === 1 ? role : `${role} ${version}`;
+  return createHmac('sha256', masterKey).update(`rowhouse role ${name}`).digest('base64url');
 }

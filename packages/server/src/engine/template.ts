@@ -67,9 +67,9 @@ export async function ensureTemplate(address: Address, maintenance: Database): P
       ? sql`locale_provider builtin builtin_locale 'C.UTF-8' locale 'C'`
       : sql`locale_provider libc locale 'C'`;
   await maintenance.change(
-    sql`create database ${sql.id(name)} template template0 encoding 'UTF8' ${locale} allow_connections true`,
+    sql`create database ${sql.id(name)} template template0 encoding 'UTF8' ${locale} allow_connections false`,
   );
-  await maintenance.change(sql`revoke all on database ${sql.id(name)} from public`);
+  await openToUs(maintenance, name);
   await fill(address, name, migrations, guarded);
   await maintenance.change(sql`alter database ${sql.id(name)} with is_template true allow_connections false`);
   return name;
@@ -99,6 +99,12 @@ function checksum(migrations: Migration[], guarded: boolean): string {
   return createHash('sha256').update(content).digest('hex').slice(0, 16);
 }
 
+/** Takes a database away from PUBLIC, and only then lets anybody in. */
+export async function openToUs(maintenance: Database, name: string): Promise<void> {
+  await maintenance.change(sql`revoke all on database ${sql.id(name)} from public`);
+  await maintenance.change(sql`alter database ${sql.id(name)} with allow_connections true`);
+}
+
 /** `create database` from the template; false if the database was there already. */
 export async function createFromTemplate(
   maintenance: Database,
@@ -106,7 +112,10 @@ export async function createFromTemplate(
   template: string,
 ): Promise<boolean> {
   try {
-    await maintenance.change(sql`create database ${sql.id(name)} template ${sql.id(template)}`);
+    // Closed until its doors are set: a new database lets every role in, and a session that got in would stay.
+    await maintenance.change(
+      sql`create database ${sql.id(name)} template ${sql.id(template)} allow_connections false`,
+    );
     return true;
   } catch (error) {
     if (isState(error, sqlstate.duplicateDatabase)) return false;

@@ -4,6 +4,7 @@ import type { ErrorBody } from '@rowhouse/api';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { errors, RowhouseError } from '../errors.ts';
+import { PostgresError } from '../postgres/database.ts';
 
 export function errorResponder(log: Logger) {
   return (
@@ -61,6 +62,10 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
 
 function toRowhouseError(thrown: FastifyError | RowhouseError, request: FastifyRequest): RowhouseError {
   if (thrown instanceof RowhouseError) return thrown;
+  // Our own statement met a server without memory, locks or connections left (class 53).
+  if (thrown instanceof PostgresError && thrown.sqlstate.startsWith('53')) return errors.unavailable(thrown);
+  // The caller went away in the middle of its own request.
+  if (request.raw.destroyed && !request.raw.complete) return errors.requestTimeout();
   switch (thrown.code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return errors.unsupportedMediaType(request.headers['content-type']);

@@ -1,6 +1,16 @@
 // Reading JSON bodies strictly: valid UTF-8, valid JSON, no text that PostgreSQL could not keep as it is.
 import { isUtf8 } from 'node:buffer';
+import type { IncomingHttpHeaders } from 'node:http';
 import { errors } from '../errors.ts';
+
+/** A body that is packed or in another alphabet would be read as something else than was meant. */
+export function checkEncoding(headers: IncomingHttpHeaders): void {
+  const charset = /charset="?([^";]+)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8';
+  const packed = headers['content-encoding'];
+  if (!/^utf-?8$/i.test(charset.trim())) throw errors.unsupportedMediaType(headers['content-type']);
+  if (packed !== undefined && packed !== 'identity')
+    throw errors.unsupportedMediaType(`content-encoding ${packed}`);
+}
 
 /** undefined for an empty body: the schema decides whether one is needed. */
 export function parseJsonBody(bytes: Buffer): unknown {

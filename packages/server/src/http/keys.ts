@@ -94,7 +94,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
     async (request): Promise<RotatedKeyResponse> => {
       const project = await managed(request);
       requireWhole(callerOf(request), "rotate the project's key");
-      const { key, apiKey, previous } = await rotateKey(deps, project.id, request.body);
+      const { key, apiKey, previous } = await rotateKey(deps, project.id, callerOf(request), request.body);
       return { ok: true, key, api_key: apiKey, previous };
     },
   );

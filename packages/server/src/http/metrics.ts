@@ -33,7 +33,7 @@ export function createMetrics(gauges: Gauges): Metrics {
   return {
     registry,
     contentType: registry.contentType,
-    text: () => registry.metrics(),
+    text: oncePerSecond(() => registry.metrics()),
     observe: (app) => {
       app.addHook('onResponse', (request, reply, done) => {
         const route = request.routeOptions.url ?? 'none';
@@ -67,4 +67,13 @@ function addGauges(registry: Registry, gauges: Gauges): void {
       },
     });
   }
+}
+
+/** Reading the gauges asks PostgreSQL; whoever asks for the metrics needs no key. */
+function oncePerSecond<T>(read: () => Promise<T>): () => Promise<T> {
+  let last: { at: number; value: Promise<T> } | null = null;
+  return () => {
+    if (!last || performance.now() - last.at > 1_000) last = { at: performance.now(), value: read() };
+    return last.value;
+  };
 }

@@ -3,7 +3,7 @@ import { BatchResponse, QueryResponse, RunBatch, RunQuery } from '@rowhouse/api'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
-import { getProjectId } from '../projects/find.ts';
+import { getProjectLogin } from '../projects/find.ts';
 import { type Reader, runBatch, runQuery } from '../query/run.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
@@ -33,7 +33,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     async (request, reply) => {
       const { body } = request;
       const caller = callerOf(request);
-      const projectId = await getProjectId(deps.control, caller, request.params.slug);
+      const project = await getProjectLogin(deps.control, caller, request.params.slug);
       const input = {
         query: body.query,
         params: body.params ?? [],
@@ -46,7 +46,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
       };
       const reader = readerOf(request, reply);
       try {
-        const answer = await runQuery(deps.query, projectId, input, reader);
+        const answer = await runQuery(deps.query, project, input, reader);
         if (answer === null) reader.end();
         else return reply.header('content-type', json).send(answer);
       } catch (error) {
@@ -75,7 +75,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     async (request, reply) => {
       const { body } = request;
       const caller = callerOf(request);
-      const projectId = await getProjectId(deps.control, caller, request.params.slug);
+      const project = await getProjectLogin(deps.control, caller, request.params.slug);
       const input = {
         statements: body.statements.map(({ query, params = [], limit = null }) => ({
           ...{ query, params, limit },
@@ -84,7 +84,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
         timeoutMs: readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs),
         readOnly: mustBeReadOnly(caller) || body.read_only === true,
       };
-      const answer = await runBatch(deps.query, projectId, input, readerOf(request, reply));
+      const answer = await runBatch(deps.query, project, input, readerOf(request, reply));
       return reply.header('content-type', json).send(answer);
     },
   );

@@ -20,11 +20,33 @@ export const validatorCompiler: FastifySchemaCompiler<Type.TSchema> = ({ schema,
     let value = input;
     if (httpPart === 'querystring') value = readIntegers(schema, input as Record<string, unknown>);
     else if (optionalBody && (input === undefined || input === null)) value = {};
-    if (validator.Check(value)) return { value };
-    const problems = readable(validator.Errors(value), schema, where[httpPart] ?? httpPart);
-    return { error: errors.invalidRequest(problems) };
+    const long = tooLong(schema, value);
+    if (long) return { error: errors.invalidRequest([long]) };
+    try {
+      if (validator.Check(value)) return { value };
+      const problems = readable(validator.Errors(value), schema, where[httpPart] ?? httpPart);
+      return { error: errors.invalidRequest(problems) };
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return {
+        error: errors.invalidRequest([{ path: '', problem: `${where[httpPart]} is nested too deeply` }]),
+      };
+    }
   };
 };
+
+/** Before anything looks at the entries one by one, or at each pair of them: that can take minutes. */
+function tooLong(schema: Type.TSchema, value: unknown): Problem | null {
+  const { properties = {} } = schema as { properties?: Record<string, { maxItems?: number }> };
+  if (typeof value !== 'object' || value === null) return null;
+  for (const [path, { maxItems }] of Object.entries(properties)) {
+    const entry = (value as Record<string, unknown>)[path];
+    if (maxItems !== undefined && Array.isArray(entry) && entry.length > maxItems) {
+      return { path, problem: `must have at most ${maxItems} entries` };
+    }
+  }
+  return null;
+}
 
 /** Query strings hold text; what reads exactly as an integer is one, anything else is left for the schema to refuse. */
 function readIntegers(schema: Type.TSchema, query: Record<string, unknown>): Record<string, unknown> {

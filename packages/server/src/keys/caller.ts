@@ -8,6 +8,9 @@ export type ProjectCaller = Readonly<{
   keyId: string;
   accountId: string;
   projectId: string;
+  passwordVersion: number;
+  /** Replaced, and good only until its grace period ends. */
+  isRotated: boolean;
   slug: string;
   scopes: readonly Scope[];
   tables: readonly string[] | null;
@@ -30,6 +33,14 @@ export function requireScope(caller: Caller, scope: Scope): void {
 
 /** For what would hand out the whole project: its own key, its database password. */
 export function requireWhole(caller: Caller, action: string): void {
-  if (caller.kind === 'account' || caller.kind === 'project') return;
+  if (caller.kind === 'account') return;
+  if (caller.kind === 'project' && !caller.isRotated) return;
+  // A key is rotated because somebody else may have it: it must not be a way to the next one.
+  if (caller.kind === 'project') {
+    throw errors.forbidden(
+      `A rotated key may not ${action}.`,
+      "Use the project's present key or an account key.",
+    );
+  }
   throw errors.forbidden(`A scoped key may not ${action}.`, "Use the project's own key or an account key.");
 }

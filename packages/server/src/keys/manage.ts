@@ -2,6 +2,8 @@
 import type { IssueKey, Key, RotateKey, Scope } from '@rowhouse/api';
 import { recordChange } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
+import { endSessions, resetPassword } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { isState, type Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
@@ -56,28 +58,29 @@ export async function revokeKey(
       'Replace it with POST …/keys/rotate; {"grace_seconds": 0} ends the old one at once.',
     );
   }
+  if (found.revoked_at) return toKey(found);
   const [row] = await control.change<KeyRow>(sql`
     with change as (${recordChange({ keyId: id })})
-    update keys set revoked_at = coalesce(revoked_at, now())
-    where project_id = ${projectId} and id = ${id}
+    update keys set revoked_at = now()
+    where project_id = ${projectId} and id = ${id} and revoked_at is null
     returning ${keyColumns}`);
-  return toKey(one(row));
+  return toKey(row ?? found);
 }
 
 /** A new project key. The old one keeps working, and keeps verifying tokens, until the grace period is over. */
 export async function rotateKey(
-  { control, masterKey, now }: Deps,
+  { control, server, masterKey, now }: Deps & { server: Server },
   projectId: string,
+  caller: Caller,
   { grace_seconds: graceSeconds = 86_400 }: RotateKey,
 ): Promise<{ key: Key; apiKey: string; previous: Key }> {
   const { insert, apiKey } = newProjectKey(
     masterKey,
     sql`account_id, id from projects where id = ${projectId}`,
   );
-  await checkRoom(control, projectId);
   const graceUntil = new Date(now() + graceSeconds * 1000);
   try {
-    return await control.transaction(async (transaction) => {
+    const rotated = await control.transaction(async (transaction) => {
       // The row lock makes two rotations at once one after the other; the second replaces the first's key.
       const [previous] = await transaction.query<KeyRow>(sql`
         with current as (
@@ -89,14 +92,29 @@ export async function rotateKey(
         from current where keys.id = current.id
         returning ${keyColumns}`);
       if (!previous) throw rotatedMeanwhile();
+      // Memory may be a moment behind: the key that asks must be the one that is replaced.
+      if (caller.kind === 'project' && caller.keyId !== previous.id) throw rotatedMeanwhile();
       await transaction.query(recordChange({ keyId: previous.id }));
       const [row] = await transaction.query<KeyRow>(sql`${insert} returning ${keyColumns}`);
       return { key: toKey(one(row)), apiKey, previous: toKey(previous) };
     });
+    // Whoever had the key may have fetched the database password with it.
+    if (graceSeconds === 0) await changePassword(control, server, projectId);
+    return rotated;
   } catch (error) {
     if (isState(error, sqlstate.uniqueViolation)) throw rotatedMeanwhile();
     throw error;
   }
+}
+
+/** A new database password; sessions that came in with the old one end. */
+async function changePassword(control: Control, server: Server, projectId: string): Promise<void> {
+  const [row] = await control.change<{ version: number }>(sql`
+    with change as (${recordChange({ projectId })})
+    update projects set password_version = password_version + 1 where id = ${projectId}
+    returning password_version as version`);
+  await resetPassword(server, { id: projectId, passwordVersion: one(row).version });
+  await endSessions(server, projectId);
 }
 
 /** `owner`: a select list and source that give the account's and the project's id. Used for new projects too. */
@@ -212,21 +230,33 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
       problem: `must not be after the end of the key that issues it (${end})`,
     });
   }
+  if (input.tables && !scopes.some((scope) => scope.startsWith('tables:') || scope === 'auth')) {
+    problems.push({
+      path: 'tables',
+      problem: 'a list of tables needs the scope tables:read or tables:write',
+    });
+  }
+  if (input.tables && scopes.some((scope) => scope.startsWith('query'))) {
+    problems.push({
+      path: 'tables',
+      problem: 'SQL reaches every table: leave out the scope query, or the list',
+    });
+  }
   if (problems.length > 0) throw errors.invalidRequest(problems);
   return { kind, scopes, expiresAt };
 }
 
-/** Ended keys count too, until the keeper forgets them: the list stays readable and the control database small. */
+/** Keys that work, and all that are still listed: ended ones are forgotten only after some weeks. */
 async function checkRoom(control: Control, projectId: string): Promise<void> {
-  const [row] = await control.query<{ count: number }>(
-    sql`select count(*)::int as count from keys where project_id = ${projectId}`,
+  const [row] = await control.query<{ live: number; all: number }>(sql`
+    select count(*) filter (where revoked_at is null and (expires_at is null or expires_at > now()))::int as live,
+           count(*)::int as "all"
+    from keys where project_id = ${projectId}`);
+  if (!row || (row.live < maxKeys && row.all < maxKeys * 10)) return;
+  throw errors.conflict(
+    `The project has ${row.live} keys that work and ${row.all - row.live} that have ended, the most it can have.`,
+    `Revoke some. Ended keys are forgotten ${keepEndedDays} days after their end.`,
   );
-  if ((row?.count ?? 0) >= maxKeys) {
-    throw errors.conflict(
-      `The project has ${maxKeys} keys, the most it can have.`,
-      `Revoked and expired keys count until they are forgotten, ${keepEndedDays} days after their end.`,
-    );
-  }
 }
 
 /** Called by the keeper. */

@@ -89,6 +89,8 @@ type Row = {
   hash: Buffer;
   accountId: string;
   projectId: string | null;
+  passwordVersion: number | null;
+  isRotated: boolean;
   slug: string | null;
   scopes: Scope[];
   tables: string[] | null;
@@ -98,6 +100,7 @@ type Row = {
 async function findCaller(control: Control, hash: Buffer): Promise<Caller | null> {
   const [row] = await control.query<Row>(sql`
     select keys.kind, keys.id, keys.hash, keys.account_id as "accountId", keys.project_id as "projectId",
+           projects.password_version as "passwordVersion", keys.rotated_at is not null as "isRotated",
            projects.slug, keys.scopes, keys.tables,
            (extract(epoch from keys.expires_at) * 1000)::float8 as "expiresAt"
     from keys
@@ -107,10 +110,21 @@ async function findCaller(control: Control, hash: Buffer): Promise<Caller | null
       and (keys.expires_at is null or keys.expires_at > now())
       and (keys.project_id is null or projects.deleted_at is null)`);
   if (!row || !timingSafeEqual(row.hash, hash)) return null;
-  const { kind, id, accountId, projectId, slug, scopes, tables, expiresAt } = row;
+  const { kind, id, accountId, projectId, passwordVersion, isRotated, slug, scopes, tables, expiresAt } = row;
   if (kind === 'account') return { kind, keyId: id, accountId, expiresAt: null };
-  if (projectId === null || slug === null) return null;
-  return { kind, keyId: id, accountId, projectId, slug, scopes, tables, expiresAt };
+  if (projectId === null || slug === null || passwordVersion === null) return null;
+  return {
+    kind,
+    keyId: id,
+    accountId,
+    projectId,
+    passwordVersion,
+    isRotated,
+    slug,
+    scopes,
+    tables,
+    expiresAt,
+  };
 }
 
 async function recordUse(control: Control, used: [id: string, at: number][]): Promise<void> {

@@ -46,6 +46,8 @@ export function isState(error: unknown, state: string): error is PostgresError {
 
 /** Bounds on the service's own statements. Making a database is the longest of them. */
 const statementTimeoutMs = 60_000;
+/** What we wait for may be held by a project that means it. */
+const lockTimeoutMs = 2_000;
 const connectTimeoutMs = 5_000;
 
 export function openDatabase(address: Address, { max = 4 }: { max?: number } = {}): Database {
@@ -91,6 +93,8 @@ export function openDatabase(address: Address, { max = 4 }: { max?: number } = {
       client.on('end', () => lost.abort());
       await client.connect().catch(rethrow(errors.unavailable));
       try {
+        // Sessions wait for each other by advisory locks, as long as it takes.
+        await client.query('set lock_timeout = 0');
         return await run({ query: (statement) => send(client, statement, errors.unavailable) }, lost.signal);
       } finally {
         await client.end().catch(() => {});
@@ -134,6 +138,6 @@ function clientOptions(address: Address): pg.ClientConfig {
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: statementTimeoutMs + 5_000,
     keepAlive: true,
-    options: `-c statement_timeout=${statementTimeoutMs} -c search_path=public -c TimeZone=UTC`,
+    options: `-c statement_timeout=${statementTimeoutMs} -c lock_timeout=${lockTimeoutMs} -c search_path=public -c TimeZone=UTC`,
   };
 }

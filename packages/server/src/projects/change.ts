@@ -2,13 +2,13 @@
 import type { ChangeProject, Project } from '@rowhouse/api';
 import { recordChange } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
-import { fence, unfence } from '../engine/provision.ts';
+import { databaseExists } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
-import type { Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { checkLimit } from './create.ts';
+import { settleFence } from './fence.ts';
 import { getProjectRow } from './find.ts';
 import { type ProjectRow, projectColumns, toProject } from './project.ts';
 
@@ -32,7 +32,7 @@ export async function changeProject(
     checkLimit(limitMb, limits.maxLimitMb);
   }
   const [row] = await update(
-    { query: control.change },
+    control,
     id,
     sql`name = coalesce(${name?.trim() ?? null}, name), limit_mb = coalesce(${limitMb ?? null}::int, limit_mb)`,
     sql`deleted_at is null`,
@@ -41,7 +41,7 @@ export async function changeProject(
   return toProject(row, limits.keepDeletedDays);
 }
 
-/** Kept for some days, with no way in. */
+/** Kept for some days, with no way in. It is deleted from the moment the row says so. */
 export async function deleteProject(
   { control, server, limits }: Deps,
   caller: Caller,
@@ -49,13 +49,9 @@ export async function deleteProject(
 ): Promise<Project> {
   const { id } = await getProjectRow(control, caller, slug);
   requireAccount(caller, 'delete a project');
-  const row = await control.transaction(async (transaction) => {
-    const [deleted] = await update(transaction, id, sql`deleted_at = now()`, sql`deleted_at is null`);
-    if (!deleted) throw errors.projectNotFound(slug);
-    // Within the row's lock, here and below: a deletion and a restoring at once end as one of them.
-    await fence(server, id);
-    return deleted;
-  });
+  const [row] = await update(control, id, sql`deleted_at = now()`, sql`deleted_at is null`);
+  if (!row) throw errors.projectNotFound(slug);
+  await settleFence({ control, server }, id);
   return toProject(row, limits.keepDeletedDays);
 }
 
@@ -67,28 +63,21 @@ export async function restoreProject(
   requireAccount(caller, 'restore a project');
   const { id } = await getProjectRow(control, caller, slug, { evenDeleted: true });
   const restorable = sql`deleted_at > now() - make_interval(days => ${limits.keepDeletedDays})`;
-  const row = await control.transaction(async (transaction) => {
-    const [restored] = await update(transaction, id, sql`deleted_at = null`, restorable);
-    if (!restored)
-      throw errors.conflict(
-        'This project is not deleted, or its time to be restored is over.',
-        'GET it to see.',
-      );
-    if (!(await unfence(server, id))) {
-      throw errors.conflict('The database of this project is missing.', 'Restore it from a backup first.');
-    }
-    return restored;
-  });
+  if (!(await databaseExists(server, id))) {
+    throw errors.conflict('The database of this project is missing.', 'Restore it from a backup first.');
+  }
+  const [row] = await update(control, id, sql`deleted_at = null`, restorable);
+  if (!row)
+    throw errors.conflict(
+      'This project is not deleted, or its time to be restored is over.',
+      'GET it to see.',
+    );
+  await settleFence({ control, server }, id);
   return toProject(row, limits.keepDeletedDays);
 }
 
-async function update(
-  control: Queryable,
-  id: string,
-  assignments: Sql,
-  condition: Sql,
-): Promise<ProjectRow[]> {
-  return control.query<ProjectRow>(sql`
+async function update(control: Control, id: string, assignments: Sql, condition: Sql): Promise<ProjectRow[]> {
+  return control.change<ProjectRow>(sql`
     with change as (${recordChange({ projectId: id })})
     update projects set ${assignments} where id = ${id} and ${condition}
     returning ${projectColumns}`);

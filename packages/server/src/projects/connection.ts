@@ -1,10 +1,12 @@
 // A direct way to a project's database, for psql, ORMs and everything else that speaks PostgreSQL.
 import type { ConnectionResponse } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import { databaseOf, resetPassword, roleOf } from '../engine/provision.ts';
-import { derivePassword } from '../engine/role-passwords.ts';
+import { loginOf, type ProjectLogin, resetPassword } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
+import { errors } from '../errors.ts';
 import { type Caller, requireWhole } from '../keys/caller.ts';
+import { RefusedError, Session } from '../postgres/session.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 import { getProjectRow } from './find.ts';
 
 type Deps = { control: Control; server: Server };
@@ -14,14 +16,22 @@ export async function getConnection(
   caller: Caller,
   slug: string,
 ): Promise<ConnectionResponse['connection']> {
-  const { id } = await getProjectRow(control, caller, slug);
+  const row = await getProjectRow(control, caller, slug);
   requireWhole(caller, 'read the database password');
-  // The project's role may have changed its own password: the one we hand out must work.
-  await resetPassword(server, roleOf(id));
-  const { host, port, tls } = server.address;
-  const [database, user] = [databaseOf(id), roleOf(id)];
-  const password = derivePassword(server.masterKey, user);
+  const login = { id: row.id, passwordVersion: row.password_version };
+  const { host, port, tls, user, password, database } = loginOf(server, login);
+  await ensureLogin(server, login);
   const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const url = `postgres://${user}:${encodeURIComponent(password)}@${authority}/${database}${tls ? '?sslmode=require' : ''}`;
   return { url, host, port, database, user, password };
+}
+
+/** The project's role may have changed its own password: the one we hand out must work. */
+async function ensureLogin(server: Server, login: ProjectLogin): Promise<void> {
+  try {
+    (await Session.open(loginOf(server, login), { application_name: 'rowhouse' })).close();
+  } catch (error) {
+    if (!(error instanceof RefusedError)) throw errors.unavailable(error);
+    if (error.sqlstate === sqlstate.invalidPassword) await resetPassword(server, login);
+  }
 }

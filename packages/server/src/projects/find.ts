@@ -1,6 +1,7 @@
 // Looking projects up, for a caller who may see them.
 import type { ListProjects, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
+import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { sql } from '../postgres/sql.ts';
@@ -43,9 +44,12 @@ export async function getProjectRow(
 }
 
 /** For the hot path: a project's own key knows its project already. */
-export async function getProjectId(control: Control, caller: Caller, slug: string): Promise<string> {
-  if (caller.kind !== 'account' && caller.slug === slug) return caller.projectId;
-  return (await getProjectRow(control, caller, slug)).id;
+export async function getProjectLogin(control: Control, caller: Caller, slug: string): Promise<ProjectLogin> {
+  if (caller.kind !== 'account' && caller.slug === slug) {
+    return { id: caller.projectId, passwordVersion: caller.passwordVersion };
+  }
+  const row = await getProjectRow(control, caller, slug);
+  return { id: row.id, passwordVersion: row.password_version };
 }
 
 export async function getProject({ control, limits }: Deps, caller: Caller, slug: string): Promise<Project> {

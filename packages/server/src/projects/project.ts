@@ -5,6 +5,7 @@ import { sql } from '../postgres/sql.ts';
 export type ProjectRow = {
   id: string;
   account_id: string;
+  password_version: number;
   slug: string;
   name: string;
   limit_mb: number;
@@ -16,7 +17,7 @@ export type ProjectRow = {
 const mb = 1024 * 1024;
 
 export const projectColumns = sql`
-  projects.id, projects.account_id, projects.slug, projects.name, projects.limit_mb,
+  projects.id, projects.account_id, projects.password_version, projects.slug, projects.name, projects.limit_mb,
   greatest(0, projects.size_bytes - projects.empty_bytes)::float8 as stored_bytes,
   projects.created_at, projects.deleted_at`;
 

@@ -2,66 +2,72 @@
 // database that a project lives in: what has no counterpart is reported and left alone.
 import { forgetOldChanges } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
-import {
-  commentOf,
-  databaseOf,
-  dropProvisioned,
-  dropRole,
-  fence,
-  listRoles,
-  unfence,
-} from '../engine/provision.ts';
+import { commentOf, databaseOf, dropProvisioned, dropRole, listRoles } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { tidySpares } from '../engine/spares.ts';
 import { forgetEndedKeys } from '../keys/manage.ts';
 import { sql } from '../postgres/sql.ts';
+import { settleFence } from './fence.ts';
 
 type Deps = { control: Control; server: Server; limits: { keepDeletedDays: number } };
 
 /** What is wrong and is not ours to mend. */
 export type Discrepancies = { projectsWithoutDatabase: string[]; databasesWithoutRow: string[] };
 
+/** One project must not keep the others from being looked after; the next pass tries again. */
+type Attempt = (act: () => Promise<unknown>) => Promise<void>;
+
 /** One pass. Everything in it can be repeated and interrupted anywhere. */
 export async function reconcile({ control, server, limits }: Deps): Promise<Discrepancies> {
-  await tidySpares(control, server);
-  await dropExpired(control, server, limits.keepDeletedDays);
-  await dropLeftRoles(control, server);
+  const failures: unknown[] = [];
+  const attempt: Attempt = (act) =>
+    act().then(
+      () => {},
+      (error) => void failures.push(error),
+    );
+  await attempt(() => tidySpares(control, server));
+  await dropExpired(control, server, limits.keepDeletedDays, attempt);
+  await dropLeftRoles(control, server, attempt);
   await forgetOldChanges(control);
   await forgetEndedKeys(control);
-  return matchDatabases(control, server);
+  const found = await matchDatabases(control, server, attempt);
+  if (failures.length > 0) throw failures[0];
+  return found;
 }
 
-async function dropExpired(control: Control, server: Server, keepDeletedDays: number): Promise<void> {
+async function dropExpired(
+  control: Control,
+  server: Server,
+  keepDeletedDays: number,
+  attempt: Attempt,
+): Promise<void> {
   const expired = await control.query<{ id: string }>(sql`
     select id from projects
     where server_id = ${server.id} and deleted_at < now() - make_interval(days => ${keepDeletedDays})
     order by deleted_at limit 20`);
   for (const { id } of expired) {
-    // Under the row's lock, so that it cannot be restored while its database goes.
-    await control.transaction(async (transaction) => {
-      const [still] = await transaction.query(sql`
-        select 1 from projects where id = ${id} and deleted_at is not null for update`);
-      if (!still) return;
+    // Its time is over, so it cannot be restored while its database goes (restoreProject looks at the same time).
+    await attempt(async () => {
       await dropProvisioned(server, id);
-      await transaction.query(sql`delete from projects where id = ${id}`);
+      await control.query(sql`delete from projects where id = ${id} and deleted_at is not null`);
     });
   }
 }
 
 /** Roles whose database is gone and that could not be dropped with it. */
-async function dropLeftRoles(control: Control, server: Server): Promise<void> {
+async function dropLeftRoles(control: Control, server: Server, attempt: Attempt): Promise<void> {
   const roles = await listRoles(server);
   const rows = await control.query<{ name: string }>(sql`
     select name from unnest(${roles}::text[]) as name, substring(name from '^p_([a-z0-9]+)') as project
     where not exists (select 1 from projects where id = project)
       and not exists (select 1 from spares where id = project)`);
-  for (const { name } of rows) await dropRole(server, name);
+  for (const { name } of rows) await attempt(() => dropRole(server, name));
 }
 
 type DatabaseRow = { name: string; open: boolean; ours: boolean };
 
 /** Compares rows with databases: fences are set right; what has no counterpart is reported and left alone. */
-async function matchDatabases(control: Control, server: Server): Promise<Discrepancies> {
+async function matchDatabases(control: Control, server: Server, attempt: Attempt): Promise<Discrepancies> {
   const rows = await control.query<{ id: string; deleted: boolean; project: boolean }>(sql`
     select id, deleted_at is not null as deleted, true as project from projects where server_id = ${server.id}
     union all
@@ -77,7 +83,7 @@ async function matchDatabases(control: Control, server: Server): Promise<Discrep
   for (const { id, deleted, project } of rows) {
     const database = byName.get(databaseOf(id));
     if (!project || !database || database.open !== deleted) continue;
-    await setFence(control, server, id);
+    await attempt(() => settleFence({ control, server }, id));
   }
   const lost = databases.filter(({ name, ours }) => ours && !known.has(name)).map(({ name }) => name);
   return {
@@ -86,16 +92,6 @@ async function matchDatabases(control: Control, server: Server): Promise<Discrep
       .map(({ id }) => id),
     databasesWithoutRow: await withoutRow(control, lost),
   };
-}
-
-/** As the row says now, under its lock: a deletion or restoring that is on its way must not be undone. */
-async function setFence(control: Control, server: Server, id: string): Promise<void> {
-  await control.transaction(async (transaction) => {
-    const [row] = await transaction.query<{ deleted: boolean }>(sql`
-      select deleted_at is not null as deleted from projects where id = ${id} for update`);
-    if (!row) return;
-    await (row.deleted ? fence(server, id) : unfence(server, id));
-  });
 }
 
 async function withoutRow(control: Control, names: string[]): Promise<string[]> {

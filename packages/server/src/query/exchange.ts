@@ -31,7 +31,7 @@ export type Sink = {
 
 type Shape = { columns: Column[]; types: ValueType[]; write: RowWriter };
 
-type Options = {
+export type ExchangeOptions = {
   session: Session;
   statement: Statement;
   input: StatementInput;
@@ -39,6 +39,8 @@ type Options = {
   before: readonly string[];
   after: readonly string[];
   sink: Sink;
+  /** Whether a transaction is open afterwards, as it has to be. */
+  endsIn: 'idle' | 'transaction';
   /** Looks up types of the project's own; says whether the answer may be remembered. */
   lookUp: (oids: number[]) => Promise<{ types: Map<number, ValueType>; stable: boolean }>;
 };
@@ -60,7 +62,7 @@ export class Exchange {
   shape: Shape | null = null;
   tag: string | null = '';
   durationMs = 0;
-  private readonly options: Options;
+  private readonly options: ExchangeOptions;
   private step = 0;
   private isBound = false;
   private error: ServerError | null = null;
@@ -70,7 +72,7 @@ export class Exchange {
   private stoppedBy: RowhouseError | null = null;
   private clock: Clock | null = null;
 
-  constructor(options: Options) {
+  constructor(options: ExchangeOptions) {
     this.options = options;
     this.json = new JsonBytes({ bigAsString: options.input.bigAsString });
     this.conduct = options.statement.conduct;
@@ -130,6 +132,12 @@ export class Exchange {
       throw isRead ? errors.unavailable(this.error) : errors.outcomeUnknown(this.error);
     }
     if (this.error) throw new Sound(sqlFailure(this.error), status);
+    if (status !== this.options.endsIn) {
+      throw errors.statementNotAllowed(
+        'A statement must neither begin nor end a transaction.',
+        'Use POST …/batch.',
+      );
+    }
   }
 
   /** Parameter types are needed only for arrays: one more round trip, once for each statement and session. */
@@ -154,14 +162,14 @@ export class Exchange {
         lost: resolve,
       }),
     );
-    this.settle(status);
+    this.settle(status === 'idle' || status === 'transaction' ? this.options.endsIn : status);
     if (keep) this.remember(prepared);
     else this.conduct = 'wild';
     return prepared;
   }
 
   private send(prepared: PreparedStatement | null, keep: boolean): Promise<Ended> {
-    const { session, input, before, after } = this.options;
+    const { session, statement, input, before, after } = this.options;
     const name = prepared?.name ?? (keep ? `s${++named}` : '');
     const known = prepared?.columns as Shape | null | undefined;
     const { out } = session;
@@ -173,7 +181,8 @@ export class Exchange {
       input.params.map((value, index) => toParameter(value, types?.[index])),
     );
     if (!known) out.describePortal();
-    out.execute(input.limit === null ? 0 : input.limit + 1);
+    // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
+    out.execute(input.limit === null || statement.writes ? 0 : input.limit + 1);
     for (const text of after) out.parse('', text).bind('', []).execute(0);
     out.sync();
     const target = before.length;

@@ -6,7 +6,7 @@ import { harmlessFunctions } from './harmless-functions.ts';
 import type { Conduct } from './statement.ts';
 
 export type Verdict =
-  | { kind: 'statement'; conduct: Conduct; preparable: boolean; transactional: boolean }
+  | { kind: 'statement'; conduct: Conduct; preparable: boolean; writes: boolean }
   | { kind: 'refused'; what: string; hint: string }
   | { kind: 'several'; count: number }
   | { kind: 'empty' | 'invalid' | 'broken' };
@@ -87,13 +87,10 @@ function examineOne(name: string, body: Node): Verdict {
   }
   const isRead = name === 'SelectStmt' && !body.intoClause;
   const isWrite = ['InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt'].includes(name);
-  const transactional =
-    !['VacuumStmt', 'CallStmt', 'CreatedbStmt', 'DropdbStmt', 'ReindexStmt', 'ClusterStmt'].includes(name) &&
-    !body.concurrent;
-  if (!isRead && !isWrite) return { kind: 'statement', conduct: 'wild', preparable: false, transactional };
+  if (!isRead && !isWrite) return { kind: 'statement', conduct: 'wild', preparable: false, writes: true };
   const calls = survey(body);
   const conduct = calls.wild ? 'wild' : isWrite || calls.writes ? 'data' : 'clean';
-  return { kind: 'statement', conduct, preparable: true, transactional };
+  return { kind: 'statement', conduct, preparable: true, writes: isWrite || calls.writes };
 }
 
 /** Which functions are called anywhere below, and whether a CTE writes. Without recursion: trees can be deep. */

@@ -1,9 +1,7 @@
 // Sessions in projects' databases: how they are opened, cleaned between two requests, and ended by force.
-import { databaseOf, resetPassword, roleOf } from '../engine/provision.ts';
-import { derivePassword } from '../engine/role-passwords.ts';
+import { loginOf, type ProjectLogin, resetPassword } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
-import type { Address } from '../postgres/database.ts';
 import { RefusedError, Session, silent } from '../postgres/session.ts';
 import { createSessionPool, type PoolLimits } from '../postgres/session-pool.ts';
 import { sql } from '../postgres/sql.ts';
@@ -11,11 +9,11 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import type { Conduct } from './statement.ts';
 
 export type ProjectSessions = {
-  acquire(projectId: string): Promise<Session>;
+  acquire(project: ProjectLogin): Promise<Session>;
   /** Sends the cleaning behind whatever ran, without waiting for it, and gives the session back. */
   release(projectId: string, session: Session, conduct: Conduct | 'broken'): void;
   /** A session outside the pool's count, for looking something up while another one waits. */
-  aside<T>(projectId: string, use: (session: Session) => Promise<T>): Promise<T>;
+  aside<T>(project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
   terminate(session: Session): void;
   counts(): { open: number; idle: number; waiting: number };
   end(): Promise<void>;
@@ -53,10 +51,8 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
   const pool = createSessionPool(limits);
   let asideNow = 0;
 
-  const open = async (projectId: string): Promise<Session> => {
-    const user = roleOf(projectId);
-    const password = derivePassword(server.masterKey, user);
-    const address: Address = { ...server.address, user, password, database: databaseOf(projectId) };
+  const open = async (project: ProjectLogin): Promise<Session> => {
+    const address = loginOf(server, project);
     try {
       return await Session.open(address, sessionSettings);
     } catch (error) {
@@ -64,26 +60,26 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
         throw toApiError(error);
     }
     // The role has changed its own password.
-    await resetPassword(server, user);
+    await resetPassword(server, project);
     return Session.open(address, sessionSettings).catch((error) => {
       throw toApiError(error);
     });
   };
 
   return {
-    acquire: (projectId) => pool.acquire(projectId, () => open(projectId)),
+    acquire: (project) => pool.acquire(project.id, () => open(project)),
     release: (projectId, session, conduct) => {
       if (conduct === 'broken') return pool.release(projectId, session, false);
       // A clean statement is cleaned after only for the sake of what a view may hide, and not while others wait.
       if (conduct !== 'clean' || pool.counts().waiting === 0) clean(session, conduct);
       pool.release(projectId, session, true);
     },
-    aside: async (projectId, use) => {
+    aside: async (project, use) => {
       if (asideNow >= asideAtOnce)
         throw errors.overloaded('Too many results with types of their own at once.', 1);
       asideNow++;
       try {
-        const session = await open(projectId);
+        const session = await open(project);
         try {
           return await use(session);
         } finally {

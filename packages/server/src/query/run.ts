@@ -1,7 +1,15 @@
 // One request: caller → statement → session → rows → bytes, with its deadline and what the caller asked for around it.
+import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Session, silent } from '../postgres/session.ts';
-import { type Clock, Exchange, type Sink, Sound, type StatementInput } from './exchange.ts';
+import {
+  type Clock,
+  Exchange,
+  type ExchangeOptions,
+  type Sink,
+  Sound,
+  type StatementInput,
+} from './exchange.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { type Conduct, type Parser, type Statement, worst } from './statement.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
@@ -30,14 +38,15 @@ const stallMs = 30_000;
 /** The whole answer, or null if it was streamed to the reader. */
 export async function runQuery(
   deps: QueryDeps,
-  projectId: string,
+  project: ProjectLogin,
   input: QueryInput,
   reader: Reader,
 ): Promise<Buffer | null> {
   const statement = await deps.parser.parse(input.query);
-  return inSession(deps, projectId, input.timeoutMs, reader, async (work) => {
+  return inSession(deps, project, input.timeoutMs, reader, async (work) => {
     const { before, after } = frame(input);
-    const exchange = work.exchange(statement, input, before, after, reader);
+    const endsIn = input.maxAffected === null ? 'idle' : 'transaction';
+    const exchange = work.exchange({ statement, input, before, after, sink: reader, endsIn });
     exchange.json.raw(opening);
     await work.run(exchange);
     const affected = affectedBy(exchange);
@@ -58,15 +67,25 @@ export async function runQuery(
 /** All in one transaction, a result each. */
 export async function runBatch(
   deps: QueryDeps,
-  projectId: string,
+  project: ProjectLogin,
   input: BatchInput,
   reader: Reader,
 ): Promise<Buffer> {
   const statements: Statement[] = [];
   for (const [index, { query }] of input.statements.entries()) {
-    statements.push(await deps.parser.parse(query).catch((error) => Promise.reject(atIndex(error, index))));
+    const statement = await deps.parser.parse(query).catch((error) => Promise.reject(atIndex(error, index)));
+    // Unseen, it could end the transaction in the middle of the batch.
+    if (!statement.isParsed) {
+      throw errors.invalidRequest([
+        {
+          path: `statements.${index}.query`,
+          problem: 'is too large for a batch: send it alone, or use params',
+        },
+      ]);
+    }
+    statements.push(statement);
   }
-  return inSession(deps, projectId, input.timeoutMs, reader, async (work) => {
+  return inSession(deps, project, input.timeoutMs, reader, async (work) => {
     await work.command(input.readOnly ? 'begin read only' : 'begin');
     const results: Buffer[] = [];
     let size = 0;
@@ -81,7 +100,10 @@ export async function runBatch(
     keep(Buffer.from('{"ok":true,"results":['));
     for (const [index, statement] of statements.entries()) {
       const one = input.statements[index] as StatementInput;
-      const exchange = work.exchange(statement, one, [], [], keeper);
+      const exchange = work.exchange({
+        ...{ statement, input: one, before: [], after: [], sink: keeper },
+        endsIn: 'transaction',
+      });
       exchange.json.raw(Buffer.from(index ? ',{' : '{'));
       await work.run(exchange).catch((error) => Promise.reject(atIndex(error, index)));
       close(exchange, affectedBy(exchange));
@@ -123,13 +145,7 @@ function close(exchange: Exchange, affected: number): void {
 }
 
 type Work = {
-  exchange(
-    statement: Statement,
-    input: StatementInput,
-    before: string[],
-    after: string[],
-    sink: Sink,
-  ): Exchange;
+  exchange(options: Omit<ExchangeOptions, 'session' | 'lookUp'>): Exchange;
   run(exchange: Exchange): Promise<void>;
   /** A statement of ours, waited for. */
   command(text: string): Promise<void>;
@@ -138,13 +154,13 @@ type Work = {
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
 async function inSession<T>(
   { sessions }: QueryDeps,
-  projectId: string,
+  project: ProjectLogin,
   timeoutMs: number,
   reader: Reader,
   use: (work: Work) => Promise<T>,
 ): Promise<T> {
   if (reader.gone.aborted) throw hungUp();
-  const session = await sessions.acquire(projectId);
+  const session = await sessions.acquire(project);
   let conduct: Conduct | 'broken' = 'clean';
   let current: Exchange | null = null;
   let isStopped = false;
@@ -166,11 +182,12 @@ async function inSession<T>(
   const onGone = () => stop(hungUp());
   reader.gone.addEventListener('abort', onGone, { once: true });
   const work: Work = {
-    exchange: (statement, input, before, after, sink) => {
+    exchange: (options) => {
       const exchange = new Exchange({
-        ...{ session, statement, input, before, after, sink },
+        ...options,
+        session,
         lookUp: async (oids) => {
-          const types = await sessions.aside(projectId, (other) => lookUpTypes(other, oids));
+          const types = await sessions.aside(project, (other) => lookUpTypes(other, oids));
           return { types, stable: [...types.values()].every(isStable) };
         },
       });
@@ -204,7 +221,7 @@ async function inSession<T>(
     clock.end();
     clearTimeout(harder);
     reader.gone.removeEventListener('abort', onGone);
-    sessions.release(projectId, session, conduct);
+    sessions.release(project.id, session, conduct);
   }
 }
 

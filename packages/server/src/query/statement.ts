@@ -9,7 +9,14 @@ import type { Verdict } from './parser-worker.ts';
  * wild: may do anything (DO, CALL, DDL, functions of the project's own).
  */
 export type Conduct = 'clean' | 'data' | 'wild';
-export type Statement = Readonly<{ conduct: Conduct; preparable: boolean; transactional: boolean }>;
+export type Statement = Readonly<{
+  conduct: Conduct;
+  preparable: boolean;
+  /** It changes rows, so all of it must run even if only some of its rows are wanted. */
+  writes: boolean;
+  /** False for a text too large to be parsed here. */
+  isParsed: boolean;
+}>;
 
 /** What has to be cleaned after both. */
 export function worst(one: Conduct, other: Conduct): Conduct {
@@ -24,7 +31,7 @@ const maxParsedBytes = 1024 * 1024;
 const rememberedText = 8192;
 const parseWithinMs = 5_000;
 
-export const unparsed: Statement = { conduct: 'wild', preparable: false, transactional: true };
+const unparsed: Statement = { conduct: 'wild', preparable: false, writes: true, isParsed: false };
 
 export function startParser(): Parser {
   const remembered = new LRUCache<string, Statement>({ max: 5_000 });
@@ -101,11 +108,12 @@ function judge(verdict: Verdict): Statement {
       return {
         conduct: verdict.conduct,
         preparable: verdict.preparable,
-        transactional: verdict.transactional,
+        writes: verdict.writes,
+        isParsed: true,
       };
     case 'invalid':
       // PostgreSQL says better than we could what is wrong with it.
-      return unparsed;
+      return { ...unparsed, isParsed: true };
     case 'empty':
       throw errors.invalidRequest([{ path: 'query', problem: 'holds no statement' }]);
     case 'several':

@@ -1,0 +1,35 @@
+// Reading files that another account may have put there: never through a link, never from a pipe, never without end.
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+
+const maxBytes = 64 * 1024;
+
+/** The text of a small regular file; empty if it is missing or anything else. */
+export function readSmallFile(file: string): string {
+  return read(file, (size) => (size <= maxBytes ? 0 : -1));
+}
+
+/** The last part of a file of any size. */
+export function readTail(file: string): string {
+  return read(file, (size) => Math.max(0, size - maxBytes));
+}
+
+function read(file: string, from: (size: number) => number): string {
+  let descriptor: number;
+  try {
+    descriptor = openSync(
+      file,
+      constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0),
+    );
+  } catch {
+    return '';
+  }
+  try {
+    const stat = fstatSync(descriptor);
+    const start = from(stat.size);
+    if (!stat.isFile() || start < 0) return '';
+    const bytes = Buffer.alloc(Math.min(stat.size, maxBytes));
+    return bytes.toString('utf8', 0, readSync(descriptor, bytes, 0, bytes.length, start));
+  } finally {
+    closeSync(descriptor);
+  }
+}

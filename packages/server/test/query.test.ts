@@ -1,0 +1,521 @@
+import { QueryResponse } from '@rowhouse/api';
+import { Compile } from 'typebox/compile';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { sql } from '../src/postgres/sql.ts';
+import { asAdmin, until, useHouse } from './helpers.ts';
+
+const house = useHouse({ spares: 2 });
+let mine: { slug: string; id: string; key: string };
+let neighbour: { slug: string; id: string; key: string };
+beforeAll(async () => {
+  mine = await house.project('Mine');
+  neighbour = await house.project('Neighbour');
+});
+
+const run = (query: string, more: object = {}, project = mine) =>
+  house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
+const rows = async (query: string, more: object = {}) => {
+  const { status, body } = await run(query, more);
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.rows;
+};
+const code = async (query: string, more: object = {}) => {
+  const { status, body } = await run(query, more);
+  return [status, body.error?.code];
+};
+
+describe('an answer', () => {
+  it('has all that the contract says', async () => {
+    const { status, body } = await run("select 1 as one, 'a' as two union all select 2, null order by 1");
+    expect(status).toBe(200);
+    expect(Compile(QueryResponse).Check(body)).toBe(true);
+    expect(body).toMatchObject({
+      ok: true,
+      columns: ['one', 'two'],
+      rows: [
+        { one: 1, two: 'a' },
+        { one: 2, two: null },
+      ],
+      row_count: 2,
+      types: ['int4', 'text'],
+      command: 'SELECT',
+      affected: 2,
+      truncated: false,
+    });
+    expect(body.duration_ms).toBeGreaterThan(0);
+  });
+
+  it('names repeated columns apart', async () => {
+    const { body } = await run('select 1 as a, 2 as a, 3 as a_2, 4 as a');
+    expect(body.columns).toEqual(['a', 'a_3', 'a_2', 'a_4']);
+    expect(body.rows).toEqual([{ a: 1, a_3: 2, a_2: 3, a_4: 4 }]);
+  });
+
+  it('of no rows, no columns, many columns', async () => {
+    expect((await run('select 1 as a where false')).body).toMatchObject({
+      columns: ['a'],
+      rows: [],
+      row_count: 0,
+    });
+    expect((await run('select')).body).toMatchObject({ columns: [], rows: [{}], row_count: 1 });
+    const names = Array.from({ length: 1600 }, (_, n) => `c${n}`);
+    const [row] = await rows(`select ${names.map((name, n) => `${n} as ${name}`).join(',')}`);
+    expect(Object.keys(row)).toEqual(names);
+    expect(row.c1599).toBe(1599);
+  });
+
+  it('stops at the limit, and says truthfully whether there was more', async () => {
+    const series = (limit: number) => run('select generate_series(1, 5) as n', { limit });
+    expect((await series(3)).body).toMatchObject({
+      row_count: 3,
+      truncated: true,
+      rows: [{ n: 1 }, { n: 2 }, { n: 3 }],
+    });
+    expect((await series(5)).body).toMatchObject({ row_count: 5, truncated: false });
+    expect((await series(6)).body).toMatchObject({ row_count: 5, truncated: false });
+    const started = performance.now();
+    expect((await run('select generate_series(1, 1000000000) as n', { limit: 10 })).body.row_count).toBe(10);
+    expect(performance.now() - started).toBeLessThan(5_000);
+  });
+
+  it('tells what a change did', async () => {
+    await run('create table told (id int primary key)');
+    const insert = await run('insert into told select generate_series(1, 3) returning id', { limit: 1 });
+    expect(insert.body).toMatchObject({ command: 'INSERT', affected: 3, row_count: 1, truncated: true });
+    expect((await run('delete from told')).body).toMatchObject({
+      command: 'DELETE',
+      affected: 3,
+      row_count: 0,
+      rows: [],
+    });
+    expect((await run('drop table told')).body).toMatchObject({ command: 'DROP TABLE', affected: 0 });
+  });
+});
+
+describe('statements', () => {
+  it('of every kind a project may run', async () => {
+    for (const query of [
+      'create table kinds (id int generated always as identity primary key, v text)',
+      "with added as (insert into kinds (v) values ('a'), ('b') returning *) select * from added",
+      "update kinds set v = 'c' where id = 1 returning v",
+      "merge into kinds using (values (1)) as s (id) on kinds.id = s.id when matched then update set v = 'm'",
+      'create index concurrently on kinds (v)',
+      'vacuum analyze kinds',
+      'explain (format json) select * from kinds',
+      "create procedure add_one() language plpgsql as $$ begin insert into kinds (v) values ('p'); commit; end $$",
+      'call add_one()',
+      'do $$ begin perform 1; end $$',
+      'create view kinds_view as select * from kinds',
+      'create materialized view kinds_mat as select * from kinds',
+      'refresh materialized view kinds_mat',
+      'show server_version',
+      'notify something',
+      'truncate kinds',
+      "comment on table kinds is 'x'",
+      'drop table kinds cascade',
+    ]) {
+      const { status, body } = await run(query);
+      expect([query, status, body.error?.message]).toEqual([query, 200, undefined]);
+    }
+  });
+
+  it.each([
+    ['select 1; select 2', 'multiple_statements'],
+    ['begin', 'statement_not_allowed'],
+    ['commit and chain', 'statement_not_allowed'],
+    ['rollback', 'statement_not_allowed'],
+    ['savepoint a', 'statement_not_allowed'],
+    ['prepare a as select 1', 'statement_not_allowed'],
+    ['execute a', 'statement_not_allowed'],
+    ['listen a', 'statement_not_allowed'],
+    ['set search_path = x', 'statement_not_allowed'],
+    ['reset all', 'statement_not_allowed'],
+    ['reset role', 'statement_not_allowed'],
+    ['set session authorization default', 'statement_not_allowed'],
+    ['copy (select 1) to stdout', 'statement_not_allowed'],
+    ['copy pg_class from stdin', 'statement_not_allowed'],
+    ['declare c cursor for select 1', 'statement_not_allowed'],
+    ['discard all', 'statement_not_allowed'],
+    ['', 'invalid_request'],
+    ['   ', 'invalid_request'],
+    ['-- nothing', 'invalid_request'],
+    [';', 'invalid_request'],
+    ['select 1\u0000', 'invalid_request'],
+    ['selec 1', 'sql_error'],
+    ['select * from nowhere', 'sql_error'],
+  ])('%j is refused with %s', async (query, expected) => {
+    const { status, body } = await run(query);
+    expect([status, body.error.code]).toEqual([400, expected]);
+    if (expected === 'statement_not_allowed') expect(body.error.hint).toBeTruthy();
+  });
+
+  it('too deep for the parser: a clear 400, and the next one works', async () => {
+    const deep = `select ${'('.repeat(30_000)}1${')'.repeat(30_000)}`;
+    const { status } = await run(deep);
+    expect(status).toBe(400);
+    const nested = `select ${'1+('.repeat(20_000)}1${')'.repeat(20_000)}`;
+    expect((await run(nested)).status).toBe(400);
+    expect(await rows('select 1 as fine')).toEqual([{ fine: 1 }]);
+  });
+
+  it('of several megabytes', async () => {
+    await run('create table large (v text)');
+    const values = Array.from({ length: 40_000 }, (_, n) => `('${'x'.repeat(60)}${n}')`).join(',');
+    const { status, body } = await run(`insert into large values ${values}`);
+    expect([status, body.affected]).toEqual([200, 40_000]);
+    await run('drop table large');
+  });
+
+  it('COPY that slips past the parser neither hangs nor wedges the connection', async () => {
+    const padding = `/* ${'x'.repeat(1_100_000)} */`;
+    await run('create table copied (id int)');
+    expect(await code(`${padding} copy copied from stdin`)).toEqual([400, 'statement_not_allowed']);
+    expect(await code(`${padding} begin`)).toEqual([400, 'statement_not_allowed']);
+    expect(await rows('select 1 as fine')).toEqual([{ fine: 1 }]);
+  });
+});
+
+describe('parameters', () => {
+  it('of every JSON type', async () => {
+    const [row] = await rows(
+      `select $1::text as text, $2::int as int, $3::bool as bool, $4::jsonb as object, $5::jsonb as list,
+              $6::int[] as ints, $7::text[] as texts, $8::text as nothing, $9::numeric as big, $10::int[] as deep`,
+      {
+        params: [
+          'it\'s "quoted" \\ and 日本',
+          -5,
+          true,
+          { a: [1, { b: null }] },
+          [1, 'two', null],
+          [1, null, 3],
+          ['a"b', 'c,d', '{e}', null, '', 'NULL', '\\'],
+          null,
+          '123456789012345678901234567890.5',
+          [
+            [1, 2],
+            [3, 4],
+          ],
+        ],
+      },
+    );
+    expect(row).toEqual({
+      text: 'it\'s "quoted" \\ and 日本',
+      int: -5,
+      bool: true,
+      object: { a: [1, { b: null }] },
+      list: [1, 'two', null],
+      ints: [1, null, 3],
+      texts: ['a"b', 'c,d', '{e}', null, '', 'NULL', '\\'],
+      nothing: null,
+      big: Number('123456789012345678901234567890.5'),
+      deep: [
+        [1, 2],
+        [3, 4],
+      ],
+    });
+  });
+
+  it('never become SQL', async () => {
+    const evil = "'; drop table pg_class; --";
+    expect(await rows('select $1::text as v', { params: [evil] })).toEqual([{ v: evil }]);
+  });
+
+  it('in a wrong number or of a wrong type are refused', async () => {
+    expect(await code('select $1::int', { params: [] })).toEqual([400, 'sql_error']);
+    expect(await code('select $1::int', { params: [1, 2] })).toEqual([400, 'sql_error']);
+    expect(await code('select $1::int', { params: ['x'] })).toEqual([422, 'constraint_violation']);
+    expect(await code('select $1::text', { params: ['a\u0000'] })).toEqual([422, 'constraint_violation']);
+    expect(await code('select 1', { params: 'x' })).toEqual([400, 'invalid_request']);
+  });
+});
+
+describe('errors', () => {
+  it('carry PostgreSQL’s own words and nothing of ours', async () => {
+    const { status, body } = await run('select nope from pg_class');
+    expect([status, body.error.code]).toEqual([400, 'sql_error']);
+    expect(body.error).toMatchObject({
+      message: 'column "nope" does not exist',
+      sql: { state: '42703', position: '8' },
+    });
+    expect(JSON.stringify(body)).not.toMatch(/p_[a-z0-9]{16}|exchange|session\.ts/);
+  });
+
+  it('have the statuses of the contract', async () => {
+    await run('create table checked (id int primary key, n int not null check (n > 0))');
+    await run('insert into checked values (1, 1)');
+    expect(await code('insert into checked values (1, 1)')).toEqual([409, 'conflict']);
+    expect(await code('insert into checked values (2, 0)')).toEqual([422, 'constraint_violation']);
+    expect(await code('insert into checked values (2, null)')).toEqual([422, 'constraint_violation']);
+    expect(await code("insert into checked values ('x', 1)")).toEqual([422, 'constraint_violation']);
+    expect(await code('select * from pg_authid')).toEqual([403, 'sql_error']);
+    expect(await code('select 1/0')).toEqual([400, 'sql_error']);
+    const { body } = await run('insert into checked values (1, 1)');
+    expect(body.error.sql).toMatchObject({ state: '23505', constraint: 'checked_pkey', table: 'checked' });
+  });
+
+  it('of any size are cut', async () => {
+    const { status, body } = await run(`do $$ begin raise exception '%', repeat('é', 5000); end $$`);
+    expect(status).toBe(400);
+    expect(Buffer.byteLength(body.error.message)).toBeLessThan(4200);
+    const giant = await run(`do $$ begin raise exception '%', repeat('x', 50000000); end $$`);
+    expect([giant.status, giant.body.error.code]).toEqual([400, 'sql_error']);
+    await run(
+      `do $$ begin for i in 1..20 loop raise notice '%', repeat('x', 3000000); raise warning '%', repeat('y', 100); end loop; end $$`,
+    );
+    expect(await rows('select 1 as fine')).toEqual([{ fine: 1 }]);
+  });
+});
+
+describe('what the caller asks for around it', () => {
+  beforeAll(async () => {
+    await run('create table guarded (id int primary key)');
+    await run('insert into guarded select generate_series(1, 10)');
+  });
+  const count = async () => (await rows('select count(*)::int as n from guarded'))[0].n;
+
+  it('read_only: no way to write', async () => {
+    for (const query of [
+      'delete from guarded',
+      'create table x (id int)',
+      `do $$ begin set transaction read write; delete from guarded; end $$`,
+      `do $$ begin perform set_config('transaction_read_only', 'off', false); delete from guarded; end $$`,
+    ]) {
+      expect((await run(query, { read_only: true })).status).toBe(400);
+    }
+    expect(await count()).toBe(10);
+    expect((await run('select 1 as one', { read_only: true })).body.rows).toEqual([{ one: 1 }]);
+  });
+
+  it('dry_run: runs, reports, and is undone', async () => {
+    const { body } = await run('delete from guarded returning id', { dry_run: true });
+    expect(body).toMatchObject({ affected: 10, row_count: 10 });
+    expect(await count()).toBe(10);
+    expect(await code('delete from nowhere', { dry_run: true })).toEqual([400, 'sql_error']);
+  });
+
+  it('max_affected: more is undone, as much is kept', async () => {
+    const over = await run('delete from guarded', { max_affected: 9 });
+    expect([over.status, over.body.error.details.affected]).toEqual([409, 10]);
+    expect(await count()).toBe(10);
+    expect((await run('delete from guarded where id = 1', { max_affected: 1 })).status).toBe(200);
+    expect(await count()).toBe(9);
+    expect((await run('delete from guarded', { max_affected: 100, dry_run: true })).body.affected).toBe(9);
+    expect(await count()).toBe(9);
+  });
+
+  it('bad wishes are refused', async () => {
+    for (const wish of [
+      { limit: 0 },
+      { limit: 1.5 },
+      { timeout_ms: 0 },
+      { timeout_ms: 1e9 },
+      { max_affected: -1 },
+      { numbers: 'x' },
+      { foo: 1 },
+    ]) {
+      expect((await run('select 1', wish)).status).toBe(400);
+    }
+  });
+
+  it('a key that may only read, reads', async () => {
+    const issued = await house.call('POST', `/projects/${mine.slug}/keys`, {
+      body: { name: 'r', scopes: ['query:read'] },
+    });
+    const reader = { ...mine, key: issued.body.api_key };
+    expect((await run('select 1 as one', {}, reader)).status).toBe(200);
+    expect((await run('delete from guarded', {}, reader)).status).toBe(400);
+    expect((await run('delete from guarded', { read_only: false }, reader)).status).toBe(400);
+    const other = await house.call('POST', `/projects/${mine.slug}/keys`, {
+      body: { name: 'a', scopes: ['auth'] },
+    });
+    expect((await run('select 1', {}, { ...mine, key: other.body.api_key })).status).toBe(403);
+    expect((await run('select 1', {}, { ...mine, slug: neighbour.slug })).status).toBe(404);
+  });
+});
+
+describe('a batch', () => {
+  const batch = (statements: object[], more: object = {}) =>
+    house.call('POST', `/projects/${mine.slug}/batch`, { key: mine.key, body: { statements, ...more } });
+
+  it('runs all in one transaction, with a result each', async () => {
+    await run('create table batched (id int primary key)');
+    const { status, body } = await batch([
+      { query: 'insert into batched values ($1) returning id', params: [1] },
+      { query: 'insert into batched values ($1) returning id', params: [2] },
+      { query: 'select count(*)::int as n, txid_current()::text is not null as t from batched' },
+    ]);
+    expect(status).toBe(200);
+    expect(body.results.map((result: { rows: unknown[] }) => result.rows)).toEqual([
+      [{ id: 1 }],
+      [{ id: 2 }],
+      [{ n: 2, t: true }],
+    ]);
+  });
+
+  it('all or nothing, naming the one that failed', async () => {
+    const failed = await batch([
+      { query: 'insert into batched values (3)' },
+      { query: 'insert into batched values (1)' },
+      { query: 'insert into batched values (4)' },
+    ]);
+    expect([failed.status, failed.body.error.code, failed.body.error.details.statement]).toEqual([
+      409,
+      'conflict',
+      1,
+    ]);
+    expect(await rows('select id from batched order by id')).toEqual([{ id: 1 }, { id: 2 }]);
+    const refused = await batch([{ query: 'insert into batched values (5)' }, { query: 'commit' }]);
+    expect([refused.status, refused.body.error.details.statement]).toEqual([400, 1]);
+    expect(await rows('select id from batched order by id')).toEqual([{ id: 1 }, { id: 2 }]);
+  });
+
+  it('a constraint that is checked at the end undoes it all', async () => {
+    await run(
+      'create table later (id int primary key, parent int references later deferrable initially deferred)',
+    );
+    const failed = await batch([{ query: 'insert into later values (1, 99)' }, { query: 'select 1' }]);
+    expect(failed.body.ok).toBe(false);
+    expect(await rows('select * from later')).toEqual([]);
+    expect(await code('insert into later values (1, 99)')).toEqual([422, 'constraint_violation']);
+  });
+});
+
+describe('nothing is left for the next request', () => {
+  const leaks: [string, string, string, unknown][] = [
+    [
+      'settings',
+      "select set_config('a.b', 'leak', false)",
+      "select current_setting('a.b', true) as v",
+      [null, ''],
+    ],
+    [
+      'settings of a DO',
+      "do $$ begin perform set_config('a.c', 'leak', false); end $$",
+      "select current_setting('a.c', true) as v",
+      [null, ''],
+    ],
+    [
+      'search_path',
+      "select set_config('search_path', 'pg_temp', false)",
+      "select current_setting('search_path') as v",
+      ['public'],
+    ],
+    [
+      'the time zone',
+      "select set_config('TimeZone', 'Asia/Tokyo', false)",
+      "select current_setting('TimeZone') as v",
+      ['UTC'],
+    ],
+    [
+      'temporary tables',
+      'create temp table leak as select 1',
+      "select to_regclass('pg_temp.leak')::text as v",
+      [null],
+    ],
+    [
+      'cursors',
+      "do $$ begin execute 'declare leak cursor with hold for select 1'; end $$",
+      "select count(*)::int as v from pg_cursors where name <> ''",
+      [0],
+    ],
+    [
+      'prepared statements',
+      "do $$ begin execute 'prepare leak as select 1'; end $$",
+      "select count(*)::int as v from pg_prepared_statements where name = 'leak'",
+      [0],
+    ],
+    [
+      'listening',
+      "do $$ begin execute 'listen leak'; end $$",
+      'select count(*)::int as v from pg_listening_channels()',
+      [0],
+    ],
+    [
+      'a role',
+      "do $$ begin execute 'set role none'; end $$",
+      'select (current_user = session_user) as v',
+      [true],
+    ],
+  ];
+  it.each(leaks)('%s', async (_what, plant, look, expected) => {
+    for (let times = 0; times < 3; times++) {
+      expect((await run(plant)).status).toBe(200);
+      const [row] = await rows(look);
+      expect(expected).toContain(row.v);
+    }
+  });
+
+  it('sequences’ session state, by a default and by name', async () => {
+    await run('create table counted (id serial primary key)');
+    await run('insert into counted default values');
+    expect(await code('select lastval()')).toEqual([400, 'sql_error']);
+    await run("select nextval('counted_id_seq')");
+    expect(await code("select currval('counted_id_seq')")).toEqual([400, 'sql_error']);
+  });
+
+  it('what a trigger or a view does behind the statement’s back', async () => {
+    await run('create table trapped (id int)');
+    await run(
+      `create function plant() returns trigger language plpgsql as $$ begin perform set_config('x.y', 'leak', false); return new; end $$`,
+    );
+    await run('create trigger t before insert on trapped for each row execute function plant()');
+    await run('insert into trapped values (1)');
+    expect([null, '']).toContain((await rows("select current_setting('x.y', true) as v"))[0].v);
+    await run(`create view planter as select set_config('x.z', 'leak', false) as v`);
+    await rows('select * from planter');
+    expect([null, '']).toContain((await rows("select current_setting('x.z', true) as v"))[0].v);
+  });
+});
+
+describe('deadlines', () => {
+  it.each([
+    ['a sleep', 'select pg_sleep(60)'],
+    ['a loop', 'do $$ begin loop perform 1; end loop; end $$'],
+    [
+      'a caught cancel',
+      'do $$ begin loop begin perform pg_sleep(60); exception when query_canceled then null; end; end loop; end $$',
+    ],
+    [
+      'a disarmed timeout',
+      `do $$ begin perform set_config('statement_timeout', '0', false); perform pg_sleep(60); end $$`,
+    ],
+    [
+      'a cross join',
+      'select count(*) from generate_series(1, 100000) a, generate_series(1, 100000) b, generate_series(1, 1000) c',
+    ],
+    [
+      'a recursion',
+      'with recursive r as (select 1 as n union all select n + 1 from r) select count(*) from r',
+    ],
+  ])('%s ends in time', async (_what, query) => {
+    const started = performance.now();
+    const { status, body } = await run(query, { timeout_ms: 300 });
+    expect([status, body.error.code]).toEqual([504, 'query_timeout']);
+    expect(performance.now() - started).toBeLessThan(13_000);
+    expect(await rows('select 1 as fine')).toEqual([{ fine: 1 }]);
+    expect((await run('select 1 as fine', {}, neighbour)).body.rows).toEqual([{ fine: 1 }]);
+  });
+
+  it('a deferred trigger that sleeps at commit ends too', async () => {
+    await run('create table slow (id int)');
+    await run(
+      'create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(60); return null; end $$',
+    );
+    await run(
+      'create constraint trigger nap after insert on slow deferrable initially deferred for each row execute function nap()',
+    );
+    expect(await code('insert into slow values (1)', { timeout_ms: 300 })).toEqual([504, 'query_timeout']);
+    expect(await rows('select count(*)::int as n from slow')).toEqual([{ n: 0 }]);
+  });
+
+  it('no statement goes on behind the service’s back', async () => {
+    await run('select pg_sleep(60), 4711', { timeout_ms: 200 });
+    await until('it is gone', async () =>
+      asAdmin(async (admin) => {
+        const found = await admin.query(sql`
+          select 1 from pg_stat_activity where query like '%4711%' and state = 'active' and pid <> pg_backend_pid()`);
+        return found.length === 0;
+      }),
+    );
+  });
+});
