@@ -25,29 +25,28 @@ function sessionsIn(markdown: string): { command: string; output: string }[] {
 const asPattern = (text: string) =>
   new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/ *… */g, '.*')}$`, 's');
 
-describe('README', () => {
-  it('every console session gives the output it shows', async () => {
-    const key = newAccountKey();
-    const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
-    const sessions = sessionsIn(read('README.md'));
-    expect(sessions.length).toBeGreaterThan(5);
-    const hasPsql = spawnSync('psql', ['--version']).status === 0;
-    if (!hasPsql) console.warn('NOT RUN: the psql line of README.md, because psql is not on this machine');
-    const script = sessions
-      .map(({ command }) => (command.startsWith('psql') && !hasPsql ? 'true' : command))
-      .map((command) => command.replace('http://127.0.0.1:8765', service.url).replace('rh_acct_…', key))
-      .map((command) => `${command}\nprintf '\\n@@@\\n'`)
-      .join('\n');
-    const result = spawnSync('bash', ['-c', script], { encoding: 'utf8', cwd: root });
-    const outputs = result.stdout.split(/\n@@@\n/).map((output) => output.trim());
-    sessions.forEach(({ command, output }, index) => {
-      if (command.startsWith('psql') && !hasPsql) return;
-      expect(outputs[index], `${command}\n${result.stderr}`).toMatch(asPattern(output));
-    });
-  });
+describe('README and docs', () => {
+  it.each(['README.md', 'docs/query.md'])(
+    'every console session in %s gives the output it shows',
+    async (file) => {
+      const key = newAccountKey();
+      const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
+      const sessions = sessionsIn(read(file));
+      expect(sessions.length).toBeGreaterThan(5);
+      const script = sessions
+        .map(({ command }) => command.replace('http://127.0.0.1:8765', service.url).replace('rh_acct_…', key))
+        .map((command) => `${command}\nprintf '\\n@@@\\n'`)
+        .join('\n');
+      const result = spawnSync('bash', ['-c', script], { encoding: 'utf8', cwd: root });
+      const outputs = result.stdout.split(/\n@@@\n/).map((output) => output.trim());
+      sessions.forEach(({ command, output }, index) => {
+        expect(outputs[index], `${command}\n${result.stderr}`).toMatch(asPattern(output));
+      });
+    },
+  );
 
   it('links to files that exist', () => {
-    for (const file of ['README.md', 'CONTRIBUTING.md', 'docs/operating.md']) {
+    for (const file of ['README.md', 'CONTRIBUTING.md', 'docs/operating.md', 'docs/query.md']) {
       for (const [, target = ''] of read(file).matchAll(/\]\((?!http)([^)#]+)/g)) {
         expect(
           () => readFileSync(path.join(root, path.dirname(file), target)),
