@@ -1,5 +1,5 @@
 // Creating projects one after another, listing them as they grow in number, and restarting with all of them.
-// npm run bench:projects [-- --projects 1000] prints a table; --write puts it into bench/RESULTS.md as well.
+// npm run bench -- projects [--projects 1000] prints a table; --write puts it into bench/RESULTS.md as well.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -124,4 +124,4 @@ try {
   await stop(service.child);
   rmSync(data, { recursive: true, force: true });
 }
-report('projects', 'npm run bench:projects', ['what', 'n', 'p50', 'p99', 'goal'], rows, options.write);
+report('projects', 'npm run bench -- projects', ['what', 'n', 'p50', 'p99', 'goal'], rows, options.write);
