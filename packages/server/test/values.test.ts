@@ -75,8 +75,7 @@ const generators: Record<string, () => string> = {
   int8: () => `${pick(['', '-'])}${1 + random(8)}${digits(18)}`,
   numeric: () =>
     pick([`${digits(20)}.${digits(15)}`, 'NaN', 'Infinity', '-Infinity', '-0.00', '1e50', '1.50']),
-  float4: () =>
-    pick([`${random(1e6)}.${digits(3)}`, 'NaN', 'Infinity', '-Infinity', '1e-30', '3.4e38']),
+  float4: () => pick([`${random(1e6)}.${digits(3)}`, 'NaN', 'Infinity', '-Infinity', '1e-30', '3.4e38']),
   float8: () =>
     pick([`-${digits(5)}.${digits(12)}`, 'NaN', 'Infinity', '-Infinity', '1e300', '5e-324', '0.1']),
   bool: () => pick(['t', 'f']),
