@@ -69,8 +69,10 @@ describe('starting', () => {
     }
     const stray = newAccountKey();
     await service.call('GET', `/projects/${stray}`);
-    const log = readFileSync(path.join(ROWHOUSE_DATA, 'logs', 'rowhouse.log'), 'utf8');
-    expect(log).toMatch(/"path":"\/api\/dbaas\/v2\/projects\/rh_acct_…","status":404/);
+    const log = await until('the request is logged', async () => {
+      const text = readFileSync(path.join(ROWHOUSE_DATA, 'logs', 'rowhouse.log'), 'utf8');
+      return /"path":"\/api\/dbaas\/v2\/projects\/rh_acct_…","status":404/.test(text) && text;
+    });
     expect(log).not.toContain(stray.slice(12));
     await service.stop();
   });

@@ -111,14 +111,10 @@ function readTimeout(given: number | undefined, maxTimeoutMs: number): number {
 
 /** The response as a stream with its own pace. Nothing of it begins before the first write. */
 function readerOf(request: FastifyRequest, reply: FastifyReply): Reader & { hasBegun: boolean; end(): void } {
-  const hangUp = new AbortController();
   const raw: Raw = reply.raw;
-  raw.once('close', () => {
-    if (!raw.writableFinished) hangUp.abort();
-  });
-  if (request.raw.destroyed && !request.raw.complete) hangUp.abort();
-  return {
-    gone: hangUp.signal,
+  const reader: Reader & { hasBegun: boolean; end(): void } = {
+    isGone: request.raw.destroyed && !request.raw.complete,
+    onGone: null,
     hasBegun: false,
     write(bytes) {
       if (!this.hasBegun) {
@@ -131,4 +127,10 @@ function readerOf(request: FastifyRequest, reply: FastifyReply): Reader & { hasB
     drained: (carryOn) => void raw.once('drain', carryOn),
     end: () => void raw.end(),
   };
+  raw.once('close', () => {
+    if (raw.writableFinished) return;
+    Object.assign(reader, { isGone: true });
+    reader.onGone?.();
+  });
+  return reader;
 }

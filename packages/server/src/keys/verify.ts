@@ -25,6 +25,8 @@ const flushMs = 5_000;
 export function openKeyRing({ control, now, onError }: Options): KeyRing {
   const remembered = new LRUCache<string, Caller>({ max: rememberedKeys });
   const used = new Map<string, number>();
+  // Checksum and hash of a good key are worked out once, not with every request.
+  const hashes = new LRUCache<string, Buffer>({ max: rememberedKeys });
   let changes = 0;
 
   const forget = ({ projectId, keyId }: Change) => {
@@ -57,8 +59,8 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
 
   return {
     verify: async (key) => {
-      const prefix = readKeyPrefix(key);
-      if (!prefix) {
+      const hash = hashes.get(key) ?? hashOf(key);
+      if (hash === null) {
         throw looksLikeKey(key)
           ? errors.invalidApiKey(
               'This API key is mistyped: its checksum does not fit.',
@@ -69,7 +71,8 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
               'Keys begin with rh_acct_, rh_proj_ or rh_pub_.',
             );
       }
-      const caller = await find(hashKey(key));
+      const caller = await find(hash);
+      if (caller) hashes.set(key, hash);
       const at = now();
       if (!caller || (caller.expiresAt !== null && caller.expiresAt <= at)) throw errors.invalidApiKey();
       used.set(caller.keyId, at);
@@ -81,6 +84,11 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
       await flush();
     },
   };
+}
+
+/** null: not even the form of a key. */
+function hashOf(key: string): Buffer | null {
+  return readKeyPrefix(key) ? hashKey(key) : null;
 }
 
 type Row = {

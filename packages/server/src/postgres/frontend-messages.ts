@@ -1,15 +1,18 @@
 // What is said to PostgreSQL, written into one buffer so that a whole exchange leaves in a single write.
 
+/** Small enough to come out of Node's pool: a buffer of its own costs more than the message in it. */
+const firstBytes = 1024;
+
 export type Parameter = string | null;
 
 export class FrontendMessages {
-  private bytes = Buffer.allocUnsafe(4096);
+  private bytes = Buffer.allocUnsafe(firstBytes);
   private length = 0;
 
   /** What was written so far; the next message starts afresh. */
   take(): Buffer {
     const taken = this.bytes.subarray(0, this.length);
-    this.bytes = Buffer.allocUnsafe(4096);
+    this.bytes = Buffer.allocUnsafe(firstBytes);
     this.length = 0;
     return taken;
   }

@@ -78,6 +78,14 @@ export class Exchange {
     this.conduct = options.statement.conduct;
   }
 
+  get text(): string {
+    return this.options.input.query;
+  }
+
+  get statement(): Statement {
+    return this.options.statement;
+  }
+
   /** Called by whoever keeps the time. The error that the statement ends with is the caller's. */
   stop(because: RowhouseError): void {
     this.stoppedBy ??= because;

@@ -10,11 +10,14 @@ const [nullWord, trueWord, falseWord] = ['null', 'true', 'false'].map((word) => 
   Buffer,
 ];
 
+/** Small enough to come out of Node's pool; it grows by doubling. */
+const firstBytes = 2048;
+
 /** Longer texts are copied in pieces, so that room is made for what is there and not for the worst that could be. */
 const shortText = 2048;
 
 export class JsonBytes {
-  bytes = Buffer.allocUnsafe(16_384);
+  bytes = Buffer.allocUnsafe(firstBytes);
   length = 0;
   private readonly bigAsString: boolean;
 
@@ -24,7 +27,8 @@ export class JsonBytes {
 
   take(): Buffer {
     const taken = this.bytes.subarray(0, this.length);
-    this.bytes = Buffer.allocUnsafe(Math.max(16_384, Math.min(this.bytes.length, 131_072)));
+    // What streams goes on in pieces of the same size.
+    this.bytes = Buffer.allocUnsafe(Math.min(this.bytes.length, 131_072));
     this.length = 0;
     return taken;
   }

@@ -6,7 +6,7 @@ import { harmlessFunctions } from './harmless-functions.ts';
 import type { Conduct } from './statement.ts';
 
 export type Verdict =
-  | { kind: 'statement'; conduct: Conduct; preparable: boolean; writes: boolean }
+  | { kind: 'statement'; conduct: Conduct; preparable: boolean; writes: boolean; relations: string[] | null }
   | { kind: 'refused'; what: string; hint: string }
   | { kind: 'several'; count: number }
   | { kind: 'empty' | 'invalid' | 'broken' };
@@ -87,17 +87,21 @@ function examineOne(name: string, body: Node): Verdict {
   }
   const isRead = name === 'SelectStmt' && !body.intoClause;
   const isWrite = ['InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt'].includes(name);
-  if (!isRead && !isWrite) return { kind: 'statement', conduct: 'wild', preparable: false, writes: true };
+  if (!isRead && !isWrite)
+    return { kind: 'statement', conduct: 'wild', preparable: false, writes: true, relations: null };
   const calls = survey(body);
   const conduct = calls.wild ? 'wild' : isWrite || calls.writes ? 'data' : 'clean';
-  return { kind: 'statement', conduct, preparable: true, writes: isWrite || calls.writes };
+  // An update or delete can cascade to tables that are not named here.
+  const relations = name === 'SelectStmt' || name === 'InsertStmt' ? calls.relations : null;
+  return { kind: 'statement', conduct, preparable: true, writes: isWrite || calls.writes, relations };
 }
 
-/** Which functions are called anywhere below, and whether a CTE writes. Without recursion: trees can be deep. */
-function survey(root: Node): { wild: boolean; writes: boolean } {
+/** Which functions are called and relations named anywhere below, and whether a CTE writes. Without recursion: trees can be deep. */
+function survey(root: Node): { wild: boolean; writes: boolean; relations: string[] } {
   const pending: unknown[] = [root];
   let wild = false;
   let writes = false;
+  const relations = new Set<string>();
   while (pending.length > 0) {
     const node = pending.pop();
     if (Array.isArray(node)) {
@@ -106,13 +110,14 @@ function survey(root: Node): { wild: boolean; writes: boolean } {
     }
     if (typeof node !== 'object' || node === null) continue;
     for (const [key, value] of Object.entries(node)) {
+      if (key === 'RangeVar' || key === 'relation') relations.add(nameOf(value as Node));
       if (key === 'FuncCall') wild ||= !isHarmless(value as Node);
       if (key === 'InsertStmt' || key === 'UpdateStmt' || key === 'DeleteStmt' || key === 'MergeStmt')
         writes = true;
       if (typeof value === 'object') pending.push(value);
     }
   }
-  return { wild, writes };
+  return { wild, writes, relations: [...relations] };
 }
 
 function isHarmless({ funcname }: Node): boolean {
@@ -120,4 +125,10 @@ function isHarmless({ funcname }: Node): boolean {
   if (names.length > 2 || (names.length === 2 && names[0] !== 'pg_catalog')) return false;
   const name = names.at(-1) ?? '';
   return harmlessFunctions.has(name);
+}
+
+/** As PostgreSQL's to_regclass reads it. A name that a CTE has taken is looked up in vain, and that is no harm. */
+function nameOf({ schemaname, relname }: Node): string {
+  const quote = (name: unknown) => `"${String(name).replaceAll('"', '""')}"`;
+  return schemaname ? `${quote(schemaname)}.${quote(relname)}` : quote(relname);
 }

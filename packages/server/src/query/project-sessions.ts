@@ -2,7 +2,7 @@
 import { loginOf, type ProjectLogin, resetPassword } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
-import { RefusedError, Session, silent } from '../postgres/session.ts';
+import { type Receiver, RefusedError, Session, silent } from '../postgres/session.ts';
 import { createSessionPool, type PoolLimits } from '../postgres/session-pool.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
@@ -11,7 +11,7 @@ import type { Conduct } from './statement.ts';
 export type ProjectSessions = {
   acquire(project: ProjectLogin): Promise<Session>;
   /** Sends the cleaning behind whatever ran, without waiting for it, and gives the session back. */
-  release(projectId: string, session: Session, conduct: Conduct | 'broken'): void;
+  release(projectId: string, session: Session, conduct: Conduct | 'plain' | 'sequences' | 'broken'): void;
   /** A session outside the pool's count, for looking something up while another one waits. */
   aside<T>(project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
   terminate(session: Session): void;
@@ -44,7 +44,13 @@ const sessionSettings = {
 };
 
 /** What DISCARD ALL does, but for prepared statements: those are ours, and worth keeping. */
-const narrowReset = ['reset all', 'close all', 'unlisten *', 'discard sequences', 'discard temp'];
+const resets = {
+  reset_settings: 'reset all',
+  reset_cursors: 'close all',
+  reset_channels: 'unlisten *',
+  reset_sequences: 'discard sequences',
+  reset_temp: 'discard temp',
+};
 const asideAtOnce = 4;
 
 export function openProjectSessions(server: Server, limits: PoolLimits): ProjectSessions {
@@ -53,15 +59,22 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
 
   const open = async (project: ProjectLogin): Promise<Session> => {
     const address = loginOf(server, project);
+    const start = async () => {
+      const session = await Session.open(address, sessionSettings);
+      prepareResets(session);
+      session.out.sync();
+      session.send(sound(session));
+      return session;
+    };
     try {
-      return await Session.open(address, sessionSettings);
+      return await start();
     } catch (error) {
       if (!(error instanceof RefusedError) || error.sqlstate !== sqlstate.invalidPassword)
         throw toApiError(error);
     }
     // The role has changed its own password.
     await resetPassword(server, project);
-    return Session.open(address, sessionSettings).catch((error) => {
+    return start().catch((error) => {
       throw toApiError(error);
     });
   };
@@ -70,8 +83,7 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
     acquire: (project) => pool.acquire(project.id, () => open(project)),
     release: (projectId, session, conduct) => {
       if (conduct === 'broken') return pool.release(projectId, session, false);
-      // A clean statement is cleaned after only for the sake of what a view may hide, and not while others wait.
-      if (conduct !== 'clean' || pool.counts().waiting === 0) clean(session, conduct);
+      if (conduct !== 'plain') clean(session, conduct);
       pool.release(projectId, session, true);
     },
     aside: async (project, use) => {
@@ -100,21 +112,36 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
 }
 
 /** An exchange of its own; the next request's may follow on the wire at once. */
-function clean(session: Session, conduct: Conduct): void {
+function clean(session: Session, conduct: Conduct | 'sequences'): void {
+  const { out } = session;
   if (conduct === 'wild') {
     session.statements.clear();
-    session.out.parse('', 'discard all').bind('', []).execute(0);
+    out.parse('', 'discard all').bind('', []).execute(0).sync();
+    session.send(sound(session));
+    prepareResets(session);
+  } else if (conduct === 'sequences') {
+    out.bind('reset_sequences', []).execute(0);
   } else {
-    for (const statement of narrowReset) session.out.parse('', statement).bind('', []).execute(0);
+    for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
   }
-  session.out.sync();
-  session.send({
+  out.sync();
+  session.send(sound(session));
+}
+
+/** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
+function prepareResets(session: Session): void {
+  for (const [name, text] of Object.entries(resets)) session.out.parse(name, text);
+}
+
+/** A session that cannot be cleaned is not used again. */
+function sound(session: Session): Receiver {
+  return {
     ...silent,
     error: () => session.destroy(),
     ready: (status) => {
       if (status !== 'idle') session.destroy();
     },
-  });
+  };
 }
 
 function toApiError(error: unknown): Error {

@@ -10,6 +10,7 @@ import {
   Sound,
   type StatementInput,
 } from './exchange.ts';
+import type { PlainStatements } from './plain-statements.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { type Conduct, type Parser, type Statement, worst } from './statement.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
@@ -25,10 +26,12 @@ export type BatchInput = Readonly<{
 
 export type Reader = Sink & {
   /** The caller has hung up. */
-  readonly gone: AbortSignal;
+  readonly isGone: boolean;
+  /** Called when that happens; one listener is all there is. */
+  onGone: (() => void) | null;
 };
 
-export type QueryDeps = { sessions: ProjectSessions; parser: Parser };
+export type QueryDeps = { sessions: ProjectSessions; parser: Parser; plain: PlainStatements };
 
 /** After a cancel that had no effect. */
 const graceMs = 1_000;
@@ -153,15 +156,22 @@ type Work = {
 
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
 async function inSession<T>(
-  { sessions }: QueryDeps,
+  { sessions, plain }: QueryDeps,
   project: ProjectLogin,
   timeoutMs: number,
   reader: Reader,
   use: (work: Work) => Promise<T>,
 ): Promise<T> {
-  if (reader.gone.aborted) throw hungUp();
+  if (reader.isGone) throw hungUp();
   const session = await sessions.acquire(project);
+  // It may have happened while we waited for the session.
+  if (reader.isGone) {
+    sessions.release(project.id, session, 'clean');
+    throw hungUp();
+  }
   let conduct: Conduct | 'broken' = 'clean';
+  // Only of statements that are provably so; one that is not decides for all.
+  let isPlain = true;
   let current: Exchange | null = null;
   let isStopped = false;
   let harder: NodeJS.Timeout | undefined;
@@ -179,8 +189,7 @@ async function inSession<T>(
       sessions.terminate(session);
     } else stop(errors.queryTimeout(timeoutMs));
   });
-  const onGone = () => stop(hungUp());
-  reader.gone.addEventListener('abort', onGone, { once: true });
+  reader.onGone = () => stop(hungUp());
   const work: Work = {
     exchange: (options) => {
       const exchange = new Exchange({
@@ -197,8 +206,13 @@ async function inSession<T>(
     run: async (exchange) => {
       current = exchange;
       conduct = worst(conduct as Conduct, exchange.conduct);
+      // Unless it comes to its end, nothing is known of it.
+      const wasPlain = isPlain;
+      isPlain = false;
       await exchange.run();
+      isPlain = wasPlain;
       conduct = worst(conduct as Conduct, exchange.conduct);
+      isPlain &&= plain.isPlain(project, exchange.text, exchange.statement);
     },
     command: (text) => command(session, text),
   };
@@ -220,9 +234,14 @@ async function inSession<T>(
   } finally {
     clock.end();
     clearTimeout(harder);
-    reader.gone.removeEventListener('abort', onGone);
-    sessions.release(project.id, session, conduct);
+    reader.onGone = null;
+    sessions.release(project.id, session, leaves(conduct, isPlain));
   }
+}
+
+function leaves(conduct: Conduct | 'broken', isPlain: boolean): Conduct | 'plain' | 'sequences' | 'broken' {
+  if (!isPlain || conduct === 'broken' || conduct === 'wild') return conduct;
+  return conduct === 'clean' ? 'plain' : 'sequences';
 }
 
 function command(session: Session, text: string): Promise<void> {

@@ -14,6 +14,8 @@ export type Statement = Readonly<{
   preparable: boolean;
   /** It changes rows, so all of it must run even if only some of its rows are wanted. */
   writes: boolean;
+  /** What it names, if nothing else can be touched by it; null if that cannot be told. */
+  relations: readonly string[] | null;
   /** False for a text too large to be parsed here. */
   isParsed: boolean;
 }>;
@@ -31,7 +33,13 @@ const maxParsedBytes = 1024 * 1024;
 const rememberedText = 8192;
 const parseWithinMs = 5_000;
 
-const unparsed: Statement = { conduct: 'wild', preparable: false, writes: true, isParsed: false };
+const unparsed: Statement = {
+  conduct: 'wild',
+  preparable: false,
+  writes: true,
+  relations: null,
+  isParsed: false,
+};
 
 export function startParser(): Parser {
   const remembered = new LRUCache<string, Statement>({ max: 5_000 });
@@ -109,6 +117,7 @@ function judge(verdict: Verdict): Statement {
         conduct: verdict.conduct,
         preparable: verdict.preparable,
         writes: verdict.writes,
+        relations: verdict.relations,
         isParsed: true,
       };
     case 'invalid':

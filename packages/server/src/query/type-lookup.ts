@@ -1,7 +1,6 @@
 // Types of a project's own (enums, domains, composites, arrays of them), read from its catalog when a result has one.
-import type { ServerError } from '../postgres/server-error.ts';
-import { type Session, silent } from '../postgres/session.ts';
-import { sqlFailure } from './sql-failure.ts';
+import type { Session } from '../postgres/session.ts';
+import { queryOne } from './query-one.ts';
 import { arrayOf, builtInType, string, type ValueType } from './value-kinds.ts';
 
 type TypeRow = {
@@ -76,25 +75,4 @@ function resolve(oid: number, rows: ReadonlyMap<number, TypeRow>): ValueType {
     return { name: row.name, kind: { is: 'composite', fields } };
   }
   return { name: row.name, kind: row.name === 'hstore' ? { is: 'hstore' } : string };
-}
-
-/** The first value of the first row. */
-function queryOne(session: Session, query: string, parameters: string[]): Promise<string | null> {
-  return new Promise((resolve_, reject) => {
-    let value: string | null = null;
-    let failure: ServerError | null = null;
-    session.out.parse('', query).bind('', parameters).execute(1).sync();
-    session.send({
-      ...silent,
-      row: (bytes, start) => {
-        const size = bytes.readInt32BE(start + 2);
-        value = size < 0 ? null : bytes.toString('utf8', start + 6, start + 6 + size);
-      },
-      error: (error) => {
-        failure = error;
-      },
-      ready: () => (failure ? reject(sqlFailure(failure)) : resolve_(value)),
-      lost: reject,
-    });
-  });
 }

@@ -1,0 +1,165 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect } from 'node:net';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { sql } from '../src/postgres/sql.ts';
+import { api, asAdmin, until, useHouse } from './helpers.ts';
+
+const house = useHouse({ spares: 4, connections: { budget: 8, share: 3 } });
+type Project = { slug: string; id: string; key: string };
+const projects: Project[] = [];
+let port = 0;
+beforeAll(async () => {
+  for (let n = 0; n < 24; n++) projects.push(await house.project(`P${n}`));
+  await house.app.listen({ host: '127.0.0.1', port: 0 });
+  port = (house.app.server.address() as AddressInfo).port;
+}, 120_000);
+
+const run = (project: Project, query: string, more: object = {}) =>
+  house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
+const at = (n: number) => projects[n] as Project;
+const counts = () => house.service.deps.query.sessions.counts();
+
+describe('connections', () => {
+  it('three times as many projects as connections take turns, and all get answers', async () => {
+    const turns = Array.from({ length: 4 }, () => projects).flat();
+    const answers = await Promise.all(
+      turns.map((project) => run(project, 'select current_database()::text as name')),
+    );
+    answers.forEach(({ status, body }, index) => {
+      expect([status, body.rows?.[0]?.name]).toEqual([200, `p_${turns[index]?.id}`]);
+    });
+    expect(counts().open).toBeLessThanOrEqual(8);
+    expect(counts().waiting).toBe(0);
+  });
+
+  it('one project with many slow statements has its share, and a neighbour does not wait', async () => {
+    const slow = Array.from({ length: 12 }, () => run(at(0), 'select pg_sleep(0.4)'));
+    const started = performance.now();
+    expect((await run(at(1), 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
+    expect(performance.now() - started).toBeLessThan(4_000);
+    for (const { status } of await Promise.all(slow)) expect(status).toBe(200);
+  });
+
+  it('who waits too long is told to come back', async () => {
+    const hogs = Array.from({ length: 3 }, () => run(at(2), 'select pg_sleep(7)', { timeout_ms: 20_000 }));
+    await until('they run', async () => counts().open - counts().idle >= 3);
+    const late = await run(at(2), 'select 1');
+    expect([late.status, late.body.error.code]).toEqual([429, 'overloaded']);
+    expect(Number(late.headers['retry-after'])).toBeGreaterThan(0);
+    for (const { status } of await Promise.all(hogs)) expect(status).toBe(200);
+    expect((await run(at(2), 'select 1 as one')).status).toBe(200);
+  });
+
+  it('a role that changed its own password is let in again', async () => {
+    await run(at(3), "alter role current_user password 'mine'");
+    house.service.deps.query.sessions.release(
+      at(3).id,
+      await house.service.deps.query.sessions.acquire({ id: at(3).id, passwordVersion: 1 }),
+      'broken',
+    );
+    expect((await run(at(3), 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
+  });
+
+  it('a prepared statement follows its table', async () => {
+    const project = at(4);
+    await run(project, 'create table shape (a int)');
+    await run(project, 'insert into shape values (1)');
+    for (let times = 0; times < 3; times++)
+      expect((await run(project, 'select * from shape')).body.columns).toEqual(['a']);
+    await run(project, 'alter table shape add column b text default $$x$$');
+    expect((await run(project, 'select * from shape')).body.rows).toEqual([{ a: 1, b: 'x' }]);
+    await run(project, 'drop table shape');
+    expect((await run(project, 'select * from shape')).status).toBe(400);
+    await run(project, "do $$ begin execute 'deallocate all'; end $$");
+    expect((await run(project, 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
+  });
+
+  it('a session that is ended from outside costs one answer at most', async () => {
+    await run(at(5), 'select 1');
+    await asAdmin((admin) =>
+      admin.query(
+        sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${`p_${at(5).id}`}`,
+      ),
+    );
+    await until('it works again', async () => (await run(at(5), 'select 1 as one')).status === 200);
+  });
+});
+
+/** A request over a bare socket, whose reading the test controls. */
+function send(project: Project, query: string) {
+  const body = JSON.stringify({ query, timeout_ms: 60_000 });
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.write(
+    `POST ${api}/projects/${project.slug}/query HTTP/1.1\r\nHost: x\r\nX-API-Key: ${project.key}\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+  return socket;
+}
+
+const running = (id: string) =>
+  asAdmin(async (admin) => {
+    const rows = await admin.query(sql`
+      select 1 from pg_stat_activity where datname = ${`p_${id}`} and state = 'active'`);
+    return rows.length;
+  });
+
+describe('the caller', () => {
+  it('who hangs up ends the statement', async () => {
+    const socket = send(at(6), 'select pg_sleep(50)');
+    await until('it runs', async () => (await running(at(6).id)) === 1);
+    socket.destroy();
+    await until('it is cancelled', async () => (await running(at(6).id)) === 0, 10_000);
+    expect((await run(at(6), 'select 1 as one')).status).toBe(200);
+  });
+
+  it('who hangs up while it waits leaves nothing behind', async () => {
+    const hogs = Array.from({ length: 3 }, () => run(at(7), 'select pg_sleep(1)'));
+    await until('they run', async () => (await running(at(7).id)) === 3);
+    const socket = send(at(7), 'select * from generate_series(1, 300000), repeat($$x$$, 100)');
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    socket.destroy();
+    await Promise.all(hogs);
+    await until('nothing runs', async () => (await running(at(7).id)) === 0, 10_000);
+    expect((await run(at(7), 'select 1 as one')).status).toBe(200);
+  });
+
+  it('who reads slowly costs no memory, and gets every row', { timeout: 120_000 }, async () => {
+    const socket = send(at(8), "select n, repeat('x', 200) as filler from generate_series(1, 400000) as n");
+    socket.pause();
+    await until('PostgreSQL has begun', async () => (await running(at(8).id)) === 1);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    globalThis.gc?.();
+    const before = process.memoryUsage();
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    const after = process.memoryUsage();
+    expect(after.external + after.arrayBuffers - before.external - before.arrayBuffers).toBeLessThan(
+      64 * 1024 * 1024,
+    );
+    let bytes = 0;
+    let tail = '';
+    socket.on('data', (data) => {
+      bytes += data.length;
+      tail = (tail + data.toString('latin1')).slice(-300);
+    });
+    socket.resume();
+    await once(socket, 'close');
+    expect(bytes).toBeGreaterThan(80_000_000);
+    expect(tail).toContain('"row_count":400000');
+  });
+
+  it('never takes half an answer for a whole one', async () => {
+    const socket = send(
+      at(9),
+      "select n, repeat('x', 1000) as v, 1 / (5000 - n) as boom from generate_series(1, 10000) as n",
+    );
+    let answer = '';
+    socket.on('data', (data) => {
+      answer += data.toString('latin1');
+    });
+    await once(socket, 'close');
+    expect(answer).toMatch(/^HTTP\/1.1 200/);
+    expect(answer).not.toMatch(/\r\n0\r\n\r\n$/);
+    expect(answer).not.toContain('"row_count"');
+  });
+});
