@@ -5,7 +5,8 @@ it('is reachable from this machine only, durable, and fair to neighbours', () =>
   const { options } = embeddedSettings({ memoryMb: 24_000, platform: 'linux' }, 5555);
   expect(options).toMatchObject({
     listen_addresses: '127.0.0.1',
-    unix_socket_directories: '',
+    unix_socket_directories: '.',
+    unix_socket_permissions: '0700',
     port: '5555',
     password_encryption: 'scram-sha-256',
     max_prepared_transactions: '0',

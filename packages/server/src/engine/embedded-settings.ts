@@ -20,7 +20,9 @@ export function embeddedSettings(machine: Machine, port: number): EmbeddedSettin
     // Reachable from this machine only, and only with a password (pg_hba.conf: scram).
     listen_addresses: '127.0.0.1',
     port: String(port),
-    unix_socket_directories: '',
+    // In the cluster folder itself, which nobody else can enter.
+    unix_socket_directories: machine.platform === 'win32' ? '' : '.',
+    unix_socket_permissions: '0700',
     password_encryption: 'scram-sha-256',
     max_connections: String(maxConnections),
     // For the service itself, so that projects with all their connections cannot shut it out.

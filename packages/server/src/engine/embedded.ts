@@ -106,14 +106,7 @@ export async function startEmbedded({
   const trimming = setInterval(() => trimLog(cluster.logFile), 60_000).unref();
 
   return {
-    address: {
-      host: '127.0.0.1',
-      port: Number(settings.options.port),
-      user: superuser,
-      password,
-      database: 'postgres',
-      tls: false,
-    },
+    address: addressOf(dataFolder, Number(settings.options.port), password),
     version: cluster.binaries.version,
     adopted: orphan !== null,
     restarts: () => restarts,
@@ -134,7 +127,17 @@ export function embeddedAddress(dataFolder: string, masterKey: Buffer): Address 
   const port = findPort(dataFolder);
   if (port === null) throw new EngineError(`There is no PostgreSQL in ${dataFolder} yet.`);
   const password = derivePassword(masterKey, superuser);
-  return { host: '127.0.0.1', port, user: superuser, password, database: 'postgres', tls: false };
+  return addressOf(dataFolder, port, password);
+}
+
+function addressOf(dataFolder: string, port: number, password: string): Address {
+  const socket = path.join(dataFolder, 'postgres', `.s.PGSQL.${port}`);
+  // A socket's path has to fit into 108 bytes, 104 on some systems.
+  const fits = process.platform !== 'win32' && Buffer.byteLength(socket) < 104;
+  return {
+    ...{ host: '127.0.0.1', port, user: superuser, password, database: 'postgres', tls: false },
+    ...(fits && { socket }),
+  };
 }
 
 function openCluster(dataFolder: string): Cluster {

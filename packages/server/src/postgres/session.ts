@@ -67,7 +67,7 @@ export class Session {
   }
 
   static async open(address: Address, settings: Record<string, string>): Promise<Session> {
-    const plain = connect({ host: address.host, port: address.port, noDelay: true, keepAlive: true });
+    const plain = connect({ ...placeOf(address), noDelay: true, keepAlive: true });
     const socket = address.tls ? await secure(plain, address) : plain;
     const session = new Session(address, socket);
     try {
@@ -118,7 +118,7 @@ export class Session {
   /** Asks PostgreSQL to cancel what runs, on a connection of its own as the protocol wants. */
   cancel(): Promise<void> {
     return new Promise((resolve) => {
-      const socket = connect({ host: this.address.host, port: this.address.port });
+      const socket = connect(placeOf(this.address));
       socket.setTimeout(2_000, () => socket.destroy());
       socket.on('error', () => {});
       socket.on('close', () => resolve());
@@ -289,6 +289,10 @@ export class Session {
         return;
     }
   }
+}
+
+function placeOf({ host, port, socket }: Address): { path: string } | { host: string; port: number } {
+  return socket ? { path: socket } : { host, port };
 }
 
 /** The protocol's own way to TLS: a question in the clear, one byte of answer, then the handshake. */

@@ -1,7 +1,13 @@
 // A statement running in a session: what is sent, what comes back, its deadline, and the reader's pace.
 import { errors, type RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
-import { type PreparedStatement, type Session, silent, TooLargeError } from '../postgres/session.ts';
+import {
+  type PreparedStatement,
+  type Receiver,
+  type Session,
+  silent,
+  TooLargeError,
+} from '../postgres/session.ts';
 import { JsonBytes } from './json-bytes.ts';
 import { needsTypes, toParameter } from './parameters.ts';
 import {
@@ -14,6 +20,7 @@ import {
 } from './row-writer.ts';
 import { sqlFailure } from './sql-failure.ts';
 import type { Conduct, Statement } from './statement.ts';
+import { isStable, lookUpTypes } from './type-lookup.ts';
 import type { ValueType } from './value-kinds.ts';
 
 export type StatementInput = Readonly<{
@@ -29,7 +36,8 @@ export type Sink = {
   drained(carryOn: () => void): void;
 };
 
-type Shape = { columns: Column[]; types: ValueType[]; write: RowWriter };
+/** What is the same for every run of a statement, worked out once. */
+type Shape = { head: Buffer; types: string; write: RowWriter };
 
 export type ExchangeOptions = {
   session: Session;
@@ -41,8 +49,8 @@ export type ExchangeOptions = {
   sink: Sink;
   /** Whether a transaction is open afterwards, as it has to be. */
   endsIn: 'idle' | 'transaction';
-  /** Looks up types of the project's own; says whether the answer may be remembered. */
-  lookUp: (oids: number[]) => Promise<{ types: Map<number, ValueType>; stable: boolean }>;
+  /** For looking up types of the project's own. */
+  aside: <T>(use: (session: Session) => Promise<T>) => Promise<T>;
 };
 
 /** An answer up to this size is complete before its first byte goes out; a larger one streams. */
@@ -52,7 +60,8 @@ const preparedPerSession = 100;
 const preparedText = 16_384;
 let named = 0;
 
-export class Exchange {
+/** The session's own receiver: one object a statement, because this is the hottest path there is. */
+export class Exchange implements Receiver {
   readonly json: JsonBytes;
   rowCount = 0;
   truncated = false;
@@ -65,7 +74,11 @@ export class Exchange {
   private readonly options: ExchangeOptions;
   private step = 0;
   private isBound = false;
-  private error: ServerError | null = null;
+  private failure: ServerError | null = null;
+  private prepared: PreparedStatement | null = null;
+  private name = '';
+  private keep = false;
+  private end: (ended: Ended) => void = () => {};
   private isCopy = false;
   private startedAt = 0;
   /** Set by the deadline or by a caller who hung up: what comes after is the end of it. */
@@ -103,16 +116,16 @@ export class Exchange {
     if (needsTypes(input.params) && !prepared?.parameterTypes) prepared = await this.learnTypes(keep);
     const status = await this.send(prepared, keep);
     if (
-      this.error &&
+      this.failure &&
       !this.isBound &&
       prepared &&
-      isStalePlan(this.error) &&
+      isStalePlan(this.failure) &&
       this.options.before.length === 0
     ) {
       // Before anything ran: the tables have changed since it was prepared.
       session.statements.delete(input.query);
       session.out.closeStatement(prepared.name);
-      this.error = null;
+      this.failure = null;
       this.step = 0;
       this.settle(await this.send(null, keep));
       return;
@@ -136,10 +149,10 @@ export class Exchange {
     }
     if (status instanceof Error)
       throw isRead || !this.isBound ? errors.unavailable(status) : errors.outcomeUnknown(status);
-    if (this.error && this.error.severity !== 'ERROR') {
-      throw isRead ? errors.unavailable(this.error) : errors.outcomeUnknown(this.error);
+    if (this.failure && this.failure.severity !== 'ERROR') {
+      throw isRead ? errors.unavailable(this.failure) : errors.outcomeUnknown(this.failure);
     }
-    if (this.error) throw new Sound(sqlFailure(this.error), status);
+    if (this.failure) throw new Sound(sqlFailure(this.failure), status);
     if (status !== this.options.endsIn) {
       throw errors.statementNotAllowed(
         'A statement must neither begin nor end a transaction.',
@@ -164,7 +177,7 @@ export class Exchange {
           prepared.parameterTypes = oids;
         },
         error: (error) => {
-          this.error = error;
+          this.failure = error;
         },
         ready: resolve,
         lost: resolve,
@@ -179,55 +192,73 @@ export class Exchange {
   private send(prepared: PreparedStatement | null, keep: boolean): Promise<Ended> {
     const { session, statement, input, before, after } = this.options;
     const name = prepared?.name ?? (keep ? `s${++named}` : '');
-    const known = prepared?.columns as Shape | null | undefined;
     const { out } = session;
     for (const text of before) out.parse('', text).bind('', []).execute(0);
     if (!prepared) out.parse(name, input.query);
     const types = prepared?.parameterTypes;
-    out.bind(
-      name,
-      input.params.map((value, index) => toParameter(value, types?.[index])),
-    );
-    if (!known) out.describePortal();
+    const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
+    out.bind(name, parameters);
+    if (!prepared?.columns) out.describePortal();
     // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
     out.execute(input.limit === null || statement.writes ? 0 : input.limit + 1);
     for (const text of after) out.parse('', text).bind('', []).execute(0);
     out.sync();
-    const target = before.length;
+    this.prepared = prepared;
+    this.name = name;
+    this.keep = keep;
     this.startedAt = performance.now();
     return new Promise((resolve) => {
-      session.send({
-        parameterTypes: () => {},
-        bound: () => {
-          if (this.step !== target) return;
-          this.isBound = true;
-          if (keep && !prepared) this.remember({ name, columns: null, parameterTypes: null });
-          else if (prepared && keep) this.remember(prepared);
-          if (known) this.begin(known);
-        },
-        rowDescription: (bytes, start) => this.describe(readColumns(bytes, start)),
-        noData: () => this.begin(noShape),
-        row: (bytes, start) => {
-          if (this.step === target) this.row(bytes, start);
-        },
-        complete: (tag) => {
-          if (this.step === target) {
-            this.tag = tag;
-            this.durationMs = performance.now() - this.startedAt;
-          }
-          this.step++;
-        },
-        error: (error) => {
-          this.error ??= error;
-        },
-        copy: () => {
-          this.isCopy = true;
-          session.destroy();
-        },
-        ready: resolve,
-        lost: resolve,
-      });
+      this.end = resolve;
+      session.send(this);
     });
+  }
+
+  /** Is it about the caller's statement, and not one of ours around it? */
+  private get isTarget(): boolean {
+    return this.step === this.options.before.length;
+  }
+
+  parameterTypes(): void {}
+
+  bound(): void {
+    if (!this.isTarget) return;
+    this.isBound = true;
+    if (this.keep) this.remember(this.prepared ?? { name: this.name, columns: null, parameterTypes: null });
+    const known = this.prepared?.columns as Shape | null | undefined;
+    if (known) this.begin(known);
+  }
+
+  rowDescription(bytes: Buffer, start: number): void {
+    this.describe(readColumns(bytes, start));
+  }
+
+  noData(): void {
+    this.begin(noShape);
+  }
+
+  complete(tag: string | null): void {
+    if (this.isTarget) {
+      this.tag = tag;
+      this.durationMs = performance.now() - this.startedAt;
+    }
+    this.step++;
+  }
+
+  error(error: ServerError): void {
+    this.failure ??= error;
+  }
+
+  copy(): void {
+    this.isCopy = true;
+    this.options.session.destroy();
+  }
+
+  ready(status: 'idle' | 'transaction' | 'failed'): void {
+    this.end(status);
+  }
+
+  lost(error: Error): void {
+    this.end(error);
   }
 
   private describe(columns: Column[]): void {
@@ -236,11 +267,11 @@ export class Exchange {
       this.use(columns, new Map(), true);
       return;
     }
-    const { session, lookUp } = this.options;
+    const { session, aside } = this.options;
     session.hold();
-    lookUp(unknown).then(
-      ({ types, stable }) => {
-        this.use(columns, types, stable);
+    aside((other) => lookUpTypes(other, unknown)).then(
+      (types) => {
+        this.use(columns, types, [...types.values()].every(isStable));
         session.carryOn();
       },
       (error) => {
@@ -252,7 +283,12 @@ export class Exchange {
 
   private use(columns: Column[], looked: Map<number, ValueType>, stable: boolean): void {
     const types = typesOf(columns, looked);
-    const shape = { columns, types, write: compileRowWriter(columns, types) };
+    const names = JSON.stringify(columns.map(({ name }) => name));
+    const shape = {
+      head: Buffer.from(`"columns":${names},"rows":[`),
+      types: JSON.stringify(types.map(({ name }) => name)),
+      write: compileRowWriter(columns, types),
+    };
     const prepared = this.options.session.statements.get(this.options.input.query);
     if (stable && prepared) prepared.columns = shape;
     this.begin(shape);
@@ -260,11 +296,11 @@ export class Exchange {
 
   private begin(shape: Shape): void {
     this.shape = shape;
-    const names = JSON.stringify(shape.columns.map(({ name }) => name));
-    this.json.raw(Buffer.from(`"columns":${names},"rows":[`));
+    this.json.raw(shape.head);
   }
 
-  private row(bytes: Buffer, start: number): void {
+  row(bytes: Buffer, start: number): void {
+    if (!this.isTarget) return;
     const { limit } = this.options.input;
     if (limit !== null && this.rowCount === limit) {
       this.truncated = true;
@@ -317,7 +353,7 @@ export class Sound extends Error {
 export type Clock = { pause(): void; resume(): void };
 type Ended = 'idle' | 'transaction' | 'failed' | Error;
 
-const noShape: Shape = { columns: [], types: [], write: () => {} };
+const noShape: Shape = { head: Buffer.from('"columns":[],"rows":['), types: '[]', write: () => {} };
 
 /** "cached plan must not change result type", and a prepared statement that is gone. */
 function isStalePlan({ state }: ServerError): boolean {

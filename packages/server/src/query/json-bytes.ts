@@ -37,6 +37,12 @@ export class JsonBytes {
     this.copy(source, 0, source.length);
   }
 
+  /** Text of our own: no escaping. */
+  text(value: string): void {
+    this.room(value.length * 3);
+    this.length += this.bytes.write(value, this.length, 'utf8');
+  }
+
   null(): void {
     this.raw(nullWord);
   }

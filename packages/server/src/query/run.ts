@@ -12,8 +12,8 @@ import {
 } from './exchange.ts';
 import type { PlainStatements } from './plain-statements.ts';
 import type { ProjectSessions } from './project-sessions.ts';
+import { sqlFailure } from './sql-failure.ts';
 import { type Conduct, type Parser, type Statement, worst } from './statement.ts';
-import { isStable, lookUpTypes } from './type-lookup.ts';
 
 export type QueryInput = StatementInput &
   Readonly<{ timeoutMs: number; readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;
@@ -122,8 +122,10 @@ export async function runBatch(
 const maxBatchBytes = 64 * 1024 * 1024;
 const opening = Buffer.from('{"ok":true,');
 
+const noFrame = { before: [], after: [] };
+
 function frame({ readOnly, dryRun, maxAffected }: QueryInput): { before: string[]; after: string[] } {
-  if (!readOnly && !dryRun && maxAffected === null) return { before: [], after: [] };
+  if (!readOnly && !dryRun && maxAffected === null) return noFrame;
   // The select takes the snapshot after which a transaction can no longer be made writable.
   const before = readOnly ? ['begin read only', 'select'] : ['begin'];
   if (maxAffected !== null) return { before, after: [] };
@@ -138,17 +140,15 @@ function affectedBy({ tag, rowCount }: Exchange): number {
 function close(exchange: Exchange, affected: number): void {
   const { json, shape, rowCount, durationMs, tag, truncated } = exchange;
   const command = tag === null ? 'SELECT' : tag.replace(/[ \d]+$/, '');
-  const types = (shape?.types ?? []).map(({ name }) => name);
-  json.raw(
-    Buffer.from(
-      `],"row_count":${rowCount},"duration_ms":${Math.round(durationMs * 1000) / 1000},"types":${JSON.stringify(types)},` +
-        `"command":${JSON.stringify(command)},"affected":${affected},"truncated":${truncated}`,
-    ),
+  const duration = Math.round(durationMs * 1000) / 1000;
+  json.text(
+    `],"row_count":${rowCount},"duration_ms":${duration},"types":${shape?.types ?? '[]'},` +
+      `"command":"${command}","affected":${affected},"truncated":${truncated}`,
   );
 }
 
 type Work = {
-  exchange(options: Omit<ExchangeOptions, 'session' | 'lookUp'>): Exchange;
+  exchange(options: Omit<ExchangeOptions, 'session' | 'aside'>): Exchange;
   run(exchange: Exchange): Promise<void>;
   /** A statement of ours, waited for. */
   command(text: string): Promise<void>;
@@ -195,10 +195,7 @@ async function inSession<T>(
       const exchange = new Exchange({
         ...options,
         session,
-        lookUp: async (oids) => {
-          const types = await sessions.aside(project, (other) => lookUpTypes(other, oids));
-          return { types, stable: [...types.values()].every(isStable) };
-        },
+        aside: (look) => sessions.aside(project, look),
       });
       exchange.useClock(clock);
       return exchange;
@@ -251,7 +248,7 @@ function command(session: Session, text: string): Promise<void> {
     session.send({
       ...silent,
       error: (error) => {
-        failure = new Sound(new RowhouseError('sql_error', error.message), 'idle');
+        failure = new Sound(sqlFailure(error), 'idle');
       },
       ready: () => (failure ? reject(failure) : resolve()),
       lost: (error) => reject(errors.outcomeUnknown(error)),
