@@ -8,8 +8,6 @@ export type SessionPool = {
   acquire(project: string, open: () => Promise<Session>): Promise<Session>;
   /** Gives it back: clean, or not to be used again. */
   release(project: string, session: Session, reusable: boolean): void;
-  /** Ends a project's idle connections: it was deleted, or its password changed. */
-  forget(project: string): void;
   counts(): { open: number; idle: number; waiting: number };
   end(): Promise<void>;
 };
@@ -155,12 +153,6 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
         closed(project);
       }
       if (waiters.length > 0) serveWaiters();
-    },
-    forget: (project) => {
-      for (const session of places.get(project)?.idle.splice(0) ?? []) {
-        session.close();
-        closed(project);
-      }
     },
     counts: () => ({
       open,
