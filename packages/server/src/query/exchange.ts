@@ -299,7 +299,7 @@ export class Exchange implements Receiver {
     this.json.raw(shape.head);
   }
 
-  row(bytes: Buffer, start: number): void {
+  row(bytes: Buffer, start: number, end: number): void {
     if (!this.isTarget) return;
     const { limit } = this.options.input;
     if (limit !== null && this.rowCount === limit) {
@@ -308,7 +308,7 @@ export class Exchange implements Receiver {
     }
     const { json } = this;
     if (this.rowCount++ > 0) json.byte(44);
-    this.shape?.write(bytes, start, json);
+    this.shape?.write(bytes, start, end, json);
     if (json.length > (this.isStreaming ? pieceBytes : heldBytes)) this.flush();
   }
 

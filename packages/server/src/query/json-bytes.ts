@@ -19,7 +19,7 @@ const shortText = 2048;
 export class JsonBytes {
   bytes = Buffer.allocUnsafe(firstBytes);
   length = 0;
-  private readonly bigAsString: boolean;
+  readonly bigAsString: boolean;
 
   constructor(options: { bigAsString: boolean }) {
     this.bigAsString = options.bigAsString;
@@ -260,7 +260,8 @@ export class JsonBytes {
     this.length += size;
   }
 
-  private room(size: number): void {
+  /** Makes sure that so many bytes can be written. */
+  room(size: number): void {
     if (this.length + size <= this.bytes.length) return;
     const larger = Buffer.allocUnsafe(Math.max(this.bytes.length * 2, this.length + size));
     this.bytes.copy(larger, 0, 0, this.length);
@@ -268,7 +269,7 @@ export class JsonBytes {
   }
 }
 
-function writeEscape(bytes: Buffer, at: number, byte: number): number {
+export function writeEscape(bytes: Buffer, at: number, byte: number): number {
   bytes[at] = backslash;
   if (byte === quote || byte === backslash) {
     bytes[at + 1] = byte;
