@@ -100,7 +100,7 @@ response = function(status) if status ~= 200 then bad = bad + 1 end end
     { encoding: 'utf8' },
   );
   if (/Non-2xx/.test(out)) throw new Error(out);
-  const latency = (name) => new RegExp(`^ +${name} +(\\S+)$`, 'm').exec(out)?.[1];
+  const latency = (name) => new RegExp(`^\\s+${name}\\s+(\\S+)`, 'm').exec(out)?.[1];
   return { rate: Number(/Requests\/sec:\s+([\d.]+)/.exec(out)[1]), p50: latency('50%'), p99: latency('99%') };
 }
 
