@@ -1,4 +1,5 @@
 // environment → config → engine → app → listen, and the way back on a signal.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import { accountKeyProblem, ensureAccount } from './accounts.ts';
@@ -213,7 +214,8 @@ async function stopAll(): Promise<void> {
 
 /** On a signal. A start that is under way is broken off first, so that nothing it has begun is left behind. */
 function stopAndExit(): void {
-  stopping ??= starting.then(stopAll, stopAll).then(() => process.exit(0));
+  const startEnded = Promise.race([starting.catch(() => {}), sleep(drainMs, undefined, { ref: false })]);
+  stopping ??= startEnded.then(stopAll).then(() => process.exit(0));
   interrupted.abort();
 }
 

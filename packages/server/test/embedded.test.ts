@@ -134,6 +134,18 @@ describe('starting', () => {
     expect(Number(readFileSync(path.join(ROWHOUSE_DATA, 'postgres.port'), 'utf8'))).not.toBe(port);
   });
 
+  it('serves the metrics on a port of their own when asked to', async () => {
+    const port = await freePort();
+    const service = await launch({
+      ROWHOUSE_DATA: await usedDataFolder(),
+      ROWHOUSE_METRICS_PORT: String(port),
+    });
+    expect((await service.call('GET', '/metrics')).status).toBe(404);
+    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    expect(metrics).toContain('rowhouse_postgres_up 1');
+    expect(await service.stop()).toBe(0);
+  });
+
   it('refuses a master key that is not the one the data was made with', async () => {
     const ROWHOUSE_DATA = await usedDataFolder();
     const ROWHOUSE_ACCOUNT_KEY = newAccountKey();

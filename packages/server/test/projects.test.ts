@@ -133,6 +133,24 @@ describe('creating', () => {
   });
 });
 
+it('a flood of creations is turned away in part, and all that was promised is there', {
+  timeout: 120_000,
+}, async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 70 }, () => house.call('POST', '/projects', { body: { name: 'Flood' } })),
+  );
+  const made = answers.filter(({ status }) => status === 201);
+  const refused = answers.filter(({ status }) => status === 429);
+  expect(made.length + refused.length).toBe(70);
+  expect(refused.length).toBeGreaterThan(0);
+  for (const { body, headers } of refused) {
+    expect([body.error.code, Number(headers['retry-after']) > 0]).toEqual(['overloaded', true]);
+  }
+  const { body } = await house.call('GET', '/projects?limit=1000');
+  const ids = new Set(body.projects.map((project: { id: string }) => project.id));
+  for (const { body: created } of made) expect(ids.has(created.project.id)).toBe(true);
+});
+
 describe('listing', () => {
   it('comes newest first, in pages that neither overlap nor skip', async () => {
     for (let index = 0; index < 3; index++) await house.project(`Page ${index}`);

@@ -28,7 +28,6 @@ export type Embedded = {
   adopted: boolean;
   /** How often PostgreSQL had to be started again since the service started. */
   restarts(): number;
-  isUp(): boolean;
   stop(): Promise<void>;
 };
 
@@ -110,7 +109,6 @@ export async function startEmbedded({
     version: cluster.binaries.version,
     adopted: orphan !== null,
     restarts: () => restarts,
-    isUp: () => current !== null,
     stop: async () => {
       stopping = true;
       clearInterval(trimming);

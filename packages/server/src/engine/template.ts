@@ -87,7 +87,7 @@ async function fill(
       await session.query(sql`create schema if not exists rowhouse`);
       await session.query(sql`set search_path = rowhouse, pg_catalog`);
       await migrate(session, migrations);
-      if (guarded) await session.query(sql(Object.assign([guards], { raw: [guards] })));
+      if (guarded) await session.query(sql.script(guards));
     });
   } finally {
     await template.end();

@@ -5,7 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Queryable } from './database.ts';
-import { type Sql, sql } from './sql.ts';
+import { sql } from './sql.ts';
 
 export type Migration = { number: number; name: string; text: string; checksum: string };
 
@@ -76,7 +76,7 @@ function check(applied: { number: number; checksum: string }[], migrations: read
 async function apply(session: Queryable, { number, name, text, checksum }: Migration): Promise<void> {
   await session.query(sql`begin`);
   try {
-    await session.query(trusted(text));
+    await session.query(sql.script(text));
     await session.query(
       sql`insert into migrations (number, name, checksum) values (${number}, ${name}, ${checksum})`,
     );
@@ -85,9 +85,4 @@ async function apply(session: Queryable, { number, name, text, checksum }: Migra
     await session.query(sql`rollback`).catch(() => {});
     throw error;
   }
-}
-
-/** A file of ours, many statements: it has no parameters, so it goes by the simple protocol. */
-function trusted(text: string): Sql {
-  return sql(Object.assign([text], { raw: [text] }));
 }

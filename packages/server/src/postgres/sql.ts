@@ -35,6 +35,9 @@ sql.literal = (value: string): Sql => {
   return build([{ literal: ` E'${value.replaceAll('\\', '\\\\').replaceAll("'", "''")}'` }]);
 };
 
+/** A text of our own with many statements (a migration). It has no parameters, so it goes by the simple protocol. */
+sql.script = (text: string): Sql => build([{ literal: text }]);
+
 function build(all: Part[]): Sql {
   const values: unknown[] = [];
   let text = '';
