@@ -13,7 +13,8 @@ import { masterKeyCheck } from './keys/seal.ts';
 import { openKeyRing } from './keys/verify.ts';
 import type { Address } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
-import { watchPlainStatements } from './query/plain-statements.ts';
+import { rememberHabits } from './query/habits.ts';
+import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
 import { startParser } from './query/statement.ts';
 import { version } from './version.ts';
@@ -49,7 +50,8 @@ export async function openService(options: Options): Promise<Service> {
   const keeper = options.keeper ? startKeeper({ control, server, spares, limits }, log) : null;
   const parser = startParser();
   const sessions = openProjectSessions(server, { ...options.connections, ...waits });
-  const query = { sessions, parser, plain: watchPlainStatements(sessions.aside) };
+  const lanes = openLanes(sessions, options.connections.share);
+  const query = { sessions, parser, habits: rememberHabits(), lanes };
   const deps: Deps = {
     control,
     server,

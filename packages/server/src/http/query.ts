@@ -1,10 +1,11 @@
 // SQL over HTTP.
 import { BatchResponse, QueryResponse, RunBatch, RunQuery } from '@rowhouse/api';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { getProjectLogin } from '../projects/find.ts';
-import { type Reader, runBatch, runQuery } from '../query/run.ts';
+import { runBatch, runQuery } from '../query/run.ts';
+import type { Reader } from '../query/watch.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
@@ -44,7 +45,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
         dryRun: body.dry_run === true,
         maxAffected: body.max_affected ?? null,
       };
-      const reader = readerOf(request, reply);
+      const reader = new Response(reply);
       try {
         const answer = await runQuery(deps.query, project, input, reader);
         if (answer === null) reader.end();
@@ -84,7 +85,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
         timeoutMs: readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs),
         readOnly: mustBeReadOnly(caller) || body.read_only === true,
       };
-      const answer = await runBatch(deps.query, project, input, readerOf(request, reply));
+      const answer = await runBatch(deps.query, project, input, new Response(reply));
       return reply.header('content-type', json).send(answer);
     },
   );
@@ -110,27 +111,41 @@ function readTimeout(given: number | undefined, maxTimeoutMs: number): number {
 }
 
 /** The response as a stream with its own pace. Nothing of it begins before the first write. */
-function readerOf(request: FastifyRequest, reply: FastifyReply): Reader & { hasBegun: boolean; end(): void } {
-  const raw: Raw = reply.raw;
-  const reader: Reader & { hasBegun: boolean; end(): void } = {
-    isGone: request.raw.destroyed && !request.raw.complete,
-    onGone: null,
-    hasBegun: false,
-    write(bytes) {
-      if (!this.hasBegun) {
-        this.hasBegun = true;
-        reply.hijack();
-        raw.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), 'content-type': json });
-      }
-      return raw.write(bytes);
-    },
-    drained: (carryOn) => void raw.once('drain', carryOn),
-    end: () => void raw.end(),
-  };
-  raw.once('close', () => {
-    if (raw.writableFinished) return;
-    Object.assign(reader, { isGone: true });
-    reader.onGone?.();
-  });
-  return reader;
+class Response implements Reader {
+  hasBegun = false;
+  private readonly reply: FastifyReply;
+  private readonly raw: Raw;
+
+  constructor(reply: FastifyReply) {
+    this.reply = reply;
+    this.raw = reply.raw;
+  }
+
+  get isGone(): boolean {
+    return this.raw.destroyed && !this.raw.writableFinished;
+  }
+
+  whenGone(tell: () => void): void {
+    this.raw.once('close', () => {
+      if (!this.raw.writableFinished) tell();
+    });
+  }
+
+  write(bytes: Buffer): boolean {
+    const { reply, raw } = this;
+    if (!this.hasBegun) {
+      this.hasBegun = true;
+      reply.hijack();
+      raw.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), 'content-type': json });
+    }
+    return raw.write(bytes);
+  }
+
+  drained(carryOn: () => void): void {
+    this.raw.once('drain', carryOn);
+  }
+
+  end(): void {
+    this.raw.end();
+  }
 }

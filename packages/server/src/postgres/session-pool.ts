@@ -6,6 +6,10 @@ import type { Session } from './session.ts';
 export type SessionPool = {
   /** A connection for this request alone. Throws 429 when none comes in time. */
   acquire(project: string, open: () => Promise<Session>): Promise<Session>;
+  /** One that is open and idle, if there is any. */
+  takeIdle(project: string): Session | null;
+  /** Whether other projects wait for a connection. */
+  isWanted(project: string): boolean;
   /** Gives it back: clean, or not to be used again. */
   release(project: string, session: Session, reusable: boolean): void;
   counts(): { open: number; idle: number; waiting: number };
@@ -136,6 +140,8 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   ).unref();
 
   return {
+    takeIdle: (project) => (ended ? null : takeIdle(project)),
+    isWanted: (project) => waiters.length > 0 && waiters.some((waiter) => waiter.project !== project),
     acquire: async (project, openSession) => {
       if (ended) throw errors.unavailable('stopping');
       const idle = takeIdle(project);

@@ -53,28 +53,31 @@ export class Session {
   /** Exchanges on their way, in order: the first one is being answered. */
   private readonly receivers: Receiver[] = [];
   private isHeld = false;
-  private chunks: Buffer[] = [];
-  private chunkBytes = 0;
+  /** The beginning of a message whose rest is on its way, and how much of it is needed to go on. */
+  private kept: Buffer[] = [];
+  private keptBytes = 0;
   private needed = 5;
+  private isUnsent = false;
   private skipping = 0;
   private failure: Error | null = null;
   private readonly socket: Socket;
   private readonly address: Address;
 
-  private constructor(address: Address, socket: Socket) {
+  private constructor(address: Address, secured: Socket | null) {
     this.address = address;
-    this.socket = socket;
+    this.socket = secured ?? connectPlain(address, (bytes) => this.receive(bytes));
+    secured?.on('data', (bytes: Buffer) => this.receive(bytes));
+    this.socket.on('error', (error) => this.fail(error));
+    this.socket.on('close', () => this.fail(new Error('PostgreSQL closed the connection.')));
   }
 
   static async open(address: Address, settings: Record<string, string>): Promise<Session> {
-    const plain = connect({ ...placeOf(address), noDelay: true, keepAlive: true });
-    const socket = address.tls ? await secure(plain, address) : plain;
-    const session = new Session(address, socket);
+    const session = new Session(address, address.tls ? await secure(address) : null);
     try {
       await session.start(settings);
       return session;
     } catch (error) {
-      socket.destroy();
+      session.destroy();
       throw error;
     }
   }
@@ -83,15 +86,31 @@ export class Session {
     return this.failure === null;
   }
 
-  /** Sends what `out` holds, behind what was sent before; its answers go to `receiver`. */
+  /** Whose answer comes now or next. */
+  get first(): Receiver | undefined {
+    return this.receivers[0];
+  }
+
+  /**
+   * Sends what `out` holds, behind what was sent before; its answers go to `receiver`. It leaves when this turn of the
+   * event loop has seen to all that came in: one write, and one awakening of PostgreSQL, for all of it.
+   */
   send(receiver: Receiver): void {
-    const bytes = this.out.take();
     if (this.failure) {
+      this.out.take();
       receiver.lost(this.failure);
       return;
     }
     this.receivers.push(receiver);
-    this.socket.write(bytes);
+    if (this.isUnsent) return;
+    this.isUnsent = true;
+    if (unsent.push(this) === 1) setImmediate(flushAll);
+  }
+
+  flush(): void {
+    this.isUnsent = false;
+    const bytes = this.out.take();
+    if (!this.failure) this.socket.write(bytes);
   }
 
   /** Nothing is handed on until `carryOn`: the receiver has to find something out first. */
@@ -131,7 +150,8 @@ export class Session {
     if (this.failure) return;
     this.failure = new Error('The connection was closed.');
     this.receivers.length = 0;
-    this.socket.end(new FrontendMessages().terminate().take());
+    this.out.terminate();
+    this.socket.end(this.out.take());
     this.socket.resume();
   }
 
@@ -164,9 +184,6 @@ export class Session {
         else throw new Error('PostgreSQL asks for another kind of password than scram.');
         if (kind !== 12) this.socket.write(this.out.take());
       };
-      this.socket.on('data', (chunk: Buffer) => this.receive(chunk));
-      this.socket.on('error', (error) => this.fail(error));
-      this.socket.on('close', () => this.fail(new Error('PostgreSQL closed the connection.')));
       // Written at once: the socket keeps it until it is connected.
       this.out.startup({ user, database, client_encoding: 'UTF8', ...settings });
       this.socket.write(this.out.take());
@@ -179,48 +196,49 @@ export class Session {
     if (this.failure) return;
     this.failure = error;
     this.socket.destroy();
-    this.chunks = [];
-    this.chunkBytes = 0;
+    this.kept = [];
+    this.keptBytes = 0;
     for (const receiver of this.receivers.splice(0)) receiver.lost(error);
   }
 
-  /** Messages that lie whole in one chunk are read where they lie; one that does not is put together once. */
-  private receive(chunk: Buffer): void {
-    let bytes = chunk;
+  /** Messages that lie whole in one piece are read where they lie; one that does not is put together once. */
+  private receive(bytes: Buffer): void {
+    let at = 0;
     if (this.skipping > 0) {
-      const skipped = Math.min(this.skipping, bytes.length);
-      this.skipping -= skipped;
-      bytes = bytes.subarray(skipped);
-      if (bytes.length === 0) return;
+      at = Math.min(this.skipping, bytes.length);
+      this.skipping -= at;
     }
-    if (this.chunkBytes > 0 || this.isHeld) {
-      this.chunks.push(bytes);
-      this.chunkBytes += bytes.length;
-      if (this.isHeld || this.chunkBytes < this.needed) return;
+    while (this.keptBytes > 0 && !this.isHeld) {
+      const missing = this.needed - this.keptBytes;
+      if (bytes.length - at < missing) break;
+      this.kept.push(bytes.subarray(at, at + missing));
+      this.keptBytes += missing;
+      at += missing;
       this.readKept();
-      return;
     }
-    this.readSafely(bytes);
+    if (at === bytes.length || this.failure) return;
+    if (this.keptBytes === 0 && !this.isHeld) this.readSafely(bytes, at);
+    else this.keepMore(bytes, at);
   }
 
   private readKept(): void {
-    if (this.chunkBytes === 0) return;
-    const bytes = Buffer.concat(this.chunks, this.chunkBytes);
-    this.chunks = [];
-    this.chunkBytes = 0;
-    this.readSafely(bytes);
+    if (this.keptBytes === 0) return;
+    const bytes = Buffer.concat(this.kept, this.keptBytes);
+    this.kept = [];
+    this.keptBytes = 0;
+    this.readSafely(bytes, 0);
   }
 
-  private readSafely(bytes: Buffer): void {
+  private readSafely(bytes: Buffer, start: number): void {
     try {
-      this.readMessages(bytes);
+      this.readMessages(bytes, start);
     } catch (error) {
       this.fail(error as Error);
     }
   }
 
-  private readMessages(bytes: Buffer): void {
-    let at = 0;
+  private readMessages(bytes: Buffer, start: number): void {
+    let at = start;
     while (at < bytes.length && !this.failure) {
       if (this.isHeld || bytes.length - at < 5) return this.keep(bytes, at, 5);
       const type = bytes[at] as number;
@@ -243,9 +261,14 @@ export class Session {
   }
 
   private keep(bytes: Buffer, at: number, needed: number): void {
-    this.chunks = [bytes.subarray(at)];
-    this.chunkBytes = bytes.length - at;
     this.needed = needed;
+    this.keepMore(bytes, at);
+  }
+
+  /** A copy: what is read next comes into the same memory. */
+  private keepMore(bytes: Buffer, at: number): void {
+    this.kept.push(Buffer.from(bytes.subarray(at)));
+    this.keptBytes += bytes.length - at;
   }
 
   private dispatch(type: number, bytes: Buffer, start: number, end: number): void {
@@ -291,12 +314,33 @@ export class Session {
   }
 }
 
+const unsent: Session[] = [];
+
+function flushAll(): void {
+  for (const session of unsent.splice(0)) session.flush();
+}
+
+/** Everything that PostgreSQL says is read into this one piece of memory, and used or copied before the next is. */
+const inbox = Buffer.allocUnsafeSlow(128 * 1024);
+
+function connectPlain(address: Address, receive: (bytes: Buffer) => void): Socket {
+  const callback = (size: number) => {
+    receive(inbox.subarray(0, size));
+    return true;
+  };
+  return connect({ ...placeOf(address), ...lively, onread: { buffer: inbox, callback } });
+}
+
+const lively = { noDelay: true, keepAlive: true };
+
 function placeOf({ host, port, socket }: Address): { path: string } | { host: string; port: number } {
   return socket ? { path: socket } : { host, port };
 }
 
 /** The protocol's own way to TLS: a question in the clear, one byte of answer, then the handshake. */
-async function secure(plain: Socket, { host, tls }: Address): Promise<Socket> {
+async function secure(address: Address): Promise<Socket> {
+  const { host, tls } = address;
+  const plain = connect({ ...placeOf(address), ...lively });
   plain.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]));
   const [answer] = (await once(plain, 'data', { signal: AbortSignal.timeout(connectMs) })) as [Buffer];
   if (answer.toString('latin1') !== 'S') {

@@ -39,16 +39,15 @@ export type Sink = {
 /** What is the same for every run of a statement, worked out once. */
 type Shape = { head: Buffer; types: string; write: RowWriter };
 
+/** Statements of ours around the caller's, sent in the same write, and whether a transaction is open after them. */
+export type Frame = { before: readonly string[]; after: readonly string[]; endsIn: 'idle' | 'transaction' };
+
 export type ExchangeOptions = {
   session: Session;
   statement: Statement;
   input: StatementInput;
-  /** Statements of ours around the caller's, sent in the same write. */
-  before: readonly string[];
-  after: readonly string[];
+  frame: Frame;
   sink: Sink;
-  /** Whether a transaction is open afterwards, as it has to be. */
-  endsIn: 'idle' | 'transaction';
   /** For looking up types of the project's own. */
   aside: <T>(use: (session: Session) => Promise<T>) => Promise<T>;
 };
@@ -80,7 +79,11 @@ export class Exchange implements Receiver {
   private keep = false;
   private end: (ended: Ended) => void = () => {};
   private isCopy = false;
-  private startedAt = 0;
+  private isPaused = false;
+  /** When it was handed to PostgreSQL. */
+  startedAt = 0;
+  /** Told when the answer becomes larger than what is held back. */
+  onStreaming: (() => void) | null = null;
   /** Set by the deadline or by a caller who hung up: what comes after is the end of it. */
   private stoppedBy: RowhouseError | null = null;
   private clock: Clock | null = null;
@@ -91,8 +94,13 @@ export class Exchange implements Receiver {
     this.conduct = options.statement.conduct;
   }
 
-  get text(): string {
-    return this.options.input.query;
+  /** Not what one would stand behind. */
+  get isLarge(): boolean {
+    return this.isStreaming || this.json.length > pieceBytes;
+  }
+
+  get endsIdle(): boolean {
+    return this.options.frame.endsIn === 'idle';
   }
 
   get statement(): Statement {
@@ -102,10 +110,17 @@ export class Exchange implements Receiver {
   /** Called by whoever keeps the time. The error that the statement ends with is the caller's. */
   stop(because: RowhouseError): void {
     this.stoppedBy ??= because;
+    // What still comes is passed over, so that PostgreSQL hears of the cancel and does not wait for a reader.
+    if (this.isPaused) this.goOn();
   }
 
   useClock(clock: Clock): void {
     this.clock = clock;
+  }
+
+  /** It is run elsewhere: whatever else comes here is nobody's business. */
+  move(): void {
+    this.end(new MovedError());
   }
 
   /** Throws what the caller is told; a `Sound` error leaves the session usable. */
@@ -120,7 +135,7 @@ export class Exchange implements Receiver {
       !this.isBound &&
       prepared &&
       isStalePlan(this.failure) &&
-      this.options.before.length === 0
+      this.options.frame.before.length === 0
     ) {
       // Before anything ran: the tables have changed since it was prepared.
       session.statements.delete(input.query);
@@ -142,6 +157,7 @@ export class Exchange implements Receiver {
         'Use SELECT or INSERT.',
       );
     }
+    if (status instanceof MovedError) throw status;
     if (status instanceof TooLargeError) {
       throw status.message === 'row'
         ? errors.resultTooLarge('A row of the result is larger than 128 MB.')
@@ -153,7 +169,7 @@ export class Exchange implements Receiver {
       throw isRead ? errors.unavailable(this.failure) : errors.outcomeUnknown(this.failure);
     }
     if (this.failure) throw new Sound(sqlFailure(this.failure), status);
-    if (status !== this.options.endsIn) {
+    if (status !== this.options.frame.endsIn) {
       throw errors.statementNotAllowed(
         'A statement must neither begin nor end a transaction.',
         'Use POST …/batch.',
@@ -183,17 +199,17 @@ export class Exchange implements Receiver {
         lost: resolve,
       }),
     );
-    this.settle(status === 'idle' || status === 'transaction' ? this.options.endsIn : status);
+    this.settle(status === 'idle' || status === 'transaction' ? this.options.frame.endsIn : status);
     if (keep) this.remember(prepared);
     else this.conduct = 'wild';
     return prepared;
   }
 
   private send(prepared: PreparedStatement | null, keep: boolean): Promise<Ended> {
-    const { session, statement, input, before, after } = this.options;
+    const { session, statement, input, frame } = this.options;
     const name = prepared?.name ?? (keep ? `s${++named}` : '');
     const { out } = session;
-    for (const text of before) out.parse('', text).bind('', []).execute(0);
+    for (const text of frame.before) out.parse('', text).bind('', []).execute(0);
     if (!prepared) out.parse(name, input.query);
     const types = prepared?.parameterTypes;
     const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
@@ -201,7 +217,7 @@ export class Exchange implements Receiver {
     if (!prepared?.columns) out.describePortal();
     // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
     out.execute(input.limit === null || statement.writes ? 0 : input.limit + 1);
-    for (const text of after) out.parse('', text).bind('', []).execute(0);
+    for (const text of frame.after) out.parse('', text).bind('', []).execute(0);
     out.sync();
     this.prepared = prepared;
     this.name = name;
@@ -215,7 +231,7 @@ export class Exchange implements Receiver {
 
   /** Is it about the caller's statement, and not one of ours around it? */
   private get isTarget(): boolean {
-    return this.step === this.options.before.length;
+    return this.step === this.options.frame.before.length;
   }
 
   parameterTypes(): void {}
@@ -254,6 +270,8 @@ export class Exchange implements Receiver {
   }
 
   ready(status: 'idle' | 'transaction' | 'failed'): void {
+    // All of it has been read: the session is free, however slowly the reader takes the rest.
+    if (this.isPaused) this.goOn();
     this.end(status);
   }
 
@@ -300,7 +318,7 @@ export class Exchange implements Receiver {
   }
 
   row(bytes: Buffer, start: number, end: number): void {
-    if (!this.isTarget) return;
+    if (!this.isTarget || this.stoppedBy) return;
     const { limit } = this.options.input;
     if (limit !== null && this.rowCount === limit) {
       this.truncated = true;
@@ -315,14 +333,24 @@ export class Exchange implements Receiver {
   /** A full socket towards the caller stops PostgreSQL; nothing piles up in between. */
   private flush(): void {
     const { session, sink } = this.options;
-    this.isStreaming = true;
+    if (!this.isStreaming) {
+      this.isStreaming = true;
+      this.onStreaming?.();
+    }
     if (sink.write(this.json.take())) return;
+    if (this.isPaused) return;
+    this.isPaused = true;
     session.pause();
     this.clock?.pause();
     sink.drained(() => {
-      this.clock?.resume();
-      session.resume();
+      if (this.isPaused) this.goOn();
     });
+  }
+
+  private goOn(): void {
+    this.isPaused = false;
+    this.clock?.resume();
+    this.options.session.resume();
   }
 
   private remember(prepared: PreparedStatement): void {
@@ -349,6 +377,9 @@ export class Sound extends Error {
     this.status = status;
   }
 }
+
+/** Not run here after all. */
+export class MovedError extends Error {}
 
 export type Clock = { pause(): void; resume(): void };
 type Ended = 'idle' | 'transaction' | 'failed' | Error;

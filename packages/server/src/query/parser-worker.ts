@@ -6,7 +6,14 @@ import { harmlessFunctions } from './harmless-functions.ts';
 import type { Conduct } from './statement.ts';
 
 export type Verdict =
-  | { kind: 'statement'; conduct: Conduct; preparable: boolean; writes: boolean; relations: string[] | null }
+  | {
+      kind: 'statement';
+      conduct: Conduct;
+      preparable: boolean;
+      writes: boolean;
+      isRead: boolean;
+      relations: string[] | null;
+    }
   | { kind: 'refused'; what: string; hint: string }
   | { kind: 'several'; count: number }
   | { kind: 'empty' | 'invalid' | 'broken' };
@@ -88,19 +95,25 @@ function examineOne(name: string, body: Node): Verdict {
   const isRead = name === 'SelectStmt' && !body.intoClause;
   const isWrite = ['InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt'].includes(name);
   if (!isRead && !isWrite)
-    return { kind: 'statement', conduct: 'wild', preparable: false, writes: true, relations: null };
+    return {
+      kind: 'statement',
+      ...{ conduct: 'wild', preparable: false, writes: true, isRead: false },
+      relations: null,
+    };
   const calls = survey(body);
   const conduct = calls.wild ? 'wild' : isWrite || calls.writes ? 'data' : 'clean';
   // An update or delete can cascade to tables that are not named here.
   const relations = name === 'SelectStmt' || name === 'InsertStmt' ? calls.relations : null;
-  return { kind: 'statement', conduct, preparable: true, writes: isWrite || calls.writes, relations };
+  const writes = isWrite || calls.writes;
+  return { kind: 'statement', conduct, preparable: true, writes, isRead: !writes && !calls.locks, relations };
 }
 
 /** Which functions are called and relations named anywhere below, and whether a CTE writes. Without recursion: trees can be deep. */
-function survey(root: Node): { wild: boolean; writes: boolean; relations: string[] } {
+function survey(root: Node): { wild: boolean; writes: boolean; locks: boolean; relations: string[] } {
   const pending: unknown[] = [root];
   let wild = false;
   let writes = false;
+  let locks = false;
   const relations = new Set<string>();
   while (pending.length > 0) {
     const node = pending.pop();
@@ -111,13 +124,14 @@ function survey(root: Node): { wild: boolean; writes: boolean; relations: string
     if (typeof node !== 'object' || node === null) continue;
     for (const [key, value] of Object.entries(node)) {
       if (key === 'RangeVar' || key === 'relation') relations.add(nameOf(value as Node));
+      if (key === 'lockingClause') locks = true;
       if (key === 'FuncCall') wild ||= !isHarmless(value as Node);
       if (key === 'InsertStmt' || key === 'UpdateStmt' || key === 'DeleteStmt' || key === 'MergeStmt')
         writes = true;
       if (typeof value === 'object') pending.push(value);
     }
   }
-  return { wild, writes, relations: [...relations] };
+  return { wild, writes, locks, relations: [...relations] };
 }
 
 function isHarmless({ funcname }: Node): boolean {

@@ -9,7 +9,12 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import type { Conduct } from './statement.ts';
 
 export type ProjectSessions = {
-  acquire(project: ProjectLogin): Promise<Session>;
+  /** `isPlain`: what runs in it cannot see what an earlier request did to sequences. */
+  acquire(project: ProjectLogin, isPlain?: boolean): Promise<Session>;
+  /** One that is open and idle, for plain statements only. */
+  takeIdle(projectId: string): Session | null;
+  /** Whether other projects wait for a connection. */
+  isWanted(projectId: string): boolean;
   /** Sends the cleaning behind whatever ran, without waiting for it, and gives the session back. */
   release(projectId: string, session: Session, conduct: Conduct | 'plain' | 'sequences' | 'broken'): void;
   /** A session outside the pool's count, for looking something up while another one waits. */
@@ -56,6 +61,8 @@ const asideAtOnce = 4;
 export function openProjectSessions(server: Server, limits: PoolLimits): ProjectSessions {
   const pool = createSessionPool(limits);
   let asideNow = 0;
+  /** Where a plain insert has moved a sequence: cleaned before the first statement that could see it. */
+  const moved = new WeakSet<Session>();
 
   const open = async (project: ProjectLogin): Promise<Session> => {
     const address = loginOf(server, project);
@@ -80,10 +87,20 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
   };
 
   return {
-    acquire: (project) => pool.acquire(project.id, () => open(project)),
+    acquire: async (project, isPlain = false) => {
+      const session = await pool.acquire(project.id, () => open(project));
+      if (!isPlain && moved.delete(session)) {
+        session.out.bind('reset_sequences', []).execute(0).sync();
+        session.send(sound(session));
+      }
+      return session;
+    },
+    takeIdle: pool.takeIdle,
+    isWanted: pool.isWanted,
     release: (projectId, session, conduct) => {
       if (conduct === 'broken') return pool.release(projectId, session, false);
-      if (conduct !== 'plain') clean(session, conduct);
+      if (conduct === 'sequences') moved.add(session);
+      else if (conduct !== 'plain') clean(session, conduct);
       pool.release(projectId, session, true);
     },
     aside: async (project, use) => {
@@ -112,15 +129,13 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
 }
 
 /** An exchange of its own; the next request's may follow on the wire at once. */
-function clean(session: Session, conduct: Conduct | 'sequences'): void {
+function clean(session: Session, conduct: Conduct): void {
   const { out } = session;
   if (conduct === 'wild') {
     session.statements.clear();
     out.parse('', 'discard all').bind('', []).execute(0).sync();
     session.send(sound(session));
     prepareResets(session);
-  } else if (conduct === 'sequences') {
-    out.bind('reset_sequences', []).execute(0);
   } else {
     for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
   }

@@ -2,18 +2,14 @@
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Session, silent } from '../postgres/session.ts';
-import {
-  type Clock,
-  Exchange,
-  type ExchangeOptions,
-  type Sink,
-  Sound,
-  type StatementInput,
-} from './exchange.ts';
-import type { PlainStatements } from './plain-statements.ts';
+import { Exchange, type Frame, type Sink, Sound, type StatementInput } from './exchange.ts';
+import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
+import { canShare, type Lane, type Lanes } from './lanes.ts';
+import { needsTypes } from './parameters.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { sqlFailure } from './sql-failure.ts';
 import { type Conduct, type Parser, type Statement, worst } from './statement.ts';
+import { hungUp, type Reader, Watch } from './watch.ts';
 
 export type QueryInput = StatementInput &
   Readonly<{ timeoutMs: number; readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;
@@ -24,19 +20,10 @@ export type BatchInput = Readonly<{
   readOnly: boolean;
 }>;
 
-export type Reader = Sink & {
-  /** The caller has hung up. */
-  readonly isGone: boolean;
-  /** Called when that happens; one listener is all there is. */
-  onGone: (() => void) | null;
-};
+export type QueryDeps = { sessions: ProjectSessions; parser: Parser; habits: Habits; lanes: Lanes };
 
-export type QueryDeps = { sessions: ProjectSessions; parser: Parser; plain: PlainStatements };
-
-/** After a cancel that had no effect. */
-const graceMs = 1_000;
-/** A reader that takes nothing for this long is given up. */
-const stallMs = 30_000;
+/** With less time than this, a statement does not stand behind others. */
+const sharedTimeoutMs = 1_000;
 
 /** The whole answer, or null if it was streamed to the reader. */
 export async function runQuery(
@@ -45,26 +32,65 @@ export async function runQuery(
   input: QueryInput,
   reader: Reader,
 ): Promise<Buffer | null> {
-  const statement = await deps.parser.parse(input.query);
-  return inSession(deps, project, input.timeoutMs, reader, async (work) => {
-    const { before, after } = frame(input);
-    const endsIn = input.maxAffected === null ? 'idle' : 'transaction';
-    const exchange = work.exchange({ statement, input, before, after, sink: reader, endsIn });
+  const statement = deps.parser.recall(input.query) ?? (await deps.parser.parse(input.query));
+  if (reader.isGone) throw hungUp();
+  const habit = deps.habits.of(project.id, statement);
+  const frame = frameOf(input);
+  const plain = isPlain(habit);
+  if (
+    plain &&
+    frame === noFrame &&
+    canShare(habit) &&
+    input.timeoutMs >= sharedTimeoutMs &&
+    !needsTypes(input.params)
+  ) {
+    const lane = deps.lanes.take(project);
+    if (lane) {
+      const exchange = await inLane(deps, project, lane, { statement, input, reader, habit });
+      if (exchange) return answerOf(exchange, reader);
+    }
+  }
+  return alone(deps, project, { reader, timeoutMs: input.timeoutMs, isPlain: plain }, async (work) => {
+    const exchange = work.exchange(statement, input, reader, frame);
     exchange.json.raw(opening);
-    await work.run(exchange);
-    const affected = affectedBy(exchange);
+    await work.run(exchange, habit);
     if (input.maxAffected !== null) {
+      const affected = affectedBy(exchange);
       const over = affected > input.maxAffected;
       if (!over || !input.dryRun) await work.command(over || input.dryRun ? 'rollback' : 'commit');
       if (over) throw errors.tooManyAffected(affected, input.maxAffected);
     }
-    close(exchange, affected);
-    exchange.json.byte(125);
-    const rest = exchange.json.take();
-    if (!exchange.isStreaming) return rest;
-    reader.write(rest);
-    return null;
+    return answerOf(exchange, reader);
   });
+}
+
+/** Behind others in a session they share; null if it has to run alone after all. */
+async function inLane(
+  { sessions }: QueryDeps,
+  project: ProjectLogin,
+  lane: Lane,
+  {
+    statement,
+    input,
+    reader,
+    habit,
+  }: { statement: Statement; input: QueryInput; reader: Reader; habit: Habit },
+): Promise<Exchange | null> {
+  const exchange = new Exchange({
+    ...{ session: lane.session, statement, input, frame: noFrame, sink: reader },
+    aside: (look) => sessions.aside(project, look),
+  });
+  exchange.json.raw(opening);
+  const done = lane.run(exchange, reader, input.timeoutMs, habit);
+  learn(habit, lane.session);
+  return (await done) ? exchange : null;
+}
+
+function answerOf(exchange: Exchange, reader: Reader): Buffer | null {
+  const rest = closed(exchange);
+  if (!exchange.isStreaming) return rest;
+  reader.write(rest);
+  return null;
 }
 
 /** All in one transaction, a result each. */
@@ -88,7 +114,7 @@ export async function runBatch(
     }
     statements.push(statement);
   }
-  return inSession(deps, project, input.timeoutMs, reader, async (work) => {
+  return alone(deps, project, { reader, timeoutMs: input.timeoutMs, isPlain: false }, async (work) => {
     await work.command(input.readOnly ? 'begin read only' : 'begin');
     const results: Buffer[] = [];
     let size = 0;
@@ -103,15 +129,11 @@ export async function runBatch(
     keep(Buffer.from('{"ok":true,"results":['));
     for (const [index, statement] of statements.entries()) {
       const one = input.statements[index] as StatementInput;
-      const exchange = work.exchange({
-        ...{ statement, input: one, before: [], after: [], sink: keeper },
-        endsIn: 'transaction',
-      });
+      const exchange = work.exchange(statement, one, keeper, inTransaction);
       exchange.json.raw(Buffer.from(index ? ',{' : '{'));
-      await work.run(exchange).catch((error) => Promise.reject(atIndex(error, index)));
-      close(exchange, affectedBy(exchange));
-      exchange.json.byte(125);
-      keep(exchange.json.take());
+      const habit = deps.habits.of(project.id, statement);
+      await work.run(exchange, habit).catch((error) => Promise.reject(atIndex(error, index)));
+      keep(closed(exchange));
     }
     await work.command('commit');
     keep(Buffer.from(']}'));
@@ -122,14 +144,15 @@ export async function runBatch(
 const maxBatchBytes = 64 * 1024 * 1024;
 const opening = Buffer.from('{"ok":true,');
 
-const noFrame = { before: [], after: [] };
+const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
+const inTransaction: Frame = { before: [], after: [], endsIn: 'transaction' };
 
-function frame({ readOnly, dryRun, maxAffected }: QueryInput): { before: string[]; after: string[] } {
+function frameOf({ readOnly, dryRun, maxAffected }: QueryInput): Frame {
   if (!readOnly && !dryRun && maxAffected === null) return noFrame;
   // The select takes the snapshot after which a transaction can no longer be made writable.
   const before = readOnly ? ['begin read only', 'select'] : ['begin'];
-  if (maxAffected !== null) return { before, after: [] };
-  return { before, after: [dryRun ? 'rollback' : 'commit'] };
+  if (maxAffected !== null) return { before, after: [], endsIn: 'transaction' };
+  return { before, after: [dryRun ? 'rollback' : 'commit'], endsIn: 'idle' };
 }
 
 function affectedBy({ tag, rowCount }: Exchange): number {
@@ -137,108 +160,109 @@ function affectedBy({ tag, rowCount }: Exchange): number {
   return count === undefined ? (tag === null ? rowCount : 0) : Number(count);
 }
 
-function close(exchange: Exchange, affected: number): void {
+/** The end of an answer; all of it, unless some has been streamed. */
+function closed(exchange: Exchange): Buffer {
   const { json, shape, rowCount, durationMs, tag, truncated } = exchange;
   const command = tag === null ? 'SELECT' : tag.replace(/[ \d]+$/, '');
   const duration = Math.round(durationMs * 1000) / 1000;
   json.text(
     `],"row_count":${rowCount},"duration_ms":${duration},"types":${shape?.types ?? '[]'},` +
-      `"command":"${command}","affected":${affected},"truncated":${truncated}`,
+      `"command":"${command}","affected":${affectedBy(exchange)},"truncated":${truncated}}`,
   );
+  return json.take();
 }
 
-type Work = {
-  exchange(options: Omit<ExchangeOptions, 'session' | 'aside'>): Exchange;
-  run(exchange: Exchange): Promise<void>;
-  /** A statement of ours, waited for. */
-  command(text: string): Promise<void>;
-};
+type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
 
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
-async function inSession<T>(
-  { sessions, plain }: QueryDeps,
+async function alone<T>(
+  { sessions, habits }: QueryDeps,
   project: ProjectLogin,
-  timeoutMs: number,
-  reader: Reader,
+  { reader, timeoutMs, isPlain }: Terms,
   use: (work: Work) => Promise<T>,
 ): Promise<T> {
   if (reader.isGone) throw hungUp();
-  const session = await sessions.acquire(project);
+  const session = await sessions.acquire(project, isPlain);
   // It may have happened while we waited for the session.
   if (reader.isGone) {
     sessions.release(project.id, session, 'clean');
     throw hungUp();
   }
-  let conduct: Conduct | 'broken' = 'clean';
-  // Only of statements that are provably so; one that is not decides for all.
-  let isPlain = true;
-  let current: Exchange | null = null;
-  let isStopped = false;
-  let harder: NodeJS.Timeout | undefined;
-  const stop = (because: RowhouseError) => {
-    if (isStopped) return;
-    isStopped = true;
-    current?.stop(because);
-    void session.cancel();
-    // Cleared as soon as the statement has ended: the process id may belong to somebody else by then.
-    harder = setTimeout(() => sessions.terminate(session), graceMs);
-  };
-  const clock = startClock(timeoutMs, (how) => {
-    if (how === 'stalled') {
-      current?.stop(hungUp());
-      sessions.terminate(session);
-    } else stop(errors.queryTimeout(timeoutMs));
-  });
-  reader.onGone = () => stop(hungUp());
-  const work: Work = {
-    exchange: (options) => {
-      const exchange = new Exchange({
-        ...options,
-        session,
-        aside: (look) => sessions.aside(project, look),
-      });
-      exchange.useClock(clock);
-      return exchange;
-    },
-    run: async (exchange) => {
-      current = exchange;
-      conduct = worst(conduct as Conduct, exchange.conduct);
-      // Unless it comes to its end, nothing is known of it.
-      const wasPlain = isPlain;
-      isPlain = false;
-      await exchange.run();
-      isPlain = wasPlain;
-      conduct = worst(conduct as Conduct, exchange.conduct);
-      isPlain &&= plain.isPlain(project, exchange.text, exchange.statement);
-    },
-    command: (text) => command(session, text),
-  };
+  const watch = new Watch(session, reader, timeoutMs, sessions.terminate);
+  const work = new Work(sessions, project, session, watch);
   try {
-    const result = await use(work);
-    if (isStopped) conduct = 'broken';
-    return result;
+    return await use(work);
   } catch (error) {
     if (!(error instanceof Sound)) {
-      conduct = 'broken';
+      work.isBroken = true;
       throw error;
     }
-    if (isStopped) conduct = 'broken';
-    else if (error.status !== 'idle')
-      await command(session, 'rollback').catch(() => {
-        conduct = 'broken';
+    if (!watch.isStopped && error.status !== 'idle')
+      await work.command('rollback').catch(() => {
+        work.isBroken = true;
       });
     throw error.reason;
   } finally {
-    clock.end();
-    clearTimeout(harder);
-    reader.onGone = null;
-    sessions.release(project.id, session, leaves(conduct, isPlain));
+    watch.end();
+    if (watch.isStopped) work.isBroken = true;
+    sessions.release(project.id, session, work.leaves);
+    if (work.mayChangeTables) habits.forget(project.id);
   }
 }
 
-function leaves(conduct: Conduct | 'broken', isPlain: boolean): Conduct | 'plain' | 'sequences' | 'broken' {
-  if (!isPlain || conduct === 'broken' || conduct === 'wild') return conduct;
-  return conduct === 'clean' ? 'plain' : 'sequences';
+/** What one request does in its session. */
+class Work {
+  isBroken = false;
+  /** It ran something that can make, change or drop tables. */
+  mayChangeTables = false;
+  private conduct: Conduct = 'clean';
+  /** Only of statements that are provably so; one that is not decides for all. */
+  private isPlain = true;
+  private readonly sessions: ProjectSessions;
+  private readonly project: ProjectLogin;
+  private readonly session: Session;
+  private readonly watch: Watch;
+
+  constructor(sessions: ProjectSessions, project: ProjectLogin, session: Session, watch: Watch) {
+    this.sessions = sessions;
+    this.project = project;
+    this.session = session;
+    this.watch = watch;
+  }
+
+  exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame): Exchange {
+    const { session, sessions, project } = this;
+    return new Exchange({
+      ...{ session, statement, input, frame, sink },
+      aside: (look) => sessions.aside(project, look),
+    });
+  }
+
+  async run(exchange: Exchange, habit: Habit): Promise<void> {
+    this.watch.follow(exchange);
+    this.conduct = worst(this.conduct, exchange.conduct);
+    if (!exchange.statement.preparable) this.mayChangeTables = true;
+    // Unless it comes to its end, nothing is known of it.
+    const wasPlain = this.isPlain;
+    this.isPlain = false;
+    await exchange.run();
+    this.conduct = worst(this.conduct, exchange.conduct);
+    this.isPlain = wasPlain && isPlain(habit);
+    noteDuration(habit, exchange.isLarge ? 1_000 : exchange.durationMs);
+    // Never inside a transaction of the caller's: a question that failed would undo it.
+    if (exchange.endsIdle) learn(habit, this.session);
+  }
+
+  /** A statement of ours, waited for. */
+  command(text: string): Promise<void> {
+    return command(this.session, text);
+  }
+
+  get leaves(): Conduct | 'plain' | 'sequences' | 'broken' {
+    if (this.isBroken) return 'broken';
+    if (!this.isPlain || this.conduct === 'wild') return this.conduct;
+    return this.conduct === 'clean' ? 'plain' : 'sequences';
+  }
 }
 
 function command(session: Session, text: string): Promise<void> {
@@ -247,6 +271,10 @@ function command(session: Session, text: string): Promise<void> {
     let failure: Error | null = null;
     session.send({
       ...silent,
+      complete: (tag) => {
+        // What cannot be committed is rolled back without an error.
+        if (text === 'commit' && tag !== 'COMMIT') failure = errors.unavailable(`commit gave ${tag}`);
+      },
       error: (error) => {
         failure = new Sound(sqlFailure(error), 'idle');
       },
@@ -254,30 +282,6 @@ function command(session: Session, text: string): Promise<void> {
       lost: (error) => reject(errors.outcomeUnknown(error)),
     });
   });
-}
-
-/** Runs while PostgreSQL works; while the reader is slow another, more patient one does. */
-function startClock(timeoutMs: number, onEnd: (how: 'late' | 'stalled') => void): Clock & { end(): void } {
-  let leftMs = timeoutMs;
-  let since = performance.now();
-  let timer = setTimeout(() => onEnd('late'), leftMs);
-  return {
-    pause: () => {
-      clearTimeout(timer);
-      leftMs -= performance.now() - since;
-      timer = setTimeout(() => onEnd('stalled'), stallMs);
-    },
-    resume: () => {
-      clearTimeout(timer);
-      since = performance.now();
-      timer = setTimeout(() => onEnd('late'), Math.max(0, leftMs));
-    },
-    end: () => clearTimeout(timer),
-  };
-}
-
-function hungUp(): RowhouseError {
-  return new RowhouseError('request_timeout', 'The caller hung up or stopped reading.');
 }
 
 function atIndex(error: unknown, index: number): unknown {

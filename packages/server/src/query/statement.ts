@@ -14,6 +14,8 @@ export type Statement = Readonly<{
   preparable: boolean;
   /** It changes rows, so all of it must run even if only some of its rows are wanted. */
   writes: boolean;
+  /** It reads and takes no locks: to run it twice is no different from running it once. */
+  isRead: boolean;
   /** What it names, if nothing else can be touched by it; null if that cannot be told. */
   relations: readonly string[] | null;
   /** False for a text too large to be parsed here. */
@@ -26,7 +28,12 @@ export function worst(one: Conduct, other: Conduct): Conduct {
 }
 const order: Conduct[] = ['clean', 'data', 'wild'];
 
-export type Parser = { parse(text: string): Promise<Statement>; stop(): Promise<void> };
+export type Parser = {
+  /** What was parsed before. */
+  recall(text: string): Statement | undefined;
+  parse(text: string): Promise<Statement>;
+  stop(): Promise<void>;
+};
 
 /** Larger texts are not parsed here: PostgreSQL itself takes only one statement and the session sees to the rest. */
 const maxParsedBytes = 1024 * 1024;
@@ -37,6 +44,7 @@ const unparsed: Statement = {
   conduct: 'wild',
   preparable: false,
   writes: true,
+  isRead: false,
   relations: null,
   isParsed: false,
 };
@@ -88,6 +96,7 @@ export function startParser(): Parser {
     });
 
   return {
+    recall: (text) => remembered.get(text),
     parse: async (text) => {
       const known = remembered.get(text);
       if (known) return known;
@@ -117,6 +126,7 @@ function judge(verdict: Verdict): Statement {
         conduct: verdict.conduct,
         preparable: verdict.preparable,
         writes: verdict.writes,
+        isRead: verdict.isRead,
         relations: verdict.relations,
         isParsed: true,
       };

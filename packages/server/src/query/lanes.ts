@@ -1,0 +1,142 @@
+// Short, plain reads of one project share a few connections, one behind the other: PostgreSQL then wakes once for several
+// of them. Nobody waits behind a slow one: as soon as the first in a lane takes long, or has much to say, those behind it
+// are run elsewhere. They are reads, so it does not matter that PostgreSQL may have begun with them.
+import type { ProjectLogin } from '../engine/provision.ts';
+import type { Session } from '../postgres/session.ts';
+import { type Exchange, MovedError, Sound } from './exchange.ts';
+import { type Habit, noteDuration } from './habits.ts';
+import type { ProjectSessions } from './project-sessions.ts';
+import { type Reader, Watch } from './watch.ts';
+
+export type Lanes = {
+  /** A lane with room, or null: then the statement has to run alone. */
+  take(project: ProjectLogin): Lane | null;
+};
+
+/** What usually takes longer has a session to itself. */
+const shortMs = 10;
+/** Who is first for longer than this is left alone. */
+const patienceMs = 50;
+const maxDepth = 64;
+const maxLanes = 4;
+
+export function canShare({ usualMs, statement }: Habit): boolean {
+  return statement.isRead && usualMs < shortMs;
+}
+
+type Shared = { exchange: Exchange; reader: Reader; timeoutMs: number; watch: Watch | null };
+
+export class Lane {
+  readonly session: Session;
+  private readonly shared = new Map<Exchange, Shared>();
+  private readonly sessions: ProjectSessions;
+  private readonly onEnd: (lane: Lane) => void;
+  private isClosed = false;
+  private lastDoneAt = 0;
+
+  constructor(session: Session, sessions: ProjectSessions, onEnd: (lane: Lane) => void) {
+    this.session = session;
+    this.sessions = sessions;
+    this.onEnd = onEnd;
+  }
+
+  get depth(): number {
+    return this.shared.size;
+  }
+
+  get isOpen(): boolean {
+    return !this.isClosed && this.session.isUsable;
+  }
+
+  /** False: it was moved away and has to run elsewhere. */
+  async run(exchange: Exchange, reader: Reader, timeoutMs: number, habit: Habit): Promise<boolean> {
+    const shared: Shared = { exchange, reader, timeoutMs, watch: null };
+    this.shared.set(exchange, shared);
+    exchange.onStreaming = () => this.leaveAlone(shared);
+    try {
+      await exchange.run();
+      const ms = performance.now() - Math.max(this.lastDoneAt, exchange.startedAt);
+      noteDuration(habit, exchange.isLarge ? 1_000 : ms);
+      return true;
+    } catch (error) {
+      if (error instanceof MovedError) return false;
+      if (error instanceof Sound && error.status === 'idle') throw error.reason;
+      this.isClosed = true;
+      throw error instanceof Sound ? error.reason : error;
+    } finally {
+      if (shared.watch) {
+        shared.watch.end();
+        noteDuration(habit, 1_000);
+      }
+      this.shared.delete(exchange);
+      this.lastDoneAt = performance.now();
+      if (this.shared.size === 0) this.onEnd(this);
+    }
+  }
+
+  /** Called every few milliseconds while anything runs. */
+  look(now: number): void {
+    const first = this.first;
+    if (first && !first.watch && now - Math.max(this.lastDoneAt, first.exchange.startedAt) > patienceMs)
+      this.leaveAlone(first);
+  }
+
+  private get first(): Shared | undefined {
+    return this.shared.get(this.session.first as Exchange);
+  }
+
+  /** The first has the session to itself from now on, with a deadline as everybody has; it is not used again after it. */
+  private leaveAlone(first: Shared): void {
+    if (first.watch) return;
+    this.isClosed = true;
+    const { exchange, reader, timeoutMs } = first;
+    const usedMs = performance.now() - exchange.startedAt;
+    first.watch = new Watch(this.session, reader, timeoutMs, this.sessions.terminate, usedMs);
+    first.watch.follow(exchange);
+    for (const other of this.shared.values()) if (other !== first) other.exchange.move();
+  }
+}
+
+export function openLanes(sessions: ProjectSessions, share: number): Lanes {
+  const byProject = new Map<string, Lane[]>();
+  const lanesAtMost = Math.min(maxLanes, Math.floor(share / 2));
+  let looking: NodeJS.Timeout | null = null;
+
+  const look = () => {
+    const now = performance.now();
+    for (const lanes of byProject.values()) for (const lane of lanes) lane.look(now);
+  };
+  const end = (projectId: string, lanes: Lane[], lane: Lane) => {
+    lanes.splice(lanes.indexOf(lane), 1);
+    if (lanes.length === 0) byProject.delete(projectId);
+    if (byProject.size === 0 && looking) {
+      clearInterval(looking);
+      looking = null;
+    }
+    sessions.release(projectId, lane.session, lane.isOpen ? 'plain' : 'broken');
+  };
+
+  return {
+    take: (project) => {
+      // Others wait for connections: lanes come to their end.
+      if (sessions.isWanted(project.id)) return null;
+      let lanes = byProject.get(project.id);
+      let best: Lane | null = null;
+      for (const lane of lanes ?? []) {
+        if (lane.isOpen && lane.depth < (best?.depth ?? maxDepth)) best = lane;
+      }
+      if ((lanes?.length ?? 0) >= lanesAtMost) return best;
+      const session = sessions.takeIdle(project.id);
+      if (!session) return best;
+      if (!lanes) {
+        lanes = [];
+        byProject.set(project.id, lanes);
+      }
+      const mine = lanes;
+      const lane = new Lane(session, sessions, (ended) => end(project.id, mine, ended));
+      mine.push(lane);
+      looking ??= setInterval(look, patienceMs / 2);
+      return lane;
+    },
+  };
+}
