@@ -15,6 +15,8 @@ type Raw = FastifyReply['raw'];
 
 const maxBodyBytes = 32 * 1024 * 1024;
 const defaultTimeoutMs = 30_000;
+/** What may wait for a slow reader before PostgreSQL is stopped. */
+const unsentBytes = 256 * 1024;
 
 export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['query'];
@@ -131,14 +133,15 @@ class Response implements Reader {
     });
   }
 
-  write(bytes: Buffer): boolean {
+  write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {
     const { reply, raw } = this;
     if (!this.hasBegun) {
       this.hasBegun = true;
       reply.hijack();
       raw.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), 'content-type': json });
     }
-    return raw.write(bytes);
+    // Only a write that says false is followed by a drain.
+    return raw.write(bytes, onSent) || raw.writableLength < unsentBytes;
   }
 
   drained(carryOn: () => void): void {

@@ -8,7 +8,7 @@ import {
   silent,
   TooLargeError,
 } from '../postgres/session.ts';
-import { JsonBytes } from './json-bytes.ts';
+import { giveBack, JsonBytes } from './json-bytes.ts';
 import { needsTypes, toParameter } from './parameters.ts';
 import {
   type Column,
@@ -32,7 +32,8 @@ export type StatementInput = Readonly<{
 
 /** Where the answer goes. `write` says whether there is room for more; `drained` calls back when there is again. */
 export type Sink = {
-  write(bytes: Buffer): boolean;
+  /** `onSent`: the bytes are out, and their memory may be used for others. */
+  write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean;
   drained(carryOn: () => void): void;
 };
 
@@ -80,6 +81,8 @@ export class Exchange implements Receiver {
   private end: (ended: Ended) => void = () => {};
   private isCopy = false;
   private isPaused = false;
+  private held: Buffer[] = [];
+  private heldSize = 0;
   /** When it was handed to PostgreSQL. */
   startedAt = 0;
   /** Told when the answer becomes larger than what is held back. */
@@ -96,7 +99,7 @@ export class Exchange implements Receiver {
 
   /** Not what one would stand behind. */
   get isLarge(): boolean {
-    return this.isStreaming || this.json.length > pieceBytes;
+    return this.isStreaming || this.held.length > 0;
   }
 
   get endsIdle(): boolean {
@@ -327,7 +330,20 @@ export class Exchange implements Receiver {
     const { json } = this;
     if (this.rowCount++ > 0) json.byte(44);
     this.shape?.write(bytes, start, end, json);
-    if (json.length > (this.isStreaming ? pieceBytes : heldBytes)) this.flush();
+    if (json.length > pieceBytes) this.cut();
+  }
+
+  private cut(): void {
+    const piece = this.json.take();
+    this.held.push(piece);
+    this.heldSize += piece.length;
+    if (this.isStreaming || this.heldSize > heldBytes) this.flush();
+  }
+
+  /** All of it, unless some has been streamed. */
+  rest(): Buffer {
+    const last = this.json.end();
+    return this.held.length === 0 ? last : Buffer.concat([...this.held, last]);
   }
 
   /** A full socket towards the caller stops PostgreSQL; nothing piles up in between. */
@@ -337,8 +353,14 @@ export class Exchange implements Receiver {
       this.isStreaming = true;
       this.onStreaming?.();
     }
-    if (sink.write(this.json.take())) return;
-    if (this.isPaused) return;
+    let hasRoom = true;
+    for (const piece of this.held)
+      hasRoom = sink.write(piece, (error) => {
+        if (!error) giveBack(piece);
+      });
+    this.held = [];
+    this.heldSize = 0;
+    if (hasRoom || this.isPaused) return;
     this.isPaused = true;
     session.pause();
     this.clock?.pause();

@@ -10,14 +10,25 @@ const [nullWord, trueWord, falseWord] = ['null', 'true', 'false'].map((word) => 
   Buffer,
 ];
 
-/** Small enough to come out of Node's pool; it grows by doubling. */
+/** Small enough to come out of Node's pool. */
 const firstBytes = 2048;
+
+/** A large result goes through a few pieces of memory again and again. */
+const pieceRoom = 128 * 1024;
+const pieces: Buffer[] = [];
+const idlePieces = 64;
+
+export function giveBack(piece: Buffer): void {
+  if (piece.buffer.byteLength !== pieceRoom || pieces.length >= idlePieces) return;
+  pieces.push(Buffer.from(piece.buffer as ArrayBuffer));
+}
 
 /** Longer texts are copied in pieces, so that room is made for what is there and not for the worst that could be. */
 const shortText = 2048;
 
 export class JsonBytes {
-  bytes = Buffer.allocUnsafe(firstBytes);
+  bytes: Buffer = Buffer.allocUnsafe(firstBytes);
+  view = viewOf(this.bytes);
   length = 0;
   readonly bigAsString: boolean;
 
@@ -25,12 +36,19 @@ export class JsonBytes {
     this.bigAsString = options.bigAsString;
   }
 
+  /** What was written so far, in memory that can be given back with `giveBack` once it has been sent. */
   take(): Buffer {
     const taken = this.bytes.subarray(0, this.length);
-    // What streams goes on in pieces of the same size.
-    this.bytes = Buffer.allocUnsafe(Math.min(this.bytes.length, 131_072));
+    // There is more to come, in pieces of this size.
+    this.bytes = pieces.pop() ?? Buffer.allocUnsafeSlow(pieceRoom);
+    this.view = viewOf(this.bytes);
     this.length = 0;
     return taken;
+  }
+
+  /** The last of it. */
+  end(): Buffer {
+    return this.bytes.subarray(0, this.length);
   }
 
   raw(source: Buffer): void {
@@ -84,7 +102,7 @@ export class JsonBytes {
     for (let index = start; index < end; index++) {
       const byte = source[index] as number;
       if (byte >= space && byte !== quote && byte !== backslash) bytes[at++] = byte;
-      else at = writeEscape(bytes, at, byte);
+      else at = writeEscape(this.view, at, byte);
     }
     bytes[at++] = quote;
     this.length = at;
@@ -98,7 +116,7 @@ export class JsonBytes {
       if (byte >= space && byte !== quote && byte !== backslash) continue;
       this.copy(source, from, index);
       this.room(6);
-      this.length = writeEscape(this.bytes, this.length, byte);
+      this.length = writeEscape(this.view, this.length, byte);
       from = index + 1;
     }
     this.copy(source, from, end);
@@ -263,28 +281,29 @@ export class JsonBytes {
   /** Makes sure that so many bytes can be written. */
   room(size: number): void {
     if (this.length + size <= this.bytes.length) return;
-    const larger = Buffer.allocUnsafe(Math.max(this.bytes.length * 2, this.length + size));
+    const larger = Buffer.allocUnsafe(Math.max(this.bytes.length * 4, this.length + size));
     this.bytes.copy(larger, 0, 0, this.length);
     this.bytes = larger;
+    this.view = viewOf(larger);
   }
 }
 
-export function writeEscape(bytes: Buffer, at: number, byte: number): number {
-  bytes[at] = backslash;
-  if (byte === quote || byte === backslash) {
-    bytes[at + 1] = byte;
-    return at + 2;
-  }
-  const short = shortEscapes[byte];
+function viewOf({ buffer, byteOffset, length }: Buffer): DataView {
+  return new DataView(buffer, byteOffset, length);
+}
+
+export function writeEscape(out: DataView, at: number, byte: number): number {
+  out.setUint8(at, backslash);
+  const short = byte === quote || byte === backslash ? byte : shortEscapes[byte];
   if (short !== undefined) {
-    bytes[at + 1] = short;
+    out.setUint8(at + 1, short);
     return at + 2;
   }
-  bytes[at + 1] = 117;
-  bytes[at + 2] = zero;
-  bytes[at + 3] = zero;
-  bytes[at + 4] = hex[byte >> 4] as number;
-  bytes[at + 5] = hex[byte & 15] as number;
+  out.setUint8(at + 1, 117);
+  out.setUint8(at + 2, zero);
+  out.setUint8(at + 3, zero);
+  out.setUint8(at + 4, hex[byte >> 4] as number);
+  out.setUint8(at + 5, hex[byte & 15] as number);
   return at + 6;
 }
 

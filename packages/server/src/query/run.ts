@@ -89,7 +89,7 @@ async function inLane(
 function answerOf(exchange: Exchange, reader: Reader): Buffer | null {
   const rest = closed(exchange);
   if (!exchange.isStreaming) return rest;
-  reader.write(rest);
+  reader.write(rest, () => {});
   return null;
 }
 
@@ -160,7 +160,7 @@ function affectedBy({ tag, rowCount }: Exchange): number {
   return count === undefined ? (tag === null ? rowCount : 0) : Number(count);
 }
 
-/** The end of an answer; all of it, unless some has been streamed. */
+/** An answer with its end; all of it, unless some has been streamed. */
 function closed(exchange: Exchange): Buffer {
   const { json, shape, rowCount, durationMs, tag, truncated } = exchange;
   const command = tag === null ? 'SELECT' : tag.replace(/[ \d]+$/, '');
@@ -169,7 +169,7 @@ function closed(exchange: Exchange): Buffer {
     `],"row_count":${rowCount},"duration_ms":${duration},"types":${shape?.types ?? '[]'},` +
       `"command":"${command}","affected":${affectedBy(exchange)},"truncated":${truncated}}`,
   );
-  return json.take();
+  return exchange.rest();
 }
 
 type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
