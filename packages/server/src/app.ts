@@ -1,10 +1,11 @@
 // The whole HTTP surface. No environment, no listening: main.ts and the tests do that.
+import { createServer } from 'node:http';
 import fastifyCors from '@fastify/cors';
 import { apiPrefix } from '@rowhouse/api';
 import Fastify, { type FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { errors } from './errors.ts';
-import { identify } from './http/caller.ts';
+import { identify, readRequestId } from './http/caller.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
 import { checkEncoding, parseJsonBody } from './http/json-body.ts';
@@ -13,8 +14,9 @@ import type { Metrics } from './http/metrics.ts';
 import { registerOpenApi } from './http/openapi.ts';
 import { projectRoutes } from './http/projects.ts';
 import { queryRoutes } from './http/query.ts';
-import { requestLog } from './http/request-log.ts';
+import { type Finished, logRequest } from './http/request-log.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
+import { openShortWay } from './http/short-way.ts';
 import { validatorCompiler } from './http/validation.ts';
 
 type Options = {
@@ -35,16 +37,30 @@ export async function buildApp(
   deps: Deps,
   { corsOrigins, metrics, metricsHere, timeouts = defaultTimeouts }: Options,
 ): Promise<FastifyInstance> {
+  const onFinished = (finished: Finished) => {
+    logRequest(deps.log, finished);
+    metrics.count(finished);
+  };
+  const shortWay = openShortWay(deps, onFinished);
   const app = Fastify({
     bodyLimit: maxBodyBytes,
-    http: { headersTimeout: timeouts.headersMs, connectionsCheckingInterval: timeouts.checkMs },
-    requestTimeout: timeouts.requestMs,
-    connectionTimeout: 120_000,
-    keepAliveTimeout: 72_000,
     // While stopping, requests that have arrived are still answered.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     requestIdHeader: false,
+    serverFactory: (handler) => {
+      const options = {
+        headersTimeout: timeouts.headersMs,
+        connectionsCheckingInterval: timeouts.checkMs,
+        requestTimeout: timeouts.requestMs,
+        keepAliveTimeout: 72_000,
+      };
+      const server = createServer(options, (request, response) => {
+        if (!shortWay(request, response)) handler(request, response);
+      });
+      server.setTimeout(120_000);
+      return server;
+    },
     genReqId: (request) => readRequestId(request.headers['x-request-id']) ?? crypto.randomUUID(),
     routerOptions: { maxParamLength: 300 },
     frameworkErrors: (error, request, reply) => void respond(error, request, reply),
@@ -68,8 +84,18 @@ export async function buildApp(
     reply.header('x-request-id', request.id);
     done();
   });
-  requestLog(app, deps.log);
-  metrics.observe(app);
+  app.addHook('onResponse', (request, reply, done) => {
+    onFinished({
+      requestId: request.id,
+      method: request.method,
+      route: request.routeOptions.url ?? 'none',
+      path: request.url,
+      status: reply.statusCode,
+      ms: reply.elapsedTime,
+      keyId: request.caller?.keyId,
+    });
+    done();
+  });
   if (corsOrigins.length > 0) {
     const origin = corsOrigins === '*' ? '*' : [...corsOrigins];
     await app.register(fastifyCors, {
@@ -141,9 +167,4 @@ function watchRoutes(app: FastifyInstance): () => void {
       });
     }
   };
-}
-
-/** A caller's own id is kept if it can stand in a header and a log line as it is. */
-function readRequestId(header: string | string[] | undefined): string | null {
-  return typeof header === 'string' && /^[\w.:/+=-]{1,128}$/.test(header) ? header : null;
 }

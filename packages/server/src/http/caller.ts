@@ -57,14 +57,29 @@ function readBearer(header: string | undefined): string | null {
   return token;
 }
 
+/** A caller's own id is kept if it can stand in a header and a log line as it is. */
+export function readRequestId(header: string | string[] | undefined): string | null {
+  return typeof header === 'string' && /^[\w.:/+=-]{1,128}$/.test(header) ? header : null;
+}
+
+export function hasRepeated(rawHeaders: readonly string[]): boolean {
+  return findRepeated(rawHeaders) !== null;
+}
+
 /** Node keeps the first of some repeated headers and joins others; a proxy in front may have judged by the other one. */
-function refuseRepeated(rawHeaders: readonly string[]): void {
-  const seen = new Set<string>();
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = (rawHeaders[index] ?? '').toLowerCase();
-    if (single.includes(name) && seen.has(name)) {
-      throw errors.invalidRequest([{ path: name, problem: 'this header was sent more than once' }]);
+function findRepeated(rawHeaders: readonly string[]): string | null {
+  // Each of the few names is looked for; comparing lengths first spares most of the lowering.
+  for (const name of single) {
+    let times = 0;
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const given = rawHeaders[index] as string;
+      if (given.length === name.length && given.toLowerCase() === name && ++times > 1) return name;
     }
-    seen.add(name);
   }
+  return null;
+}
+
+function refuseRepeated(rawHeaders: readonly string[]): void {
+  const name = findRepeated(rawHeaders);
+  if (name) throw errors.invalidRequest([{ path: name, problem: 'this header was sent more than once' }]);
 }

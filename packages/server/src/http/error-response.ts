@@ -1,4 +1,5 @@
 // The one place where an error becomes a response, and is logged if it is ours.
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ErrorBody } from '@rowhouse/api';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
@@ -12,17 +13,45 @@ export function errorResponder(log: Logger) {
     request: FastifyRequest,
     reply: FastifyReply,
   ): FastifyReply => {
-    const error = toRowhouseError(thrown, request);
-    if (error.status >= 500) {
-      const level = error.code === 'internal_error' ? 'error' : 'warn';
-      log[level]({ request_id: request.id, code: error.code, err: error.cause ?? error }, error.message);
-    }
+    const error = readFastifyError(thrown, request) ?? toRowhouseError(thrown, request.raw);
+    logOurs(log, error, request.id);
+    return reply
+      .headers(headersOf(error, request.id))
+      .status(error.status)
+      .send(errorBody(error, request.id));
+  };
+}
+
+/** The same without the framework; returns the status. */
+export function respondWithError(
+  log: Logger,
+  thrown: Error,
+  request: IncomingMessage,
+  response: ServerResponse,
+  requestId: string,
+): number {
+  const error = toRowhouseError(thrown, request);
+  logOurs(log, error, requestId);
+  const body = Buffer.from(JSON.stringify(errorBody(error, requestId)));
+  const more = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length };
+  response.writeHead(error.status, { ...headersOf(error, requestId), ...more });
+  response.end(body);
+  return error.status;
+}
+
+function logOurs(log: Logger, error: RowhouseError, requestId: string): void {
+  if (error.status < 500) return;
+  const level = error.code === 'internal_error' ? 'error' : 'warn';
+  log[level]({ request_id: requestId, code: error.code, err: error.cause ?? error }, error.message);
+}
+
+function headersOf(error: RowhouseError, requestId: string): Record<string, string> {
+  return {
     // Also for errors from before the hooks that set it.
-    reply.header('x-request-id', request.id);
-    if (error.retryAfterS !== undefined) reply.header('retry-after', String(error.retryAfterS));
-    if (error.status === 401) reply.header('www-authenticate', 'Bearer realm="rowhouse"');
-    if (error.code === 'method_not_allowed') reply.header('allow', allowedOf(error).join(', '));
-    return reply.status(error.status).send(errorBody(error, request.id));
+    'x-request-id': requestId,
+    ...(error.retryAfterS !== undefined && { 'retry-after': String(error.retryAfterS) }),
+    ...(error.status === 401 && { 'www-authenticate': 'Bearer realm="rowhouse"' }),
+    ...(error.code === 'method_not_allowed' && { allow: allowedOf(error).join(', ') }),
   };
 }
 
@@ -60,13 +89,22 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
   );
 }
 
-function toRowhouseError(thrown: FastifyError | RowhouseError, request: FastifyRequest): RowhouseError {
+function toRowhouseError(thrown: Error, request: IncomingMessage): RowhouseError {
   if (thrown instanceof RowhouseError) return thrown;
   // Our own statement met a server without memory, locks or connections left (class 53).
   if (thrown instanceof PostgresError && thrown.sqlstate.startsWith('53')) return errors.unavailable(thrown);
   // The caller went away in the middle of its own request.
-  if (request.raw.destroyed && !request.raw.complete) return errors.requestTimeout();
-  switch (thrown.code) {
+  if (request.destroyed && !request.complete) return errors.requestTimeout();
+  return errors.internal(thrown);
+}
+
+function readFastifyError(
+  thrown: FastifyError | RowhouseError,
+  request: FastifyRequest,
+): RowhouseError | null {
+  if (thrown instanceof RowhouseError) return thrown;
+  const { code, statusCode, message } = thrown;
+  switch (code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return errors.unsupportedMediaType(request.headers['content-type']);
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
@@ -79,9 +117,9 @@ function toRowhouseError(thrown: FastifyError | RowhouseError, request: FastifyR
       return errors.invalidRequest([{ path: '', problem: 'the path is not a valid percent-encoded URL' }]);
     default:
       // Whatever else Fastify itself refuses is the caller's doing.
-      return thrown.code?.startsWith('FST_') && thrown.statusCode && thrown.statusCode < 500
-        ? errors.invalidRequest([{ path: '', problem: thrown.message }])
-        : errors.internal(thrown);
+      return code?.startsWith('FST_') && statusCode && statusCode < 500
+        ? errors.invalidRequest([{ path: '', problem: message }])
+        : null;
   }
 }
 

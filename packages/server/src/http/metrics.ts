@@ -1,13 +1,13 @@
 // What operators watch. Labels are route patterns and statuses: never slugs, never anything a caller can multiply.
-import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Finished } from './request-log.ts';
 
 export type Metrics = {
   registry: Registry;
   contentType: string;
   /** All of it, in Prometheus' text form. */
   text(): Promise<string>;
-  observe(app: FastifyInstance): void;
+  count(finished: Finished): void;
 };
 
 /** Read when the metrics are asked for. */
@@ -34,14 +34,9 @@ export function createMetrics(gauges: Gauges): Metrics {
     registry,
     contentType: registry.contentType,
     text: oncePerSecond(() => registry.metrics()),
-    observe: (app) => {
-      app.addHook('onResponse', (request, reply, done) => {
-        const route = request.routeOptions.url ?? 'none';
-        const status = String(reply.statusCode);
-        durations.observe({ method: request.method, route, status }, reply.elapsedTime / 1000);
-        if (reply.statusCode >= 500) failures.inc({ status });
-        done();
-      });
+    count: ({ method, route, status, ms }) => {
+      durations.observe({ method, route, status: String(status) }, ms / 1000);
+      if (status >= 500) failures.inc({ status: String(status) });
     },
   };
 }

@@ -1,6 +1,8 @@
 // SQL over HTTP.
-import { BatchResponse, QueryResponse, RunBatch, RunQuery } from '@rowhouse/api';
+import type { OutgoingHttpHeaders } from 'node:http';
+import { apiPrefix, BatchResponse, QueryResponse, RunBatch, RunQuery } from '@rowhouse/api';
 import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { getProjectLogin } from '../projects/find.ts';
@@ -9,20 +11,21 @@ import type { Reader } from '../query/watch.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
+import { json, ResponseReader } from './reader.ts';
 
 type Params = { slug: string };
-type Raw = FastifyReply['raw'];
+
+const queryPath = '/projects/:slug/query';
+export const queryRoute = apiPrefix + queryPath;
 
 const maxBodyBytes = 32 * 1024 * 1024;
 const defaultTimeoutMs = 30_000;
-/** What may wait for a slow reader before PostgreSQL is stopped. */
-const unsentBytes = 256 * 1024;
 
 export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['query'];
 
   app.post<{ Params: Params; Body: RunQuery }>(
-    '/projects/:slug/query',
+    queryPath,
     {
       bodyLimit: maxBodyBytes,
       schema: {
@@ -34,29 +37,17 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const { body } = request;
       const caller = callerOf(request);
       const project = await getProjectLogin(deps.control, caller, request.params.slug);
-      const input = {
-        query: body.query,
-        params: body.params ?? [],
-        limit: body.limit ?? null,
-        bigAsString: body.numbers === 'string',
-        timeoutMs: readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs),
-        readOnly: mustBeReadOnly(caller) || body.read_only === true,
-        dryRun: body.dry_run === true,
-        maxAffected: body.max_affected ?? null,
-      };
-      const reader = new Response(reply);
+      const reader = readerOf(reply);
       try {
-        const answer = await runQuery(deps.query, project, input, reader);
+        const answer = await answerQuery(deps, caller, project, request.body, reader);
         if (answer === null) reader.end();
         else return reply.header('content-type', json).send(answer);
       } catch (error) {
-        // Part of an answer is out already: it must not end like a whole one.
         if (!reader.hasBegun) throw error;
         deps.log.warn({ request_id: request.id, err: error }, 'a result broke off');
-        reply.raw.destroy();
+        reader.breakOff();
       }
       return reply;
     },
@@ -87,13 +78,32 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
         timeoutMs: readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs),
         readOnly: mustBeReadOnly(caller) || body.read_only === true,
       };
-      const answer = await runBatch(deps.query, project, input, new Response(reply));
+      const answer = await runBatch(deps.query, project, input, readerOf(reply));
       return reply.header('content-type', json).send(answer);
     },
   );
 }
 
-const json = 'application/json; charset=utf-8';
+/** The whole answer, or null if it was streamed. */
+export function answerQuery(
+  deps: Deps,
+  caller: Caller,
+  project: ProjectLogin,
+  body: RunQuery,
+  reader: Reader,
+): Promise<Buffer | null> {
+  const input = {
+    query: body.query,
+    params: body.params ?? [],
+    limit: body.limit ?? null,
+    bigAsString: body.numbers === 'string',
+    timeoutMs: readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs),
+    readOnly: mustBeReadOnly(caller) || body.read_only === true,
+    dryRun: body.dry_run === true,
+    maxAffected: body.max_affected ?? null,
+  };
+  return runQuery(deps.query, project, input, reader);
+}
 
 /** A key with query:read alone reads; one with neither is refused. */
 function mustBeReadOnly(caller: Caller): boolean {
@@ -112,43 +122,9 @@ function readTimeout(given: number | undefined, maxTimeoutMs: number): number {
   return given ?? Math.min(defaultTimeoutMs, maxTimeoutMs);
 }
 
-/** The response as a stream with its own pace. Nothing of it begins before the first write. */
-class Response implements Reader {
-  hasBegun = false;
-  private readonly reply: FastifyReply;
-  private readonly raw: Raw;
-
-  constructor(reply: FastifyReply) {
-    this.reply = reply;
-    this.raw = reply.raw;
-  }
-
-  get isGone(): boolean {
-    return this.raw.destroyed && !this.raw.writableFinished;
-  }
-
-  whenGone(tell: () => void): void {
-    this.raw.once('close', () => {
-      if (!this.raw.writableFinished) tell();
-    });
-  }
-
-  write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {
-    const { reply, raw } = this;
-    if (!this.hasBegun) {
-      this.hasBegun = true;
-      reply.hijack();
-      raw.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), 'content-type': json });
-    }
-    // Only a write that says false is followed by a drain.
-    return raw.write(bytes, onSent) || raw.writableLength < unsentBytes;
-  }
-
-  drained(carryOn: () => void): void {
-    this.raw.once('drain', carryOn);
-  }
-
-  end(): void {
-    this.raw.end();
-  }
+function readerOf(reply: FastifyReply): ResponseReader {
+  return new ResponseReader(reply.raw, () => {
+    reply.hijack();
+    return reply.getHeaders() as OutgoingHttpHeaders;
+  });
 }

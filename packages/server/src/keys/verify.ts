@@ -14,6 +14,8 @@ import { hashKey, looksLikeKey, readKeyPrefix } from './form.ts';
 export type KeyRing = {
   /** Throws unless the key is good now. */
   verify(key: string): Promise<Caller>;
+  /** The caller of a good key if memory alone can tell. */
+  recall(key: string): Caller | null;
   stop(): Promise<void>;
 };
 
@@ -58,6 +60,14 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
   };
 
   return {
+    recall: (key) => {
+      const hash = hashes.get(key);
+      const caller = hash && feed.isFresh() ? remembered.get(hash.toString('latin1')) : undefined;
+      const at = now();
+      if (!caller || (caller.expiresAt !== null && caller.expiresAt <= at)) return null;
+      used.set(caller.keyId, at);
+      return caller;
+    },
     verify: async (key) => {
       const hash = hashes.get(key) ?? hashOf(key);
       if (hash === null) {

@@ -1,0 +1,53 @@
+// A response as a stream with its own pace. Nothing of it begins before the first write.
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { Reader } from '../query/watch.ts';
+
+export const json = 'application/json; charset=utf-8';
+
+/** What may wait for a slow reader before PostgreSQL is stopped. */
+const unsentBytes = 256 * 1024;
+
+export class ResponseReader implements Reader {
+  hasBegun = false;
+  private readonly raw: ServerResponse;
+  private readonly begin: () => OutgoingHttpHeaders;
+
+  /** `begin` is called once, when the answer turns out to be a stream; it gives the headers. */
+  constructor(raw: ServerResponse, begin: () => OutgoingHttpHeaders) {
+    this.raw = raw;
+    this.begin = begin;
+  }
+
+  get isGone(): boolean {
+    return this.raw.destroyed && !this.raw.writableFinished;
+  }
+
+  whenGone(tell: () => void): void {
+    this.raw.once('close', () => {
+      if (!this.raw.writableFinished) tell();
+    });
+  }
+
+  write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {
+    const { raw } = this;
+    if (!this.hasBegun) {
+      this.hasBegun = true;
+      raw.writeHead(200, { ...this.begin(), 'content-type': json });
+    }
+    // Only a write that says false is followed by a drain.
+    return raw.write(bytes, onSent) || raw.writableLength < unsentBytes;
+  }
+
+  drained(carryOn: () => void): void {
+    this.raw.once('drain', carryOn);
+  }
+
+  end(): void {
+    this.raw.end();
+  }
+
+  /** Part of the answer is out already: it must not end like a whole one. */
+  breakOff(): void {
+    this.raw.destroy();
+  }
+}
