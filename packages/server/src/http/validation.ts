@@ -15,12 +15,13 @@ export const validatorCompiler: FastifySchemaCompiler<Type.TSchema> = ({ schema,
   // A path parameter that is not well formed names nothing: the domain answers 404.
   if (httpPart === 'params') return (value: unknown) => ({ value });
   const validator = Compile(schema);
+  const bounded = boundedLists(schema);
   const optionalBody = httpPart === 'body' && !('required' in schema) && !('minProperties' in schema);
   return (input: unknown) => {
     let value = input;
     if (httpPart === 'querystring') value = readIntegers(schema, input as Record<string, unknown>);
     else if (optionalBody && (input === undefined || input === null)) value = {};
-    const long = tooLong(schema, value);
+    const long = tooLong(bounded, value);
     if (long) return { error: errors.invalidRequest([long]) };
     try {
       if (validator.Check(value)) return { value };
@@ -35,13 +36,21 @@ export const validatorCompiler: FastifySchemaCompiler<Type.TSchema> = ({ schema,
   };
 };
 
-/** Before anything looks at the entries one by one, or at each pair of them: that can take minutes. */
-function tooLong(schema: Type.TSchema, value: unknown): Problem | null {
+type Bounded = { path: string; maxItems: number }[];
+
+function boundedLists(schema: Type.TSchema): Bounded {
   const { properties = {} } = schema as { properties?: Record<string, { maxItems?: number }> };
+  return Object.entries(properties).flatMap(([path, { maxItems }]) =>
+    maxItems === undefined ? [] : [{ path, maxItems }],
+  );
+}
+
+/** Before anything looks at the entries one by one, or at each pair of them: that can take minutes. */
+function tooLong(bounded: Bounded, value: unknown): Problem | null {
   if (typeof value !== 'object' || value === null) return null;
-  for (const [path, { maxItems }] of Object.entries(properties)) {
+  for (const { path, maxItems } of bounded) {
     const entry = (value as Record<string, unknown>)[path];
-    if (maxItems !== undefined && Array.isArray(entry) && entry.length > maxItems) {
+    if (Array.isArray(entry) && entry.length > maxItems) {
       return { path, problem: `must have at most ${maxItems} entries` };
     }
   }

@@ -28,7 +28,7 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
   const remembered = new LRUCache<string, Caller>({ max: rememberedKeys });
   const used = new Map<string, number>();
   // Checksum and hash of a good key are worked out once, not with every request.
-  const hashes = new LRUCache<string, Buffer>({ max: rememberedKeys });
+  const hashes = new LRUCache<string, { hash: Buffer; name: string }>({ max: rememberedKeys });
   let changes = 0;
 
   const forget = ({ projectId, keyId }: Change) => {
@@ -61,15 +61,15 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
 
   return {
     recall: (key) => {
-      const hash = hashes.get(key);
-      const caller = hash && feed.isFresh() ? remembered.get(hash.toString('latin1')) : undefined;
+      const known = hashes.get(key);
+      const caller = known && feed.isFresh() ? remembered.get(known.name) : undefined;
       const at = now();
       if (!caller || (caller.expiresAt !== null && caller.expiresAt <= at)) return null;
       used.set(caller.keyId, at);
       return caller;
     },
     verify: async (key) => {
-      const hash = hashes.get(key) ?? hashOf(key);
+      const hash = hashes.get(key)?.hash ?? hashOf(key);
       if (hash === null) {
         throw looksLikeKey(key)
           ? errors.invalidApiKey(
@@ -82,7 +82,7 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
             );
       }
       const caller = await find(hash);
-      if (caller) hashes.set(key, hash);
+      if (caller) hashes.set(key, { hash, name: hash.toString('latin1') });
       const at = now();
       if (!caller || (caller.expiresAt !== null && caller.expiresAt <= at)) throw errors.invalidApiKey();
       used.set(caller.keyId, at);

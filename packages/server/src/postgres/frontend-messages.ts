@@ -1,19 +1,24 @@
 // What is said to PostgreSQL, written into one buffer so that a whole exchange leaves in a single write.
 
-/** Small enough to come out of Node's pool: a buffer of its own costs more than the message in it. */
 const firstBytes = 1024;
 
 export type Parameter = string | null;
 
 export class FrontendMessages {
-  private bytes = Buffer.allocUnsafe(firstBytes);
+  private bytes = Buffer.allocUnsafeSlow(firstBytes);
   private length = 0;
 
-  /** What was written so far; the next message starts afresh. */
+  /** What was written so far; the next message starts afresh. A copy, for the memory is used again unless it is large. */
   take(): Buffer {
-    const taken = this.bytes.subarray(0, this.length);
-    this.bytes = Buffer.allocUnsafe(firstBytes);
+    const length = this.length;
     this.length = 0;
+    if (this.bytes.length > firstBytes) {
+      const taken = this.bytes.subarray(0, length);
+      this.bytes = Buffer.allocUnsafeSlow(firstBytes);
+      return taken;
+    }
+    const taken = Buffer.allocUnsafe(length);
+    this.bytes.copy(taken, 0, 0, length);
     return taken;
   }
 

@@ -18,7 +18,13 @@ export type SessionPool = {
 
 export type PoolLimits = { budget: number; share: number; waiting: number; waitMs: number; idleMs: number };
 
-type Waiter = { project: string; start: () => void; give: (session: Session) => void };
+type Waiter = {
+  project: string;
+  since: number;
+  openSession: () => Promise<Session>;
+  resolve: (session: Session | Promise<Session>) => void;
+  reject: (error: Error) => void;
+};
 type Place = { idle: Session[]; open: number; usedAt: number };
 
 export function createSessionPool(limits: PoolLimits): SessionPool {
@@ -26,6 +32,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const waiters: Waiter[] = [];
   let open = 0;
   let ended = false;
+  let waking: NodeJS.Timeout | null = null;
   let onEmpty: (() => void) | null = null;
 
   const placeOf = (project: string): Place => {
@@ -81,11 +88,11 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       const idle = takeIdle(waiter.project);
       if (idle) {
         waiters.splice(index, 1);
-        waiter.give(idle);
+        waiter.resolve(idle);
       } else if (mayOpen(waiter.project)) {
         waiters.splice(index, 1);
         reserve(waiter.project);
-        waiter.start();
+        waiter.resolve(openNow(waiter.project, waiter.openSession));
       } else {
         index++;
       }
@@ -105,24 +112,22 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const wait = (project: string, openSession: () => Promise<Session>): Promise<Session> => {
     if (waiters.length >= limits.waiting)
       throw errors.overloaded('Too many statements are waiting already.', 1);
+    waking ??= setInterval(wakeLate, limits.waitMs / 50);
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        waiters.splice(waiters.indexOf(waiter), 1);
-        reject(errors.overloaded('No connection became free in time.', 1));
-      }, limits.waitMs);
-      const waiter: Waiter = {
-        project,
-        give: (session) => {
-          clearTimeout(timer);
-          resolve(session);
-        },
-        start: () => {
-          clearTimeout(timer);
-          openNow(project, openSession).then(resolve, reject);
-        },
-      };
-      waiters.push(waiter);
+      waiters.push({ project, since: performance.now(), openSession, resolve, reject });
     });
+  };
+
+  /** Those who came first wait longest. One timer for all: nearly nobody waits that long. */
+  const wakeLate = () => {
+    const before = performance.now() - limits.waitMs;
+    while (waiters[0] && waiters[0].since < before) {
+      waiters.shift()?.reject(errors.overloaded('No connection became free in time.', 1));
+    }
+    if (waiters.length === 0 && waking) {
+      clearInterval(waking);
+      waking = null;
+    }
   };
 
   const sweep = setInterval(

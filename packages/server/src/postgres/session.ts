@@ -108,6 +108,7 @@ export class Session {
   }
 
   flush(): void {
+    if (!this.isUnsent) return;
     this.isUnsent = false;
     const bytes = this.out.take();
     if (!this.failure) this.socket.write(bytes);

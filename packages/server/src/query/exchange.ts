@@ -49,6 +49,8 @@ export type ExchangeOptions = {
   input: StatementInput;
   frame: Frame;
   sink: Sink;
+  /** What the answer begins with. */
+  opening: Buffer;
   /** For looking up types of the project's own. */
   aside: <T>(use: (session: Session) => Promise<T>) => Promise<T>;
 };
@@ -62,7 +64,8 @@ let named = 0;
 
 /** The session's own receiver: one object a statement, because this is the hottest path there is. */
 export class Exchange implements Receiver {
-  readonly json: JsonBytes;
+  /** Made when the first of the answer comes, so that what only waits holds no memory. */
+  private json: JsonBytes | null = null;
   rowCount = 0;
   truncated = false;
   isStreaming = false;
@@ -85,7 +88,7 @@ export class Exchange implements Receiver {
   private heldSize = 0;
   /** When it was handed to PostgreSQL. */
   startedAt = 0;
-  /** Told when the answer becomes larger than what is held back. */
+  /** In a lane: told when the answer becomes larger than what is held back. */
   onStreaming: (() => void) | null = null;
   /** Set by the deadline or by a caller who hung up: what comes after is the end of it. */
   private stoppedBy: RowhouseError | null = null;
@@ -93,7 +96,6 @@ export class Exchange implements Receiver {
 
   constructor(options: ExchangeOptions) {
     this.options = options;
-    this.json = new JsonBytes({ bigAsString: options.input.bigAsString });
     this.conduct = options.statement.conduct;
   }
 
@@ -229,6 +231,8 @@ export class Exchange implements Receiver {
     return new Promise((resolve) => {
       this.end = resolve;
       session.send(this);
+      // In a session of its own there is nothing to wait for; in a lane others may join in this turn.
+      if (!this.onStreaming) session.flush();
     });
   }
 
@@ -252,6 +256,8 @@ export class Exchange implements Receiver {
   }
 
   noData(): void {
+    if (!this.isTarget) return;
+    this.know(noShape);
     this.begin(noShape);
   }
 
@@ -310,13 +316,19 @@ export class Exchange implements Receiver {
       types: JSON.stringify(types.map(({ name }) => name)),
       write: compileRowWriter(columns, types),
     };
-    const prepared = this.options.session.statements.get(this.options.input.query);
-    if (stable && prepared) prepared.columns = shape;
+    if (stable) this.know(shape);
     this.begin(shape);
+  }
+
+  private know(shape: Shape): void {
+    const prepared = this.options.session.statements.get(this.options.input.query);
+    if (prepared) prepared.columns = shape;
   }
 
   private begin(shape: Shape): void {
     this.shape = shape;
+    this.json = new JsonBytes(this.options.input);
+    this.json.raw(this.options.opening);
     this.json.raw(shape.head);
   }
 
@@ -328,21 +340,24 @@ export class Exchange implements Receiver {
       return;
     }
     const { json } = this;
+    if (!json) return;
     if (this.rowCount++ > 0) json.byte(44);
     this.shape?.write(bytes, start, end, json);
-    if (json.length > pieceBytes) this.cut();
+    if (json.length > pieceBytes) this.cut(json);
   }
 
-  private cut(): void {
-    const piece = this.json.take();
+  private cut(json: JsonBytes): void {
+    const piece = json.take();
     this.held.push(piece);
     this.heldSize += piece.length;
     if (this.isStreaming || this.heldSize > heldBytes) this.flush();
   }
 
-  /** All of it, unless some has been streamed. */
-  rest(): Buffer {
-    const last = this.json.end();
+  /** The answer with its end; all of it, unless some has been streamed. */
+  close(ending: string): Buffer {
+    const json = this.json ?? new JsonBytes(this.options.input);
+    json.text(ending);
+    const last = json.end();
     return this.held.length === 0 ? last : Buffer.concat([...this.held, last]);
   }
 

@@ -10,25 +10,28 @@ const [nullWord, trueWord, falseWord] = ['null', 'true', 'false'].map((word) => 
   Buffer,
 ];
 
-/** Small enough to come out of Node's pool. */
-const firstBytes = 2048;
-
-/** A large result goes through a few pieces of memory again and again. */
+/** Answers are written into a few pieces of memory, again and again. */
 const pieceRoom = 128 * 1024;
 const pieces: Buffer[] = [];
 const idlePieces = 64;
+/** An answer up to this size is copied out at its end. */
+const copiedBytes = 32 * 1024;
 
-export function giveBack(piece: Buffer): void {
-  if (piece.buffer.byteLength !== pieceRoom || pieces.length >= idlePieces) return;
-  pieces.push(Buffer.from(piece.buffer as ArrayBuffer));
+function newPiece(): Buffer {
+  return pieces.pop() ?? Buffer.allocUnsafeSlow(pieceRoom);
+}
+
+export function giveBack({ buffer }: Buffer): void {
+  if (buffer.byteLength === pieceRoom && pieces.length < idlePieces)
+    pieces.push(Buffer.from(buffer as ArrayBuffer));
 }
 
 /** Longer texts are copied in pieces, so that room is made for what is there and not for the worst that could be. */
 const shortText = 2048;
 
 export class JsonBytes {
-  bytes: Buffer = Buffer.allocUnsafe(firstBytes);
-  view = viewOf(this.bytes);
+  bytes: Buffer = newPiece();
+  view: DataView = viewOf(this.bytes);
   length = 0;
   readonly bigAsString: boolean;
 
@@ -36,19 +39,23 @@ export class JsonBytes {
     this.bigAsString = options.bigAsString;
   }
 
-  /** What was written so far, in memory that can be given back with `giveBack` once it has been sent. */
+  /** What was written so far, in memory to be given back with `giveBack` once it has been sent. */
   take(): Buffer {
     const taken = this.bytes.subarray(0, this.length);
-    // There is more to come, in pieces of this size.
-    this.bytes = pieces.pop() ?? Buffer.allocUnsafeSlow(pieceRoom);
+    this.bytes = newPiece();
     this.view = viewOf(this.bytes);
     this.length = 0;
     return taken;
   }
 
-  /** The last of it. */
+  /** The last of it; nothing can be written after. */
   end(): Buffer {
-    return this.bytes.subarray(0, this.length);
+    const { bytes, length } = this;
+    if (length > copiedBytes) return bytes.subarray(0, length);
+    const copy = Buffer.allocUnsafe(length);
+    bytes.copy(copy, 0, 0, length);
+    giveBack(bytes);
+    return copy;
   }
 
   raw(source: Buffer): void {

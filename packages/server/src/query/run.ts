@@ -51,8 +51,7 @@ export async function runQuery(
     }
   }
   return alone(deps, project, { reader, timeoutMs: input.timeoutMs, isPlain: plain }, async (work) => {
-    const exchange = work.exchange(statement, input, reader, frame);
-    exchange.json.raw(opening);
+    const exchange = work.exchange(statement, input, reader, frame, opening);
     await work.run(exchange, habit);
     if (input.maxAffected !== null) {
       const affected = affectedBy(exchange);
@@ -77,10 +76,9 @@ async function inLane(
   }: { statement: Statement; input: QueryInput; reader: Reader; habit: Habit },
 ): Promise<Exchange | null> {
   const exchange = new Exchange({
-    ...{ session: lane.session, statement, input, frame: noFrame, sink: reader },
+    ...{ session: lane.session, statement, input, frame: noFrame, sink: reader, opening },
     aside: (look) => sessions.aside(project, look),
   });
-  exchange.json.raw(opening);
   const done = lane.run(exchange, reader, input.timeoutMs, habit);
   learn(habit, lane.session);
   return (await done) ? exchange : null;
@@ -129,8 +127,13 @@ export async function runBatch(
     keep(Buffer.from('{"ok":true,"results":['));
     for (const [index, statement] of statements.entries()) {
       const one = input.statements[index] as StatementInput;
-      const exchange = work.exchange(statement, one, keeper, inTransaction);
-      exchange.json.raw(Buffer.from(index ? ',{' : '{'));
+      const exchange = work.exchange(
+        statement,
+        one,
+        keeper,
+        inTransaction,
+        index ? nextOpening : firstOpening,
+      );
       const habit = deps.habits.of(project.id, statement);
       await work.run(exchange, habit).catch((error) => Promise.reject(atIndex(error, index)));
       keep(closed(exchange));
@@ -143,6 +146,7 @@ export async function runBatch(
 
 const maxBatchBytes = 64 * 1024 * 1024;
 const opening = Buffer.from('{"ok":true,');
+const [firstOpening, nextOpening] = [Buffer.from('{'), Buffer.from(',{')];
 
 const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
 const inTransaction: Frame = { before: [], after: [], endsIn: 'transaction' };
@@ -162,14 +166,13 @@ function affectedBy({ tag, rowCount }: Exchange): number {
 
 /** An answer with its end; all of it, unless some has been streamed. */
 function closed(exchange: Exchange): Buffer {
-  const { json, shape, rowCount, durationMs, tag, truncated } = exchange;
+  const { shape, rowCount, durationMs, tag, truncated } = exchange;
   const command = tag === null ? 'SELECT' : tag.replace(/[ \d]+$/, '');
   const duration = Math.round(durationMs * 1000) / 1000;
-  json.text(
+  return exchange.close(
     `],"row_count":${rowCount},"duration_ms":${duration},"types":${shape?.types ?? '[]'},` +
       `"command":"${command}","affected":${affectedBy(exchange)},"truncated":${truncated}}`,
   );
-  return exchange.rest();
 }
 
 type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
@@ -182,7 +185,8 @@ async function alone<T>(
   use: (work: Work) => Promise<T>,
 ): Promise<T> {
   if (reader.isGone) throw hungUp();
-  const session = await sessions.acquire(project, isPlain);
+  const session =
+    (isPlain ? sessions.takeIdle(project.id) : null) ?? (await sessions.acquire(project, isPlain));
   // It may have happened while we waited for the session.
   if (reader.isGone) {
     sessions.release(project.id, session, 'clean');
@@ -230,10 +234,10 @@ class Work {
     this.watch = watch;
   }
 
-  exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame): Exchange {
+  exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame, opening: Buffer): Exchange {
     const { session, sessions, project } = this;
     return new Exchange({
-      ...{ session, statement, input, frame, sink },
+      ...{ session, statement, input, frame, sink, opening },
       aside: (look) => sessions.aside(project, look),
     });
   }

@@ -18,16 +18,30 @@ const graceMs = 1_000;
 /** A reader that takes nothing for this long is given up. */
 const stallMs = 30_000;
 
+/** One timer looks after all of them: hardly any lasts long enough to need one of its own. */
+const active = new Set<Watch>();
+const tickMs = 20;
+let ticking: NodeJS.Timeout | null = null;
+
+function tick(): void {
+  const now = performance.now();
+  for (const watch of active) watch.look(now);
+  if (active.size === 0 && ticking) {
+    clearInterval(ticking);
+    ticking = null;
+  }
+}
+
 export class Watch implements Clock {
   isStopped = false;
   private readonly session: Session;
   private readonly reader: Reader;
   private readonly terminate: (session: Session) => void;
   private readonly timeoutMs: number;
-  private leftMs: number;
-  private since = performance.now();
-  private timer: NodeJS.Timeout;
-  private isEnded = false;
+  /** When the time is up; while the reader is slow, when it is given up. */
+  private endsAt: number;
+  private readonly looksAt: number;
+  private pausedAt: number | null = null;
   private isListening = false;
   private current: Exchange | null = null;
 
@@ -38,12 +52,15 @@ export class Watch implements Clock {
     terminate: (session: Session) => void,
     usedMs = 0,
   ) {
+    const now = performance.now();
     this.session = session;
     this.reader = reader;
     this.timeoutMs = timeoutMs;
     this.terminate = terminate;
-    this.leftMs = timeoutMs - usedMs;
-    this.timer = setTimeout(() => this.look(), Math.min(lookMs, this.leftMs));
+    this.endsAt = now + timeoutMs - usedMs;
+    this.looksAt = now + lookMs;
+    active.add(this);
+    ticking ??= setInterval(tick, tickMs);
   }
 
   follow(exchange: Exchange): void {
@@ -53,32 +70,29 @@ export class Watch implements Clock {
 
   pause(): void {
     if (this.isStopped) return;
-    clearTimeout(this.timer);
-    this.leftMs -= performance.now() - this.since;
-    this.timer = setTimeout(() => {
-      this.current?.stop(hungUp());
-      this.terminate(this.session);
-    }, stallMs);
+    this.pausedAt = performance.now();
     this.listen();
   }
 
   resume(): void {
-    if (this.isStopped) return;
-    clearTimeout(this.timer);
-    this.since = performance.now();
-    this.timer = setTimeout(() => this.look(), Math.max(0, this.leftMs));
+    if (this.pausedAt === null) return;
+    this.endsAt += performance.now() - this.pausedAt;
+    this.pausedAt = null;
   }
 
   end(): void {
-    this.isEnded = true;
-    clearTimeout(this.timer);
+    active.delete(this);
   }
 
-  private look(): void {
-    const leftMs = this.leftMs - (performance.now() - this.since);
-    if (leftMs <= 0) return this.stop(errors.queryTimeout(this.timeoutMs));
-    this.timer = setTimeout(() => this.look(), leftMs);
-    this.listen();
+  look(now: number): void {
+    if (this.pausedAt !== null) {
+      if (now < this.pausedAt + stallMs) return;
+      this.current?.stop(hungUp());
+      this.force();
+    } else if (now >= this.endsAt) {
+      if (this.isStopped) this.force();
+      else this.stop(errors.queryTimeout(this.timeoutMs));
+    } else if (now >= this.looksAt) this.listen();
   }
 
   private listen(): void {
@@ -89,13 +103,19 @@ export class Watch implements Clock {
   }
 
   private stop(because: RowhouseError): void {
-    if (this.isStopped || this.isEnded) return;
+    if (this.isStopped || !active.has(this)) return;
     this.isStopped = true;
+    // What does not end now is ended by force; not after `end`: the process id may belong to somebody else by then.
+    this.endsAt = performance.now() + graceMs;
     this.current?.stop(because);
+    this.pausedAt = null;
     void this.session.cancel();
-    clearTimeout(this.timer);
-    // Cleared as soon as the statement has ended: the process id may belong to somebody else by then.
-    this.timer = setTimeout(() => this.terminate(this.session), graceMs);
+  }
+
+  private force(): void {
+    this.isStopped = true;
+    active.delete(this);
+    this.terminate(this.session);
   }
 }
 
