@@ -1,6 +1,7 @@
 // Background work, done by one process at a time however many there are: reconciling, sizes, spares.
 import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
+import { shortenNotifyQueue } from './engine/notify-queue.ts';
 import type { Server } from './engine/servers.ts';
 import type { Spares } from './engine/spares.ts';
 import { sql } from './postgres/sql.ts';
@@ -45,6 +46,7 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
         if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
         await attempt('measuring', () => refreshSizes(deps));
         await attempt('watching locks', () => endLockHogs(deps.server));
+        await attempt('watching notifications', () => shortenNotifyQueue(deps.server));
         deps.spares.fill();
         await pause(tickMs, stopping.signal, lost);
       }

@@ -35,8 +35,13 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
     const reader = new ResponseReader(response, () => ({ 'x-request-id': requestId }));
     const finish = (status: number) =>
       onFinished({
-        ...{ requestId, method, route: queryRoute, path: url, status },
-        ...{ ms: performance.now() - startedAt, keyId: caller.keyId },
+        requestId,
+        method,
+        route: queryRoute,
+        path: url,
+        status,
+        ms: performance.now() - startedAt,
+        keyId: caller.keyId,
       });
     const fail = (error: unknown) => {
       if (reader.hasBegun) {
@@ -53,9 +58,14 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
         answerQuery(deps, caller, project, checked.value as RunQuery, reader).then((answer) => {
           if (answer === null) reader.end();
           else {
+            const size = String(answer.length);
             response.writeHead(200, [
-              ...['content-type', json, 'content-length', String(answer.length)],
-              ...['x-request-id', requestId],
+              'content-type',
+              json,
+              'content-length',
+              size,
+              'x-request-id',
+              requestId,
             ]);
             response.end(answer);
           }

@@ -1,4 +1,6 @@
 // Sessions in projects' databases: how they are opened, cleaned between two requests, and ended by force.
+
+import { shortenNotifyQueue } from '../engine/notify-queue.ts';
 import { loginOf, type ProjectLogin, resetPassword } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
@@ -20,6 +22,8 @@ export type ProjectSessions = {
   /** A session outside the pool's count, for looking something up while another one waits. */
   aside<T>(project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
   terminate(session: Session): void;
+  /** A statement met a limit of PostgreSQL's: if it was the queue of notifications, neighbours meet it too. */
+  limitReached(): void;
   counts(): { open: number; idle: number; waiting: number };
   end(): Promise<void>;
 };
@@ -57,10 +61,12 @@ const resets = {
   reset_temp: 'discard temp',
 };
 const asideAtOnce = 4;
+const shortenAgainMs = 50;
 
 export function openProjectSessions(server: Server, limits: PoolLimits): ProjectSessions {
   const pool = createSessionPool(limits);
   let asideNow = 0;
+  let shortenedAt = Number.NEGATIVE_INFINITY;
   /** Where a plain insert has moved a sequence: cleaned before the first statement that could see it. */
   const moved = new WeakSet<Session>();
 
@@ -122,6 +128,12 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
       const { pid } = session;
       session.destroy();
       server.maintenance.query(sql`select pg_terminate_backend(${pid})`).catch(() => {});
+    },
+    limitReached: () => {
+      const now = performance.now();
+      if (now - shortenedAt < shortenAgainMs) return;
+      shortenedAt = now;
+      shortenNotifyQueue(server).catch(() => {});
     },
     counts: pool.counts,
     end: pool.end,

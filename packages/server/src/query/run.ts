@@ -2,6 +2,7 @@
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Session, silent } from '../postgres/session.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 import { Exchange, type Frame, type Sink, Sound, type StatementInput } from './exchange.ts';
 import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
@@ -76,7 +77,12 @@ async function inLane(
   }: { statement: Statement; input: QueryInput; reader: Reader; habit: Habit },
 ): Promise<Exchange | null> {
   const exchange = new Exchange({
-    ...{ session: lane.session, statement, input, frame: noFrame, sink: reader, opening },
+    session: lane.session,
+    statement,
+    input,
+    frame: noFrame,
+    sink: reader,
+    opening,
     aside: (look) => sessions.aside(project, look),
   });
   const done = lane.run(exchange, reader, input.timeoutMs, habit);
@@ -205,6 +211,7 @@ async function alone<T>(
       await work.command('rollback').catch(() => {
         work.isBroken = true;
       });
+    if (error.reason.sql?.state === sqlstate.limitExceeded) sessions.limitReached();
     throw error.reason;
   } finally {
     watch.end();
@@ -237,7 +244,12 @@ class Work {
   exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame, opening: Buffer): Exchange {
     const { session, sessions, project } = this;
     return new Exchange({
-      ...{ session, statement, input, frame, sink, opening },
+      session,
+      statement,
+      input,
+      frame,
+      sink,
+      opening,
       aside: (look) => sessions.aside(project, look),
     });
   }
