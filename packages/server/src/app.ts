@@ -7,6 +7,7 @@ import { errors } from './errors.ts';
 import { identify } from './http/caller.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
+import { acceptRepeats } from './http/idempotency.ts';
 import { checkEncoding, parseJsonBody } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
 import type { Metrics } from './http/metrics.ts';
@@ -75,7 +76,7 @@ export async function buildApp(
     await app.register(fastifyCors, {
       origin,
       methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
-      exposedHeaders: ['X-Request-Id', 'Retry-After'],
+      exposedHeaders: ['X-Request-Id', 'Retry-After', 'Idempotency-Replayed'],
       maxAge: 600,
       strictPreflight: false,
     });
@@ -96,6 +97,7 @@ export async function buildApp(
       api.addHook('onRoute', (route) => {
         route.schema = { querystring: NoQuery, ...route.schema };
       });
+      acceptRepeats(api, deps.repeats);
       projectRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);

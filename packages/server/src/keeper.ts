@@ -1,4 +1,4 @@
-// Background work, done by one process at a time however many there are: reconciling, sizes, spares.
+// Background work, done by one process at a time however many there are: reconciling, sizes, spares, what is past.
 import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import type { Server } from './engine/servers.ts';
@@ -6,8 +6,15 @@ import type { Spares } from './engine/spares.ts';
 import { sql } from './postgres/sql.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
 import { refreshSizes } from './quotas/sizes.ts';
+import { forgetOldRepeats } from './repeats.ts';
 
-type Deps = { control: Control; server: Server; spares: Spares; limits: { keepDeletedDays: number } };
+type Deps = {
+  control: Control;
+  server: Server;
+  spares: Spares;
+  limits: { keepDeletedDays: number };
+  now: () => number;
+};
 type Log = { info(details: object, message: string): void; error(details: object, message: string): void };
 
 export type Keeper = { discrepancies(): Discrepancies; stop(): Promise<void> };
@@ -45,6 +52,7 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
         if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
         await attempt('measuring', () => refreshSizes(deps));
         await attempt('watching locks', () => endLockHogs(deps.server));
+        await attempt('forgetting old answers', () => forgetOldRepeats(deps.control, deps.now()));
         deps.spares.fill();
         await pause(tickMs, stopping.signal, lost);
       }
