@@ -575,6 +575,7 @@ describe('a body that streams', () => {
     const send = async (pieces: Buffer[], key: string) => {
       const headers = { 'content-type': 'text/csv', 'idempotency-key': key };
       const request = httpRequest({ port, host: '127.0.0.1', method: 'POST', path: '/import', headers });
+      request.on('error', () => {});
       Readable.from(pieces).pipe(request);
       const [response] = await once(request, 'response');
       const text = Buffer.concat(await response.toArray()).toString();

@@ -496,6 +496,16 @@ describe('deadlines', () => {
     expect((await run('select 1 as fine', {}, neighbour)).body.rows).toEqual([{ fine: 1 }]);
   });
 
+  it('a statement that catches its cancel and is done in time is told as done', async () => {
+    await run('create table caught (id int)');
+    const { status } = await run(
+      'do $$ begin begin perform pg_sleep(60); exception when query_canceled then insert into caught values (1); end; end $$',
+      { timeout_ms: 200 },
+    );
+    expect(status).toBe(200);
+    expect(await rows('select count(*)::int as n from caught')).toEqual([{ n: 1 }]);
+  });
+
   it('a deferred trigger that sleeps at commit ends too', async () => {
     await run('create table slow (id int)');
     await run(

@@ -135,7 +135,7 @@ export class Exchange implements Receiver {
 
   private settle(status: Ended): void {
     const isRead = this.conduct === 'clean';
-    if (this.stoppedBy) throw this.stoppedBy;
+    if (this.stoppedBy && !this.isCommitted(status)) throw this.stoppedBy;
     if (this.isCopy) {
       throw errors.statementNotAllowed(
         'COPY to or from the client makes no sense over HTTP.',
@@ -159,6 +159,13 @@ export class Exchange implements Receiver {
         'Use POST …/batch.',
       );
     }
+  }
+
+  /** It came to its end although it was told to stop: what was done counts, not what was wanted. */
+  private isCommitted(status: Ended): boolean {
+    const { before, after, endsIn } = this.options;
+    const isWhole = this.step === before.length + 1 + after.length && this.failure === null;
+    return isWhole && endsIn === 'idle' && status === 'idle';
   }
 
   /** Parameter types are needed only for arrays: one more round trip, once for each statement and session. */
