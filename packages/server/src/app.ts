@@ -60,7 +60,7 @@ export async function buildApp(
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     try {
       checkEncoding(request.headers);
-      done(null, parseJsonBody(body as Buffer));
+      done(null, parseJsonBody(body as Buffer, request.routeOptions.config));
     } catch (error) {
       done(error as Error);
     }

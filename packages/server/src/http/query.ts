@@ -22,6 +22,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/query',
     {
       bodyLimit: maxBodyBytes,
+      config: { exactNumbers: true },
       schema: {
         tags,
         summary: 'Run a SQL statement',
@@ -63,6 +64,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/batch',
     {
       bodyLimit: maxBodyBytes,
+      config: { exactNumbers: true },
       schema: {
         tags,
         summary: 'Run several statements in one transaction',
