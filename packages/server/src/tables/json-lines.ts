@@ -133,11 +133,11 @@ function readLine(bytes: Buffer, number: number): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/** V8's message quotes the input; the position says enough. */
+/** V8's message quotes the input; the position, where it gives one, says enough. */
 function explain({ message }: Error): string {
   const position = /position (\d+)/.exec(message)?.[1];
   return position === undefined
-    ? 'is not whole: look at quotes and where it ends. One object a line, without line breaks inside.'
+    ? 'is not valid: look at quotes, commas and where it ends. One object a line, without line breaks inside.'
     : `has an unexpected character at column ${Number(position) + 1}.`;
 }
 
