@@ -133,7 +133,7 @@ export const errors = {
   tooManyRepeats: (max: number) =>
     new RowhouseError(
       'rate_limited',
-      `The account has used ${max} Idempotency-Keys in 24 hours, the most that are kept. Nothing was run.`,
+      `${max} Idempotency-Keys were used in 24 hours, the most that are kept. Nothing was run.`,
       {
         hint: 'Send the request without one, or later; requests that were answered before still get their answer.',
         retryAfterS: 60,
