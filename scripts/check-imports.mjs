@@ -11,7 +11,7 @@ const order = [
   ['control'],
   ['engine'],
   ['keys'],
-  ['quotas'],
+  ['quotas', 'repeats'],
   ['projects'],
   ['query'],
   ['tables', 'users'],

@@ -51,7 +51,7 @@ export const errorCodes = {
   outcome_unknown: {
     status: 503,
     meaning:
-      'The connection to PostgreSQL broke during a change; look whether it was made before trying again.',
+      'The connection to PostgreSQL broke during a change; look whether it was made before trying again. Status 409 for a repeat by Idempotency-Key of such a request.',
   },
   query_timeout: { status: 504, meaning: 'The statement ran longer than its time and was cancelled.' },
   project_full: {

@@ -4,7 +4,8 @@ import { success } from './envelope.ts';
 
 const params = Type.Array(Type.Unknown(), {
   maxItems: 65_535,
-  description: 'Values for $1 … $n: any JSON. Arrays fit array and json columns, objects json columns.',
+  description:
+    'Values for $1 … $n: any JSON. Arrays fit array and json columns, objects json columns. Numbers keep all their digits.',
 });
 const query = Type.String({ minLength: 1, description: 'One SQL statement.', examples: ['select 1 as one'] });
 const numbers = Type.Enum(['number', 'string'], {

@@ -8,6 +8,7 @@ import { errors } from './errors.ts';
 import { identify, readRequestId } from './http/caller.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
+import { acceptRepeats } from './http/idempotency.ts';
 import { checkEncoding, parseJsonBody } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
 import type { Metrics } from './http/metrics.ts';
@@ -75,7 +76,7 @@ export async function buildApp(
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     try {
       checkEncoding(request.headers);
-      done(null, parseJsonBody(body as Buffer));
+      done(null, parseJsonBody(body as Buffer, request.routeOptions.config));
     } catch (error) {
       done(error as Error);
     }
@@ -101,7 +102,7 @@ export async function buildApp(
     await app.register(fastifyCors, {
       origin,
       methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
-      exposedHeaders: ['X-Request-Id', 'Retry-After'],
+      exposedHeaders: ['X-Request-Id', 'Retry-After', 'Idempotency-Replayed'],
       maxAge: 600,
       strictPreflight: false,
     });
@@ -122,6 +123,7 @@ export async function buildApp(
       api.addHook('onRoute', (route) => {
         route.schema = { querystring: NoQuery, ...route.schema };
       });
+      acceptRepeats(api, deps.repeats);
       projectRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);

@@ -104,6 +104,41 @@ export const errors = {
     }),
   conflict: (message: string, hint: string) =>
     new RowhouseError('conflict', message, { hint, details: { retryable: false } }),
+  repeatRunning: () =>
+    new RowhouseError('conflict', 'The first request with this Idempotency-Key is still running.', {
+      hint: 'Send the same request again a little later: it gets the answer of the first.',
+      details: { retryable: true },
+      retryAfterS: 1,
+    }),
+  repeatDiffers: () =>
+    new RowhouseError('conflict', 'This Idempotency-Key was used for another request before.', {
+      hint: 'The query string or the body is not the same. A new request needs a new key; nothing was run.',
+      details: { retryable: false },
+    }),
+  repeatNotKept: (status: number | null) =>
+    new RowhouseError('conflict', 'The request with this Idempotency-Key ran; its answer is not kept.', {
+      hint: 'It was streamed or too large to be given again. Nothing was run now: read the result by a request of its own.',
+      details: { retryable: false, ran: true, ...(status !== null && { status }) },
+    }),
+  repeatUnknown: () =>
+    new RowhouseError(
+      'outcome_unknown',
+      'The first request with this Idempotency-Key was begun, and how it ended is not known.',
+      {
+        status: 409,
+        hint: 'It may or may not have taken effect, and nothing was run now: look, and if it has not, send it with a new key.',
+        details: { retryable: false },
+      },
+    ),
+  tooManyRepeats: (max: number) =>
+    new RowhouseError(
+      'rate_limited',
+      `${max} Idempotency-Keys were used in 24 hours, the most that are kept. Nothing was run.`,
+      {
+        hint: 'Send the request without one, or later; requests that were answered before still get their answer.',
+        retryAfterS: 60,
+      },
+    ),
   payloadTooLarge: (maxBytes: number) =>
     new RowhouseError(
       'payload_too_large',

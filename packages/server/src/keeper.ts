@@ -1,4 +1,4 @@
-// Background work, done by one process at a time however many there are: reconciling, sizes, spares.
+// Background work, done by one process at a time however many there are: reconciling, sizes, spares, what is past.
 import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
@@ -7,8 +7,15 @@ import type { Spares } from './engine/spares.ts';
 import { sql } from './postgres/sql.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
 import { refreshSizes } from './quotas/sizes.ts';
+import { forgetOldRepeats } from './repeats.ts';
 
-type Deps = { control: Control; server: Server; spares: Spares; limits: { keepDeletedDays: number } };
+type Deps = {
+  control: Control;
+  server: Server;
+  spares: Spares;
+  limits: { keepDeletedDays: number };
+  now: () => number;
+};
 type Log = { info(details: object, message: string): void; error(details: object, message: string): void };
 
 export type Keeper = { discrepancies(): Discrepancies; stop(): Promise<void> };
@@ -47,6 +54,7 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
         await attempt('measuring', () => refreshSizes(deps));
         await attempt('watching locks', () => endLockHogs(deps.server));
         await attempt('watching notifications', () => shortenNotifyQueue(deps.server));
+        await attempt('forgetting old answers', () => forgetOldRepeats(deps.control, deps.now()));
         deps.spares.fill();
         await pause(tickMs, stopping.signal, lost);
       }

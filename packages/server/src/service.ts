@@ -17,6 +17,7 @@ import { rememberHabits } from './query/habits.ts';
 import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
 import { startParser } from './query/statement.ts';
+import { openRepeats } from './repeats.ts';
 import { version } from './version.ts';
 
 export type Service = { deps: Deps; gauges: Gauges; keeperGauges: Gauges; stop(): Promise<void> };
@@ -31,6 +32,7 @@ type Options = {
   keeper: boolean;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   connections: { budget: number; share: number };
+  now?: () => number;
   log: Logger;
 };
 
@@ -39,15 +41,16 @@ const waits = { waiting: 2_000, waitMs: 5_000, idleMs: 30_000 };
 
 /** The control database must have been prepared (prepareControl). */
 export async function openService(options: Options): Promise<Service> {
-  const { address, masterKey, limits, log } = options;
+  const { address, masterKey, limits, log, now = Date.now } = options;
   const control = openControl(address, options.controlDatabase);
   await checkMasterKey(control, masterKey);
   const installation = await keepSetting(control, 'installation', randomUUID());
   const server = await openServer({ control, address, name: options.serverName, masterKey, installation });
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
   const spares = keepSpares({ control, server, wanted: options.spares, onError });
-  const keyRing = openKeyRing({ control, now: Date.now, onError });
-  const keeper = options.keeper ? startKeeper({ control, server, spares, limits }, log) : null;
+  const keyRing = openKeyRing({ control, now, onError });
+  const repeats = openRepeats({ control, masterKey, now, onError });
+  const keeper = options.keeper ? startKeeper({ control, server, spares, limits, now }, log) : null;
   const parser = startParser();
   const sessions = openProjectSessions(server, { ...options.connections, ...waits });
   const lanes = openLanes(sessions, options.connections.share);
@@ -59,8 +62,9 @@ export async function openService(options: Options): Promise<Service> {
     keyRing,
     masterKey,
     query,
+    repeats,
     limits,
-    now: Date.now,
+    now,
     log,
     version,
   };
@@ -75,6 +79,7 @@ export async function openService(options: Options): Promise<Service> {
       await parser.stop();
       await spares.stop();
       await keyRing.stop();
+      await repeats.stop();
       await server.maintenance.end();
       await control.end();
     },

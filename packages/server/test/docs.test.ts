@@ -26,7 +26,7 @@ const asPattern = (text: string) =>
   new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/ *… */g, '.*')}$`, 's');
 
 describe('README and docs', () => {
-  it.each(['README.md', 'docs/query.md'])(
+  it.each(['README.md', 'docs/query.md', 'docs/idempotency.md'])(
     'every console session in %s gives the output it shows',
     async (file) => {
       const key = newAccountKey();
@@ -46,7 +46,13 @@ describe('README and docs', () => {
   );
 
   it('links to files that exist', () => {
-    for (const file of ['README.md', 'CONTRIBUTING.md', 'docs/operating.md', 'docs/query.md']) {
+    for (const file of [
+      'README.md',
+      'CONTRIBUTING.md',
+      'docs/operating.md',
+      'docs/query.md',
+      'docs/idempotency.md',
+    ]) {
       for (const [, target = ''] of read(file).matchAll(/\]\((?!http)([^)#]+)/g)) {
         expect(
           () => readFileSync(path.join(root, path.dirname(file), target)),

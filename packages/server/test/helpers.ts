@@ -40,6 +40,7 @@ type HouseOptions = {
   keeper?: boolean;
   keepDeletedDays?: number;
   connections?: { budget: number; share: number };
+  now?: () => number;
   corsOrigins?: '*' | string[];
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
 };
@@ -60,6 +61,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     keeper: options.keeper ?? true,
     limits: { maxLimitMb: 10_000, keepDeletedDays: options.keepDeletedDays ?? 7, maxTimeoutMs: 120_000 },
     connections: options.connections ?? { budget: 20, share: 5 },
+    ...(options.now && { now: options.now }),
     log,
   });
   let accountKey = '';

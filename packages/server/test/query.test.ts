@@ -467,6 +467,62 @@ describe('nothing is left for the next request', () => {
   });
 });
 
+describe('numbers that doubles cannot hold', () => {
+  const big = '12345678901234567890.123456789';
+  const raw = async (body: string, path = 'query') => {
+    const answer = await house.call('POST', `/projects/${mine.slug}/${path}`, { key: mine.key, raw: body });
+    return { ...answer, first: answer.body.rows?.[0] };
+  };
+
+  it('keep every digit on their way to PostgreSQL', async () => {
+    const types = ['numeric', 'text', 'int8', 'jsonb'].map(
+      (type, index) => `$${index + 1}::${type}::text as ${type}`,
+    );
+    const { first } = await raw(
+      `{"query": "select ${types}", "params": [${big}, ${big}, 9007199254740993, {"n": [${big}, 1e400]}]}`,
+    );
+    const zeros = `1${'0'.repeat(400)}`;
+    expect(first).toEqual({
+      numeric: big,
+      text: big,
+      int8: '9007199254740993',
+      jsonb: `{"n": [${big}, ${zeros}]}`,
+    });
+    const { body } = await raw(
+      `{"statements": [{"query": "select $1::numeric[]::text as a, $2::int8[]::text as b, $3::json::text as c", "params": [[[${big}], [null]], [-9007199254740993], [${big}, "${big}"]]}]}`,
+      'batch',
+    );
+    expect(body.results[0].rows).toEqual([
+      { a: `{{${big}},{NULL}}`, b: '{-9007199254740993}', c: `[${big},"${big}"]` },
+    ]);
+  });
+
+  it.each([
+    ['limit', '1e400'],
+    ['limit', '9007199254740993'],
+    ['timeout_ms', big],
+    ['max_affected', '12345678901234567890'],
+    ['numbers', big],
+    ['query', big],
+    ['params', big],
+    ['read_only', '9007199254740993'],
+  ])('"%s": %s is refused', async (name, number) => {
+    const body = { query: '"select 1"', [name]: number };
+    const { status, body: answer } = await raw(
+      `{${Object.entries(body).map(([key, value]) => `"${key}": ${value}`)}}`,
+    );
+    expect([status, answer.error?.code]).toEqual([400, 'invalid_request']);
+    expect(answer.error.details[0].path).toBe(name);
+  });
+
+  it('are no objects where objects are asked for', async () => {
+    expect((await raw(big)).status).toBe(400);
+    expect((await raw(`[${big}]`)).status).toBe(400);
+    expect((await raw(`{"statements": [${big}]}`, 'batch')).status).toBe(400);
+    expect((await raw(`{"query": "select 1", "__proto__": ${big}}`)).status).toBe(400);
+  });
+});
+
 describe('deadlines', () => {
   it.each([
     ['a sleep', 'select pg_sleep(60)'],
@@ -494,6 +550,16 @@ describe('deadlines', () => {
     expect(performance.now() - started).toBeLessThan(13_000);
     expect(await rows('select 1 as fine')).toEqual([{ fine: 1 }]);
     expect((await run('select 1 as fine', {}, neighbour)).body.rows).toEqual([{ fine: 1 }]);
+  });
+
+  it('a statement that catches its cancel and is done in time is told as done', async () => {
+    await run('create table caught (id int)');
+    const { status } = await run(
+      'do $$ begin begin perform pg_sleep(60); exception when query_canceled then insert into caught values (1); end; end $$',
+      { timeout_ms: 200 },
+    );
+    expect(status).toBe(200);
+    expect(await rows('select count(*)::int as n from caught')).toEqual([{ n: 1 }]);
   });
 
   it('a deferred trigger that sleeps at commit ends too', async () => {

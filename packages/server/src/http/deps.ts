@@ -5,6 +5,7 @@ import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import type { QueryDeps } from '../query/run.ts';
+import type { Repeats } from '../repeats.ts';
 
 export type Deps = Readonly<{
   control: Control;
@@ -13,6 +14,7 @@ export type Deps = Readonly<{
   keyRing: KeyRing;
   masterKey: Buffer;
   query: QueryDeps;
+  repeats: Repeats;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;
   log: Logger;

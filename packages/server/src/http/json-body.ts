@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
 import { errors } from '../errors.ts';
+import { parseJsonText, readWellFormed } from '../query/json-text.ts';
 
 /** A body that is packed or in another alphabet would be read as something else than was meant. */
 export function checkEncoding(headers: IncomingHttpHeaders): void {
@@ -12,22 +13,24 @@ export function checkEncoding(headers: IncomingHttpHeaders): void {
     throw errors.unsupportedMediaType(`content-encoding ${packed}`);
 }
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Numbers that doubles cannot hold come as ExactNumber: for values that go to PostgreSQL. */
+    exactNumbers?: boolean;
+  }
+}
+
 /** undefined for an empty body: the schema decides whether one is needed. */
-export function parseJsonBody(bytes: Buffer): unknown {
+export function parseJsonBody(bytes: Buffer, { exactNumbers = false } = {}): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw errors.invalidJson('it is not valid UTF-8.');
   const text = bytes.toString('utf8');
-  let value: unknown;
   try {
-    value = JSON.parse(text);
+    return exactNumbers ? parseJsonText(text) : readWellFormed(text);
   } catch (error) {
-    throw errors.invalidJson(explain(error as Error, text));
+    if (error instanceof SyntaxError) throw errors.invalidJson(explain(error, text));
+    throw error;
   }
-  // Half of a surrogate pair can only come from an escape; as UTF-8 it would silently become another character.
-  if (/\\u[dD][89a-fA-F]/.test(text) && !isWellFormed(value)) {
-    throw errors.invalidJson('it holds half of a surrogate pair (\\ud800 to \\udfff).');
-  }
-  return value;
 }
 
 /** V8's message quotes the input, which may hold a password; the position says enough. */
@@ -37,16 +40,4 @@ function explain(error: Error, text: string): string {
     return text.trim() === '' ? 'it is blank.' : 'look at quotes, commas and where it ends.';
   const before = text.slice(0, Number(position)).split('\n');
   return `unexpected character at line ${before.length}, column ${(before.at(-1) ?? '').length + 1}.`;
-}
-
-/** Without recursion: a body may be nested as deep as its size allows. */
-function isWellFormed(root: unknown): boolean {
-  const pending: unknown[] = [root];
-  while (pending.length > 0) {
-    const value = pending.pop();
-    if (typeof value === 'string' && !value.isWellFormed()) return false;
-    if (typeof value !== 'object' || value === null) continue;
-    for (const [name, entry] of Object.entries(value)) pending.push(name, entry);
-  }
-  return true;
 }

@@ -82,6 +82,8 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: RotateKey }>(
     '/projects/:slug/keys/rotate',
     {
+      // The key that was rotated away must not be a way to the next one, not even by a repeat.
+      config: { beforeReplay: (caller) => requireWhole(caller, 'have the answer to a rotation again') },
       schema: {
         tags,
         summary: "Replace the project's own key",

@@ -3,6 +3,19 @@ import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi from '@fastify/swagger-ui';
 import { ErrorBody } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
+import Type from 'typebox';
+import { idempotencyHeader } from './idempotency.ts';
+
+/** For reading only: the header is judged where it is used, so that requests without it pay nothing. */
+const RepeatHeader = Type.Object({
+  [idempotencyHeader]: Type.Optional(
+    Type.String({
+      pattern: '^[\\x21-\\x7e]{1,255}$',
+      description:
+        'The first answer to a key is kept for 24 hours and given again, with Idempotency-Replayed: true; the same key with another body is 409.',
+    }),
+  ),
+});
 
 export async function registerOpenApi(app: FastifyInstance, version: string): Promise<void> {
   await app.register(fastifySwagger, {
@@ -27,9 +40,10 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
       },
       security: [{ bearer: [] }, { apiKey: [] }],
     },
-    transform: ({ schema, url }) => {
+    transform: ({ schema, url, route }) => {
       const response = { ...(schema.response as object), default: { description: 'Failure', ...ErrorBody } };
-      return { schema: { ...schema, response }, url };
+      const headers = route.method === 'POST' && { headers: RepeatHeader };
+      return { schema: { ...schema, ...headers, response }, url };
     },
   });
   await app.register(fastifySwaggerUi, {

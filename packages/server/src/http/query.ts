@@ -28,6 +28,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     queryPath,
     {
       bodyLimit: maxBodyBytes,
+      config: { exactNumbers: true },
       schema: {
         tags,
         summary: 'Run a SQL statement',
@@ -57,6 +58,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/batch',
     {
       bodyLimit: maxBodyBytes,
+      config: { exactNumbers: true },
       schema: {
         tags,
         summary: 'Run several statements in one transaction',

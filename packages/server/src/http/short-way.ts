@@ -52,7 +52,10 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
     };
     readBody(request, (body) => {
       try {
-        const checked = validate(parseJsonBody(body)) as { value?: RunQuery; error?: Error };
+        const checked = validate(parseJsonBody(body, { exactNumbers: true })) as {
+          value?: RunQuery;
+          error?: Error;
+        };
         if (checked.error) throw checked.error;
         const project = { id: caller.projectId, passwordVersion: caller.passwordVersion };
         answerQuery(deps, caller, project, checked.value as RunQuery, reader).then((answer) => {

@@ -84,6 +84,7 @@ export class Exchange implements Receiver {
   private end: (ended: Ended) => void = () => {};
   private isCopy = false;
   private isPaused = false;
+  private isDiscarding = false;
   private held: Buffer[] = [];
   private heldSize = 0;
   /** When it was handed to PostgreSQL. */
@@ -115,8 +116,10 @@ export class Exchange implements Receiver {
   /** Called by whoever keeps the time. The error that the statement ends with is the caller's. */
   stop(because: RowhouseError): void {
     this.stoppedBy ??= because;
+    if (!this.isPaused) return;
     // What still comes is passed over, so that PostgreSQL hears of the cancel and does not wait for a reader.
-    if (this.isPaused) this.goOn();
+    this.isDiscarding = true;
+    this.goOn();
   }
 
   useClock(clock: Clock): void {
@@ -155,7 +158,7 @@ export class Exchange implements Receiver {
 
   private settle(status: Ended): void {
     const isRead = this.conduct === 'clean';
-    if (this.stoppedBy) throw this.stoppedBy;
+    if (this.stoppedBy && !this.isCommitted(status)) throw this.stoppedBy;
     if (this.isCopy) {
       throw errors.statementNotAllowed(
         'COPY to or from the client makes no sense over HTTP.',
@@ -180,6 +183,13 @@ export class Exchange implements Receiver {
         'Use POST …/batch.',
       );
     }
+  }
+
+  /** It came to its end although it was told to stop: what was done counts, not what was wanted. */
+  private isCommitted(status: Ended): boolean {
+    const { before, after, endsIn } = this.options.frame;
+    const isWhole = this.step === before.length + 1 + after.length && this.failure === null;
+    return isWhole && !this.isDiscarding && endsIn === 'idle' && status === 'idle';
   }
 
   /** Parameter types are needed only for arrays: one more round trip, once for each statement and session. */
@@ -333,7 +343,7 @@ export class Exchange implements Receiver {
   }
 
   row(bytes: Buffer, start: number, end: number): void {
-    if (!this.isTarget || this.stoppedBy) return;
+    if (!this.isTarget || this.isDiscarding) return;
     const { limit } = this.options.input;
     if (limit !== null && this.rowCount === limit) {
       this.truncated = true;

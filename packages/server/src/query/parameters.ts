@@ -1,4 +1,5 @@
 // JSON values as parameters of a statement: PostgreSQL reads them as text of the type it expects.
+import { ExactNumber, toJsonText } from './json-text.ts';
 import { builtInType } from './value-kinds.ts';
 
 export function needsTypes(values: readonly unknown[]): boolean {
@@ -9,7 +10,8 @@ export function toParameter(value: unknown, oid: number | undefined): string | n
   if (value === null || value === undefined) return null;
   if (typeof value === 'string') return value;
   if (typeof value !== 'object') return String(value);
-  return Array.isArray(value) && isArrayType(oid) ? toArrayText(value) : JSON.stringify(value);
+  if (value instanceof ExactNumber) return value.text;
+  return Array.isArray(value) && isArrayType(oid) ? toArrayText(value) : toJsonText(value);
 }
 
 function isArrayType(oid: number | undefined): boolean {
@@ -19,12 +21,27 @@ function isArrayType(oid: number | undefined): boolean {
   return type === undefined || type.kind.is === 'array';
 }
 
-function toArrayText(values: readonly unknown[]): string {
+/** PostgreSQL's text of an array, of any depth. */
+export function toArrayText(values: readonly unknown[]): string {
   const elements = values.map((value) => {
     if (value === null || value === undefined) return 'NULL';
     if (Array.isArray(value)) return toArrayText(value);
-    const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-    return `"${text.replace(/["\\]/g, '\\$&')}"`;
+    return quoteElement(toElementText(value));
   });
   return `{${elements.join(',')}}`;
+}
+
+/** The same for an array of json: each entry is one document, and a string is a JSON string. */
+export function toJsonArrayText(values: readonly unknown[]): string {
+  const elements = values.map((value) => (value === null ? 'NULL' : quoteElement(toJsonText(value))));
+  return `{${elements.join(',')}}`;
+}
+
+function toElementText(value: unknown): string {
+  if (typeof value !== 'object') return String(value);
+  return value instanceof ExactNumber ? value.text : toJsonText(value);
+}
+
+function quoteElement(text: string): string {
+  return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }

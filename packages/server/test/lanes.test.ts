@@ -1,0 +1,261 @@
+// Short reads of a project share connections; nobody may notice, whatever another one does. And the short way of a
+// request through HTTP answers as the long one does.
+import { once } from 'node:events';
+import { type AddressInfo, connect } from 'node:net';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { sql } from '../src/postgres/sql.ts';
+import { type Answer, api, asAdmin, until, useHouse } from './helpers.ts';
+
+const house = useHouse({ spares: 2, connections: { budget: 20, share: 10 } });
+let project: { slug: string; id: string; key: string };
+let port = 0;
+beforeAll(async () => {
+  project = await house.project('Lanes');
+  await house.app.listen({ host: '127.0.0.1', port: 0 });
+  port = (house.app.server.address() as AddressInfo).port;
+});
+
+const path = () => `${api}/projects/${project.slug}/query`;
+type Sent = Pick<Answer, 'status' | 'body'> & { headers: Headers };
+/** Over a real socket: the short way. */
+async function send(body: unknown, headers: Record<string, string> = {}): Promise<Sent> {
+  const response = await fetch(`http://127.0.0.1:${port}${path()}`, {
+    method: 'POST',
+    headers: { 'x-api-key': project.key, 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+const run = (query: string, params: unknown[] = [], more: object = {}) => send({ query, params, ...more });
+const sleep = (seconds: number, more: object = {}) =>
+  run('select $1::int as n, pg_sleep($2)', [1, seconds], more);
+/** So often that it is known to be short, with sessions open for lanes. */
+async function makeShort(query: string, params: unknown[]): Promise<void> {
+  for (let n = 0; n < 12; n++) await Promise.all(Array.from({ length: 6 }, () => run(query, params)));
+}
+
+describe('lanes', () => {
+  it('everybody gets the own answer', async () => {
+    await run('create table things (id int primary key, name text)');
+    await run("insert into things select n, 'thing ' || n from generate_series(1, 1000) as n");
+    const query = 'select id, name from things where id = $1';
+    await makeShort(query, [1]);
+    for (let round = 0; round < 5; round++) {
+      const answers = await Promise.all(Array.from({ length: 200 }, (_, n) => run(query, [n + 1])));
+      answers.forEach(({ body }, n) => {
+        expect(body.rows).toEqual([{ id: n + 1, name: `thing ${n + 1}` }]);
+      });
+    }
+  });
+
+  it('they are in use: many at once need few connections', async () => {
+    const query = 'select id, name from things where id = $1';
+    await makeShort(query, [1]);
+    const work = Array.from({ length: 100 }, () => run(query, [7]));
+    const busy = () => {
+      const { open, idle } = house.service.deps.query.sessions.counts();
+      return open - idle;
+    };
+    let most = 0;
+    const watching = setInterval(() => {
+      most = Math.max(most, busy());
+    }, 1);
+    for (const { status } of await Promise.all(work)) expect(status).toBe(200);
+    clearInterval(watching);
+    expect(most).toBeLessThanOrEqual(5);
+  });
+
+  it('an error is one of one', async () => {
+    const query = 'select 10 / $1::int as ten';
+    await makeShort(query, [1]);
+    const answers = await Promise.all(Array.from({ length: 60 }, (_, n) => run(query, [n % 3])));
+    answers.forEach(({ status, body }, n) => {
+      if (n % 3 === 0) expect([status, body.error.sql.state]).toEqual([400, '22012']);
+      else expect(body.rows).toEqual([{ ten: Math.floor(10 / (n % 3)) }]);
+    });
+  });
+
+  it('nobody waits behind a slow one', async () => {
+    await makeShort('select $1::int as n, pg_sleep($2)', [1, 0]);
+    const slow = Array.from({ length: 3 }, () => sleep(4));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const began = performance.now();
+    for (const { body } of await Promise.all(Array.from({ length: 60 }, () => sleep(0)))) {
+      expect(body.rows).toEqual([{ n: 1, pg_sleep: '' }]);
+    }
+    expect(performance.now() - began).toBeLessThan(2_500);
+    for (const { body } of await Promise.all(slow)) expect(body.rows).toEqual([{ n: 1, pg_sleep: '' }]);
+  });
+
+  it('nobody waits behind a slow reader of much', async () => {
+    const query = "select repeat('x', $1::int) as text";
+    await makeShort(query, [10]);
+    const text = JSON.stringify({ query, params: [60_000_000] });
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write(
+      `POST ${path()} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${project.key}\r\nContent-Type: application/json\r\n` +
+        `Content-Length: ${text.length}\r\n\r\n${text}`,
+    );
+    await once(socket, 'readable');
+    for (const { body } of await Promise.all(Array.from({ length: 60 }, () => run(query, [3])))) {
+      expect(body.rows).toEqual([{ text: 'xxx' }]);
+    }
+    socket.destroy();
+    await until('it is given up', async () => {
+      const { open, idle } = house.service.deps.query.sessions.counts();
+      return open === idle;
+    });
+  });
+
+  it('a deadline holds in a lane too, and so does a hang-up', async () => {
+    await makeShort('select $1::int as n, pg_sleep($2)', [1, 0]);
+    const late = await sleep(30, { timeout_ms: 1_500 });
+    expect([late.status, late.body.error.code]).toEqual([504, 'query_timeout']);
+    await makeShort('select $1::int as n, pg_sleep($2)', [1, 0]);
+    const running = () =>
+      asAdmin((admin) =>
+        admin.query(
+          sql`select 1 from pg_stat_activity where datname = ${`p_${project.id}`} and state = 'active'`,
+        ),
+      );
+    const hangUp = new AbortController();
+    const gone = fetch(`http://127.0.0.1:${port}${path()}`, {
+      method: 'POST',
+      headers: { 'x-api-key': project.key, 'content-type': 'application/json' },
+      body: JSON.stringify({ query: 'select $1::int as n, pg_sleep($2)', params: [1, 60] }),
+      signal: hangUp.signal,
+    }).catch(() => 'gone');
+    await until('it runs', async () => (await running()).length === 1);
+    hangUp.abort();
+    expect(await gone).toBe('gone');
+    await until('it is cancelled', async () => (await running()).length === 0, 5_000);
+  });
+
+  it('a table that changes meanwhile is seen as it is', async () => {
+    await run('create table shifting (id int primary key)');
+    await run('insert into shifting values (1)');
+    const query = 'select * from shifting where id = $1';
+    await makeShort(query, [1]);
+    for (let n = 0; n < 5; n++) {
+      const [changed, ...read] = await Promise.all([
+        run(`alter table shifting add column c${n} int default ${n}`),
+        ...Array.from({ length: 30 }, () => run(query, [1])),
+      ]);
+      expect(changed.status).toBe(200);
+      for (const { status } of read) expect(status).toBe(200);
+      expect((await run(query, [1])).body.rows[0][`c${n}`]).toBe(n);
+    }
+  });
+
+  it('a setting or a sequence of one request is not seen by another', async () => {
+    await run('create table counted (id bigint generated always as identity, v int)');
+    const insert = 'insert into counted (v) values ($1)';
+    for (let n = 0; n < 10; n++) await run(insert, [n]);
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    for (let n = 0; n < 10; n++) await run(insert, [n]);
+    for (let n = 0; n < 12; n++) {
+      await run(insert, [n]);
+      const { body } = await run('select lastval()');
+      expect(body.error.sql.state).toBe('55000');
+    }
+  });
+
+  it('a view that takes the place of a table is not trusted from the next request on', async () => {
+    await run('create table real_one (id int)');
+    const query = 'select id from real_one';
+    await makeShort(query, []);
+    await run('drop table real_one');
+    await run(
+      `create or replace function sets() returns int language plpgsql as $$ begin perform set_config('app.secret', 'leaked', false); return 1; end $$`,
+    );
+    await run('create view real_one as select sets() as id');
+    expect((await run(query)).body.rows).toEqual([{ id: 1 }]);
+    for (let n = 0; n < 12; n++) {
+      const { body } = await run("select coalesce(current_setting('app.secret', true), '') as secret");
+      expect(body.rows).toEqual([{ secret: '' }]);
+    }
+  });
+
+  it('connections that are cut cost those answers at most', async () => {
+    const query = 'select id, name from things where id = $1';
+    await makeShort(query, [1]);
+    const asked = Array.from({ length: 100 }, () => run(query, [5]));
+    await asAdmin((admin) =>
+      admin.query(
+        sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${`p_${project.id}`}`,
+      ),
+    );
+    for (const { status } of await Promise.all(asked)) expect([200, 503]).toContain(status);
+    await until('it works again', async () => (await run(query, [5])).status === 200);
+  });
+});
+
+describe('the short way', () => {
+  const bodies: [string, unknown][] = [
+    ['a row', { query: 'select 1 as one' }],
+    ['parameters', { query: 'select $1::numeric as n, $2::jsonb as j', params: ['1', { a: [1] }] }],
+    ['exact numbers', '{"query":"select $1::numeric as n","params":[12345678901234567890.5]}'],
+    ['a limit', { query: 'select generate_series(1, 9) as n', limit: 3 }],
+    ['numbers as strings', { query: 'select 1::bigint as n', numbers: 'string' }],
+    ['read only', { query: 'create table no (a int)', read_only: true }],
+    ['dry run', { query: 'create table dry (a int)', dry_run: true }],
+    ['too many affected', { query: 'delete from things', max_affected: 1 }],
+    ['an error of SQL', { query: 'select * from nothing_here' }],
+    ['several statements', { query: 'select 1; select 2' }],
+    ['what is not allowed', { query: 'begin' }],
+    ['no query', {}],
+    ['an unknown field', { query: 'select 1', sure: true }],
+    ['a wrong type', { query: 5 }],
+    ['no object', '[1]'],
+    ['no JSON', '{"query": '],
+    ['half a pair', '{"query": "select \'\\ud800\'"}'],
+    ['a NUL', '{"query": "select \'\\u0000\'"}'],
+    ['a timeout too long', { query: 'select 1', timeout_ms: 99_999_999 }],
+    ['a timeout', { query: 'select pg_sleep(5)', timeout_ms: 100 }],
+  ];
+  it.each(bodies)('%s', async (_what, body) => {
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    const long = await house.call('POST', `/projects/${project.slug}/query`, { key: project.key, raw: text });
+    const short = await send(text);
+    const same = ({ body: answer }: Pick<Answer, 'body'>) => ({ ...answer, duration_ms: 0, request_id: '' });
+    expect([short.status, same(short)]).toEqual([long.status, same(long)]);
+    expect(short.headers.get('content-type')).toBe(long.headers['content-type']);
+    expect(short.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+    expect(short.headers.get('content-length')).toBeTruthy();
+  });
+
+  it('keeps the caller’s own request id and refuses what the long one refuses', async () => {
+    const { headers } = await send({ query: 'select 1' }, { 'x-request-id': 'mine-1' });
+    expect(headers.get('x-request-id')).toBe('mine-1');
+    expect((await send({ query: 'select 1' }, { 'content-type': 'text/plain' })).status).toBe(415);
+    expect((await send({ query: 'select 1' }, { 'x-api-key': `${project.key}x` })).status).toBe(401);
+    expect((await send({ query: 'select 1' }, { authorization: 'Bearer rh_proj_other' })).status).toBe(400);
+    const answered = await send({ query: 'select 1' }, { origin: 'https://app.example.com' });
+    expect(answered.headers.get('access-control-allow-origin')).toBe('*');
+  });
+
+  it('is counted and logged like the long one', async () => {
+    await send({ query: 'select nonsense' });
+    const { body } = await house.call('GET', '/metrics');
+    expect(body).toMatch(
+      /rowhouse_http_request_seconds_count\{method="POST",route="[^"]*\/query",status="400"\}/,
+    );
+  });
+
+  it('a revoked key is refused at once', async () => {
+    const { body } = await house.call('POST', `/projects/${project.slug}/keys`, {
+      body: { name: 'short', scopes: ['query'] },
+    });
+    const headers = { 'x-api-key': body.api_key as string };
+    for (let n = 0; n < 3; n++) expect((await send({ query: 'select 1' }, headers)).status).toBe(200);
+    const listed = await house.call('GET', `/projects/${project.slug}/keys`);
+    const { id } = listed.body.keys.find((key: { name: string }) => key.name === 'short');
+    await house.call('DELETE', `/projects/${project.slug}/keys/${id}`);
+    await until(
+      'it is refused',
+      async () => (await send({ query: 'select 1' }, headers)).status === 401,
+      2_000,
+    );
+  });
+});
