@@ -585,3 +585,29 @@ describe('deadlines', () => {
     );
   });
 });
+
+describe('the first rows of a billion', () => {
+  it.each([
+    ['select * from generate_series(1, 1000000000)', 'generate_series', 1],
+    ['select * from generate_series(1, 1000000000) as n', 'n', 1],
+    ['select é.m from generate_series(1, 1000000000, 7) as é (m) -- é', 'm', 1],
+    ['select n * 2 as twice from Generate_Series(1, 1000000000) n where n > 10', 'twice', 22],
+  ])('%s', async (query, column, first) => {
+    const began = performance.now();
+    const { body } = await run(query, { limit: 10 });
+    expect([body.columns, body.row_count, body.truncated]).toEqual([[column], 10, true]);
+    expect(body.rows[0]).toEqual({ [column]: first });
+    expect(performance.now() - began).toBeLessThan(1_000);
+  });
+
+  it('an error is told in the words of the caller', async () => {
+    const query = 'select nothing from generate_series(1, 10)';
+    const { body } = await run(query, { limit: 1 });
+    expect([body.error.sql.state, body.error.sql.position]).toEqual(['42703', '8']);
+    const params = await run('select * from generate_series($1::int, $2::int) as n', {
+      params: [3, 4],
+      limit: 1,
+    });
+    expect([params.body.rows, params.body.truncated]).toEqual([[{ n: 3 }], true]);
+  });
+});

@@ -13,6 +13,7 @@ export type Verdict =
       writes: boolean;
       isRead: boolean;
       relations: string[] | null;
+      lazyText: string | null;
     }
   | { kind: 'refused'; what: string; hint: string }
   | { kind: 'several'; count: number }
@@ -79,10 +80,10 @@ function examine(text: string): Verdict {
   if (statements.length === 0) return { kind: 'empty' };
   if (statements.length > 1) return { kind: 'several', count: statements.length };
   const [name, body] = Object.entries(statements[0]?.stmt ?? {})[0] ?? ['', {}];
-  return examineOne(name, body as Node);
+  return examineOne(name, body as Node, text);
 }
 
-function examineOne(name: string, body: Node): Verdict {
+function examineOne(name: string, body: Node, text: string): Verdict {
   const refusal = refusals[name];
   if (refusal) return { kind: 'refused', ...refusal };
   if (name === 'CopyStmt' && !body.filename) {
@@ -92,20 +93,23 @@ function examineOne(name: string, body: Node): Verdict {
       hint: 'SELECT gives rows; INSERT with "params" or the table endpoints take them.',
     };
   }
-  const isRead = name === 'SelectStmt' && !body.intoClause;
+  const isSelect = name === 'SelectStmt' && !body.intoClause;
   const isWrite = ['InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt'].includes(name);
-  if (!isRead && !isWrite)
+  if (!isSelect && !isWrite)
     return {
       kind: 'statement',
       ...{ conduct: 'wild', preparable: false, writes: true, isRead: false },
       relations: null,
+      lazyText: null,
     };
   const calls = survey(body);
   const conduct = calls.wild ? 'wild' : isWrite || calls.writes ? 'data' : 'clean';
   // An update or delete can cascade to tables that are not named here.
   const relations = name === 'SelectStmt' || name === 'InsertStmt' ? calls.relations : null;
   const writes = isWrite || calls.writes;
-  return { kind: 'statement', conduct, preparable: true, writes, isRead: !writes && !calls.locks, relations };
+  const isRead = !writes && !calls.locks;
+  const lazyText = isRead ? makeLazy(body, text) : null;
+  return { kind: 'statement', conduct, preparable: true, writes, isRead, relations, lazyText };
 }
 
 /** Which functions are called and relations named anywhere below, and whether a CTE writes. Without recursion: trees can be deep. */
@@ -132,6 +136,36 @@ function survey(root: Node): { wild: boolean; writes: boolean; locks: boolean; r
     }
   }
   return { wild, writes, locks, relations: [...relations] };
+}
+
+/**
+ * PostgreSQL makes the whole of a series in FROM before the first row of it is seen; in a select list it makes one row
+ * after the other. For a caller who wants the first few of a billion that is the difference between never and now.
+ * Only `… from generate_series(…)` alone, with plain numbers or parameters, is written so; null: as it was.
+ */
+function makeLazy({ fromClause }: Node, text: string): string | null {
+  if (!Array.isArray(fromClause) || fromClause.length !== 1) return null;
+  const from = (fromClause[0] as { RangeFunction?: Node }).RangeFunction;
+  if (!from || from.ordinality || from.is_rowsfrom || from.coldeflist || from.lateral) return null;
+  const at = locationOfCall(from.functions);
+  if (at === null) return null;
+  // Positions are counted in bytes.
+  const start = Buffer.from(text).subarray(0, at).toString().length;
+  const call = /^generate_series\s*\([^()'"]*\)/i.exec(text.slice(start))?.[0];
+  if (!call) return null;
+  const { aliasname, colnames } = (from.alias ?? {}) as { aliasname?: string; colnames?: unknown };
+  const column = `"${(aliasname ?? 'generate_series').replaceAll('"', '""')}"`;
+  const named = colnames ? '' : ` as ${column}`;
+  const rest = text.slice(start + call.length);
+  return `${text.slice(0, start)}(select ${call}${named})${aliasname ? '' : ` as ${column}`}${rest}`;
+}
+
+/** Where the only function of FROM is called. */
+function locationOfCall(functions: unknown): number | null {
+  type Call = { FuncCall?: { location?: number } };
+  type List = { List?: { items?: Call[] } };
+  if (!Array.isArray(functions) || functions.length !== 1) return null;
+  return (functions[0] as List).List?.items?.[0]?.FuncCall?.location ?? null;
 }
 
 function isHarmless({ funcname }: Node): boolean {

@@ -34,6 +34,24 @@ export async function runQuery(
   reader: Reader,
 ): Promise<Buffer | null> {
   const statement = deps.parser.recall(input.query) ?? (await deps.parser.parse(input.query));
+  if (input.limit !== null && statement.lazyText !== null) {
+    try {
+      return await runOne(deps, project, { ...input, query: statement.lazyText }, statement, reader);
+    } catch (error) {
+      // Whatever is wrong with it is told in the caller's own words. It reads, so it can be run again.
+      if (!(error instanceof RowhouseError && error.code === 'sql_error') || reader.hasBegun) throw error;
+    }
+  }
+  return runOne(deps, project, input, statement, reader);
+}
+
+async function runOne(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  input: QueryInput,
+  statement: Statement,
+  reader: Reader,
+): Promise<Buffer | null> {
   if (reader.isGone) throw hungUp();
   const habit = deps.habits.of(project.id, statement);
   const frame = frameOf(input);

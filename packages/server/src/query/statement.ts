@@ -18,6 +18,8 @@ export type Statement = Readonly<{
   isRead: boolean;
   /** What it names, if nothing else can be touched by it; null if that cannot be told. */
   relations: readonly string[] | null;
+  /** The same, so written that its first rows come before its last one is made; null: there is nothing to gain. */
+  lazyText: string | null;
   /** False for a text too large to be parsed here. */
   isParsed: boolean;
 }>;
@@ -46,6 +48,7 @@ const unparsed: Statement = {
   writes: true,
   isRead: false,
   relations: null,
+  lazyText: null,
   isParsed: false,
 };
 
@@ -128,6 +131,7 @@ function judge(verdict: Verdict): Statement {
         writes: verdict.writes,
         isRead: verdict.isRead,
         relations: verdict.relations,
+        lazyText: verdict.lazyText,
         isParsed: true,
       };
     case 'invalid':

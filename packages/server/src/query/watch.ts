@@ -5,6 +5,8 @@ import type { Session } from '../postgres/session.ts';
 import type { Clock, Exchange, Sink } from './exchange.ts';
 
 export type Reader = Sink & {
+  /** Part of the answer is out. */
+  readonly hasBegun: boolean;
   /** The caller has hung up. */
   readonly isGone: boolean;
   /** Called when that happens. */
