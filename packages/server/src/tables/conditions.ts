@@ -8,6 +8,7 @@ import {
   readField,
   readQuoted,
   type Source,
+  shorten,
   take,
 } from './source.ts';
 
@@ -129,7 +130,7 @@ function readClaim(
   }
   if (modifier !== null) {
     if (!isOneOf(quantified, operator) || (modifier !== 'any' && modifier !== 'all')) {
-      fail(source, `"(${modifier})" does not go with ${operator}; (any) and (all) go with some`, at);
+      fail(source, `"(${shorten(modifier)})" does not go with ${operator}; (any) and (all) go with some`, at);
     }
     const values = readArray(source).map((value) => (value === null ? null : pattern(operator, value)));
     return { operator, each: modifier, values };

@@ -1,5 +1,5 @@
 // `order=price.desc.nullslast,name`.
-import { type Field, fail, isAtEnd, match, open, readField, spell, take } from './source.ts';
+import { type Field, fail, isAtEnd, match, open, readField, shorten, spell, take } from './source.ts';
 
 export type Order = Readonly<{
   field: Field;
@@ -23,7 +23,7 @@ export function readOrder(parameter: string, text: string): Order[] {
     if (source.text[source.at] === '(')
       fail(source, 'rows cannot be ordered by a column of another table', at);
     const name = spell(field);
-    if (named.has(name)) fail(source, `"${name}" is named twice`, at);
+    if (named.has(name)) fail(source, `"${shorten(name)}" is named twice`, at);
     named.add(name);
     let direction: string | undefined;
     let nulls: string | undefined;

@@ -5,7 +5,17 @@ import { type Condition, readFilter, readGroup, type Tally } from './conditions.
 import { type Order, readOrder } from './order.ts';
 import { type Pair, readPairs } from './query-string.ts';
 import { allColumns, type Embed, findEmbed, type Item, readSelect, setOrder } from './select.ts';
-import { type Field, fail, isAtEnd, open, readName, readSteps, type Source, take } from './source.ts';
+import {
+  type Field,
+  fail,
+  isAtEnd,
+  open,
+  readName,
+  readSteps,
+  type Source,
+  shorten,
+  take,
+} from './source.ts';
 
 export type PageRequest = Readonly<{
   select: readonly Item[];
@@ -131,7 +141,7 @@ function step(source: Source, items: readonly Item[], name: string, at: number):
   if (embed) return embed;
   return fail(
     source,
-    `"${name}" is not embedded by select; a name that holds a dot goes in double quotes`,
+    `"${shorten(name)}" is not embedded by select; a name that holds a dot goes in double quotes`,
     at,
   );
 }

@@ -102,7 +102,11 @@ function readIndex(source: Source, digits: string, at: number): number {
   return index;
 }
 
-/** How a field is named in a message. */
 export function spell({ name, steps }: Field): string {
   return name + steps.map(({ arrow, key }) => `${arrow}${key}`).join('');
+}
+
+/** A message never repeats more of the caller's text than a person would read. */
+export function shorten(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }
