@@ -118,10 +118,10 @@ function toArray(values: readonly string[]): string {
 }
 
 /** Not for tables' addresses: PostgreSQL's own, and the service's own. */
-export const closedSchemas = `nspname not in ('pg_catalog', 'information_schema', 'pg_toast', 'rowhouse')
+export const closedSchemas = `nspname operator(pg_catalog.<>) all ('{pg_catalog,information_schema,pg_toast,rowhouse}'::pg_catalog.name[])
   and nspname operator(pg_catalog.!~) '^pg_(temp|toast_temp)_'`;
 
-const tableKinds = `relkind in ('r', 'p', 'v', 'm', 'f')`;
+const tableKinds = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}')`;
 
 const byName = describe(`
   select class.oid from pg_catalog.pg_class as class
@@ -183,7 +183,7 @@ function describe(which: string): string {
   attribute as (
     select attrelid, attnum, attname, atttypid, atttypmod, attnotnull, atthasdef, attidentity, attgenerated
     from pg_catalog.pg_attribute
-    where attrelid in (select oid from chosen) and attnum operator(pg_catalog.>) 0 and not attisdropped
+    where attrelid operator(pg_catalog.=) any (select oid from chosen) and attnum operator(pg_catalog.>) 0 and not attisdropped
   ),
   needed (oid) as (
     select atttypid from attribute where atttypid operator(pg_catalog.>=) 16384
@@ -212,9 +212,9 @@ function describe(which: string): string {
         where parent.oid operator(pg_catalog.=) key.conparentid and parent.conrelid operator(pg_catalog.=) key.conrelid)
   ),
   pointing as (
-    select own_key.*, confdeltype in ('c', 'n', 'd') or confupdtype in ('c', 'n', 'd') as acts
+    select own_key.*, confdeltype operator(pg_catalog.=) any ('{c,n,d}') or confupdtype operator(pg_catalog.=) any ('{c,n,d}') as acts
     from own_key join pg_catalog.pg_constraint as key on key.oid operator(pg_catalog.=) own_key.oid
-    where key.conparentid operator(pg_catalog.=) 0 and own_key.confrelid in (select oid from chosen)
+    where key.conparentid operator(pg_catalog.=) 0 and own_key.confrelid operator(pg_catalog.=) any (select oid from chosen)
   )
   select pg_catalog.json_agg(pg_catalog.json_build_object(
     'oid', class.oid::pg_catalog.int8, 'schema', nspname, 'name', relname, 'kind', relkind,
@@ -238,7 +238,7 @@ function describe(which: string): string {
           from pg_catalog.pg_attribute as field
           where field.attrelid operator(pg_catalog.=) typrelid and typrelid operator(pg_catalog.<>) 0
             and field.attnum operator(pg_catalog.>) 0 and not field.attisdropped),
-        'relation', typrelid::pg_catalog.int8, 'version', rowhouse.version_of(nullif(typrelid, 0)),
+        'relation', typrelid::pg_catalog.int8, 'version', case when typrelid operator(pg_catalog.<>) 0 then rowhouse.version_of(typrelid) end,
         'values', (
           select pg_catalog.json_agg(enumlabel order by enumsortorder)
           from pg_catalog.pg_enum where enumtypid operator(pg_catalog.=) type.oid),
@@ -287,9 +287,7 @@ function describe(which: string): string {
         select from pg_catalog.pg_trigger where tgrelid operator(pg_catalog.=) class.oid and not tgisinternal),
       -- What PostgreSQL itself brings along leaves no entry here.
       'own', exists (
-        select from pg_catalog.pg_depend
-        where refclassid in ('pg_catalog.pg_proc'::pg_catalog.regclass, 'pg_catalog.pg_operator'::pg_catalog.regclass)
-          and (classid, objid) in (
+        select from (
             select 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, class.oid
             union all
             select 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, indexrelid
@@ -302,7 +300,10 @@ function describe(which: string): string {
             from pg_catalog.pg_constraint where conrelid operator(pg_catalog.=) class.oid
             union all
             select 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass::pg_catalog.oid, oid
-            from pg_catalog.pg_statistic_ext where stxrelid operator(pg_catalog.=) class.oid)),
+            from pg_catalog.pg_statistic_ext where stxrelid operator(pg_catalog.=) class.oid
+        ) as part (catalog, oid)
+        join pg_catalog.pg_depend on classid operator(pg_catalog.=) part.catalog and objid operator(pg_catalog.=) part.oid
+        where refclassid operator(pg_catalog.=) any ('{pg_catalog.pg_proc,pg_catalog.pg_operator}'::pg_catalog.regclass[])),
       'expressions', (
         select pg_catalog.json_agg(expression) from (
           select pg_catalog.pg_get_expr(adbin, adrelid) from pg_catalog.pg_attrdef

@@ -3,10 +3,10 @@
 // PostgreSQL plan anew each time.
 import type { Table } from './catalog.ts';
 import type { Condition } from './conditions.ts';
-import { readCursor, refuse, writeCursor } from './cursor.ts';
+import { type Cursor, readCursor, refuse, writeCursor } from './cursor.ts';
 import type { Relations } from './embeds.ts';
 import { collectParameters, compileConditions, type Parameters, type Scope } from './expressions.ts';
-import { after, keyOf, type Sorting, type SortKey, sortingOf } from './keyset.ts';
+import { after, keyOf, type Sorting, type SortKey, sortingOf, window } from './keyset.ts';
 import type { PageRequest } from './request.ts';
 import { compileRows, embeddedOf, guardsOf, type Statement, skipRows, startStatement } from './rows.ts';
 
@@ -35,8 +35,11 @@ export function compilePage(request: PageRequest, table: Table, relations: Relat
   const scope = mainScope(statement, table, request);
   const sorting = sortingOf(scope, request.order, 'order');
   const offset = (request.page - 1) * request.limit;
-  const arms =
-    request.cursor === null ? [] : continueFrom(request.cursor, table, sorting, statement.parameters);
+  const cursor = request.cursor === null ? null : continueFrom(request.cursor, table, sorting);
+  const arms = cursor ? after(sorting.keys, cursor, statement.parameters) : [];
+  const near = sorting.isByPlace
+    ? window(scope, cursor, offset + request.limit + 1, statement.parameters)
+    : null;
   const source =
     offset > 0 && sorting.isByKey && isAbout(keyOf(table), request)
       ? skipRows(statement, scope, request.where, sorting, request.limit + 1, offset)
@@ -52,6 +55,7 @@ export function compilePage(request: PageRequest, table: Table, relations: Relat
     offset: source ? 0 : offset,
     isJson: false,
     ...(source && { source }),
+    ...(near && { near }),
     isMain: true,
   });
   return {
@@ -124,12 +128,7 @@ function conditionsOf(
   return [...(given === '' ? [] : [given]), ...inner];
 }
 
-function continueFrom(
-  text: string,
-  table: Table,
-  { keys, isTotal }: Sorting,
-  parameters: Parameters,
-): readonly string[] {
+function continueFrom(text: string, table: Table, { keys, isTotal }: Sorting): Cursor {
   const cursor = readCursor(text);
   if (cursor.table !== fullName(table)) throw refuse('belongs to another table');
   if (!isTotal) throw refuse('does not go with a view, whose rows have no key: use page');
@@ -137,7 +136,7 @@ function continueFrom(
   if (cursor.order.length !== order.length || order.some((key, index) => key !== cursor.order[index])) {
     throw refuse('belongs to another order: send the same "order" that the first page had');
   }
-  return after(keys, cursor, parameters);
+  return cursor;
 }
 
 function textsOf(keys: readonly SortKey[]): string[] {

@@ -22,6 +22,8 @@ export type Sorting = Readonly<{
   isTotal: boolean;
   /** Whether it holds nothing but columns of a key, in the key's order. */
   isByKey: boolean;
+  /** Whether it is the rows' place in the table and nothing else. */
+  isByPlace: boolean;
 }>;
 
 /** What was asked for, then the primary key, else a unique key without nulls, else the row's place. Views have none. */
@@ -46,6 +48,7 @@ export function sortingOf(scope: Scope, order: readonly Order[], parameter: stri
     keys: [...asked, ...rest, ...places],
     isTotal: key.length > 0 || places.length > 0,
     isByKey: asked.length === 0 && key.length > 0 && places.length === 0,
+    isByPlace: asked.length === 0 && key.length === 0 && places.length === 1,
   };
 }
 
@@ -83,6 +86,23 @@ export function orderBy(keys: readonly SortKey[], as?: readonly string[]): strin
     return `${as?.[index] ?? sql}${isDescending ? ' desc' : ''}${nulls}`;
   });
   return ` order by ${list.join(', ')}`;
+}
+
+/**
+ * PostgreSQL knows no order by place and would sort the whole table. Rows of a page most likely lie in this many blocks
+ * after the last one: one row a block is enough.
+ */
+export function window(
+  { alias }: Scope,
+  cursor: Cursor | null,
+  rows: number,
+  parameters: Parameters,
+): string {
+  const block = cursor ? /^\((\d{1,10}),\d{1,5}\)$/.exec(cursor.values[0] ?? '')?.[1] : '0';
+  if (block === undefined) throw refuse('does not say where it was');
+  const end = Math.min(Number(block) + rows, 2 ** 32 - 2);
+  // In a subselect for the reason that OFFSET is: one plan for every place.
+  return `${alias}.ctid operator(pg_catalog.<) (select ${parameters.add(`(${end},0)`)}::pg_catalog.tid)`;
 }
 
 /**

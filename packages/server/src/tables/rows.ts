@@ -98,6 +98,8 @@ export type RowsPlan = Readonly<{
   isJson: boolean;
   /** What to read from instead of the table itself. */
   source?: () => string;
+  /** A condition that the page's rows most likely meet, and that nothing before them fails. */
+  near?: string;
   /** Holds the guards. */
   isMain: boolean;
 }>;
@@ -111,7 +113,10 @@ export type Rows = Readonly<{
 
 export function compileRows(statement: Statement, plan: RowsPlan): Rows {
   const { scope, items, arms, keys, isJson } = plan;
-  const isNested = arms.length > 1 || items.some((item) => item.is === 'embed' && item.items.length > 0);
+  const isNested =
+    arms.length > 1 ||
+    plan.near !== undefined ||
+    items.some((item) => item.is === 'embed' && item.items.length > 0);
   const page = statement.alias();
   const inner = new Map<string, string>();
   /** SQL over the table's columns, as it is to be written outside of the page. */
@@ -154,11 +159,34 @@ export function compileRows(statement: Statement, plan: RowsPlan): Rows {
   return { text, outputs, hidden: list.length - outputs.length, cursorColumns };
 }
 
-/** Two ranges of an index, one after the other. */
+/** What the page is cut from. Two arms are two ranges of an index, one after the other. */
 function unite(statement: Statement, plan: RowsPlan, inner: ReadonlyMap<string, string>): string {
   const list = [...inner].map(([sql, name]) => `${sql} as ${name}`);
-  if (plan.arms.length < 2) return body(statement, plan, list, plan.arms[0]);
-  return plan.arms.map((arm) => `(${body(statement, plan, list, arm)})`).join(' union all ');
+  const { arms, near } = plan;
+  if (near !== undefined) return lookNear(statement, plan, list, [...inner.values()], near);
+  if (arms.length < 2) return body(statement, plan, list, arms[0]);
+  return arms.map((arm, index) => `(${body(statement, plan, list, arm, index === 0)})`).join(' union all ');
+}
+
+/** If the nearest rows fill the page, they are the page, and the table is not even opened a second time. */
+function lookNear(
+  statement: Statement,
+  plan: RowsPlan,
+  list: readonly string[],
+  names: readonly string[],
+  near: string,
+): string {
+  const arm = plan.arms[0];
+  const nearest = body(statement, plan, list, arm === undefined ? near : `${near} and ${arm}`);
+  const isFull = `(select pg_catalog.count(*) from nearest) operator(pg_catalog.=) ${plan.limit}`;
+  const all = body(
+    statement,
+    plan,
+    list,
+    arm === undefined ? `not ${isFull}` : `${arm} and not ${isFull}`,
+    false,
+  );
+  return `with nearest as materialized (${nearest}) select ${names.join(', ')} from nearest where ${isFull} union all (${all})`;
 }
 
 function body(
@@ -166,9 +194,10 @@ function body(
   plan: RowsPlan,
   list: readonly string[],
   arm: string | undefined,
+  isFirst = true,
 ): string {
   const { scope, source, keys, limit, offset, isMain, conditions } = plan;
-  const guards = isMain && !source ? guardsOf(statement) : [];
+  const guards = isMain && isFirst && !source ? guardsOf(statement) : [];
   const where = [...guards, ...conditions, ...(arm === undefined ? [] : [`(${arm})`])];
   return [
     `select ${list.join(', ')} from ${source?.() ?? statement.from(scope)}`,
