@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RowhouseError } from '../src/errors.ts';
 import { findTables, getTable } from '../src/tables/catalog.ts';
-import { collectParameters, compileCount, compileFilter, readEstimate } from '../src/tables/compile.ts';
+import { compileCount, compileFilter, readEstimate } from '../src/tables/compile.ts';
 import { relate } from '../src/tables/embeds.ts';
+import { collectParameters } from '../src/tables/expressions.ts';
 import { readChangeRequest, readPageRequest } from '../src/tables/request.ts';
 import { useHouse } from './helpers.ts';
 import { openTableSession, type TableSession, type Text } from './table-session.ts';
@@ -941,6 +942,30 @@ describe('embedding', () => {
         ],
       },
     ]);
+  });
+
+  it('guesses nothing: a second way makes a first one uncertain', async () => {
+    await make(`
+      create table red (id int primary key); create table green (id int primary key, red int references red);
+      create table red_green (red int references red, green int references green, primary key (red, green));
+      insert into red values (1), (2); insert into green values (1, 2); insert into red_green values (1, 1)`);
+    expect(await problemOf('red', 'select=id,green(id)')).toMatch(
+      /several: green!green_red_fkey, green!red_green \(green!red_green_green_fkey\)/,
+    );
+    expect(await read('red', 'select=id,green!red_green(id)')).toEqual([
+      { id: '1', green: [{ id: 1 }] },
+      { id: '2', green: [] },
+    ]);
+    expect(await read('red', 'select=id,green!red(id)&id=eq.2')).toEqual([{ id: '2', green: [{ id: 1 }] }]);
+  });
+
+  it('does not show what the role may not see', async () => {
+    await make('create table guarded (id int primary key, secret text); insert into guarded values (1, 2)');
+    await make('revoke all on guarded from current_user; grant select (id) on guarded to current_user');
+    expect(await session.page('guarded')).toMatchObject({ columns: ['id'], rows: [['1']] });
+    await expect(session.page('guarded', 'select=secret')).rejects.toMatchObject({ code: '42501' });
+    await make('grant select on guarded to current_user');
+    expect((await session.page('guarded')).columns).toEqual(['id', 'secret']);
   });
 
   it('says what could be meant', async () => {

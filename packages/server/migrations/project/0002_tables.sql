@@ -17,7 +17,7 @@ begin
     select pg_catalog.md5(pg_catalog.string_agg(facts.fact, ' ' order by facts.fact))
     from (
       select pg_catalog.concat_ws('.', 'c', nspname, relname, relkind, relrowsecurity, relforcerowsecurity, relhasrules,
-                                  relhassubclass, relispartition)
+                                  relhassubclass, relispartition, relacl)
       from pg_catalog.pg_class as class
       join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) relnamespace
       where class.oid operator(pg_catalog.=) relation

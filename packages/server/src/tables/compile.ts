@@ -5,7 +5,7 @@ import type { Table } from './catalog.ts';
 import type { Condition } from './conditions.ts';
 import { type Cursor, readCursor, refuse, writeCursor } from './cursor.ts';
 import type { Relations } from './embeds.ts';
-import { collectParameters, compileConditions, type Parameters, type Scope } from './expressions.ts';
+import { compileConditions, type Parameters, type Scope } from './expressions.ts';
 import { after, keyOf, type Sorting, type SortKey, sortingOf, window } from './keyset.ts';
 import type { PageRequest } from './request.ts';
 import { compileRows, embeddedOf, guardsOf, type Statement, skipRows, startStatement } from './rows.ts';
@@ -109,8 +109,6 @@ export function compileFilter(table: Table, where: readonly Condition[], paramet
   const scope: Scope = { table, alias: 't0' };
   return [...guardsOf(statement), compileConditions(scope, where, parameters)].filter(Boolean).join(' and ');
 }
-
-export { collectParameters };
 
 function mainScope(statement: Statement, table: Table, { select }: Pick<PageRequest, 'select'>): Scope {
   const scope: Scope = { table, alias: statement.alias() };

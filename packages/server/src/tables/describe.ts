@@ -1,6 +1,7 @@
 // What a project holds, for people and for programs that write code: GET /tables and GET /schema. Read when asked,
 // never kept. Names on the wire are snake_case, so the answers can be passed on as they are.
-import { type Ask, closedSchemas } from './catalog.ts';
+import type { Ask } from './catalog.ts';
+import { closedSchemas } from './catalog-queries.ts';
 
 export type ListedTable = {
   schema: string;

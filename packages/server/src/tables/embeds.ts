@@ -52,17 +52,16 @@ export async function relate(load: LoadTables, table: Table, items: readonly Ite
 /** By the other table's name, the foreign key's, or that of its only column; `!hint` says more. */
 export function choose(table: Table, embed: Embed): Reference {
   const named = table.references.filter((reference) => isNamed(reference, embed.name));
-  const fitting = embed.hint === null ? named : named.filter((one) => isHinted(one, embed.hint as string));
-  const direct = fitting.filter(({ through }) => through === null);
-  // A join table is a way of its own, but nobody who names a table with a key to it means that.
-  const candidates = direct.length > 0 ? direct : fitting;
+  const candidates = embed.hint === null ? named : named.filter((one) => isHinted(one, embed.hint as string));
   const [only] = candidates;
   if (only && candidates.length === 1) return only;
-  const own = candidates.find((one) => one.isOwn && isColumn(one, embed.hint ?? embed.name));
-  if (own) return own;
-  // A table that refers to itself: its key's name means the rows that point here.
-  const inward = candidates.filter(({ isOwn }) => !isOwn);
-  if (embed.hint !== null && inward.length === 1) return inward[0] as Reference;
+  // A table that refers to itself: the key's column means the row pointed to, the key's name those that point here.
+  const { hint } = embed;
+  const isOneKey = candidates.every(({ name, through }) => name === only?.name && !through);
+  if (hint !== null && isOneKey) {
+    const chosen = candidates.find((one) => one.isOwn === isColumn(one, hint));
+    if (chosen) return chosen;
+  }
   throw refuse(table, embed, candidates.length > 0 ? candidates : named);
 }
 
@@ -76,7 +75,7 @@ function isHinted(reference: Reference, hint: string): boolean {
   const { name, through, targetColumns, isOwn } = reference;
   if (through) return hint === through.table.name || hint === through.farName;
   if (hint === name || isColumn(reference, hint)) return true;
-  return !isOwn && targetColumns.length === 1 && targetColumns[0] === hint && reference.target.name !== hint;
+  return !isOwn && targetColumns.length === 1 && targetColumns[0] === hint;
 }
 
 function isColumn({ isOwn, columns }: Reference, name: string): boolean {

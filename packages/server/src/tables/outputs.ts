@@ -1,6 +1,6 @@
 // The columns of a result: what `select` names, each under a name of its own.
 import { errors } from '../errors.ts';
-import type { Shape } from './catalog.ts';
+import type { Column, Shape } from './catalog.ts';
 import { columnSql, compileField, defaultName, id, type Scope } from './expressions.ts';
 import type { Cast, Item } from './select.ts';
 import { shorten } from './source.ts';
@@ -23,7 +23,7 @@ const textShape: Shape = { ...plainShape, is: 'text' };
 
 export function outputsOf(scope: Scope, item: Exclude<Item, { is: 'embed' }>): Output[] {
   if (item.is === 'all') {
-    return [...scope.table.columns.values()].map(({ name, shape }) => {
+    return shownColumns(scope).map(({ name, shape }) => {
       return { name, sql: columnSql(scope, name), shape, isBare: true, isPlain: true };
     });
   }
@@ -39,6 +39,13 @@ export function outputsOf(scope: Scope, item: Exclude<Item, { is: 'embed' }>): O
     return [{ name, sql, shape, isBare: false, isPlain: true }];
   }
   return [{ name, sql, shape: column.shape, isBare: true, isPlain: true }];
+}
+
+/** What the role may not read is not part of "all"; if that is everything, PostgreSQL says so. */
+function shownColumns({ table }: Scope): Column[] {
+  const columns = [...table.columns.values()];
+  const readable = columns.filter(({ isReadable }) => isReadable);
+  return readable.length > 0 ? readable : columns;
 }
 
 /** In a JSON object a second value of the same name would hide the first. */
