@@ -30,7 +30,17 @@ export function collectParameters(): Parameters {
   return { values, add: (value) => `$${values.push(value)}` };
 }
 
-export const id = (name: string): string => sql.id(name).text;
+/** Names come again and again, and quoting them was most of what compiling a statement cost. */
+const quoted = new Map<string, string>();
+
+export function id(name: string): string {
+  const known = quoted.get(name);
+  if (known !== undefined) return known;
+  const text = sql.id(name).text;
+  if (quoted.size >= 10_000) quoted.clear();
+  quoted.set(name, text);
+  return text;
+}
 
 export const literal = (text: string): string => sql.literal(text).text.trimStart();
 
