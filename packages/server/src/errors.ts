@@ -84,6 +84,13 @@ export const errors = {
     new RowhouseError('project_not_found', `The project "${slug}" is deleted.`, {
       hint: 'POST /api/dbaas/v2/projects/:slug/restore brings it back.',
     }),
+  tableNotFound: (name: string, nearest: string | null) =>
+    new RowhouseError('table_not_found', `The project has no table or view "${clip(name)}".`, {
+      hint: nearest
+        ? `Did you mean "${nearest}"?`
+        : 'GET /api/dbaas/v2/projects/:slug/tables lists those it has.',
+      ...(nearest && { details: { nearest } }),
+    }),
   keyNotFound: (id: string) =>
     new RowhouseError('key_not_found', `The project has no key "${clip(id)}".`, {
       hint: 'GET /api/dbaas/v2/projects/:slug/keys lists its keys.',

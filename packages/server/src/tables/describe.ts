@@ -1,0 +1,186 @@
+// What a project holds, for people and for programs that write code: GET /tables and GET /schema. Read when asked,
+// never kept. Names on the wire are snake_case, so the answers can be passed on as they are.
+import type { Ask } from './catalog.ts';
+import { closedSchemas } from './catalog-queries.ts';
+
+export type ListedTable = {
+  schema: string;
+  name: string;
+  kind: 'table' | 'partitioned' | 'view' | 'materialized_view' | 'foreign';
+  /** From the last VACUUM or ANALYZE; null: not known, or a view. */
+  row_estimate: number | null;
+  /** With its indexes. */
+  size_bytes: number;
+  comment: string | null;
+};
+
+export type SchemaDescription = {
+  tables: DescribedTable[];
+  enums: { schema: string; name: string; values: string[] }[];
+  functions: {
+    schema: string;
+    name: string;
+    kind: 'function' | 'procedure' | 'aggregate' | 'window';
+    arguments: string;
+    returns: string | null;
+    language: string;
+    volatility: 'immutable' | 'stable' | 'volatile';
+    comment: string | null;
+  }[];
+};
+
+export type DescribedTable = {
+  schema: string;
+  name: string;
+  kind: ListedTable['kind'];
+  comment: string | null;
+  row_security: boolean;
+  columns: {
+    name: string;
+    type: string;
+    not_null: boolean;
+    default: string | null;
+    identity: 'always' | 'by default' | null;
+    generated: 'stored' | 'virtual' | null;
+    enum: string | null;
+    comment: string | null;
+  }[];
+  primary_key: string[];
+  uniques: string[][];
+  references: {
+    name: string;
+    columns: string[];
+    target: { schema: string; name: string };
+    target_columns: string[];
+  }[];
+};
+
+export async function listTables(ask: Ask): Promise<ListedTable[]> {
+  return JSON.parse((await ask(tables, [])) ?? '[]') as ListedTable[];
+}
+
+export async function describeSchema(ask: Ask): Promise<SchemaDescription> {
+  return JSON.parse((await ask(schema, [])) ?? '{}') as SchemaDescription;
+}
+
+/** `case … when` looks for an operator wherever search_path leads; this does not. */
+function word(column: string, words: Record<string, string>): string {
+  const arms = Object.entries(words).map(([letter, meaning]) => {
+    return `when ${column} operator(pg_catalog.=) '${letter}' then '${meaning}'`;
+  });
+  return `case ${arms.join(' ')} end`;
+}
+
+const kind = word('relkind', {
+  r: 'table',
+  p: 'partitioned',
+  v: 'view',
+  m: 'materialized_view',
+  f: 'foreign',
+});
+
+/** A partition is part of its table. */
+const shown = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}') and not relispartition and ${closedSchemas}
+  and pg_catalog.has_schema_privilege(namespace.oid, 'usage')
+  and pg_catalog.has_any_column_privilege(class.oid, 'select, insert, update')`;
+
+const from = `pg_catalog.pg_class as class
+  join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) relnamespace`;
+
+/** Of a partitioned table: of all its partitions. */
+const parts = `select relid from pg_catalog.pg_partition_tree(class.oid)
+  union select class.oid where relkind operator(pg_catalog.<>) 'p'`;
+
+const tables = `
+  select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+    'schema', nspname, 'name', relname, 'kind', ${kind},
+    'row_estimate', case when relkind operator(pg_catalog.=) any ('{r,m,p}') then (
+      select case when pg_catalog.bool_and(part.reltuples operator(pg_catalog.>=) 0)
+                  then pg_catalog.sum(part.reltuples)::pg_catalog.int8 end
+      from pg_catalog.pg_class as part where part.oid operator(pg_catalog.=) any (${parts}) and part.relkind operator(pg_catalog.=) any ('{r,m}')) end,
+    'size_bytes', case when relkind operator(pg_catalog.=) any ('{r,m,p}') then coalesce((
+      select pg_catalog.sum(pg_catalog.pg_total_relation_size(part.relid))::pg_catalog.int8 from (${parts}) as part), 0)
+      else 0 end,
+    'comment', pg_catalog.obj_description(class.oid, 'pg_class')
+  ) order by nspname, relname), '[]')
+  from ${from} where ${shown}`;
+
+function names(relation: string, numbers: string): string {
+  return `(
+    select coalesce(pg_catalog.json_agg(attname order by place), '[]')
+    from pg_catalog.unnest(${numbers}) with ordinality as numbers (number, place)
+    join pg_catalog.pg_attribute on attrelid operator(pg_catalog.=) ${relation} and attnum operator(pg_catalog.=) number)`;
+}
+
+const keyColumns = names('indrelid', '(indkey::pg_catalog.int2[])[0:indnkeyatts operator(pg_catalog.-) 1]');
+
+const columns = `(
+  select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+    'name', attname, 'type', pg_catalog.format_type(atttypid, atttypmod), 'not_null', attnotnull,
+    'default', case when attgenerated operator(pg_catalog.=) '' then pg_catalog.pg_get_expr(adbin, adrelid) end,
+    'identity', ${word('attidentity', { a: 'always', d: 'by default' })},
+    'generated', ${word('attgenerated', { s: 'stored', v: 'virtual' })},
+    'enum', (
+      select pg_catalog.concat(type_in.nspname, '.', type.typname)
+      from pg_catalog.pg_type as type
+      join pg_catalog.pg_namespace as type_in on type_in.oid operator(pg_catalog.=) typnamespace
+      where type.oid operator(pg_catalog.=) atttypid and typtype operator(pg_catalog.=) 'e'),
+    'comment', pg_catalog.col_description(attrelid, attnum)
+  ) order by attnum), '[]')
+  from pg_catalog.pg_attribute
+  left join pg_catalog.pg_attrdef on adrelid operator(pg_catalog.=) attrelid and adnum operator(pg_catalog.=) attnum
+  where attrelid operator(pg_catalog.=) class.oid and attnum operator(pg_catalog.>) 0 and not attisdropped)`;
+
+const references = `(
+  select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+    'name', conname, 'columns', ${names('conrelid', 'conkey')},
+    'target', pg_catalog.json_build_object('schema', target_in.nspname, 'name', target.relname),
+    'target_columns', ${names('confrelid', 'confkey')}
+  ) order by conname), '[]')
+  from pg_catalog.pg_constraint as key
+  join pg_catalog.pg_class as target on target.oid operator(pg_catalog.=) confrelid
+  join pg_catalog.pg_namespace as target_in on target_in.oid operator(pg_catalog.=) target.relnamespace
+  where conrelid operator(pg_catalog.=) class.oid and contype operator(pg_catalog.=) 'f' and conparentid operator(pg_catalog.=) 0)`;
+
+const schema = `
+  select pg_catalog.json_build_object(
+    'tables', (
+      select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+        'schema', nspname, 'name', relname, 'kind', ${kind}, 'comment', pg_catalog.obj_description(class.oid, 'pg_class'),
+        'row_security', relrowsecurity, 'columns', ${columns},
+        'primary_key', coalesce((
+          select ${keyColumns} from pg_catalog.pg_index
+          where indrelid operator(pg_catalog.=) class.oid and indisprimary), '[]'),
+        'uniques', (
+          select coalesce(pg_catalog.json_agg(${keyColumns} order by indexrelid), '[]') from pg_catalog.pg_index
+          where indrelid operator(pg_catalog.=) class.oid and indisunique and indisvalid and not indisprimary
+            and indpred is null and indexprs is null),
+        'references', ${references}
+      ) order by nspname, relname), '[]')
+      from ${from} where ${shown}),
+    'enums', (
+      select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('schema', nspname, 'name', typname, 'values', (
+        select pg_catalog.json_agg(enumlabel order by enumsortorder)
+        from pg_catalog.pg_enum where enumtypid operator(pg_catalog.=) type.oid
+      )) order by nspname, typname), '[]')
+      from pg_catalog.pg_type as type
+      join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) typnamespace
+      where typtype operator(pg_catalog.=) 'e' and ${closedSchemas}),
+    'functions', (
+      select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+        'schema', nspname, 'name', proname,
+        'kind', ${word('prokind', { f: 'function', p: 'procedure', a: 'aggregate', w: 'window' })},
+        'arguments', pg_catalog.pg_get_function_arguments(proc.oid),
+        'returns', pg_catalog.pg_get_function_result(proc.oid), 'language', lanname,
+        'volatility', ${word('provolatile', { i: 'immutable', s: 'stable', v: 'volatile' })},
+        'comment', pg_catalog.obj_description(proc.oid, 'pg_proc')
+      ) order by nspname, proname, pg_catalog.pg_get_function_identity_arguments(proc.oid)), '[]')
+      from pg_catalog.pg_proc as proc
+      join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) pronamespace
+      join pg_catalog.pg_language as language on language.oid operator(pg_catalog.=) prolang
+      where ${closedSchemas} and pg_catalog.has_function_privilege(proc.oid, 'execute')
+        -- What an extension brought along is its own business.
+        and not exists (
+          select from pg_catalog.pg_depend
+          where classid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+            and objid operator(pg_catalog.=) proc.oid and deptype operator(pg_catalog.=) 'e')))`;

@@ -1,0 +1,20 @@
+import { expect, it } from 'vitest';
+import { nearestName } from './nearest.ts';
+
+it('finds what was meant', () => {
+  const names = ['orders', 'order_items', 'customers', 'id', 'naïve'];
+  expect(nearestName('order', names)).toBe('orders');
+  expect(nearestName('ordres', names)).toBe('orders');
+  expect(nearestName('ORDERS', names)).toBe('orders');
+  expect(nearestName('cutsomers', names)).toBe('customers');
+  expect(nearestName('ids', names)).toBe('id');
+  expect(nearestName('naive', names)).toBe('naïve');
+});
+
+it('suggests nothing far off, and gives up on the absurd', () => {
+  expect(nearestName('zebra', ['orders', 'id'])).toBeNull();
+  expect(nearestName('x', [])).toBeNull();
+  expect(nearestName('x'.repeat(100_000), ['x'])).toBeNull();
+  expect(nearestName('orders', ['x'.repeat(100_000)])).toBeNull();
+  expect(nearestName('__proto__', ['id'])).toBeNull();
+});
