@@ -4,3 +4,4 @@ export * from './keys.ts';
 export * from './projects.ts';
 export * from './query.ts';
 export * from './service.ts';
+export * from './tables.ts';

@@ -18,6 +18,7 @@ import { queryRoutes } from './http/query.ts';
 import { type Finished, logRequest } from './http/request-log.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { openShortWay } from './http/short-way.ts';
+import { tableRoutes } from './http/tables.ts';
 import { validatorCompiler } from './http/validation.ts';
 
 type Options = {
@@ -127,6 +128,7 @@ export async function buildApp(
       projectRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);
+      tableRoutes(api, deps);
     },
     { prefix: apiPrefix },
   );

@@ -18,6 +18,7 @@ import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
 import { startParser } from './query/statement.ts';
 import { openRepeats } from './repeats.ts';
+import { keepTables } from './tables/kept-tables.ts';
 import { version } from './version.ts';
 
 export type Service = { deps: Deps; gauges: Gauges; keeperGauges: Gauges; stop(): Promise<void> };
@@ -62,6 +63,7 @@ export async function openService(options: Options): Promise<Service> {
     keyRing,
     masterKey,
     query,
+    tables: { query, kept: keepTables() },
     repeats,
     limits,
     now,

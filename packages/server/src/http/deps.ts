@@ -6,6 +6,7 @@ import type { Spares } from '../engine/spares.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import type { QueryDeps } from '../query/run.ts';
 import type { Repeats } from '../repeats.ts';
+import type { TableDeps } from '../tables/kept-tables.ts';
 
 export type Deps = Readonly<{
   control: Control;
@@ -14,6 +15,7 @@ export type Deps = Readonly<{
   keyRing: KeyRing;
   masterKey: Buffer;
   query: QueryDeps;
+  tables: TableDeps;
   repeats: Repeats;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;

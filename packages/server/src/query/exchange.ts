@@ -43,14 +43,25 @@ type Shape = { head: Buffer; types: string; write: RowWriter };
 /** Statements of ours around the caller's, sent in the same write, and whether a transaction is open after them. */
 export type Frame = { before: readonly string[]; after: readonly string[]; endsIn: 'idle' | 'transaction' };
 
+/** What stands around an answer's rows. */
+export type Form = Readonly<{
+  opening: Buffer;
+  /** Whether names of columns come before the rows. */
+  hasHead: boolean;
+  /** So many columns at the end of each row are the service's own and not shown. */
+  hidden: number;
+  /** Told of the last row within the limit: is there more, the next page begins behind it. */
+  onLastRow: ((row: Buffer, start: number) => void) | null;
+  close(exchange: Exchange): string;
+}>;
+
 export type ExchangeOptions = {
   session: Session;
   statement: Statement;
   input: StatementInput;
   frame: Frame;
   sink: Sink;
-  /** What the answer begins with. */
-  opening: Buffer;
+  form: Form;
   /** For looking up types of the project's own. */
   aside: <T>(use: (session: Session) => Promise<T>) => Promise<T>;
 };
@@ -176,7 +187,11 @@ export class Exchange implements Receiver {
     if (this.failure && this.failure.severity !== 'ERROR') {
       throw isRead ? errors.unavailable(this.failure) : errors.outcomeUnknown(this.failure);
     }
-    if (this.failure) throw new Sound(sqlFailure(this.failure), status);
+    if (this.failure) {
+      const reason = sqlFailure(this.failure);
+      if (!this.isBound) unstarted.add(reason);
+      throw new Sound(reason, status);
+    }
     if (status !== this.options.frame.endsIn) {
       throw errors.statementNotAllowed(
         'A statement must neither begin nor end a transaction.',
@@ -318,7 +333,9 @@ export class Exchange implements Receiver {
     );
   }
 
-  private use(columns: Column[], looked: Map<number, ValueType>, stable: boolean): void {
+  private use(all: Column[], looked: Map<number, ValueType>, stable: boolean): void {
+    const { hidden } = this.options.form;
+    const columns = hidden === 0 ? all : all.slice(0, -hidden);
     const types = typesOf(columns, looked);
     const names = JSON.stringify(columns.map(({ name }) => name));
     const shape = {
@@ -338,8 +355,8 @@ export class Exchange implements Receiver {
   private begin(shape: Shape): void {
     this.shape = shape;
     this.json = new JsonBytes(this.options.input);
-    this.json.raw(this.options.opening);
-    this.json.raw(shape.head);
+    this.json.raw(this.options.form.opening);
+    if (this.options.form.hasHead) this.json.raw(shape.head);
   }
 
   row(bytes: Buffer, start: number, end: number): void {
@@ -353,6 +370,7 @@ export class Exchange implements Receiver {
     if (!json) return;
     if (this.rowCount++ > 0) json.byte(44);
     this.shape?.write(bytes, start, end, json);
+    if (this.rowCount === limit) this.options.form.onLastRow?.(bytes, start);
     if (json.length > pieceBytes) this.cut(json);
   }
 
@@ -364,9 +382,9 @@ export class Exchange implements Receiver {
   }
 
   /** The answer with its end; all of it, unless some has been streamed. */
-  close(ending: string): Buffer {
+  close(): Buffer {
     const json = this.json ?? new JsonBytes(this.options.input);
-    json.text(ending);
+    json.text(this.options.form.close(this));
     const last = json.end();
     return this.held.length === 0 ? last : Buffer.concat([...this.held, last]);
   }
@@ -411,6 +429,13 @@ export class Exchange implements Receiver {
     // Goes out with the next exchange.
     session.out.closeStatement(oldest[1].name);
   }
+}
+
+const unstarted = new WeakSet<Error>();
+
+/** The statement failed before it was planned: nothing of it ran. */
+export function neverRan(error: unknown): boolean {
+  return error instanceof Error && unstarted.has(error);
 }
 
 /** The statement failed, the session did not; `status` says whether a transaction is still open. */

@@ -3,17 +3,27 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Session, silent } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { Exchange, type Frame, type Sink, Sound, type StatementInput } from './exchange.ts';
+import { Exchange, type Form, type Frame, type Sink, Sound, type StatementInput } from './exchange.ts';
 import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
 import type { ProjectSessions } from './project-sessions.ts';
+import { queryOne } from './query-one.ts';
 import { sqlFailure } from './sql-failure.ts';
 import { type Conduct, type Parser, type Statement, worst } from './statement.ts';
 import { hungUp, type Reader, Watch } from './watch.ts';
 
 export type QueryInput = StatementInput &
   Readonly<{ timeoutMs: number; readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;
+
+/** A statement that the service itself has compiled, and what stands around its rows. */
+export type Task = Readonly<{
+  statement: Statement;
+  input: StatementInput;
+  form: Form;
+  timeoutMs: number;
+  maxAffected: number | null;
+}>;
 
 export type BatchInput = Readonly<{
   statements: readonly StatementInput[];
@@ -36,20 +46,51 @@ export async function runQuery(
   const statement = deps.parser.recall(input.query) ?? (await deps.parser.parse(input.query));
   if (input.limit !== null && statement.lazyText !== null) {
     try {
-      return await runOne(deps, project, { ...input, query: statement.lazyText }, statement, reader);
+      return await runOne(
+        deps,
+        project,
+        statement,
+        { ...input, query: statement.lazyText },
+        queryForm,
+        reader,
+      );
     } catch (error) {
       // Whatever is wrong with it is told in the caller's own words. It reads, so it can be run again.
       if (!(error instanceof RowhouseError && error.code === 'sql_error') || reader.hasBegun) throw error;
     }
   }
-  return runOne(deps, project, input, statement, reader);
+  return runOne(deps, project, statement, input, queryForm, reader);
+}
+
+/** The whole answer, or null if it was streamed to the reader. */
+export function runTask(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  { statement, input, form, timeoutMs, maxAffected }: Task,
+  reader: Reader,
+): Promise<Buffer | null> {
+  const whole = { ...input, timeoutMs, maxAffected, readOnly: false, dryRun: false };
+  return runOne(deps, project, statement, whole, form, reader);
+}
+
+/** A look-up of the service's own: the first value of the first row. */
+export function ask(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  query: string,
+  parameters: string[],
+  timeoutMs = askTimeoutMs,
+): Promise<string | null> {
+  const terms = { reader: nobody, timeoutMs, isPlain: true };
+  return alone(deps, project, terms, (work) => work.ask(query, parameters));
 }
 
 async function runOne(
   deps: QueryDeps,
   project: ProjectLogin,
-  input: QueryInput,
   statement: Statement,
+  input: QueryInput,
+  form: Form,
   reader: Reader,
 ): Promise<Buffer | null> {
   if (reader.isGone) throw hungUp();
@@ -65,12 +106,12 @@ async function runOne(
   ) {
     const lane = deps.lanes.take(project);
     if (lane) {
-      const exchange = await inLane(deps, project, lane, { statement, input, reader, habit });
+      const exchange = await inLane(deps, project, lane, { statement, input, form, reader, habit });
       if (exchange) return answerOf(exchange, reader);
     }
   }
   return alone(deps, project, { reader, timeoutMs: input.timeoutMs, isPlain: plain }, async (work) => {
-    const exchange = work.exchange(statement, input, reader, frame, opening);
+    const exchange = work.exchange(statement, input, reader, frame, form);
     await work.run(exchange, habit);
     if (input.maxAffected !== null) {
       const affected = affectedBy(exchange);
@@ -90,9 +131,10 @@ async function inLane(
   {
     statement,
     input,
+    form,
     reader,
     habit,
-  }: { statement: Statement; input: QueryInput; reader: Reader; habit: Habit },
+  }: { statement: Statement; input: QueryInput; form: Form; reader: Reader; habit: Habit },
 ): Promise<Exchange | null> {
   const exchange = new Exchange({
     session: lane.session,
@@ -100,7 +142,7 @@ async function inLane(
     input,
     frame: noFrame,
     sink: reader,
-    opening,
+    form,
     aside: (look) => sessions.aside(project, look),
   });
   const done = lane.run(exchange, reader, input.timeoutMs, habit);
@@ -109,7 +151,7 @@ async function inLane(
 }
 
 function answerOf(exchange: Exchange, reader: Reader): Buffer | null {
-  const rest = closed(exchange);
+  const rest = exchange.close();
   if (!exchange.isStreaming) return rest;
   reader.write(rest, () => {});
   return null;
@@ -151,16 +193,10 @@ export async function runBatch(
     keep(Buffer.from('{"ok":true,"results":['));
     for (const [index, statement] of statements.entries()) {
       const one = input.statements[index] as StatementInput;
-      const exchange = work.exchange(
-        statement,
-        one,
-        keeper,
-        inTransaction,
-        index ? nextOpening : firstOpening,
-      );
+      const exchange = work.exchange(statement, one, keeper, inTransaction, index ? nextForm : firstForm);
       const habit = deps.habits.of(project.id, statement);
       await work.run(exchange, habit).catch((error) => Promise.reject(atIndex(error, index)));
-      keep(closed(exchange));
+      keep(exchange.close());
     }
     await work.command('commit');
     keep(Buffer.from(']}'));
@@ -169,8 +205,16 @@ export async function runBatch(
 }
 
 const maxBatchBytes = 64 * 1024 * 1024;
-const opening = Buffer.from('{"ok":true,');
-const [firstOpening, nextOpening] = [Buffer.from('{'), Buffer.from(',{')];
+/** A look into the catalog takes milliseconds; more than this is a server in trouble. */
+const askTimeoutMs = 10_000;
+
+const nobody: Reader = {
+  hasBegun: false,
+  isGone: false,
+  whenGone: () => {},
+  write: () => true,
+  drained: () => {},
+};
 
 const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
 const inTransaction: Frame = { before: [], after: [], endsIn: 'transaction' };
@@ -183,20 +227,26 @@ function frameOf({ readOnly, dryRun, maxAffected }: QueryInput): Frame {
   return { before, after: [dryRun ? 'rollback' : 'commit'], endsIn: 'idle' };
 }
 
-function affectedBy({ tag, rowCount }: Exchange): number {
+export function affectedBy({ tag, rowCount }: Exchange): number {
   const count = /(\d+)$/.exec(tag ?? '')?.[1];
   return count === undefined ? (tag === null ? rowCount : 0) : Number(count);
 }
 
-/** An answer with its end; all of it, unless some has been streamed. */
-function closed(exchange: Exchange): Buffer {
+function queryEnd(exchange: Exchange): string {
   const { shape, rowCount, durationMs, tag, truncated } = exchange;
   const command = tag === null ? 'SELECT' : tag.replace(/[ \d]+$/, '');
   const duration = Math.round(durationMs * 1000) / 1000;
-  return exchange.close(
+  return (
     `],"row_count":${rowCount},"duration_ms":${duration},"types":${shape?.types ?? '[]'},` +
-      `"command":"${command}","affected":${affectedBy(exchange)},"truncated":${truncated}}`,
+    `"command":"${command}","affected":${affectedBy(exchange)},"truncated":${truncated}}`
   );
+}
+
+const queryForm = formOf('{"ok":true,');
+const [firstForm, nextForm] = [formOf('{'), formOf(',{')];
+
+function formOf(opening: string): Form {
+  return { opening: Buffer.from(opening), hasHead: true, hidden: 0, onLastRow: null, close: queryEnd };
 }
 
 type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
@@ -259,7 +309,7 @@ class Work {
     this.watch = watch;
   }
 
-  exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame, opening: Buffer): Exchange {
+  exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame, form: Form): Exchange {
     const { session, sessions, project } = this;
     return new Exchange({
       session,
@@ -267,7 +317,7 @@ class Work {
       input,
       frame,
       sink,
-      opening,
+      form,
       aside: (look) => sessions.aside(project, look),
     });
   }
@@ -285,6 +335,10 @@ class Work {
     noteDuration(habit, exchange.isLarge ? 1_000 : exchange.durationMs);
     // Never inside a transaction of the caller's: a question that failed would undo it.
     if (exchange.endsIdle) learn(habit, this.session);
+  }
+
+  ask(query: string, parameters: string[]): Promise<string | null> {
+    return queryOne(this.session, query, parameters);
   }
 
   /** A statement of ours, waited for. */

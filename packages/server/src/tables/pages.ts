@@ -1,0 +1,154 @@
+// A page of a table's rows: request → tables → statement → rows → bytes.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ProjectLogin } from '../engine/provision.ts';
+import type { Exchange, Form } from '../query/exchange.ts';
+import { ask, runTask } from '../query/run.ts';
+import type { Statement } from '../query/statement.ts';
+import type { Reader } from '../query/watch.ts';
+import type { Table } from './catalog.ts';
+import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './compile.ts';
+import { type Relations, relate } from './embeds.ts';
+import { statementOf, type TableDeps, type Tables, tablesOf, withTables } from './kept-tables.ts';
+import { type PageRequest, readPageRequest } from './request.ts';
+
+type Plan = Readonly<{
+  request: PageRequest;
+  table: Table;
+  relations: Relations;
+  page: CompiledPage;
+  statement: Statement;
+  tables: readonly Table[];
+}>;
+
+export type PageOptions = Readonly<{
+  timeoutMs: number;
+  /** Throws if the caller may not see one of these. */
+  check: (tables: readonly Table[]) => void;
+}>;
+
+const keptQuery = 300;
+/** A count that takes longer than this is given as an estimate. */
+const countMs = 1_000;
+
+/** The whole answer, or null if it was streamed to the reader. */
+export function readPage(
+  deps: TableDeps,
+  project: ProjectLogin,
+  name: string,
+  rawQuery: string,
+  options: PageOptions,
+  reader: Reader,
+): Promise<Buffer | null> {
+  const tables = tablesOf(deps, project);
+  const key = `${name}?${rawQuery}`;
+  // Before anything is looked up: most mistakes are in here.
+  const request = (tables.kept.plans.get(key) as Plan | undefined)?.request ?? readPageRequest(rawQuery);
+  return withTables(
+    tables,
+    () => makePlan(tables, name, request, key),
+    async (plan) => {
+      options.check(plan.tables);
+      const counting = plan.request.count === null ? null : countRows(deps, project, plan);
+      const answer = await runPage(deps, project, plan, options.timeoutMs, reader);
+      if (!counting) return answer;
+      const end = Buffer.from(`,"count":${JSON.stringify(await counting)}}`);
+      if (answer !== null) return Buffer.concat([answer, end]);
+      reader.write(end, () => {});
+      return null;
+    },
+  );
+}
+
+async function makePlan(tables: Tables, name: string, request: PageRequest, key: string): Promise<Plan> {
+  const known = tables.kept.plans.get(key) as Plan | undefined;
+  if (known) return known;
+  const table = await tables.get(name);
+  const relations = await relate(tables.load, table, request.select);
+  const page = compilePage(request, table, relations);
+  const statement = statementOf(tables.kept, page.text, { isPlain: page.isPlain, writes: false });
+  const plan = { request, table, relations, page, statement, tables: page.tables };
+  if (key.length <= keptQuery) tables.kept.plans.set(key, plan);
+  return plan;
+}
+
+function runPage(
+  deps: TableDeps,
+  project: ProjectLogin,
+  { request, page, statement }: Plan,
+  timeoutMs: number,
+  reader: Reader,
+): Promise<Buffer | null> {
+  let last: (string | null)[] = [];
+  const { cursor } = page;
+  const form: Form = {
+    opening,
+    hasHead: true,
+    hidden: page.hidden,
+    onLastRow: cursor
+      ? (row, start) => {
+          last = readTexts(row, start, cursor.columns);
+        }
+      : null,
+    close: (exchange) => pageEnd(exchange, request, exchange.truncated ? nextCursor(page, last) : null),
+  };
+  const input = {
+    query: page.text,
+    params: page.params,
+    limit: page.limit,
+    bigAsString: request.numbersAsStrings,
+  };
+  return runTask(deps.query, project, { statement, input, form, timeoutMs, maxAffected: null }, reader);
+}
+
+const opening = Buffer.from('{"ok":true,');
+
+function pageEnd(
+  { rowCount, shape, truncated }: Exchange,
+  request: PageRequest,
+  next: string | null,
+): string {
+  const page = request.cursor === null ? request.page : null;
+  return (
+    `],"row_count":${rowCount},"types":${shape?.types ?? '[]'},"page":${page},"limit":${request.limit},` +
+    `"has_more":${truncated},"next_cursor":${JSON.stringify(next)}${request.count === null ? '}' : ''}`
+  );
+}
+
+/** Some of a row's values, as PostgreSQL wrote them. */
+function readTexts(row: Buffer, start: number, wanted: readonly number[]): (string | null)[] {
+  const found: (string | null)[] = wanted.map(() => null);
+  const count = row.readUInt16BE(start);
+  let at = start + 2;
+  for (let index = 0; index < count; index++) {
+    const size = row.readInt32BE(at);
+    at += 4;
+    if (size < 0) continue;
+    for (const [place, column] of wanted.entries()) {
+      if (column === index) found[place] = row.toString('utf8', at, at + size);
+    }
+    at += size;
+  }
+  return found;
+}
+
+type Count = { rows: number; kind: 'exact' | 'estimated' } | null;
+
+/** Beside the rows, in a session of its own. null: neither could be had. */
+function countRows(deps: TableDeps, project: ProjectLogin, plan: Plan): Promise<Count> {
+  const { request, table, relations } = plan;
+  const run = (count: 'exact' | 'estimated', timeoutMs: number) => {
+    const { text, params } = compileCount({ ...request, count }, table, relations);
+    return ask(deps.query, project, text, [...params], timeoutMs);
+  };
+  const estimate = async (): Promise<Count> => ({
+    rows: readEstimate((await run('estimated', countMs)) ?? ''),
+    kind: 'estimated',
+  });
+  const counts = async (): Promise<Count> => {
+    if (request.count === 'estimated') return estimate();
+    const exact = run('exact', countMs).catch(() => null);
+    const counted = await Promise.race([exact, sleep(countMs, null, { ref: false })]);
+    return counted === null ? estimate() : { rows: Number(counted), kind: 'exact' };
+  };
+  return counts().catch(() => null);
+}
