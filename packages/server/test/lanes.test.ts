@@ -225,6 +225,28 @@ describe('the short way', () => {
     expect(short.headers.get('content-length')).toBeTruthy();
   });
 
+  it.each([
+    'things?limit=3',
+    'things?limit=3&page=2&order=name.desc',
+    'things?id=in.(1,2,3)&select=name',
+    'things?limit=0',
+    'things?nothing=eq.1',
+    'things?limit=1&count=exact',
+    'thinks',
+    'things?cursor=x',
+    'pg_catalog.pg_class?limit=1&select=relname',
+    'public.things?limit=1',
+  ])('a page: %s', async (rest) => {
+    const long = await house.call('GET', `/projects/${project.slug}/tables/${rest}`, { key: project.key });
+    const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/${rest}`, {
+      headers: { 'x-api-key': project.key },
+    });
+    const short = { status: response.status, body: (await response.json()) as Answer['body'] };
+    const same = ({ body: answer }: Pick<Answer, 'body'>) => ({ ...answer, request_id: '' });
+    expect([short.status, same(short)]).toEqual([long.status, same(long)]);
+    expect(response.headers.get('content-type')).toBe(long.headers['content-type']);
+  });
+
   it('keeps the caller’s own request id and refuses what the long one refuses', async () => {
     const { headers } = await send({ query: 'select 1' }, { 'x-request-id': 'mine-1' });
     expect(headers.get('x-request-id')).toBe('mine-1');

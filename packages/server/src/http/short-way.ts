@@ -1,8 +1,9 @@
 // The requests that come most, in their ordinary form, answered without the framework: hooks, routing and header handling
 // cost more than the statement. Whatever is unusual about a request (a browser's origin, a key not seen before, another
 // encoding, a large body) goes the long way, which answers the same; a test compares the two.
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { apiPrefix, RunQuery } from '@rowhouse/api';
+import type { ProjectLogin } from '../engine/provision.ts';
 import type { Caller } from '../keys/caller.ts';
 import { hasRepeated, readRequestId } from './caller.ts';
 import type { Deps } from './deps.ts';
@@ -11,25 +12,59 @@ import { parseJsonBody } from './json-body.ts';
 import { answerQuery, queryRoute } from './query.ts';
 import { json, ResponseReader } from './reader.ts';
 import type { Finished } from './request-log.ts';
+import { answerPage, tableRoute } from './tables.ts';
 import { validatorCompiler } from './validation.ts';
 
 /** Answers the request and says true, or leaves it untouched and says false. */
 export type ShortWay = (request: IncomingMessage, response: ServerResponse) => boolean;
 
+type ProjectCaller = Exclude<Caller, { kind: 'account' }>;
+type Asked = { slug: string; route: string; run: Run };
+type Run = (
+  caller: ProjectCaller,
+  project: ProjectLogin,
+  body: Buffer,
+  reader: ResponseReader,
+) => Promise<Buffer | null>;
+
 const start = `${apiPrefix}/projects/`;
-const end = '/query';
 const maxBodyBytes = 256 * 1024;
 const jsonType = /^application\/json(; ?charset=utf-8)?$/i;
+const nothing = Buffer.alloc(0);
 
 export function openShortWay(deps: Deps, onFinished: (finished: Finished) => void): ShortWay {
   const validate = validatorCompiler({ schema: RunQuery, httpPart: 'body', method: 'POST', url: queryRoute });
+  const runQuery: Run = (caller, project, body, reader) => {
+    const checked = validate(parseJsonBody(body, { exactNumbers: true })) as {
+      value?: RunQuery;
+      error?: Error;
+    };
+    if (checked.error) throw checked.error;
+    return answerQuery(deps, caller, project, checked.value as RunQuery, reader);
+  };
+
+  const read = (method: string, url: string): Asked | null => {
+    if (!url.startsWith(start)) return null;
+    const slash = url.indexOf('/', start.length);
+    if (slash < 0) return null;
+    const slug = url.slice(start.length, slash);
+    if (method === 'POST' && url.length === slash + 6 && url.endsWith('/query'))
+      return { slug, route: queryRoute, run: runQuery };
+    // A name with an escape in it is the long way's.
+    const [, name, query = ''] = url.startsWith('/tables/', slash)
+      ? (tableUrl.exec(url.slice(slash + 8)) ?? [])
+      : [];
+    if (name === undefined || method !== 'GET') return null;
+    const run: Run = (caller, project, _body, reader) =>
+      answerPage(deps, caller, project, name, query, reader);
+    return { slug, route: tableRoute, run };
+  };
 
   return (request, response) => {
-    const { url = '', method, headers } = request;
-    if (method !== 'POST' || !url.startsWith(start) || !url.endsWith(end)) return false;
-    const slug = url.slice(start.length, -end.length);
-    const caller = ordinaryCaller(deps, request, slug);
-    if (!caller) return false;
+    const { url = '', method = '', headers } = request;
+    const asked = method === 'POST' || method === 'GET' ? read(method, url) : null;
+    const caller = asked && ordinaryCaller(deps, request, asked.slug);
+    if (!asked || !caller) return false;
     const startedAt = performance.now();
     const requestId = readRequestId(headers['x-request-id']) ?? crypto.randomUUID();
     const reader = new ResponseReader(response, () => ({ 'x-request-id': requestId }));
@@ -37,7 +72,7 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
       onFinished({
         requestId,
         method,
-        route: queryRoute,
+        route: asked.route,
         path: url,
         status,
         ms: performance.now() - startedAt,
@@ -50,46 +85,39 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
         finish(200);
       } else finish(respondWithError(deps.log, error as Error, request, response, requestId));
     };
-    readBody(request, (body) => {
+    const succeed = (answer: Buffer | null) => {
+      if (answer === null) reader.end();
+      else {
+        const size = String(answer.length);
+        response.writeHead(200, ['content-type', json, 'content-length', size, 'x-request-id', requestId]);
+        response.end(answer);
+      }
+      finish(200);
+    };
+    const run = (body: Buffer) => {
       try {
-        const checked = validate(parseJsonBody(body, { exactNumbers: true })) as {
-          value?: RunQuery;
-          error?: Error;
-        };
-        if (checked.error) throw checked.error;
         const project = { id: caller.projectId, passwordVersion: caller.passwordVersion };
-        answerQuery(deps, caller, project, checked.value as RunQuery, reader).then((answer) => {
-          if (answer === null) reader.end();
-          else {
-            const size = String(answer.length);
-            response.writeHead(200, [
-              'content-type',
-              json,
-              'content-length',
-              size,
-              'x-request-id',
-              requestId,
-            ]);
-            response.end(answer);
-          }
-          finish(200);
-        }, fail);
+        asked.run(caller, project, body, reader).then(succeed, fail);
       } catch (error) {
         fail(error);
       }
-    });
+    };
+    if (method === 'GET') run(nothing);
+    else readBody(request, run);
     return true;
   };
 }
 
+/** What follows /tables/: a plain name, and a query string. */
+const tableUrl = /^([\w.-]+)(?:\?(.*))?$/;
+
 /** The caller by memory alone, if this is its own project and nothing about the request needs a closer look. */
 function ordinaryCaller(
   { keyRing }: Deps,
-  { headers, rawHeaders }: IncomingMessage,
+  { method, headers, rawHeaders }: IncomingMessage,
   slug: string,
-): Exclude<Caller, { kind: 'account' }> | null {
+): ProjectCaller | null {
   const key = headers['x-api-key'];
-  const size = Number(headers['content-length']);
   if (
     typeof key !== 'string' ||
     headers.authorization !== undefined ||
@@ -98,13 +126,18 @@ function ordinaryCaller(
     headers['content-encoding'] !== undefined ||
     headers['idempotency-key'] !== undefined ||
     headers['transfer-encoding'] !== undefined ||
-    !(size > 0 && size <= maxBodyBytes) ||
-    !jsonType.test(headers['content-type'] ?? '') ||
+    !hasOrdinaryBody(method, headers) ||
     hasRepeated(rawHeaders)
   )
     return null;
   const caller = keyRing.recall(key);
   return caller && caller.kind !== 'account' && caller.slug === slug ? caller : null;
+}
+
+function hasOrdinaryBody(method: string | undefined, headers: IncomingHttpHeaders): boolean {
+  const size = headers['content-length'];
+  if (method === 'GET') return size === undefined && headers['content-type'] === undefined;
+  return Number(size) > 0 && Number(size) <= maxBodyBytes && jsonType.test(headers['content-type'] ?? '');
 }
 
 /** The length is known and small; what ends early is the server's own business. */

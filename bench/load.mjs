@@ -1,0 +1,118 @@
+// What the benchmarks share: a service of their own, wrk, pgbench, and the CPU time of a process.
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+const root = path.resolve(import.meta.dirname, '..');
+
+export function needTools(...tools) {
+  const packages = { wrk: 'wrk', pgbench: 'postgresql-client', psql: 'postgresql-client' };
+  for (const tool of tools) {
+    if (!spawnSync(tool, ['--version']).error) continue;
+    console.error(`${tool} is not on this machine: apt-get install ${packages[tool]}`);
+    process.exit(1);
+  }
+}
+
+export function start(script, env, ready) {
+  const child = spawn(process.execPath, [path.resolve(root, script)], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  return new Promise((resolve, reject) => {
+    child.once('exit', (code) => reject(new Error(`${script} ended with ${code}: ${output}`)));
+    child.stdout.on('data', (piece) => {
+      output += piece;
+      if (ready.test(output)) resolve({ child, output });
+    });
+  });
+}
+
+export async function stop({ child }) {
+  child.removeAllListeners('exit');
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+}
+
+/** A service with a project in it. */
+export async function startService(folder) {
+  const port = 20_000 + Math.floor(Math.random() * 10_000);
+  const api = `http://127.0.0.1:${port}/api/dbaas/v2`;
+  const { makeKey } = await import('../packages/server/dist/keys/form.js');
+  const account = makeKey('rh_acct_');
+  const service = await start(
+    'packages/server/dist/main.js',
+    { ROWHOUSE_DATA: path.join(folder, 'data'), ROWHOUSE_PORT: String(port), ROWHOUSE_ACCOUNT_KEY: account },
+    /^ready$/m,
+  );
+  const call = async (method, target, key, body) => {
+    const headers = { 'x-api-key': key, ...(body && { 'content-type': 'application/json' }) };
+    const response = await fetch(api + target, {
+      method,
+      headers,
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const answer = await response.json();
+    if (!answer.ok) throw new Error(JSON.stringify(answer));
+    return answer;
+  };
+  const { project, api_key: key } = await call('POST', '/projects', account, {
+    name: 'Bench',
+    limit_mb: 4000,
+  });
+  const { connection } = await call('GET', `/projects/${project.slug}/connection`, key);
+  return {
+    ...service,
+    port,
+    key,
+    url: `${api}/projects/${project.slug}`,
+    databaseUrl: connection.url,
+    call: (method, target, body) => call(method, `/projects/${project.slug}${target}`, key, body),
+    query: (text, more = {}) =>
+      call('POST', `/projects/${project.slug}/query`, key, { query: text, timeout_ms: 120_000, ...more }),
+  };
+}
+
+/** Requests a second by wrk. `request` is Lua that returns one; `headers` is Lua too. */
+export function wrk(folder, url, { headers = '', request, connections, seconds }) {
+  const script = path.join(folder, 'wrk.lua');
+  writeFileSync(
+    script,
+    `math.randomseed(os.time())
+local headers = { ['content-type'] = 'application/json'${headers} }
+request = function() ${request} end
+`,
+  );
+  const options = [
+    '-t1',
+    `-c${connections}`,
+    `-d${seconds}s`,
+    '--timeout',
+    '30s',
+    '--latency',
+    '-s',
+    script,
+    url,
+  ];
+  const out = execFileSync('wrk', options, { encoding: 'utf8' });
+  if (/Non-2xx/.test(out)) throw new Error(out);
+  const latency = (name) => new RegExp(`^\\s+${name}\\s+(\\S+)`, 'm').exec(out)?.[1];
+  return { rate: Number(/Requests\/sec:\s+([\d.]+)/.exec(out)[1]), p50: latency('50%'), p99: latency('99%') };
+}
+
+/** CPU time of a process, in milliseconds. */
+export function cpuMs({ child }) {
+  const fields = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ')[1].split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+export function median(list) {
+  return [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
+}
+
+/** Ratios of neighbouring turns, because the machine's own speed changes; then their median. */
+export function ratio(ours, theirs) {
+  return median(ours.map((rate, turn) => rate / theirs[turn]));
+}

@@ -1,0 +1,205 @@
+// Pages and inserts without SQL: ours with everything switched on, against the obvious program with its SQL written down.
+// Deep pages against the first one and against OFFSET; a CSV import against psql's \copy.
+// npm run bench -- tables [--seconds 3] [--repeats 7] [--rows 2000000] [--write]. Needs wrk and psql.
+import { execFileSync } from 'node:child_process';
+import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { cpuMs, median, needTools, ratio, start, startService, stop, wrk } from './load.mjs';
+import { report } from './report.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '3' },
+    repeats: { type: 'string', default: '7' },
+    connections: { type: 'string', default: '32' },
+    rows: { type: 'string', default: '2000000' },
+    write: { type: 'boolean', default: false },
+  },
+});
+const repeats = Number(options.repeats);
+const total = Number(options.rows);
+needTools('wrk', 'psql');
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-tables-'));
+const ours = await startService(folder);
+const rows = [];
+let obvious;
+
+const columns =
+  '(id bigint primary key, name text, price numeric(10,2), in_stock boolean, tags jsonb, created_at timestamptz)';
+const series = (n) =>
+  `select n, 'Item number ' || n, (n % 10000) / 100.0, n % 3 = 0, jsonb_build_object('color', 'red', 'sizes', jsonb_build_array(n % 7, n % 11)), timestamptz '2026-01-01' + n * interval '1 minute' from generate_series(1, ${n}) as n`;
+
+/** Both in turns; requests a second. */
+function compare(name, goal, mine, theirs) {
+  const rates = { mine: [], theirs: [] };
+  let cpu = 0;
+  let requests = 0;
+  let last;
+  for (let turn = -1; turn < repeats; turn++) {
+    const before = cpuMs(ours);
+    const one = mine();
+    const used = cpuMs(ours) - before;
+    const other = theirs();
+    // The first turn is not counted: connections are opened and code is compiled, on both sides.
+    if (turn < 0) continue;
+    rates.mine.push(one.rate);
+    rates.theirs.push(other.rate);
+    cpu += used;
+    requests += one.rate * Number(options.seconds);
+    last = one;
+  }
+  rows.push([
+    name,
+    median(rates.mine).toFixed(0),
+    median(rates.theirs).toFixed(0),
+    ratio(rates.mine, rates.theirs).toFixed(2),
+    goal,
+    `${last.p50} / ${last.p99}`,
+    `${Math.round((cpu * 1000) / requests)} µs`,
+  ]);
+}
+
+/** Both in turns; milliseconds, once each turn. */
+async function race(name, goal, mine, theirs, toRatio) {
+  const times = { mine: [], theirs: [] };
+  for (let turn = -1; turn < repeats; turn++) {
+    for (const [side, run] of Object.entries({ mine, theirs })) {
+      const began = performance.now();
+      await run();
+      if (turn >= 0) times[side].push(performance.now() - began);
+    }
+  }
+  const [one, other] = [median(times.mine), median(times.theirs)];
+  rows.push([
+    name,
+    `${one.toFixed(1)} ms`,
+    `${other.toFixed(1)} ms`,
+    toRatio(times).toFixed(2),
+    goal,
+    '',
+    '',
+  ]);
+}
+
+try {
+  await ours.query(`create table items ${columns}`);
+  await ours.query(`insert into items ${series(100_000)}`);
+  await ours.query(
+    'create table sales (id bigint generated always as identity primary key, item bigint, note text, at timestamptz default now())',
+  );
+  await ours.query(`create table deep ${columns}`);
+  await ours.query(`insert into deep ${series(total)}`);
+  await ours.query(`create table imported ${columns}`);
+  await ours.query('vacuum analyze');
+  const port = String(ours.port + 1);
+  obvious = await start(
+    'bench/peers/obvious/server.mjs',
+    { DATABASE_URL: ours.databaseUrl, PORT: port },
+    /ready/,
+  );
+  const load = { connections: options.connections, seconds: options.seconds };
+  const key = `, ['x-api-key'] = '${ours.key}'`;
+  compare(
+    'page of 50 rows',
+    '≥ 2',
+    () =>
+      wrk(folder, ours.url, {
+        ...load,
+        request: `return wrk.format('GET', '/api/dbaas/v2/projects/bench/tables/items', { ['x-api-key'] = '${ours.key}' })`,
+      }),
+    () =>
+      wrk(folder, `http://127.0.0.1:${port}/items`, {
+        ...load,
+        request: `return wrk.format('GET', '/items', {})`,
+      }),
+  );
+  const sale = `'{"item":' .. math.random(1, 90000) .. ',"note":"bench"}'`;
+  compare(
+    'insert of one row',
+    '≥ 1',
+    () =>
+      wrk(folder, `${ours.url}/tables/sales`, {
+        ...load,
+        headers: key,
+        request: `return wrk.format('POST', nil, headers, ${sale})`,
+      }),
+    () =>
+      wrk(folder, `http://127.0.0.1:${port}/sales`, {
+        ...load,
+        request: `return wrk.format('POST', nil, headers, ${sale})`,
+      }),
+  );
+  const half = total / 2;
+  const near = await ours.call('GET', '/tables/deep?limit=50');
+  const far = await ours.call('GET', `/tables/deep?limit=50&page=${half / 50}`);
+  const page = (cursor) => async () => {
+    for (let n = 0; n < 50; n++) await ours.call('GET', `/tables/deep?limit=50&cursor=${cursor}`);
+  };
+  await race(
+    `50 pages by cursor: at row ${half}, at row 50`,
+    '≤ 1.5',
+    page(far.next_cursor),
+    page(near.next_cursor),
+    ({ mine, theirs }) => ratio(mine, theirs),
+  );
+  const deepPage = Math.min(20_000, Math.floor(total / 50));
+  const offset = `select * from deep order by id limit 50 offset ${(deepPage - 1) * 50}`;
+  await race(
+    `page ${deepPage}; plain OFFSET by SQL`,
+    'far cheaper',
+    () => ours.call('GET', `/tables/deep?limit=50&page=${deepPage}`),
+    () => ours.query(offset),
+    ({ mine, theirs }) => ratio(mine, theirs),
+  );
+  const file = path.join(folder, 'items.csv');
+  const csv = execFileSync(
+    'psql',
+    [ours.databaseUrl, '-qc', '\\copy (select * from items) to stdout (format csv, header)'],
+    {
+      encoding: 'utf8',
+      maxBuffer: 1e9,
+    },
+  );
+  writeFileSync(file, csv);
+  const empty = () => ours.query('truncate imported');
+  const times = { mine: [], theirs: [] };
+  for (let turn = 0; turn < Math.min(repeats, 5); turn++) {
+    await empty();
+    let began = performance.now();
+    const response = await fetch(`${ours.url}/tables/imported`, {
+      method: 'POST',
+      headers: { 'x-api-key': ours.key, 'content-type': 'text/csv' },
+      body: createReadStream(file),
+      duplex: 'half',
+    });
+    const answer = await response.json();
+    if (answer.row_count !== 100_000) throw new Error(JSON.stringify(answer));
+    times.mine.push(performance.now() - began);
+    await empty();
+    began = performance.now();
+    execFileSync('psql', [ours.databaseUrl, '-qc', `\\copy imported from '${file}' (format csv, header)`]);
+    times.theirs.push(performance.now() - began);
+  }
+  rows.push([
+    "CSV of 100,000 rows; psql's \\copy",
+    `${median(times.mine).toFixed(0)} ms`,
+    `${median(times.theirs).toFixed(0)} ms`,
+    ratio(times.theirs, times.mine).toFixed(2),
+    '≥ 0.5 of its speed',
+    '',
+    '',
+  ]);
+} finally {
+  if (obvious) await stop(obvious);
+  await stop(ours);
+  rmSync(folder, { recursive: true, force: true });
+}
+report(
+  'tables',
+  'npm run bench -- tables',
+  ['', 'ours', 'the other', 'ratio', 'goal', 'p50 / p99', 'our CPU a request'],
+  rows,
+  options.write,
+);
