@@ -178,29 +178,63 @@ export async function runBatch(
     }
     statements.push(statement);
   }
-  return alone(deps, project, { reader, timeoutMs: input.timeoutMs, isPlain: false }, async (work) => {
-    await work.command(input.readOnly ? 'begin read only' : 'begin');
-    const results: Buffer[] = [];
+  const steps = statements.map((statement, index) => ({
+    statement,
+    input: input.statements[index] as StatementInput,
+    form: index ? nextForm : firstForm,
+  }));
+  const terms = { reader, timeoutMs: input.timeoutMs, isPlain: false };
+  const begin = input.readOnly ? 'begin read only' : 'begin';
+  const { answers } = await together(deps, project, terms, begin, null, steps);
+  return Buffer.concat([Buffer.from('{"ok":true,"results":['), ...answers, Buffer.from(']}')]);
+}
+
+/** Several compiled statements in one transaction; what each answered, and how many rows all of them changed. */
+export function runTogether(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  steps: readonly Step[],
+  { timeoutMs, maxAffected }: Pick<Task, 'timeoutMs' | 'maxAffected'>,
+  reader: Reader,
+): Promise<{ answers: Buffer[]; rowCount: number }> {
+  return together(deps, project, { reader, timeoutMs, isPlain: false }, 'begin', maxAffected, steps);
+}
+
+export type Step = Pick<Task, 'statement' | 'input' | 'form'>;
+
+function together(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  terms: Terms,
+  begin: string,
+  maxAffected: number | null,
+  steps: readonly Step[],
+): Promise<{ answers: Buffer[]; rowCount: number }> {
+  return alone(deps, project, terms, async (work) => {
+    await work.command(begin);
+    const answers: Buffer[] = [];
     let size = 0;
+    let rowCount = 0;
+    let affected = 0;
     // Kept until the transaction is committed: no result is shown of what may yet be undone.
     const keeper: Sink = { write: (bytes) => keep(bytes), drained: () => {} };
     const keep = (bytes: Buffer) => {
       size += bytes.length;
-      if (size > maxBatchBytes)
-        throw errors.resultTooLarge('The results of the batch are larger than 64 MB.');
-      return results.push(bytes) > 0;
+      if (size > maxBatchBytes) throw errors.resultTooLarge('All results together are larger than 64 MB.');
+      return answers.push(bytes) > 0;
     };
-    keep(Buffer.from('{"ok":true,"results":['));
-    for (const [index, statement] of statements.entries()) {
-      const one = input.statements[index] as StatementInput;
-      const exchange = work.exchange(statement, one, keeper, inTransaction, index ? nextForm : firstForm);
+    for (const [index, { statement, input, form }] of steps.entries()) {
+      const exchange = work.exchange(statement, input, keeper, inTransaction, form);
       const habit = deps.habits.of(project.id, statement);
       await work.run(exchange, habit).catch((error) => Promise.reject(atIndex(error, index)));
       keep(exchange.close());
+      rowCount += exchange.rowCount;
+      affected += affectedBy(exchange);
     }
-    await work.command('commit');
-    keep(Buffer.from(']}'));
-    return Buffer.concat(results, size);
+    const over = maxAffected !== null && affected > maxAffected;
+    await work.command(over ? 'rollback' : 'commit');
+    if (over) throw errors.tooManyAffected(affected, maxAffected);
+    return { answers, rowCount };
   });
 }
 
