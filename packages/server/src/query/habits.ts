@@ -1,7 +1,7 @@
 // What is known of a project's statements from earlier runs: whether they provably leave nothing in a session, so that no
 // reset has to follow them, and whether they are short. The parser shows that a statement calls no function of the
 // project's own; the catalog shows that its tables hide none (views, triggers, row security, rules, defaults, operators).
-// Until that is known, and again every few seconds, the reset is done.
+// Until that is known the reset is done; it is asked again every few seconds.
 import { LRUCache } from 'lru-cache';
 import type { Session } from '../postgres/session.ts';
 import { queryOne } from './query-one.ts';
@@ -30,8 +30,8 @@ const askAgainMs = 1_000;
 const perProject = 500;
 
 /**
- * Tables without views, rules, row security, virtual columns, triggers, or defaults, checks and generated columns that
- * call anything of the project's own; and no operators of its own in the whole database.
+ * Only tables: no views, rules, row security, virtual columns, triggers or checks, and of defaults and generated columns
+ * only forms that call nothing of the project's own; and no operators of its own in the whole database.
  */
 const question = `
   select (not exists (select from pg_catalog.pg_operator where oid operator(pg_catalog.>=) 16384)

@@ -20,20 +20,17 @@ const conflicts = new Map([
   ['40P01', true],
 ]);
 
-/** `batchIndex`: which of several statements it was. */
-export function sqlFailure(error: ServerError, batchIndex?: number): RowhouseError {
+export function sqlFailure(error: ServerError): RowhouseError {
   const { state, message, detail, hint, position, schema, table, column, constraint } = error;
   const given = { state, position, detail, hint, schema, table, column, constraint };
   const sql = Object.fromEntries(
     Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined),
   );
-  const index = batchIndex === undefined ? {} : { statement: batchIndex };
   const retryable = conflicts.get(state);
   if (retryable !== undefined) {
-    return new RowhouseError('conflict', message, { sql, details: { retryable, ...index } });
+    return new RowhouseError('conflict', message, { sql, details: { retryable } });
   }
-  const extras = { sql, ...(batchIndex !== undefined && { details: index }) };
   if (state.startsWith('23') || badValues.has(state))
-    return new RowhouseError('constraint_violation', message, extras);
-  return new RowhouseError('sql_error', message, { ...extras, ...(state === '42501' && { status: 403 }) });
+    return new RowhouseError('constraint_violation', message, { sql });
+  return new RowhouseError('sql_error', message, { sql, ...(state === '42501' && { status: 403 }) });
 }
