@@ -19,6 +19,11 @@ const conflicts = new Map([
   ['40001', true],
   ['40P01', true],
 ]);
+/** Where PostgreSQL's words do not say what to do. No more than hints: a project's own code can raise these too. */
+const hints = new Map([
+  ['08P01', 'Give "params" one value for each of $1 … $n, no fewer and no more.'],
+  ['25006', 'The request says "read_only", or its key has the scope "query:read" alone.'],
+]);
 
 export function sqlFailure(error: ServerError): RowhouseError {
   const { state, message, detail, hint, position, schema, table, column, constraint } = error;
@@ -32,5 +37,10 @@ export function sqlFailure(error: ServerError): RowhouseError {
   }
   if (state.startsWith('23') || badValues.has(state))
     return new RowhouseError('constraint_violation', message, { sql });
-  return new RowhouseError('sql_error', message, { sql, ...(state === '42501' && { status: 403 }) });
+  const next = hints.get(state);
+  return new RowhouseError('sql_error', message, {
+    sql,
+    ...(next !== undefined && { hint: next }),
+    ...(state === '42501' && { status: 403 }),
+  });
 }
