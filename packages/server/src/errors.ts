@@ -45,19 +45,19 @@ export const errors = {
     new RowhouseError('invalid_json', `The body is not usable JSON: ${problem}`),
   multipleStatements: (count: number) =>
     new RowhouseError('multiple_statements', `The query holds ${count} statements; it can hold one.`, {
-      hint: 'Send them one by one, or together in one transaction with POST …/batch.',
+      hint: 'Send them one by one, or each as an entry of POST …/batch, which runs them in one transaction.',
     }),
   statementNotAllowed: (message: string, hint: string) =>
     new RowhouseError('statement_not_allowed', message, { hint }),
   queryTimeout: (timeoutMs: number) =>
     new RowhouseError('query_timeout', `The statement ran longer than ${timeoutMs} ms and was ended.`, {
-      hint: 'Nothing of it was kept. Give it more time with "timeout_ms", or make it do less.',
+      hint: 'Nothing of it was kept, except what a CALL or DO had committed itself. Give it more time with "timeout_ms", or make it do less.',
       details: { timeout_ms: timeoutMs },
     }),
   tooManyAffected: (affected: number, maxAffected: number) =>
     new RowhouseError(
       'conflict',
-      `The statement would change ${affected} rows, more than max_affected allows (${maxAffected}).`,
+      `The statement affects ${affected} rows, more than max_affected allows (${maxAffected}).`,
       {
         hint: 'Nothing was changed. Narrow the statement, or raise "max_affected".',
         details: { retryable: false, affected, max_affected: maxAffected },
@@ -151,6 +151,7 @@ export const errors = {
       'payload_too_large',
       `The body is larger than the ${maxBytes} bytes this endpoint takes.`,
       {
+        hint: 'Send it in several smaller requests.',
         details: { max_bytes: maxBytes },
       },
     ),

@@ -149,6 +149,13 @@ describe('statements', () => {
     if (expected === 'statement_not_allowed') expect(body.error.hint).toBeTruthy();
   });
 
+  it('a failure says what to do next', async () => {
+    const hint = async (query: string, more: object = {}) => (await run(query, more)).body.error.hint;
+    expect(await hint('select $1::int, $2::int', { params: [1] })).toContain('one value for each of $1');
+    expect(await hint('create table never (id int)', { read_only: true })).toContain('"read_only"');
+    expect(await hint('lock table pg_class')).toContain('DO $$ begin lock table');
+  });
+
   it('too deep for the parser: a clear 400, and the next one works', async () => {
     const deep = `select ${'('.repeat(30_000)}1${')'.repeat(30_000)}`;
     const { status } = await run(deep);
@@ -367,6 +374,25 @@ describe('a batch', () => {
     const refused = await batch([{ query: 'insert into batched values (5)' }, { query: 'commit' }]);
     expect([refused.status, refused.body.error.details.statement]).toEqual([400, 1]);
     expect(await rows('select id from batched order by id')).toEqual([{ id: 1 }, { id: 2 }]);
+  });
+
+  it('a lock and a setting, as the hints say', async () => {
+    const { status, body } = await batch([
+      { query: 'do $$ begin lock table batched; end $$' },
+      { query: "select set_config('work_mem', '1MB', true)" },
+      {
+        query: "select mode, current_setting('work_mem') from pg_locks where relation = 'batched'::regclass",
+      },
+    ]);
+    expect(status).toBe(200);
+    expect(body.results[2].rows).toEqual([{ mode: 'AccessExclusiveLock', current_setting: '1MB' }]);
+  });
+
+  it('a field that an entry does not have is named with those it has', async () => {
+    const { body } = await batch([{ query: 'select 1', dry_run: true }]);
+    expect(body.error.message).toBe(
+      'statements.0.dry_run: is not known here; there are query, params, limit',
+    );
   });
 
   it('a constraint that is checked at the end undoes it all', async () => {

@@ -38,6 +38,7 @@ function explain(error: Error, text: string): string {
   const position = /position (\d+)/.exec(error.message)?.[1];
   if (position === undefined)
     return text.trim() === '' ? 'it is blank.' : 'look at quotes, commas and where it ends.';
+  if (Number(position) >= text.length) return 'it ends too early.';
   const before = text.slice(0, Number(position)).split('\n');
   return `unexpected character at line ${before.length}, column ${(before.at(-1) ?? '').length + 1}.`;
 }

@@ -85,9 +85,11 @@ function readable(flaws: readonly Flaw[], schema: Type.TSchema, part: string): P
     if (flaw.keyword === 'required') {
       for (const name of params.requiredProperties as string[]) tell(join(path, name), 'is required');
     } else if (flaw.keyword === 'additionalProperties') {
-      const known = Object.keys((schema as { properties?: object }).properties ?? {});
+      const { properties = {} } = (partAt(schema, flaw.schemaPath) ?? {}) as { properties?: object };
+      const known = Object.keys(properties);
       for (const name of params.additionalProperties as string[]) {
-        tell(join(path, name).slice(0, 100), `is not known here; there are ${known.join(', ')}`);
+        const others = known.length > 0 ? `there are ${known.join(', ')}` : `${part} takes nothing`;
+        tell(join(path, name).slice(0, 100), `is not known here; ${others}`);
       }
     } else if (flaw.keyword === 'enum') {
       tell(path, `must be one of ${(params.allowedValues as string[]).join(', ')}`);
@@ -103,10 +105,15 @@ function readable(flaws: readonly Flaw[], schema: Type.TSchema, part: string): P
 }
 
 function describe(schema: Type.TSchema, schemaPath: string): string | undefined {
+  return (partAt(schema, schemaPath) as { description?: string } | undefined)?.description;
+}
+
+/** `#/properties/name` → that part of the schema. */
+function partAt(schema: Type.TSchema, schemaPath: string): unknown {
   let part: unknown = schema;
   for (const step of schemaPath.split('/').slice(1))
     part = (part as Record<string, unknown> | undefined)?.[step];
-  return (part as { description?: string } | undefined)?.description;
+  return part;
 }
 
 function toPath(pointer: string): string {

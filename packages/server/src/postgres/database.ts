@@ -1,5 +1,6 @@
 // The service's own connections (control database and maintenance): a pool with bounded waits, whose failures are
-// told apart into "PostgreSQL said no" (rethrown as PostgresError) and "PostgreSQL is away" (503).
+// told apart into "PostgreSQL said no" (rethrown as PostgresError), "PostgreSQL is away" (503) and "it broke during a
+// change" (outcome_unknown).
 // Projects' own statements do not come through here.
 import pg from 'pg';
 import { errors, RowhouseError } from '../errors.ts';

@@ -1,4 +1,5 @@
-// PostgreSQL's stored form of a password, made here so that no password ever stands in a statement or a server's log.
+// Passwords as PostgreSQL wants them: its stored form, made here so that none ever stands in a statement or a server's
+// log, and the client's side of logging in.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 
 const iterations = 4096;

@@ -7,11 +7,9 @@ export type ServerError = Readonly<{
   detail?: string;
   hint?: string;
   position?: string;
-  where?: string;
   schema?: string;
   table?: string;
   column?: string;
-  dataType?: string;
   constraint?: string;
 }>;
 
@@ -25,11 +23,9 @@ const fields: Record<number, keyof ServerError> = {
   68: 'detail',
   72: 'hint',
   80: 'position',
-  87: 'where',
   115: 'schema',
   116: 'table',
   99: 'column',
-  100: 'dataType',
   110: 'constraint',
 };
 

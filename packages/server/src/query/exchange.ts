@@ -1,4 +1,4 @@
-// A statement running in a session: what is sent, what comes back, its deadline, and the reader's pace.
+// A statement running in a session: what is sent, what comes back, and the reader's pace. watch.ts keeps its time.
 import { errors, type RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import {

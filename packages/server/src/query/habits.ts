@@ -1,7 +1,7 @@
 // What is known of a project's statements from earlier runs: whether they provably leave nothing in a session, so that no
 // reset has to follow them, and whether they are short. The parser shows that a statement calls no function of the
 // project's own; the catalog shows that its tables hide none (views, triggers, row security, rules, defaults, operators).
-// Until that is known, and again every few seconds, the reset is done.
+// Until that is known the reset is done; it is asked again every few seconds.
 import { LRUCache } from 'lru-cache';
 import type { Session } from '../postgres/session.ts';
 import { queryOne } from './query-one.ts';
@@ -9,15 +9,16 @@ import type { Statement } from './statement.ts';
 
 export type Habit = {
   readonly statement: Statement;
-  readonly house: House;
-  isPlain: boolean;
+  readonly project: ProjectHabits;
+  /** What the catalog said, and when. */
+  wasPlain: boolean;
   knownSince: number;
   askedAt: number;
   /** How long it usually takes, the last runs counting most. Infinity: it has not run yet. */
   usualMs: number;
 };
 /** A project's statements; `changes` counts what may have made another of the tables. */
-type House = { habits: Map<Statement, Habit>; changes: number };
+type ProjectHabits = { habits: Map<Statement, Habit>; changes: number };
 
 export type Habits = {
   of(projectId: string, statement: Statement): Habit;
@@ -30,8 +31,8 @@ const askAgainMs = 1_000;
 const perProject = 500;
 
 /**
- * Tables without views, rules, row security, virtual columns, triggers, or defaults, checks and generated columns that
- * call anything of the project's own; and no operators of its own in the whole database.
+ * Only tables: no views, rules, row security, virtual columns, triggers or checks, and of defaults and generated columns
+ * only forms that call nothing of the project's own; and no operators of its own in the whole database.
  */
 const question = `
   select (not exists (select from pg_catalog.pg_operator where oid operator(pg_catalog.>=) 16384)
@@ -49,43 +50,43 @@ const question = `
     ))::pg_catalog.text`;
 
 export function rememberHabits(): Habits {
-  const houses = new LRUCache<string, House>({ max: 5_000 });
-  const houseOf = (projectId: string): House => {
-    const known = houses.get(projectId);
+  const projects = new LRUCache<string, ProjectHabits>({ max: 5_000 });
+  const habitsOf = (projectId: string): ProjectHabits => {
+    const known = projects.get(projectId);
     if (known) return known;
-    const house = { habits: new Map(), changes: 0 };
-    houses.set(projectId, house);
-    return house;
+    const project = { habits: new Map(), changes: 0 };
+    projects.set(projectId, project);
+    return project;
   };
   return {
     of: (projectId, statement) => {
-      const house = houseOf(projectId);
-      const known = house.habits.get(statement);
+      const project = habitsOf(projectId);
+      const known = project.habits.get(statement);
       if (known) return known;
       const habit: Habit = {
-        ...{ statement, house, isPlain: false, knownSince: Number.NEGATIVE_INFINITY },
+        ...{ statement, project, wasPlain: false, knownSince: Number.NEGATIVE_INFINITY },
         ...{ askedAt: Number.NEGATIVE_INFINITY, usualMs: Number.POSITIVE_INFINITY },
       };
-      house.habits.set(statement, habit);
-      if (house.habits.size > perProject) {
-        const [oldest] = house.habits.keys();
-        if (oldest) house.habits.delete(oldest);
+      project.habits.set(statement, habit);
+      if (project.habits.size > perProject) {
+        const [oldest] = project.habits.keys();
+        if (oldest) project.habits.delete(oldest);
       }
       return habit;
     },
     forget: (projectId) => {
-      const house = houses.get(projectId);
-      if (!house) return;
-      house.changes++;
-      for (const habit of house.habits.values()) habit.knownSince = Number.NEGATIVE_INFINITY;
+      const project = projects.get(projectId);
+      if (!project) return;
+      project.changes++;
+      for (const habit of project.habits.values()) habit.knownSince = Number.NEGATIVE_INFINITY;
     },
   };
 }
 
 /** Known to leave nothing in a session, now. */
-export function isPlain({ statement, isPlain, knownSince }: Habit): boolean {
+export function isPlain({ statement, wasPlain, knownSince }: Habit): boolean {
   if (statement.relations === null || statement.conduct === 'wild') return false;
-  return statement.relations.length === 0 || (isPlain && performance.now() - knownSince < trustedMs);
+  return statement.relations.length === 0 || (wasPlain && performance.now() - knownSince < trustedMs);
 }
 
 /** If it is not known, it is asked behind what runs in the session, and nobody waits for the answer. */
@@ -96,14 +97,14 @@ export function learn(habit: Habit, session: Session): void {
   // A little before the end, so that a busy statement never falls back.
   if (now - habit.knownSince < trustedMs * 0.8 || now - habit.askedAt < askAgainMs) return;
   habit.askedAt = now;
-  const { house } = habit;
-  const { changes } = house;
+  const { project } = habit;
+  const { changes } = project;
   const list = `{${relations.map((name) => `"${name.replace(/["\\]/g, '\\$&')}"`).join(',')}}`;
   queryOne(session, question, [list]).then(
     (answer) => {
       // What changed meanwhile may be what was looked at.
-      if (house.changes !== changes) return;
-      habit.isPlain = answer === 'true';
+      if (project.changes !== changes) return;
+      habit.wasPlain = answer === 'true';
       habit.knownSince = now;
     },
     () => {},

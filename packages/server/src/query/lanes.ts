@@ -74,7 +74,7 @@ export class Lane {
     }
   }
 
-  /** Called every few milliseconds while anything runs. */
+  /** Called twice within `patienceMs`, as long as there are lanes. */
   look(now: number): void {
     const first = this.first;
     if (first && !first.watch && now - Math.max(this.lastDoneAt, first.exchange.startedAt) > patienceMs)

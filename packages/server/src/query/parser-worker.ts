@@ -23,11 +23,11 @@ type Node = Record<string, unknown>;
 
 const transaction = {
   what: 'Transactions make no sense over HTTP: each request is one of its own.',
-  hint: 'Use POST …/batch to run several statements in one transaction.',
+  hint: 'POST …/batch runs several statements in one; a DO block with EXCEPTION does what savepoints do.',
 };
 const session = {
   what: 'A setting for the session makes no sense over HTTP: nothing stays for the next request.',
-  hint: 'Use set_config(name, value, true) inside the statement, or ALTER ROLE … SET for all requests.',
+  hint: 'Use set_config(name, value, true), inside the statement or as the first one of POST …/batch.',
 };
 const prepared = {
   what: 'Prepared statements make no sense over HTTP: nothing stays for the next request.',
@@ -55,7 +55,7 @@ const refusals: Record<string, { what: string; hint: string }> = {
   ClosePortalStmt: cursor,
   LockStmt: {
     what: 'A lock of its own makes no sense over HTTP: it ends with the request.',
-    hint: 'Use POST …/batch, with the lock as its first statement.',
+    hint: 'Use POST …/batch, with DO $$ begin lock table …; end $$ as its first statement.',
   },
   DiscardStmt: {
     what: 'There is nothing to discard: every request finds a clean session.',

@@ -83,12 +83,12 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
       return await start();
     } catch (error) {
       if (!(error instanceof RefusedError) || error.sqlstate !== sqlstate.invalidPassword)
-        throw toApiError(error);
+        throw errors.unavailable(error);
     }
     // The role has changed its own password.
     await resetPassword(server, project);
     return start().catch((error) => {
-      throw toApiError(error);
+      throw errors.unavailable(error);
     });
   };
 
@@ -169,8 +169,4 @@ function sound(session: Session): Receiver {
       if (status !== 'idle') session.destroy();
     },
   };
-}
-
-function toApiError(error: unknown): Error {
-  return errors.unavailable(error);
 }

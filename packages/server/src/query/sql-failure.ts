@@ -19,21 +19,28 @@ const conflicts = new Map([
   ['40001', true],
   ['40P01', true],
 ]);
+/** Where PostgreSQL's words do not say what to do. No more than hints: a project's own code can raise these too. */
+const hints = new Map([
+  ['08P01', 'Give "params" one value for each of $1 … $n, no fewer and no more.'],
+  ['25006', 'The request says "read_only", or its key has the scope "query:read" alone.'],
+]);
 
-/** `batchIndex`: which of several statements it was. */
-export function sqlFailure(error: ServerError, batchIndex?: number): RowhouseError {
+export function sqlFailure(error: ServerError): RowhouseError {
   const { state, message, detail, hint, position, schema, table, column, constraint } = error;
   const given = { state, position, detail, hint, schema, table, column, constraint };
   const sql = Object.fromEntries(
     Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined),
   );
-  const index = batchIndex === undefined ? {} : { statement: batchIndex };
   const retryable = conflicts.get(state);
   if (retryable !== undefined) {
-    return new RowhouseError('conflict', message, { sql, details: { retryable, ...index } });
+    return new RowhouseError('conflict', message, { sql, details: { retryable } });
   }
-  const extras = { sql, ...(batchIndex !== undefined && { details: index }) };
   if (state.startsWith('23') || badValues.has(state))
-    return new RowhouseError('constraint_violation', message, extras);
-  return new RowhouseError('sql_error', message, { ...extras, ...(state === '42501' && { status: 403 }) });
+    return new RowhouseError('constraint_violation', message, { sql });
+  const next = hints.get(state);
+  return new RowhouseError('sql_error', message, {
+    sql,
+    ...(next !== undefined && { hint: next }),
+    ...(state === '42501' && { status: 403 }),
+  });
 }

@@ -14,7 +14,7 @@ export type Statement = Readonly<{
   preparable: boolean;
   /** It changes rows, so all of it must run even if only some of its rows are wanted. */
   writes: boolean;
-  /** It reads and takes no locks: to run it twice is no different from running it once. */
+  /** It names no change and takes no locks. Unless it is wild, to run it twice is no different from running it once. */
   isRead: boolean;
   /** What it names, if nothing else can be touched by it; null if that cannot be told. */
   relations: readonly string[] | null;
