@@ -60,7 +60,8 @@ export async function buildApp(
       const server = createServer(options, (request, response) => {
         if (!shortWay(request, response)) handler(request, response);
       });
-      server.setTimeout(120_000);
+      // Nothing may take longer than the longest statement.
+      server.setTimeout(deps.limits.maxTimeoutMs + 60_000);
       return server;
     },
     genReqId: (request) => readRequestId(request.headers['x-request-id']) ?? crypto.randomUUID(),

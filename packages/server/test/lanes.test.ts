@@ -177,6 +177,51 @@ describe('lanes', () => {
     }
   });
 
+  it.each([
+    ['a domain', 'create domain sly as int check (leak(value))', 'select 5::sly as x'],
+    [
+      'a cast',
+      'create type pair as (a int, b int); create function pair_text(pair) returns text language sql as $$ select leak(1)::text $$; create cast (pair as text) with function pair_text(pair)',
+      'select (1, 2)::pair::text as x',
+    ],
+    [
+      'a function like a column',
+      'create table rowed (id int); insert into rowed values (1); create function sneak(rowed) returns boolean language sql as $$ select leak(1) $$',
+      'select rowed.sneak as x from rowed',
+    ],
+    [
+      "a built-in function's name",
+      'create function lower(varchar) returns boolean language sql as $$ select leak(1) $$',
+      "select lower('A'::varchar) as x",
+    ],
+    [
+      'an index',
+      'create table indexed (id int); create index on indexed ((leak(id)))',
+      'insert into indexed values (1)',
+    ],
+    [
+      'a partition',
+      'create table parted (id int) partition by range (id); create table part_1 partition of parted (check (leak(id))) for values from (0) to (10)',
+      'insert into parted values (1)',
+    ],
+  ])('code that hides in %s leaves nothing behind', async (_where, make, query) => {
+    const mine = await house.project('Hiding');
+    const here = async (text: string) => {
+      const body = { query: text };
+      return (await house.call('POST', `/projects/${mine.slug}/query`, { key: mine.key, body })).body;
+    };
+    await here(
+      "create function leak(int) returns boolean language plpgsql immutable as $$ begin perform set_config('app.leak', 'yes', false); return true; end $$",
+    );
+    for (const statement of make.split('; ')) expect((await here(statement)).error).toBeUndefined();
+    for (let n = 0; n < 30; n++) {
+      expect((await here(query)).error).toBeUndefined();
+      const { rows } = await here("select coalesce(current_setting('app.leak', true), '') as leak");
+      expect(rows).toEqual([{ leak: '' }]);
+      if (n === 10) await new Promise((resolve) => setTimeout(resolve, 1_100));
+    }
+  });
+
   it('connections that are cut cost those answers at most', async () => {
     const query = 'select id, name from things where id = $1';
     await makeShort(query, [1]);

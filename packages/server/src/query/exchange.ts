@@ -1,5 +1,5 @@
 // A statement running in a session: what is sent, what comes back, and the reader's pace. watch.ts keeps its time.
-import { errors, type RowhouseError } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import {
   type PreparedStatement,
@@ -176,7 +176,7 @@ export class Exchange implements Receiver {
         'Use SELECT or INSERT.',
       );
     }
-    if (status instanceof MovedError) throw status;
+    if (status instanceof MovedError || status instanceof RowhouseError) throw status;
     if (status instanceof TooLargeError) {
       throw status.message === 'row'
         ? errors.resultTooLarge('A row of the result is larger than 128 MB.')

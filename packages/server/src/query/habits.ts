@@ -4,6 +4,7 @@
 // Until that is known the reset is done; it is asked again every few seconds.
 import { LRUCache } from 'lru-cache';
 import type { Session } from '../postgres/session.ts';
+import { harmlessFunctions } from './harmless-functions.ts';
 import { queryOne } from './query-one.ts';
 import type { Statement } from './statement.ts';
 
@@ -31,23 +32,58 @@ const askAgainMs = 1_000;
 const perProject = 500;
 
 /**
- * Only tables: no views, rules, row security, virtual columns, triggers or checks, and of defaults and generated columns
- * only forms that call nothing of the project's own; and no operators of its own in the whole database.
+ * Whether a statement that names these tables ($1) and calls functions of these names alone ($2) runs no code of the
+ * project's own. Code can hide in tables (views, rules, row security, triggers, partitions, virtual columns; defaults,
+ * checks and index expressions that call something) and everywhere else: a cast, an operator, a domain's check, a
+ * function with a built-in one's name, a function of a row, which can be written like a column. Languages 12 and 13 are
+ * internal and C, in which projects cannot write. An expression is looked at as PostgreSQL keeps it, by oid.
  */
 const question = `
-  select (not exists (select from pg_catalog.pg_operator where oid operator(pg_catalog.>=) 16384)
+  with named (oid) as (
+    select pg_catalog.to_regclass(name)::pg_catalog.oid from pg_catalog.unnest($1::pg_catalog.text[]) as given (name)
+  ), own (oid, name, argument) as (
+    select function.oid, function.proname::pg_catalog.text, function.proargtypes[0] from pg_catalog.pg_proc as function
+    where function.oid operator(pg_catalog.>=) 16384 and (function.prolang not in (12, 13) or exists (
+      select from pg_catalog.pg_aggregate as aggregate
+      join pg_catalog.pg_proc as part on part.oid in (aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn,
+                                                      aggmtransfn, aggminvtransfn, aggmfinalfn)
+      where aggfnoid::pg_catalog.oid operator(pg_catalog.=) function.oid and part.prolang not in (12, 13)))
+  ), hidden (expression) as (
+    select adbin::pg_catalog.text from pg_catalog.pg_attrdef join named on named.oid operator(pg_catalog.=) adrelid
+    union all
+    select conbin::pg_catalog.text from pg_catalog.pg_constraint
+    where conbin is not null
+      and (contypid operator(pg_catalog.<>) 0 or exists (select from named where named.oid operator(pg_catalog.=) conrelid))
+    union all
+    select pg_catalog.concat(indexprs::pg_catalog.text, indpred::pg_catalog.text)
+    from pg_catalog.pg_index join named on named.oid operator(pg_catalog.=) indrelid
+  ), called (kind, oid) as (
+    select found[1], found[2]::pg_catalog.oid
+    from hidden, pg_catalog.regexp_matches(expression, ':(funcid|opfuncid) ([0-9]+)', 'g') as found
+  )
+  select (
+    not exists (
+      select from called left join pg_catalog.pg_proc as function on function.oid operator(pg_catalog.=) called.oid
+      where called.oid operator(pg_catalog.>=) 16384
+        or called.kind operator(pg_catalog.=) 'funcid'
+          and function.proname operator(pg_catalog.<>) 'nextval'
+          and not function.proname::pg_catalog.text operator(pg_catalog.=) any ($2::pg_catalog.text[])
+    )
     and not exists (
-      select from pg_catalog.unnest($1::pg_catalog.text[]) as named (name)
-      join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) pg_catalog.to_regclass(named.name)
-      where class.relkind not in ('r', 'p', 'm') or class.relrowsecurity or class.relhasrules
+      select from own left join pg_catalog.pg_type as type on type.oid operator(pg_catalog.=) own.argument
+      where own.name operator(pg_catalog.=) any ($2::pg_catalog.text[])
+        or type.typtype in ('c', 'p')
+        or exists (select from pg_catalog.pg_operator where oprcode::pg_catalog.oid operator(pg_catalog.=) own.oid)
+        or exists (select from pg_catalog.pg_cast where castfunc operator(pg_catalog.=) own.oid)
+    )
+    and not exists (
+      select from named join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) named.oid
+      where class.relkind not in ('r', 'm') or class.relrowsecurity or class.relhasrules or class.relhassubclass
         or exists (select from pg_catalog.pg_trigger where tgrelid operator(pg_catalog.=) class.oid and not tgisinternal)
         or exists (select from pg_catalog.pg_attribute where attrelid operator(pg_catalog.=) class.oid and attgenerated operator(pg_catalog.=) 'v')
-        or exists (
-          select from pg_catalog.pg_attrdef where adrelid operator(pg_catalog.=) class.oid
-            and pg_catalog.pg_get_expr(adbin, adrelid) operator(pg_catalog.!~) '^(nextval\\(|now\\(\\)$|CURRENT_|gen_random_uuid\\(\\)$|uuidv[47]\\(\\)$|''[^'']*''::|[-0-9.]+$|true$|false$|NULL)'
-        )
-        or exists (select from pg_catalog.pg_constraint where conrelid operator(pg_catalog.=) class.oid and contype operator(pg_catalog.=) 'c')
     ))::pg_catalog.text`;
+
+const harmlessList = `{${[...harmlessFunctions].join(',')}}`;
 
 export function rememberHabits(): Habits {
   const projects = new LRUCache<string, ProjectHabits>({ max: 5_000 });
@@ -85,14 +121,15 @@ export function rememberHabits(): Habits {
 
 /** Known to leave nothing in a session, now. */
 export function isPlain({ statement, wasPlain, knownSince }: Habit): boolean {
+  if (statement.isProven) return true;
   if (statement.relations === null || statement.conduct === 'wild') return false;
-  return statement.relations.length === 0 || (wasPlain && performance.now() - knownSince < trustedMs);
+  return wasPlain && performance.now() - knownSince < trustedMs;
 }
 
 /** If it is not known, it is asked behind what runs in the session, and nobody waits for the answer. */
 export function learn(habit: Habit, session: Session): void {
-  const { relations, conduct } = habit.statement;
-  if (relations === null || conduct === 'wild' || relations.length === 0) return;
+  const { relations, conduct, isProven } = habit.statement;
+  if (isProven || relations === null || conduct === 'wild') return;
   const now = performance.now();
   // A little before the end, so that a busy statement never falls back.
   if (now - habit.knownSince < trustedMs * 0.8 || now - habit.askedAt < askAgainMs) return;
@@ -100,7 +137,7 @@ export function learn(habit: Habit, session: Session): void {
   const { project } = habit;
   const { changes } = project;
   const list = `{${relations.map((name) => `"${name.replace(/["\\]/g, '\\$&')}"`).join(',')}}`;
-  queryOne(session, question, [list]).then(
+  queryOne(session, question, [list, harmlessList]).then(
     (answer) => {
       // What changed meanwhile may be what was looked at.
       if (project.changes !== changes) return;

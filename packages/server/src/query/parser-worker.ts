@@ -141,7 +141,7 @@ function survey(root: Node): { wild: boolean; writes: boolean; locks: boolean; r
 /**
  * PostgreSQL makes the whole of a series in FROM before the first row of it is seen; in a select list it makes one row
  * after the other. For a caller who wants the first few of a billion that is the difference between never and now.
- * Only `… from generate_series(…)` alone, with plain numbers or parameters, is written so; null: as it was.
+ * Only `… from generate_series(…)` alone, with whole numbers, is written so; null: as it was.
  */
 function makeLazy({ fromClause }: Node, text: string): string | null {
   if (!Array.isArray(fromClause) || fromClause.length !== 1) return null;
@@ -151,13 +151,14 @@ function makeLazy({ fromClause }: Node, text: string): string | null {
   if (at === null) return null;
   // Positions are counted in bytes.
   const start = Buffer.from(text).subarray(0, at).toString().length;
-  const call = /^generate_series\s*\([^()'"]*\)/i.exec(text.slice(start))?.[0];
+  const call = /^generate_series\s*\([-\d\s,]*\)/i.exec(text.slice(start))?.[0];
   if (!call) return null;
   const { aliasname, colnames } = (from.alias ?? {}) as { aliasname?: string; colnames?: unknown };
+  // With names of its own for the columns, the alias alone means the value in one form and a row in the other.
+  if (colnames) return null;
   const column = `"${(aliasname ?? 'generate_series').replaceAll('"', '""')}"`;
-  const named = colnames ? '' : ` as ${column}`;
   const rest = text.slice(start + call.length);
-  return `${text.slice(0, start)}(select ${call}${named})${aliasname ? '' : ` as ${column}`}${rest}`;
+  return `${text.slice(0, start)}(select ${call} as ${column})${aliasname ? '' : ` as ${column}`}${rest}`;
 }
 
 /** Where the only function of FROM is called. */

@@ -111,7 +111,9 @@ async function runOne(
     }
   }
   return alone(deps, project, { reader, timeoutMs: input.timeoutMs, isPlain: plain }, async (work) => {
-    const exchange = work.exchange(statement, input, reader, frame, form);
+    // While it may yet be undone, nothing of it is shown.
+    const held = input.maxAffected === null ? null : holdingSink();
+    const exchange = work.exchange(statement, input, held ?? reader, frame, form);
     await work.run(exchange, habit);
     if (input.maxAffected !== null) {
       const affected = affectedBy(exchange);
@@ -119,7 +121,7 @@ async function runOne(
       if (!over || !input.dryRun) await work.command(over || input.dryRun ? 'rollback' : 'commit');
       if (over) throw errors.tooManyAffected(affected, input.maxAffected);
     }
-    return answerOf(exchange, reader);
+    return held ? Buffer.concat([...held.pieces, exchange.close()]) : answerOf(exchange, reader);
   });
 }
 
@@ -212,33 +214,41 @@ function together(
 ): Promise<{ answers: Buffer[]; rowCount: number }> {
   return alone(deps, project, terms, async (work) => {
     await work.command(begin);
-    const answers: Buffer[] = [];
-    let size = 0;
+    const held = holdingSink();
     let rowCount = 0;
     let affected = 0;
-    // Kept until the transaction is committed: no result is shown of what may yet be undone.
-    const keeper: Sink = { write: (bytes) => keep(bytes), drained: () => {} };
-    const keep = (bytes: Buffer) => {
-      size += bytes.length;
-      if (size > maxBatchBytes) throw errors.resultTooLarge('All results together are larger than 64 MB.');
-      return answers.push(bytes) > 0;
-    };
     for (const [index, { statement, input, form }] of steps.entries()) {
-      const exchange = work.exchange(statement, input, keeper, inTransaction, form);
+      const exchange = work.exchange(statement, input, held, inTransaction, form);
       const habit = deps.habits.of(project.id, statement);
       await work.run(exchange, habit).catch((error) => Promise.reject(atIndex(error, index)));
-      keep(exchange.close());
+      held.write(exchange.close());
       rowCount += exchange.rowCount;
       affected += affectedBy(exchange);
     }
     const over = maxAffected !== null && affected > maxAffected;
     await work.command(over ? 'rollback' : 'commit');
     if (over) throw errors.tooManyAffected(affected, maxAffected);
-    return { answers, rowCount };
+    return { answers: held.pieces, rowCount };
   });
 }
 
-const maxBatchBytes = 64 * 1024 * 1024;
+const maxHeldBytes = 64 * 1024 * 1024;
+
+/** Keeps what is written until a transaction is committed: no result is shown of what may yet be undone. */
+function holdingSink(): Sink & { pieces: Buffer[]; write(bytes: Buffer): boolean } {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  return {
+    pieces,
+    write: (bytes) => {
+      size += bytes.length;
+      if (size > maxHeldBytes) throw errors.resultTooLarge('The result is larger than 64 MB.');
+      return pieces.push(bytes) > 0;
+    },
+    drained: () => {},
+  };
+}
+
 /** A look into the catalog takes milliseconds; more than this is a server in trouble. */
 const askTimeoutMs = 10_000;
 

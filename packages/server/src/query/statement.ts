@@ -18,6 +18,8 @@ export type Statement = Readonly<{
   isRead: boolean;
   /** What it names, if nothing else can be touched by it; null if that cannot be told. */
   relations: readonly string[] | null;
+  /** Compiled here, for tables that are known to hide nothing: it leaves nothing in a session. */
+  isProven: boolean;
   /** The same, so written that its first rows come before its last one is made; null: there is nothing to gain. */
   lazyText: string | null;
   /** False for a text too large to be parsed here. */
@@ -48,6 +50,7 @@ const unparsed: Statement = {
   writes: true,
   isRead: false,
   relations: null,
+  isProven: false,
   lazyText: null,
   isParsed: false,
 };
@@ -131,6 +134,7 @@ function judge(verdict: Verdict): Statement {
         writes: verdict.writes,
         isRead: verdict.isRead,
         relations: verdict.relations,
+        isProven: false,
         lazyText: verdict.lazyText,
         isParsed: true,
       };

@@ -128,7 +128,8 @@ export function statementOf(
     preparable: true,
     writes,
     isRead: !writes,
-    relations: isPlain ? [] : null,
+    relations: null,
+    isProven: isPlain,
     lazyText: null,
     isParsed: true,
   };
