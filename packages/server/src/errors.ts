@@ -91,6 +91,18 @@ export const errors = {
         : 'GET /api/dbaas/v2/projects/:slug/tables lists those it has.',
       ...(nearest && { details: { nearest } }),
     }),
+  /** `allowed`: methods that this table takes. */
+  tableNotWritable: (message: string, hint: string, allowed: string[]) =>
+    new RowhouseError('method_not_allowed', message, { hint, details: { allowed } }),
+  columnsMissing: (table: string, columns: string[], index: number | null) =>
+    new RowhouseError(
+      'constraint_violation',
+      `${index === null ? '' : `Row ${index + 1}: `}${columns.map((name) => `"${name}"`).join(', ')} of "${table}" must be given: it may not be null and has no default.`,
+      {
+        hint: 'Nothing was inserted.',
+        details: { columns, ...(index !== null && { index }) },
+      },
+    ),
   keyNotFound: (id: string) =>
     new RowhouseError('key_not_found', `The project has no key "${clip(id)}".`, {
       hint: 'GET /api/dbaas/v2/projects/:slug/keys lists its keys.',

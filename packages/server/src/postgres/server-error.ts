@@ -7,6 +7,7 @@ export type ServerError = Readonly<{
   detail?: string;
   hint?: string;
   position?: string;
+  where?: string;
   schema?: string;
   table?: string;
   column?: string;
@@ -23,6 +24,7 @@ const fields: Record<number, keyof ServerError> = {
   68: 'detail',
   72: 'hint',
   80: 'position',
+  87: 'where',
   115: 'schema',
   116: 'table',
   99: 'column',

@@ -48,6 +48,8 @@ export type Form = Readonly<{
   opening: Buffer;
   /** Whether names of columns come before the rows. */
   hasHead: boolean;
+  /** Whether rows are shown at all. */
+  hasRows: boolean;
   /** So many columns at the end of each row are the service's own and not shown. */
   hidden: number;
   /** Told of the last row within the limit: is there more, the next page begins behind it. */
@@ -190,6 +192,7 @@ export class Exchange implements Receiver {
     if (this.failure) {
       const reason = sqlFailure(this.failure);
       if (!this.isBound) unstarted.add(reason);
+      if (this.failure.where !== undefined) contexts.set(reason, this.failure.where);
       throw new Sound(reason, status);
     }
     if (status !== this.options.frame.endsIn) {
@@ -368,6 +371,10 @@ export class Exchange implements Receiver {
     }
     const { json } = this;
     if (!json) return;
+    if (!this.options.form.hasRows) {
+      this.rowCount++;
+      return;
+    }
     if (this.rowCount++ > 0) json.byte(44);
     this.shape?.write(bytes, start, end, json);
     if (this.rowCount === limit) this.options.form.onLastRow?.(bytes, start);
@@ -432,6 +439,20 @@ export class Exchange implements Receiver {
 }
 
 const unstarted = new WeakSet<Error>();
+const contexts = new WeakMap<Error, string>();
+
+/** PostgreSQL's CONTEXT: where it was when it failed. For clearer messages; never passed on. */
+export function contextOf(error: Error): string | undefined {
+  return contexts.get(error);
+}
+
+/** `copy` says the same in other words. */
+export function inherit<T extends Error>(copy: T, original: Error): T {
+  const context = contexts.get(original);
+  if (context !== undefined) contexts.set(copy, context);
+  if (unstarted.has(original)) unstarted.add(copy);
+  return copy;
+}
 
 /** The statement failed before it was planned: nothing of it ran. */
 export function neverRan(error: unknown): boolean {

@@ -3,7 +3,15 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Session, silent } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { Exchange, type Form, type Frame, type Sink, Sound, type StatementInput } from './exchange.ts';
+import {
+  Exchange,
+  type Form,
+  type Frame,
+  inherit,
+  type Sink,
+  Sound,
+  type StatementInput,
+} from './exchange.ts';
 import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
@@ -187,18 +195,18 @@ export async function runBatch(
   }));
   const terms = { reader, timeoutMs: input.timeoutMs, isPlain: false };
   const begin = input.readOnly ? 'begin read only' : 'begin';
-  const { answers } = await together(deps, project, terms, begin, null, steps);
+  const answers = await together(deps, project, terms, begin, null, steps);
   return Buffer.concat([Buffer.from('{"ok":true,"results":['), ...answers, Buffer.from(']}')]);
 }
 
-/** Several compiled statements in one transaction; what each answered, and how many rows all of them changed. */
+/** Several compiled statements in one transaction; what each answered. */
 export function runTogether(
   deps: QueryDeps,
   project: ProjectLogin,
   steps: readonly Step[],
   { timeoutMs, maxAffected }: Pick<Task, 'timeoutMs' | 'maxAffected'>,
   reader: Reader,
-): Promise<{ answers: Buffer[]; rowCount: number }> {
+): Promise<Buffer[]> {
   return together(deps, project, { reader, timeoutMs, isPlain: false }, 'begin', maxAffected, steps);
 }
 
@@ -211,24 +219,25 @@ function together(
   begin: string,
   maxAffected: number | null,
   steps: readonly Step[],
-): Promise<{ answers: Buffer[]; rowCount: number }> {
+): Promise<Buffer[]> {
   return alone(deps, project, terms, async (work) => {
     await work.command(begin);
     const held = holdingSink();
-    let rowCount = 0;
+    const answers: Buffer[] = [];
     let affected = 0;
     for (const [index, { statement, input, form }] of steps.entries()) {
+      const first = held.pieces.length;
       const exchange = work.exchange(statement, input, held, inTransaction, form);
       const habit = deps.habits.of(project.id, statement);
       await work.run(exchange, habit).catch((error) => Promise.reject(atIndex(error, index)));
       held.write(exchange.close());
-      rowCount += exchange.rowCount;
+      answers.push(Buffer.concat(held.pieces.splice(first)));
       affected += affectedBy(exchange);
     }
     const over = maxAffected !== null && affected > maxAffected;
     await work.command(over ? 'rollback' : 'commit');
     if (over) throw errors.tooManyAffected(affected, maxAffected);
-    return { answers: held.pieces, rowCount };
+    return answers;
   });
 }
 
@@ -290,7 +299,14 @@ const queryForm = formOf('{"ok":true,');
 const [firstForm, nextForm] = [formOf('{'), formOf(',{')];
 
 function formOf(opening: string): Form {
-  return { opening: Buffer.from(opening), hasHead: true, hidden: 0, onLastRow: null, close: queryEnd };
+  return {
+    opening: Buffer.from(opening),
+    hasHead: true,
+    hasRows: true,
+    hidden: 0,
+    onLastRow: null,
+    close: queryEnd,
+  };
 }
 
 type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
@@ -421,7 +437,7 @@ function atIndex(error: unknown, index: number): unknown {
   if (!(error instanceof RowhouseError)) return error;
   const details = { ...(error.details as object | undefined), statement: index };
   const { code, message, hint, retryAfterS, status, sql } = error;
-  return new RowhouseError(code, message, {
+  const copy = new RowhouseError(code, message, {
     details,
     status,
     cause: error.cause,
@@ -429,4 +445,5 @@ function atIndex(error: unknown, index: number): unknown {
     ...(retryAfterS !== undefined && { retryAfterS }),
     ...(sql !== undefined && { sql }),
   });
+  return inherit(copy, error);
 }

@@ -80,6 +80,7 @@ export async function withTables<Made extends { tables: readonly Table[] }, Resu
   tables: Tables,
   make: () => Promise<Made>,
   run: (made: Made) => Promise<Result>,
+  explain: (error: unknown, made: Made) => unknown = (error) => error,
 ): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     let made: Made | null = null;
@@ -89,7 +90,7 @@ export async function withTables<Made extends { tables: readonly Table[] }, Resu
     } catch (error) {
       const isLast = attempt === 3;
       if (isLast && error instanceof TableChangedError) throw errors.unavailable(error);
-      if (isLast || !(await isOutdated(tables, made, error))) throw error;
+      if (isLast || !(await isOutdated(tables, made, error))) throw made ? explain(error, made) : error;
       forget(tables.kept);
     }
   }

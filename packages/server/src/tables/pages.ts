@@ -83,6 +83,7 @@ function runPage(
   const form: Form = {
     opening,
     hasHead: true,
+    hasRows: true,
     hidden: page.hidden,
     onLastRow: cursor
       ? (row, start) => {

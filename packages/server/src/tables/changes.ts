@@ -1,0 +1,216 @@
+// Rows inserted, changed and deleted without SQL: body and query string → tables → statements → rows → bytes.
+import type { ProjectLogin } from '../engine/provision.ts';
+import { errors, RowhouseError } from '../errors.ts';
+import { contextOf, type Exchange, type Form } from '../query/exchange.ts';
+import { affectedBy, runTask, runTogether, type Step } from '../query/run.ts';
+import type { Reader } from '../query/watch.ts';
+import type { Table } from './catalog.ts';
+import { statementOf, type TableDeps, tablesOf, withTables } from './kept-tables.ts';
+import { type ChangeRequest, readChangeRequest } from './request.ts';
+import { compileDelete, compileUpdate } from './write-change.ts';
+import { explainWriteError } from './write-errors.ts';
+import { compileInsert } from './write-insert.ts';
+import type { CompiledWrite, Returning } from './write-statement.ts';
+
+export type ChangeOptions = Readonly<{
+  timeoutMs: number;
+  /** Throws if the caller may not use these. */
+  check: (tables: readonly Table[]) => void;
+}>;
+
+/** The whole answer, or null if it was streamed to the reader. */
+export type Changed = Readonly<{ answer: Buffer | null; isNew: boolean }>;
+
+type Writes = Readonly<{ tables: readonly Table[]; writes: readonly CompiledWrite[] }>;
+
+export async function insertRows(
+  deps: TableDeps,
+  project: ProjectLogin,
+  name: string,
+  rawQuery: string,
+  body: unknown,
+  options: ChangeOptions,
+  reader: Reader,
+): Promise<Changed> {
+  const request = readChangeRequest(rawQuery, ['returning', 'on_conflict', 'resolution']);
+  if (request.where.length > 0) {
+    throw errors.invalidRequest(
+      [{ path: '', problem: 'an insert has no filter' }],
+      'Its parameters are returning, select, numbers, on_conflict and resolution.',
+    );
+  }
+  const returning = readReturning(request);
+  const isMany = Array.isArray(body);
+  const insert = {
+    onConflict: request.own.get('on_conflict')?.split(',') ?? null,
+    resolution: readResolution(request),
+    returning,
+    select: request.select,
+  };
+  const compile = (table: Table) => compileInsert(table, body, insert);
+  const form = returning === 'minimal' ? countForm : isMany ? rowsForm : rowForm;
+  return change(deps, project, name, { ...options, maxAffected: null }, compile, request, form, reader);
+}
+
+export async function updateRows(
+  deps: TableDeps,
+  project: ProjectLogin,
+  name: string,
+  rawQuery: string,
+  body: unknown,
+  options: ChangeOptions,
+  reader: Reader,
+): Promise<Changed> {
+  const request = readChangeRequest(rawQuery, ['returning', 'max_affected']);
+  const returning = readReturning(request);
+  const compile = (table: Table) => [compileUpdate(table, body, request, returning)];
+  const limits = { ...options, maxAffected: readMaxAffected(request) };
+  const form = returning === 'minimal' ? countForm : rowsForm;
+  return change(deps, project, name, limits, compile, request, form, reader);
+}
+
+export async function deleteRows(
+  deps: TableDeps,
+  project: ProjectLogin,
+  name: string,
+  rawQuery: string,
+  options: ChangeOptions,
+  reader: Reader,
+): Promise<Changed> {
+  const request = readChangeRequest(rawQuery, ['returning', 'max_affected']);
+  const returning = readReturning(request);
+  const compile = (table: Table) => [compileDelete(table, request, returning)];
+  const limits = { ...options, maxAffected: readMaxAffected(request) };
+  const form = returning === 'minimal' ? countForm : rowsForm;
+  return change(deps, project, name, limits, compile, request, form, reader);
+}
+
+function change(
+  deps: TableDeps,
+  project: ProjectLogin,
+  name: string,
+  { timeoutMs, check, maxAffected }: ChangeOptions & { maxAffected: number | null },
+  compile: (table: Table) => CompiledWrite[],
+  request: ChangeRequest,
+  form: RowsForm,
+  reader: Reader,
+): Promise<Changed> {
+  const tables = tablesOf(deps, project);
+  const make = async (): Promise<Writes> => {
+    const table = await tables.get(name);
+    // Before what is wrong with the body tells about a table that is none of the caller's business.
+    check([table]);
+    return { tables: [table], writes: compile(table) };
+  };
+  const run = async ({ writes }: Writes): Promise<Changed> => {
+    let isNew = false;
+    let rowCount = 0;
+    const watching = (exchange: Exchange) => {
+      rowCount += exchange.rowCount;
+      if (affectedBy(exchange) > 0) isNew = true;
+    };
+    const step = (write: CompiledWrite, made: Form): Step => ({
+      statement: statementOf(tables.kept, write.text, { isPlain: write.isPlain, writes: true }),
+      input: { query: write.text, params: write.params, limit: null, bigAsString: request.numbersAsStrings },
+      form: made,
+    });
+    const [only] = writes;
+    if (only && writes.length === 1) {
+      const task = { ...step(only, form(only.hidden, 'whole', watching)), timeoutMs, maxAffected };
+      return { answer: await runTask(deps.query, project, task, reader), isNew };
+    }
+    const steps = writes.map((write) => step(write, form(write.hidden, 'part', watching)));
+    const answers = await runTogether(deps.query, project, steps, { timeoutMs, maxAffected }, reader);
+    return { answer: joined(form, answers, rowCount), isNew };
+  };
+  return withTables(tables, make, run, explain);
+}
+
+/** Which of several statements it was is nobody's business here: rows are named by their place in the body. */
+function explain(error: unknown, { writes }: Writes): unknown {
+  if (!(error instanceof RowhouseError)) return error;
+  const { statement = 0 } = (error.details ?? {}) as { statement?: number };
+  const write = writes[statement];
+  return write ? explainWriteError(error, write, contextOf(error)) : error;
+}
+
+type RowsForm = (hidden: number, what: 'whole' | 'part', watch: (exchange: Exchange) => void) => Form;
+
+const rowForm: RowsForm = (hidden, _what, watch) => ({
+  ...around('{"ok":true,"row":', hidden),
+  close: (exchange) => {
+    watch(exchange);
+    return exchange.rowCount === 0 ? 'null}' : '}';
+  },
+});
+
+const rowsForm: RowsForm = (hidden, what, watch) => ({
+  ...around(what === 'whole' ? '{"ok":true,"rows":[' : '', hidden),
+  close: (exchange) => {
+    watch(exchange);
+    return what === 'whole' ? `],"row_count":${exchange.rowCount}}` : '';
+  },
+});
+
+const countForm: RowsForm = (hidden, what, watch) => ({
+  ...around(what === 'whole' ? '{"ok":true,' : '', hidden),
+  hasRows: false,
+  close: (exchange) => {
+    watch(exchange);
+    return what === 'whole' ? `"row_count":${affectedBy(exchange)}}` : String(affectedBy(exchange));
+  },
+});
+
+function around(opening: string, hidden: number): Omit<Form, 'close'> {
+  return { opening: Buffer.from(opening), hasHead: false, hasRows: true, hidden, onLastRow: null };
+}
+
+/** The parts of one answer, from several statements. */
+function joined(form: RowsForm, parts: readonly Buffer[], rowCount: number): Buffer {
+  if (form === countForm) {
+    const count = parts.reduce((sum, part) => sum + Number(part), 0);
+    return Buffer.from(`{"ok":true,"row_count":${count}}`);
+  }
+  const rows = parts.filter(({ length }) => length > 0);
+  const pieces = rows.flatMap((part, index) => (index === 0 ? [part] : [comma, part]));
+  const end = Buffer.from(`],"row_count":${rowCount}}`);
+  return Buffer.concat([Buffer.from('{"ok":true,"rows":['), ...pieces, end]);
+}
+
+const comma = Buffer.from(',');
+
+function readReturning({ own }: ChangeRequest): Returning {
+  return readWord(own, 'returning', ['row', 'minimal']) ?? 'row';
+}
+
+function readResolution({ own }: ChangeRequest): 'merge' | 'ignore' | null {
+  const resolution = readWord(own, 'resolution', ['merge', 'ignore']);
+  if (resolution === null && own.has('on_conflict')) {
+    throw errors.invalidRequest([
+      { path: 'resolution', problem: 'must be merge or ignore beside on_conflict' },
+    ]);
+  }
+  return resolution;
+}
+
+function readMaxAffected({ own }: ChangeRequest): number | null {
+  const text = own.get('max_affected');
+  if (text === undefined) return null;
+  if (!/^\d{1,15}$/.test(text)) {
+    throw errors.invalidRequest([{ path: 'max_affected', problem: 'must be a whole number from 0' }]);
+  }
+  return Number(text);
+}
+
+function readWord<const Word extends string>(
+  own: ReadonlyMap<string, string>,
+  name: string,
+  words: readonly Word[],
+): Word | null {
+  const text = own.get(name);
+  if (text === undefined) return null;
+  const word = words.find((one) => one === text);
+  if (word === undefined)
+    throw errors.invalidRequest([{ path: name, problem: `must be ${words.join(' or ')}` }]);
+  return word;
+}

@@ -1,0 +1,105 @@
+// A JSON value as PostgreSQL is to read it for a column. One value of a simple type is the text of a parameter; arrays
+// and composites go as JSON, which PostgreSQL takes apart itself.
+import { errors } from '../errors.ts';
+import { ExactNumber, toJsonText } from '../query/json-text.ts';
+import type { Column, Shape } from './catalog.ts';
+import { nearestName } from './nearest.ts';
+import { shorten } from './source.ts';
+
+/** Where a value stands in the body; made up only when it has to be told. */
+export type Path = string | (() => string);
+
+/** PostgreSQL's own limit. */
+const maxDimensions = 6;
+
+export function isSimple({ shape }: Column): boolean {
+  return !shape.isArray && shape.is !== 'composite';
+}
+
+/** JSON null is SQL's NULL, also for json and jsonb. What PostgreSQL cannot read it says itself. */
+export function toColumnText(value: unknown, column: Column, path: Path): string | null {
+  if (value === null || value === undefined) return null;
+  const { is } = column.shape;
+  if (is === 'json' || is === 'jsonb') return toJson(value, path);
+  if (typeof value === 'string') return withoutNul(value, path);
+  if (typeof value !== 'object') return String(value);
+  if (value instanceof ExactNumber) return value.text;
+  return isHstore(column) ? toHstoreText(value, path) : toJson(value, path);
+}
+
+/** For a column of what PostgreSQL makes of JSON itself; hstore is not among that. */
+export function toColumnJson(value: unknown, column: Column, path: Path): unknown {
+  if (typeof value === 'string') return isJson(column.shape) ? value : withoutNul(value, path);
+  if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
+  if (isHstore(column)) return toHstoreText(value, path);
+  refuseUnknownFields(value, column.shape, path);
+  return value;
+}
+
+/** A body may be nested as deep as its size allows; JSON.stringify is not made for that. */
+export function toJson(value: unknown, path: Path): string {
+  try {
+    return toJsonText(value);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw refuse(path, 'a value is nested too deeply');
+  }
+}
+
+function isJson({ is, isArray }: Shape): boolean {
+  return !isArray && (is === 'json' || is === 'jsonb');
+}
+
+function withoutNul(text: string, path: Path): string {
+  if (text.includes('\0')) throw refuse(path, 'holds a NUL character, which PostgreSQL has no room for');
+  return text;
+}
+
+/** PostgreSQL passes over keys that a composite type does not have. */
+function refuseUnknownFields(value: unknown, shape: Shape, path: Path, dimensions = 0): void {
+  if (shape.is !== 'composite' || typeof value !== 'object' || value === null) return;
+  if (value instanceof ExactNumber) return;
+  if (Array.isArray(value)) {
+    // What is no array to PostgreSQL either is its to refuse.
+    if (!shape.isArray || dimensions === maxDimensions) return;
+    for (const entry of value) refuseUnknownFields(entry, shape, path, dimensions + 1);
+    return;
+  }
+  for (const [name, entry] of Object.entries(value)) {
+    const field = shape.fields.find((one) => one.name === name);
+    if (!field) {
+      const near = nearestName(
+        name,
+        shape.fields.map((one) => one.name),
+      );
+      const advice = near ? `; the nearest is "${near}"` : '';
+      throw refuse(path, `the type has no attribute "${shorten(name)}"${advice}`);
+    }
+    refuseUnknownFields(entry, field.shape, path);
+  }
+}
+
+/** An extension's type, known by its name as it is when values are read. */
+export function isHstore({ type, shape }: Column): boolean {
+  return shape.is === 'plain' && !shape.isArray && /^(?:.+\.)?hstore$/.test(type);
+}
+
+function toHstoreText(value: object, path: Path): string {
+  const pairs = Object.entries(value).map(([key, entry]) => {
+    if (entry === null) return `${quote(key, path)}=>NULL`;
+    const text = typeof entry === 'string' ? entry : toJson(entry, path);
+    return `${quote(key, path)}=>${quote(text, path)}`;
+  });
+  return pairs.join(',');
+}
+
+function quote(text: string, path: Path): string {
+  return `"${withoutNul(text, path).replace(/["\\]/g, '\\$&')}"`;
+}
+
+export function refuse(path: Path, problem: string, hint?: string): Error {
+  return errors.invalidRequest(
+    [{ path: (typeof path === 'string' ? path : path()).slice(0, 100), problem }],
+    hint,
+  );
+}
