@@ -3,11 +3,13 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Session, silent } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { type CopyInput, CopyRows } from './copy-rows.ts';
 import { Exchange, type Frame, type Sink, Sound, type StatementInput } from './exchange.ts';
 import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
 import type { ProjectSessions } from './project-sessions.ts';
+import { queryOne } from './query-one.ts';
 import { sqlFailure } from './sql-failure.ts';
 import { type Conduct, type Parser, type Statement, worst } from './statement.ts';
 import { hungUp, type Reader, Watch } from './watch.ts';
@@ -202,7 +204,7 @@ function closed(exchange: Exchange): Buffer {
 type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
 
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
-async function alone<T>(
+export async function alone<T>(
   { sessions, habits }: QueryDeps,
   project: ProjectLogin,
   { reader, timeoutMs, isPlain }: Terms,
@@ -240,7 +242,7 @@ async function alone<T>(
 }
 
 /** What one request does in its session. */
-class Work {
+export class Work {
   isBroken = false;
   /** It ran something that can make, change or drop tables. */
   mayChangeTables = false;
@@ -287,9 +289,34 @@ class Work {
     if (exchange.endsIdle) learn(habit, this.session);
   }
 
+  ask(query: string, parameters: string[]): Promise<string | null> {
+    return queryOne(this.session, query, parameters);
+  }
+
   /** A statement of ours, waited for. */
   command(text: string): Promise<void> {
     return command(this.session, text);
+  }
+
+  /** Rows from the caller into a table; how many. `leaves`: what they can leave here if all goes well. */
+  async copy(input: CopyInput, leaves: 'plain' | 'sequences' | 'data'): Promise<number> {
+    const copy = new CopyRows(this.session, input);
+    this.watch.follow(copy);
+    if (leaves !== 'plain') this.conduct = worst(this.conduct, 'data');
+    const wasPlain = this.isPlain;
+    this.isPlain = false;
+    const count = await copy.run();
+    this.isPlain = wasPlain && leaves !== 'data';
+    return count;
+  }
+
+  get serverMajor(): number {
+    return this.session.serverMajor;
+  }
+
+  /** The deadline, or a caller who hung up. */
+  get stoppedBy(): RowhouseError | null {
+    return this.watch.stoppedBy;
   }
 
   get leaves(): Conduct | 'plain' | 'sequences' | 'broken' {
