@@ -162,7 +162,7 @@ describe('rows that come in', () => {
       insert into every values (
         -32768, 9223372036854775807, 12345.67891, 'NaN', '-Infinity', true, 'é', 'abc', 'a', '\\x00ff5c',
         'infinity', '23:59:59.999999', '2026-11-14 09:30:00.123456+02', '0044-03-15 12:00:00 BC', '1 year -2 days 03:04:05.6',
-        'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{"a" : 1}', '[1, "x"]', 'so so', 99, row(1, 'a,"b"'),
+        'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{"a":1}', '[1, "x"]', 'so so', 99, row(1, 'a,"b"'),
         '{1,NULL,3}', '{{a,"b,c"},{"d\\"",""}}', array['{"a": "\\\\"}'::jsonb, null], '{sad,"so so"}', '[1,5)', '::1/64', '(1.5,-2)',
         '101', '<a>b</a>', 'a:1 b:2', 12.34), (${Array(32).fill('null').join(', ')})`);
     const columns = [...(await getTable(session.ask, 'every')).columns.keys()];
@@ -535,9 +535,13 @@ describe('senders and callers', () => {
       'drop trigger sleep on heavy; create trigger sleep before insert on heavy for each row execute function stubborn()',
     );
     const started = performance.now();
-    const forced = await refusal(load('heavy', 'csv', body, { options: { timeoutMs: 500 } }));
+    const endless = inPieces(`id\n${'1\n'.repeat(2_000_000)}`);
+    const forced = await refusal(load('heavy', 'csv', endless, { options: { timeoutMs: 500 } }));
     expect(forced.code).toBe('query_timeout');
     expect(performance.now() - started).toBeLessThan(5_000);
+    // All of it had been sent, the commit too: nobody heard whether it was made.
+    const unknown = await refusal(load('heavy', 'csv', body, { options: { timeoutMs: 500 } }));
+    expect([unknown.status, unknown.code]).toEqual([503, 'outcome_unknown']);
     await until('nothing runs', async () => (await busy(project.id)) === 0);
     expect(await countOf('heavy')).toBe(0);
     await make('begin; lock table slow in access exclusive mode');

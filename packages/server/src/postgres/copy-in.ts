@@ -152,14 +152,16 @@ export class CopyIn {
 
   /** null: it is over. */
   private async takeFrame(): Promise<Buffer | null> {
-    if (this.free.length === 0 && this.made < framesAtOnce) {
-      this.made++;
-      this.free.push(Buffer.allocUnsafeSlow(headBytes + frameBytes));
-    }
-    while (this.free.length === 0 && !this.isOver) {
+    // A source that always has more, and a PostgreSQL that always has room, would leave no turn to anybody else.
+    if (this.made > 0) await new Promise((resolve) => setImmediate(resolve));
+    while (this.free.length === 0 && this.made === framesAtOnce && !this.isOver) {
       await new Promise<void>((resolve) => {
         this.wakeFromFrame = resolve;
       });
+    }
+    if (this.free.length === 0 && this.made < framesAtOnce) {
+      this.made++;
+      this.free.push(Buffer.allocUnsafeSlow(headBytes + frameBytes));
     }
     if (this.isOver) return null;
     this.frame = this.free.pop() ?? null;

@@ -166,7 +166,8 @@ const wrongObjectType = '42809';
 const notSupported = '0A000';
 
 function explain(error: ServerError, hasBegun: boolean, table: Table, linesBefore: number): RowhouseError {
-  if (!hasBegun && error.state === wrongObjectType) return notForImports(table);
+  // What a trigger says has a context.
+  if (error.state === wrongObjectType && error.where === undefined) return notForImports(table);
   const { code, message, status, sql, details } = sqlFailure(error);
   const place = findPlace(error.where ?? '', table);
   const hint =
