@@ -87,6 +87,20 @@ export class FrontendMessages {
     return this.byte(83).text(name).end(at);
   }
 
+  /** PostgreSQL is to answer so far; the exchange is not at its end. */
+  flush(): this {
+    return this.end(this.begin(72));
+  }
+
+  copyDone(): this {
+    return this.end(this.begin(99));
+  }
+
+  copyFail(reason: string): this {
+    const at = this.begin(102);
+    return this.text(reason).end(at);
+  }
+
   sync(): this {
     return this.end(this.begin(83));
   }

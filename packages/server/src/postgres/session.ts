@@ -18,8 +18,8 @@ export type Receiver = {
   /** The command's tag, or null when the row limit came first. */
   complete(tag: string | null): void;
   error(error: ServerError): void;
-  /** COPY wants to speak its own protocol: the connection is of no use after this. */
-  copy(): void;
+  /** COPY wants to speak its own protocol. Who cannot (all but copy-in.ts) has no use for the connection after this. */
+  copy(direction: 'in' | 'out'): void;
   ready(status: 'idle' | 'transaction' | 'failed'): void;
   lost(error: Error): void;
 };
@@ -46,6 +46,8 @@ const connectMs = 5_000;
 
 export class Session {
   pid = 0;
+  /** Of PostgreSQL: 18. */
+  serverMajor = 0;
   /** Prepared statements by their text, least recently used first. */
   readonly statements = new Map<string, PreparedStatement>();
   readonly out = new FrontendMessages();
@@ -112,6 +114,11 @@ export class Session {
     this.isUnsent = false;
     const bytes = this.out.take();
     if (!this.failure) this.socket.write(bytes);
+  }
+
+  /** Of an exchange that has been sent in part: the rest of it, as it comes. `onSent`: the memory may be used again. */
+  write(bytes: Buffer, onSent: () => void = () => {}): void {
+    if (!this.failure) this.socket.write(bytes, onSent);
   }
 
   /** Nothing is handed on until `carryOn`: the receiver has to find something out first. */
@@ -189,6 +196,11 @@ export class Session {
       this.out.startup({ user, database, client_encoding: 'UTF8', ...settings });
       this.socket.write(this.out.take());
     });
+  }
+
+  private noteSetting(text: string): void {
+    const [name, value = ''] = text.split('\0');
+    if (name === 'server_version') this.serverMajor = Number.parseInt(value, 10);
   }
 
   private authenticate: (bytes: Buffer, start: number, end: number) => void = () => {};
@@ -294,9 +306,10 @@ export class Session {
       case 69: // ErrorResponse
         return receiver.error(readServerError(bytes, start, end));
       case 71: // CopyInResponse
+        return receiver.copy('in');
       case 72: // CopyOutResponse
       case 87: // CopyBothResponse
-        return receiver.copy();
+        return receiver.copy('out');
       case 90: {
         // ReadyForQuery
         const status = bytes[start];
@@ -309,7 +322,9 @@ export class Session {
         return;
       case 82: // Authentication
         return this.authenticate(bytes, start, end);
-      default: // ParseComplete, CloseComplete, ParameterStatus, NotificationResponse
+      case 83: // ParameterStatus
+        return this.noteSetting(bytes.toString('latin1', start, end));
+      default: // ParseComplete, CloseComplete, NotificationResponse
         return;
     }
   }

@@ -474,7 +474,8 @@ export class Sound extends Error {
 /** Not run here after all. */
 export class MovedError extends Error {}
 
-export type Clock = { pause(): void; resume(): void };
+/** `patienceMs`: how long the other side may take. */
+export type Clock = { pause(patienceMs?: number): void; resume(): void };
 type Ended = 'idle' | 'transaction' | 'failed' | Error;
 
 const noShape: Shape = { head: Buffer.from('"columns":[],"rows":['), types: '[]', write: () => {} };

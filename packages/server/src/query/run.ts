@@ -3,6 +3,7 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Session, silent } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { type CopyInput, CopyRows } from './copy-rows.ts';
 import {
   Exchange,
   type Form,
@@ -312,7 +313,7 @@ function formOf(opening: string): Form {
 type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
 
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
-async function alone<T>(
+export async function alone<T>(
   { sessions, habits }: QueryDeps,
   project: ProjectLogin,
   { reader, timeoutMs, isPlain }: Terms,
@@ -350,7 +351,7 @@ async function alone<T>(
 }
 
 /** What one request does in its session. */
-class Work {
+export class Work {
   isBroken = false;
   /** It ran something that can make, change or drop tables. */
   mayChangeTables = false;
@@ -404,6 +405,27 @@ class Work {
   /** A statement of ours, waited for. */
   command(text: string): Promise<void> {
     return command(this.session, text);
+  }
+
+  /** Rows from the caller into a table; how many. `leaves`: what they can leave here if all goes well. */
+  async copy(input: CopyInput, leaves: 'plain' | 'sequences' | 'data'): Promise<number> {
+    const copy = new CopyRows(this.session, input);
+    this.watch.follow(copy);
+    if (leaves !== 'plain') this.conduct = worst(this.conduct, 'data');
+    const wasPlain = this.isPlain;
+    this.isPlain = false;
+    const count = await copy.run();
+    this.isPlain = wasPlain && leaves !== 'data';
+    return count;
+  }
+
+  get serverMajor(): number {
+    return this.session.serverMajor;
+  }
+
+  /** The deadline, or a caller who hung up. */
+  get stoppedBy(): RowhouseError | null {
+    return this.watch.stoppedBy;
   }
 
   get leaves(): Conduct | 'plain' | 'sequences' | 'broken' {

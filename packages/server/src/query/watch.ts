@@ -2,7 +2,7 @@
 // asked to cancel; what does not end then is ended by force.
 import { errors, RowhouseError } from '../errors.ts';
 import type { Session } from '../postgres/session.ts';
-import type { Clock, Exchange, Sink } from './exchange.ts';
+import type { Clock, Sink } from './exchange.ts';
 
 export type Reader = Sink & {
   /** Part of the answer is out. */
@@ -12,6 +12,9 @@ export type Reader = Sink & {
   /** Called when that happens. */
   whenGone(tell: () => void): void;
 };
+
+/** What runs and can be told to stop. */
+export type Watched = { stop(because: RowhouseError): void; useClock(clock: Clock): void };
 
 /** Most statements have ended by then: until then nobody listens for a hang-up. */
 const lookMs = 50;
@@ -35,7 +38,7 @@ function tick(): void {
 }
 
 export class Watch implements Clock {
-  isStopped = false;
+  stoppedBy: RowhouseError | null = null;
   private readonly session: Session;
   private readonly reader: Reader;
   private readonly terminate: (session: Session) => void;
@@ -44,8 +47,9 @@ export class Watch implements Clock {
   private endsAt: number;
   private readonly looksAt: number;
   private pausedAt: number | null = null;
+  private patienceMs = stallMs;
   private isListening = false;
-  private current: Exchange | null = null;
+  private current: Watched | null = null;
 
   constructor(
     session: Session,
@@ -65,13 +69,18 @@ export class Watch implements Clock {
     ticking ??= setInterval(tick, tickMs);
   }
 
-  follow(exchange: Exchange): void {
-    this.current = exchange;
-    exchange.useClock(this);
+  get isStopped(): boolean {
+    return this.stoppedBy !== null;
   }
 
-  pause(): void {
+  follow(watched: Watched): void {
+    this.current = watched;
+    watched.useClock(this);
+  }
+
+  pause(patienceMs = stallMs): void {
     if (this.isStopped) return;
+    this.patienceMs = patienceMs;
     this.pausedAt = performance.now();
     this.listen();
   }
@@ -88,8 +97,9 @@ export class Watch implements Clock {
 
   look(now: number): void {
     if (this.pausedAt !== null) {
-      if (now < this.pausedAt + stallMs) return;
-      this.current?.stop(hungUp());
+      if (now < this.pausedAt + this.patienceMs) return;
+      this.stoppedBy ??= hungUp();
+      this.current?.stop(this.stoppedBy);
       this.force();
     } else if (now >= this.endsAt) {
       if (this.isStopped) this.force();
@@ -106,7 +116,7 @@ export class Watch implements Clock {
 
   private stop(because: RowhouseError): void {
     if (this.isStopped || !active.has(this)) return;
-    this.isStopped = true;
+    this.stoppedBy = because;
     // What does not end now is ended by force; not after `end`: the process id may belong to somebody else by then.
     this.endsAt = performance.now() + graceMs;
     this.current?.stop(because);
@@ -115,7 +125,6 @@ export class Watch implements Clock {
   }
 
   private force(): void {
-    this.isStopped = true;
     active.delete(this);
     this.terminate(this.session);
   }

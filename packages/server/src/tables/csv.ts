@@ -5,6 +5,8 @@ import { errors, type RowhouseError } from '../errors.ts';
 export type Csv = {
   /** As they stand in the header, quotes taken off. */
   names: string[];
+  /** How many lines the header takes up: a name between quotes can hold line breaks. */
+  lines: number;
   /** Everything behind the header line, untouched. */
   rest: AsyncGenerator<Buffer, void>;
 };
@@ -33,7 +35,8 @@ export async function openCsv(body: AsyncIterable<Buffer>): Promise<Csv> {
     if (!done && end === -1) continue;
     const bytes = Buffer.concat(read);
     const line = bytes.subarray(0, size);
-    return { names: readNames(line), rest: passOn(bytes.subarray(size), pieces, done === true) };
+    const names = readNames(line);
+    return { names, lines: countLines(line), rest: passOn(bytes.subarray(size), pieces, done === true) };
   }
 }
 
@@ -51,6 +54,42 @@ async function* passOn(
   }
 }
 
+/**
+ * For PostgreSQL before 18, which takes a line \\. for the end, wherever it stands, and says nothing of what follows.
+ * `number`: of the first line.
+ */
+export async function* refuseEndMarks(
+  pieces: AsyncIterable<Buffer>,
+  number: number,
+): AsyncGenerator<Buffer, void> {
+  let line = number;
+  /** How the line begins; more of it than a mark and a carriage return is of no interest. */
+  let start: number[] = [];
+  const isMark = () =>
+    start[0] === 92 && start[1] === 46 && (start.length === 2 || (start.length === 3 && start[2] === 13));
+  const check = () => {
+    if (!isMark()) return;
+    throw errors.invalidRequest(
+      [{ path: `line ${line}`, problem: 'is \\. alone, which this PostgreSQL takes for the end' }],
+      'Between quotes, "\\.", it is a value like any other, unless it has a line of its own there too.',
+    );
+  };
+  for await (const piece of pieces) {
+    for (let at = 0; at < piece.length; ) {
+      while (start.length < 4 && at < piece.length && piece[at] !== newline)
+        start.push(piece[at++] as number);
+      const end = piece.indexOf(newline, at);
+      if (end === -1) break;
+      check();
+      line++;
+      start = [];
+      at = end + 1;
+    }
+    yield piece;
+  }
+  check();
+}
+
 const quote = 34;
 const newline = 10;
 
@@ -65,6 +104,11 @@ function findHeaderEnd(): (piece: Buffer) => number {
     }
     return -1;
   };
+}
+
+function countLines(header: Buffer): number {
+  const breaks = header.filter((byte) => byte === newline).length;
+  return header.at(-1) === newline ? breaks : breaks + 1;
 }
 
 function readNames(line: Buffer): string[] {
