@@ -11,11 +11,13 @@ export class ResponseReader implements Reader {
   hasBegun = false;
   private readonly raw: ServerResponse;
   private readonly begin: () => OutgoingHttpHeaders;
+  private readonly status: number;
 
   /** `begin` is called once, when the answer turns out to be a stream; it gives the headers. */
-  constructor(raw: ServerResponse, begin: () => OutgoingHttpHeaders) {
+  constructor(raw: ServerResponse, begin: () => OutgoingHttpHeaders, status = 200) {
     this.raw = raw;
     this.begin = begin;
+    this.status = status;
   }
 
   get isGone(): boolean {
@@ -32,7 +34,7 @@ export class ResponseReader implements Reader {
     const { raw } = this;
     if (!this.hasBegun) {
       this.hasBegun = true;
-      raw.writeHead(200, { ...this.begin(), 'content-type': json });
+      raw.writeHead(this.status, { ...this.begin(), 'content-type': json });
     }
     // Only a write that says false is followed by a drain.
     return raw.write(bytes, onSent) || raw.writableLength < unsentBytes;

@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { apiPrefix, RunQuery } from '@rowhouse/api';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Caller } from '../keys/caller.ts';
+import type { Changed } from '../tables/changes.ts';
 import { hasRepeated, readRequestId } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { respondWithError } from './error-response.ts';
@@ -12,20 +13,20 @@ import { parseJsonBody } from './json-body.ts';
 import { answerQuery, queryRoute } from './query.ts';
 import { json, ResponseReader } from './reader.ts';
 import type { Finished } from './request-log.ts';
-import { answerPage, tableRoute } from './tables.ts';
+import { answerInsert, answerPage, tableRoute } from './tables.ts';
 import { validatorCompiler } from './validation.ts';
 
 /** Answers the request and says true, or leaves it untouched and says false. */
 export type ShortWay = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 type ProjectCaller = Exclude<Caller, { kind: 'account' }>;
-type Asked = { slug: string; route: string; run: Run };
+type Asked = { slug: string; route: string; status: number; run: Run };
 type Run = (
   caller: ProjectCaller,
   project: ProjectLogin,
   body: Buffer,
   reader: ResponseReader,
-) => Promise<Buffer | null>;
+) => Promise<Buffer | null | Changed>;
 
 const start = `${apiPrefix}/projects/`;
 const maxBodyBytes = 256 * 1024;
@@ -49,15 +50,22 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
     if (slash < 0) return null;
     const slug = url.slice(start.length, slash);
     if (method === 'POST' && url.length === slash + 6 && url.endsWith('/query'))
-      return { slug, route: queryRoute, run: runQuery };
+      return { slug, route: queryRoute, status: 200, run: runQuery };
     // A name with an escape in it is the long way's.
     const [, name, query = ''] = url.startsWith('/tables/', slash)
       ? (tableUrl.exec(url.slice(slash + 8)) ?? [])
       : [];
-    if (name === undefined || method !== 'GET') return null;
+    if (name === undefined) return null;
+    if (method === 'POST') {
+      const run: Run = (caller, project, body, reader) => {
+        const row = parseJsonBody(body, { exactNumbers: true });
+        return answerInsert(deps, caller, project, name, query, row, reader);
+      };
+      return { slug, route: tableRoute, status: 201, run };
+    }
     const run: Run = (caller, project, _body, reader) =>
       answerPage(deps, caller, project, name, query, reader);
-    return { slug, route: tableRoute, run };
+    return { slug, route: tableRoute, status: 200, run };
   };
 
   return (request, response) => {
@@ -67,7 +75,8 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
     if (!asked || !caller) return false;
     const startedAt = performance.now();
     const requestId = readRequestId(headers['x-request-id']) ?? crypto.randomUUID();
-    const reader = new ResponseReader(response, () => ({ 'x-request-id': requestId }));
+    const headersOf = () => ({ 'x-request-id': requestId });
+    const reader = new ResponseReader(response, headersOf, asked.status);
     const finish = (status: number) =>
       onFinished({
         requestId,
@@ -82,17 +91,21 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
       if (reader.hasBegun) {
         deps.log.warn({ request_id: requestId, err: error }, 'a result broke off');
         reader.breakOff();
-        finish(200);
+        finish(asked.status);
       } else finish(respondWithError(deps.log, error as Error, request, response, requestId));
     };
-    const succeed = (answer: Buffer | null) => {
+    const succeed = (given: Buffer | null | Changed) => {
+      const isChange = given !== null && 'isNew' in given;
+      const answer = isChange ? given.answer : given;
+      // An upsert that had nothing to do made nothing.
+      const status = isChange && !given.isNew ? 200 : asked.status;
       if (answer === null) reader.end();
       else {
         const size = String(answer.length);
-        response.writeHead(200, ['content-type', json, 'content-length', size, 'x-request-id', requestId]);
+        response.writeHead(status, ['content-type', json, 'content-length', size, 'x-request-id', requestId]);
         response.end(answer);
       }
-      finish(200);
+      finish(status);
     };
     const run = (body: Buffer) => {
       try {

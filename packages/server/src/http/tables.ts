@@ -1,6 +1,16 @@
-// Tables: pages, and what there is.
+// Tables: pages, rows that come and go, and what there is.
 import type { OutgoingHttpHeaders } from 'node:http';
-import { apiPrefix, PageQuery, PageResponse, SchemaResponse, TablesResponse } from '@rowhouse/api';
+import {
+  apiPrefix,
+  ChangeResponse,
+  InsertResponse,
+  PageQuery,
+  PageResponse,
+  RowBody,
+  SchemaResponse,
+  TablesResponse,
+  WriteQuery,
+} from '@rowhouse/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
@@ -8,26 +18,46 @@ import { type Caller, requireScope } from '../keys/caller.ts';
 import { getProjectLogin } from '../projects/find.ts';
 import type { Reader } from '../query/watch.ts';
 import type { Table } from '../tables/catalog.ts';
+import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
 import { describeSchema, listTables } from '../tables/describe.ts';
+import { type ImportFormat, importRows } from '../tables/import.ts';
 import { tablesOf } from '../tables/kept-tables.ts';
 import { readPage } from '../tables/pages.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
+import { checkEncoding } from './json-body.ts';
 import { SlugParams } from './projects.ts';
 import { json, ResponseReader } from './reader.ts';
-import { validatorCompiler } from './validation.ts';
 
 type Params = { slug: string; table: string };
 
 const tablePath = '/projects/:slug/tables/:table';
 export const tableRoute = apiPrefix + tablePath;
 const tableTimeoutMs = 30_000;
+const maxBodyBytes = 32 * 1024 * 1024;
+
+/** Bodies that are not taken in whole, however long they are. */
+const streamed: Record<string, ImportFormat> = {
+  'text/csv': 'csv',
+  'application/x-ndjson': 'json-lines',
+  'application/jsonl': 'json-lines',
+  'application/jsonlines': 'json-lines',
+};
 
 export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['tables'];
-  // Query strings have a grammar of their own here: they are read where they are used.
-  const ownQuery: FastifyInstance['validatorCompiler'] = (route) =>
-    route.httpPart === 'querystring' ? () => true : validatorCompiler(route as never);
+  // Query strings have a grammar of their own here, and bodies fit a table: they are read where they are used.
+  const ownInput: FastifyInstance['validatorCompiler'] = () => () => true;
+
+  for (const type of Object.keys(streamed))
+    app.addContentTypeParser(type, (request, payload, done) => {
+      try {
+        checkEncoding(request.headers);
+        done(null, payload);
+      } catch (error) {
+        done(error as Error);
+      }
+    });
 
   app.get<{ Params: Params }>(
     tablePath,
@@ -39,7 +69,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
         querystring: PageQuery,
         response: { 200: PageResponse },
       },
-      validatorCompiler: ownQuery,
+      validatorCompiler: ownInput,
     },
     async (request, reply) => {
       const caller = callerOf(request);
@@ -47,6 +77,110 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       const reader = readerOf(reply);
       const answer = answerPage(deps, caller, project, request.params.table, queryOf(request), reader);
       return respond(deps, request, reply, reader, answer);
+    },
+  );
+
+  app.post<{ Params: Params; Body: unknown }>(
+    tablePath,
+    {
+      bodyLimit: maxBodyBytes,
+      config: { exactNumbers: true },
+      schema: {
+        tags,
+        summary: 'Insert a row, or many',
+        description:
+          'An object is a row, an array is many: all or none. text/csv and application/x-ndjson bodies stream in, of any length.',
+        params: SlugParams,
+        querystring: WriteQuery,
+        body: RowBody,
+        response: { 201: InsertResponse },
+      },
+      validatorCompiler: ownInput,
+    },
+    async (request, reply) => {
+      const caller = callerOf(request);
+      const project = await getProjectLogin(deps.control, caller, request.params.slug);
+      const { body, params } = request;
+      const type = (request.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
+      const format = streamed[type];
+      const reader = readerOf(reply, 201);
+      if (format) {
+        // An answer that comes before the end of the body must not wait for it.
+        reply.raw.once('finish', () => request.raw.resume());
+        const rows = body as AsyncIterable<Buffer>;
+        const answer = await answerImport(
+          deps,
+          caller,
+          project,
+          params.table,
+          queryOf(request),
+          format,
+          rows,
+          reader,
+        );
+        return reply.status(201).header('content-type', json).send(answer);
+      }
+      const inserting = answerInsert(deps, caller, project, params.table, queryOf(request), body, reader);
+      return respond(deps, request, reply, reader, statusOf(reply, inserting));
+    },
+  );
+
+  app.patch<{ Params: Params; Body: unknown }>(
+    tablePath,
+    {
+      bodyLimit: maxBodyBytes,
+      config: { exactNumbers: true },
+      schema: {
+        tags,
+        summary: 'Change the rows that a filter names',
+        params: SlugParams,
+        querystring: WriteQuery,
+        body: RowBody,
+        response: { 200: ChangeResponse },
+      },
+      validatorCompiler: ownInput,
+    },
+    async (request, reply) => {
+      const { project, options } = await writerOf(deps, request);
+      const reader = readerOf(reply);
+      const { table } = request.params;
+      const changing = updateRows(
+        deps.tables,
+        project,
+        table,
+        queryOf(request),
+        request.body,
+        options,
+        reader,
+      );
+      return respond(deps, request, reply, reader, answerOf(changing));
+    },
+  );
+
+  app.delete<{ Params: Params }>(
+    tablePath,
+    {
+      schema: {
+        tags,
+        summary: 'Delete the rows that a filter names',
+        params: SlugParams,
+        querystring: WriteQuery,
+        response: { 200: ChangeResponse },
+      },
+      validatorCompiler: ownInput,
+    },
+    async (request, reply) => {
+      const { project, options } = await writerOf(deps, request);
+      const reader = readerOf(reply);
+      const deleting = deleteRows(
+        deps.tables,
+        project,
+        request.params.table,
+        queryOf(request),
+        options,
+        reader,
+      );
+      return respond(deps, request, reply, reader, answerOf(deleting));
     },
   );
 
@@ -94,11 +228,66 @@ export function answerPage(
   reader: Reader,
 ): Promise<Buffer | null> {
   requireScope(caller, 'tables:read');
-  const options = {
-    timeoutMs: timeoutOf(deps),
-    check: (tables: readonly Table[]) => requireTables(caller, tables),
-  };
-  return readPage(deps.tables, project, table, rawQuery, options, reader);
+  return readPage(deps.tables, project, table, rawQuery, optionsOf(deps, caller), reader);
+}
+
+export function answerInsert(
+  deps: Deps,
+  caller: Caller,
+  project: ProjectLogin,
+  table: string,
+  rawQuery: string,
+  body: unknown,
+  reader: Reader,
+): Promise<Changed> {
+  requireScope(caller, 'tables:write');
+  return insertRows(deps.tables, project, table, rawQuery, body, optionsOf(deps, caller), reader);
+}
+
+async function answerImport(
+  deps: Deps,
+  caller: Caller,
+  project: ProjectLogin,
+  name: string,
+  rawQuery: string,
+  format: ImportFormat,
+  body: AsyncIterable<Buffer>,
+  reader: Reader,
+): Promise<Buffer> {
+  requireScope(caller, 'tables:write');
+  if (rawQuery !== '') {
+    throw errors.invalidRequest(
+      [{ path: '', problem: 'an import has no parameters' }],
+      'For upserts, send the rows as a JSON array.',
+    );
+  }
+  const table = await tablesOf(deps.tables, project).get(name);
+  requireTables(caller, [table]);
+  const { maxTimeoutMs: timeoutMs } = deps.limits;
+  const { rowCount } = await importRows(deps.query, project, table, format, body, { timeoutMs }, reader);
+  return Buffer.from(JSON.stringify({ ok: true, row_count: rowCount }));
+}
+
+async function writerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>) {
+  const caller = callerOf(request);
+  requireScope(caller, 'tables:write');
+  const project = await getProjectLogin(deps.control, caller, request.params.slug);
+  return { project, options: optionsOf(deps, caller) };
+}
+
+function optionsOf(deps: Deps, caller: Caller) {
+  return { timeoutMs: timeoutOf(deps), check: (tables: readonly Table[]) => requireTables(caller, tables) };
+}
+
+async function answerOf(changing: Promise<Changed>): Promise<Buffer | null> {
+  return (await changing).answer;
+}
+
+/** 200 for an upsert that had nothing to do. */
+async function statusOf(reply: FastifyReply, inserting: Promise<Changed>): Promise<Buffer | null> {
+  const { answer, isNew } = await inserting;
+  reply.status(isNew ? 201 : 200);
+  return answer;
 }
 
 async function lookerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>) {
@@ -128,11 +317,12 @@ async function respond(
   return reply;
 }
 
-function readerOf(reply: FastifyReply): ResponseReader {
-  return new ResponseReader(reply.raw, () => {
+function readerOf(reply: FastifyReply, status = 200): ResponseReader {
+  const begin = () => {
     reply.hijack();
     return reply.getHeaders() as OutgoingHttpHeaders;
-  });
+  };
+  return new ResponseReader(reply.raw, begin, status);
 }
 
 function queryOf({ raw }: FastifyRequest): string {
