@@ -276,7 +276,17 @@ async function writerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>)
 }
 
 function optionsOf(deps: Deps, caller: Caller) {
-  return { timeoutMs: timeoutOf(deps), check: (tables: readonly Table[]) => requireTables(caller, tables) };
+  return {
+    timeoutMs: timeoutOf(deps),
+    check: (tables: readonly Table[]) => requireTables(caller, tables),
+    checkReading: () => {
+      if (caller.kind !== 'scoped' || caller.scopes.includes('tables:read')) return;
+      throw errors.forbidden(
+        'This key may write rows and not read them.',
+        'Send returning=minimal, or use a key with the scope "tables:read" too.',
+      );
+    },
+  };
 }
 
 async function answerOf(changing: Promise<Changed>): Promise<Buffer | null> {

@@ -16,6 +16,8 @@ export type ChangeOptions = Readonly<{
   timeoutMs: number;
   /** Throws if the caller may not use these. */
   check: (tables: readonly Table[]) => void;
+  /** Throws if the caller may write but not read: rows that were there before are not shown then. */
+  checkReading: () => void;
 }>;
 
 /** The whole answer, or null if it was streamed to the reader. */
@@ -41,6 +43,7 @@ export async function insertRows(
   }
   const returning = readReturning(request);
   const isMany = Array.isArray(body);
+  if (returning === 'row' && request.own.get('resolution') === 'merge') options.checkReading();
   const insert = {
     onConflict: request.own.get('on_conflict')?.split(',') ?? null,
     resolution: readResolution(request),
@@ -63,6 +66,7 @@ export async function updateRows(
 ): Promise<Changed> {
   const request = readChangeRequest(rawQuery, ['returning', 'max_affected']);
   const returning = readReturning(request);
+  if (returning === 'row') options.checkReading();
   const compile = (table: Table) => [compileUpdate(table, body, request, returning)];
   const limits = { ...options, maxAffected: readMaxAffected(request) };
   const form = returning === 'minimal' ? countForm : rowsForm;
@@ -79,6 +83,7 @@ export async function deleteRows(
 ): Promise<Changed> {
   const request = readChangeRequest(rawQuery, ['returning', 'max_affected']);
   const returning = readReturning(request);
+  if (returning === 'row') options.checkReading();
   const compile = (table: Table) => [compileDelete(table, request, returning)];
   const limits = { ...options, maxAffected: readMaxAffected(request) };
   const form = returning === 'minimal' ? countForm : rowsForm;
