@@ -3,7 +3,7 @@ import { errors } from '../errors.ts';
 import { ExactNumber } from '../query/json-text.ts';
 import type { Column, Table } from './catalog.ts';
 import { getColumn } from './expressions.ts';
-import { isHstore, refuse, toColumnJson, toJson } from './write-values.ts';
+import { isRewritten, refuse, toColumnJson, toJson } from './write-values.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -62,7 +62,7 @@ export function pathOf(index: number | null, name: string): string {
 
 /** The rows for PostgreSQL to take apart: an array of objects that have the run's columns and no others. */
 export function toJsonRows({ columns, rows, firstIndex }: Run): string {
-  const isChanged = columns.some(isHstore);
+  const isChanged = columns.some(isRewritten);
   const written = rows.map((row, place) => {
     const index = firstIndex === null ? null : firstIndex + place;
     const values = columns.map((column) => {

@@ -4,7 +4,7 @@
 import { ExactNumber } from '../query/json-text.ts';
 import type { Column } from './catalog.ts';
 import type { WriteInput } from './write-statement.ts';
-import { isSimple } from './write-values.ts';
+import { isRewritten, isSimple } from './write-values.ts';
 
 export type Culprit = Readonly<{
   column: Column;
@@ -28,7 +28,7 @@ export function findCulprit(
   if (state === '22P05') return firstOf(input, (text) => text.includes('\0'));
   if (state === '22001') return firstOf(input, isTooLong);
   if (state === '22003') return firstOf(input, isOutOfRange) ?? findQuoted(message, input);
-  return findQuoted(message, input);
+  return findQuoted(message, input) ?? findMisshapen(input);
 }
 
 /** The last parameter of an UPDATE can be a JSON object of several columns. */
@@ -63,6 +63,20 @@ function findQuoted(message: string, input: WriteInput): Culprit | null {
   if (only && !second) return only;
   const [named, other] = [...found.values()].filter(({ column }) => message.includes(baseType(column)));
   return named && !other ? named : null;
+}
+
+/** An array or an object where there is none, or none where there has to be one; text can be either. */
+function findMisshapen(input: WriteInput): Culprit | null {
+  for (const culprit of cells(input)) {
+    const { column, value } = culprit;
+    if (value === null || typeof value === 'string' || isRewritten(column)) continue;
+    const { is, isArray } = column.shape;
+    const isWhole = typeof value !== 'object' || value instanceof ExactNumber;
+    if (isSimple(column) ? !isWhole && !takesAnything.has(is) : isWhole || Array.isArray(value) !== isArray) {
+      return culprit;
+    }
+  }
+  return null;
 }
 
 const takesAnything = new Set(['text', 'json', 'jsonb']);
