@@ -1197,6 +1197,23 @@ describe('errors a person understands', () => {
     const error = await refused(insert('logged', { id: 2 }));
     expect(error).toMatchObject({ status: 409, sql: { table: 'log', constraint: 'log_pkey' } });
     expect(error.message).toMatch(/duplicate key value/);
+    await make(`
+      create or replace function to_log() returns trigger language plpgsql as
+      $$ begin raise exception 'no "sad" on mondays' using errcode = '22023', hint = 'Smile.'; end $$;
+      alter table logged add mood mood`);
+    for (const body of [
+      { id: 3, mood: 'sad' },
+      [
+        { id: 3, mood: 'sad' },
+        { id: 4, mood: 'sad' },
+      ],
+    ]) {
+      expect(await refused(insert('logged', body))).toMatchObject({
+        status: 422,
+        message: 'no "sad" on mondays',
+        sql: { hint: 'Smile.' },
+      });
+    }
   });
 });
 

@@ -160,7 +160,6 @@ function ofValue(
       hint: 'Leave one of them out.',
     };
   }
-  if (!state.startsWith('22') && where === undefined) return null;
   const culprit = findCulprit(state, error.message, where, input);
   // What the filter holds too may as well be what is wrong there.
   if (!culprit || (where === undefined && isInFilter(culprit, input, compiled.params))) return null;
