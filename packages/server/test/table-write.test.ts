@@ -538,7 +538,7 @@ describe('what is left out', () => {
     expect(error).toMatchObject({
       status: 422,
       code: 'constraint_violation',
-      message: '"email", "age" of "strict" must be given: it may not be null and has no default.',
+      message: '"email", "age" of "strict" must be given: they may not be null and have no default.',
       details: { columns: ['email', 'age'] },
     });
     const second = await refused(insert('strict', [{ email: 'a', age: 1 }, { email: 'b' }]));
