@@ -28,8 +28,8 @@ type Options = {
   timeouts?: typeof defaultTimeouts;
 };
 
-/** Against slow senders: the headers, the whole request, and how often both are looked at. */
-const defaultTimeouts = { headersMs: 10_000, requestMs: 30_000, checkMs: 2_000 };
+/** Against slow senders: the headers, the whole request (a large import takes its time), how often both are looked at. */
+const defaultTimeouts = { headersMs: 10_000, requestMs: 300_000, checkMs: 2_000 };
 
 const NoQuery = Type.Object({}, { additionalProperties: false });
 /** For everything but statements and rows. */

@@ -94,15 +94,21 @@ export const errors = {
   /** `allowed`: methods that this table takes. */
   tableNotWritable: (message: string, hint: string, allowed: string[]) =>
     new RowhouseError('method_not_allowed', message, { hint, details: { allowed } }),
-  columnsMissing: (table: string, columns: string[], index: number | null) =>
-    new RowhouseError(
+  /** `index`: which row of several. */
+  columnsMissing: (table: string, columns: string[], index: number | null) => {
+    const names = columns.slice(0, 10).map((name) => `"${name}"`);
+    const more = columns.length > 10 ? ' and others' : '';
+    const why =
+      columns.length > 1
+        ? 'they may not be null and have no default'
+        : 'it may not be null and has no default';
+    const row = index === null ? '' : `Row ${index + 1}: `;
+    return new RowhouseError(
       'constraint_violation',
-      `${index === null ? '' : `Row ${index + 1}: `}${columns.map((name) => `"${name}"`).join(', ')} of "${table}" must be given: it may not be null and has no default.`,
-      {
-        hint: 'Nothing was inserted.',
-        details: { columns, ...(index !== null && { index }) },
-      },
-    ),
+      `${row}${names.join(', ')}${more} of "${table}" must be given: ${why}.`,
+      { hint: 'Nothing was inserted.', details: { columns, ...(index !== null && { index }) } },
+    );
+  },
   keyNotFound: (id: string) =>
     new RowhouseError('key_not_found', `The project has no key "${clip(id)}".`, {
       hint: 'GET /api/dbaas/v2/projects/:slug/keys lists its keys.',

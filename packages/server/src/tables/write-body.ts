@@ -3,7 +3,7 @@ import { errors } from '../errors.ts';
 import { ExactNumber } from '../query/json-text.ts';
 import type { Column, Table } from './catalog.ts';
 import { getColumn } from './expressions.ts';
-import { isHstore, refuse, toColumnJson, toJson } from './write-values.ts';
+import { refuse, toColumnJson, toJson } from './write-values.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -62,15 +62,17 @@ export function pathOf(index: number | null, name: string): string {
 
 /** The rows for PostgreSQL to take apart: an array of objects that have the run's columns and no others. */
 export function toJsonRows({ columns, rows, firstIndex }: Run): string {
-  const isChanged = columns.some(isHstore);
   const written = rows.map((row, place) => {
     const index = firstIndex === null ? null : firstIndex + place;
-    const values = columns.map((column) => {
-      return toColumnJson(row[column.name], column, () => pathOf(index, column.name));
-    });
-    return isChanged ? Object.fromEntries(columns.map(({ name }, at) => [name, values[at]])) : row;
+    const changed: [string, unknown][] = [];
+    for (const column of columns) {
+      const { name } = column;
+      const value = toColumnJson(row[name], column, () => pathOf(index, name));
+      if (value !== row[name]) changed.push([name, value]);
+    }
+    return changed.length === 0 ? row : { ...row, ...Object.fromEntries(changed) };
   });
-  return toJson(written, () => '');
+  return toJson(written, '');
 }
 
 /**

@@ -12,7 +12,6 @@ import {
   definitions,
   type Returning,
   refuseUnlessWritable,
-  returningSql,
   typeGuards,
 } from './write-statement.ts';
 import { isSimple, refuse, toColumnJson, toColumnText, toJson } from './write-values.ts';
@@ -31,7 +30,7 @@ export function compileUpdate(
   const where = [compileFilter(table, request.where, filter), ...typeGuards(columns)].join(' and ');
   const { sets, params, parameters } = compileSets(columns, rows[0] ?? {}, filter.values.length);
   return {
-    text: `update ${nameOf(table)} as t0 set ${sets} where ${where}${returningSql(shown.list)}`,
+    text: `update ${nameOf(table)} as t0 set ${sets} where ${where}${shown.returning}`,
     params: [...filter.values, ...params],
     columns: shown.columns,
     hidden: 0,
@@ -55,7 +54,7 @@ export function compileDelete(table: Table, request: ChangeRequest, returning: R
   const filter = collectParameters();
   const where = compileFilter(table, request.where, filter);
   return {
-    text: `delete from ${nameOf(table)} as t0 where ${where}${returningSql(shown.list)}`,
+    text: `delete from ${nameOf(table)} as t0 where ${where}${shown.returning}`,
     params: filter.values,
     columns: shown.columns,
     hidden: 0,

@@ -4,7 +4,7 @@
 import { ExactNumber } from '../query/json-text.ts';
 import type { Column } from './catalog.ts';
 import type { WriteInput } from './write-statement.ts';
-import { isSimple } from './write-values.ts';
+import { isRewritten, isSimple } from './write-values.ts';
 
 export type Culprit = Readonly<{
   column: Column;
@@ -21,19 +21,16 @@ export function findCulprit(
   input: WriteInput,
 ): Culprit | null {
   const number = /\bparameter \$(\d+)/.exec(where ?? '')?.[1];
-  const column = number === undefined ? undefined : input.parameters[Number(number) - 1];
-  if (column) return { column, value: input.rows[0]?.[column.name], index: input.firstIndex };
-  // A parameter of the filter; what the body holds has nothing to do with it.
-  if (column === null && input.verb !== 'insert' && isFilter(input, Number(number))) return null;
+  if (number !== undefined) {
+    const column = input.parameters[Number(number) - 1];
+    return column ? { column, value: input.rows[0]?.[column.name], index: input.firstIndex } : null;
+  }
   if (state === '22P05') return firstOf(input, (text) => text.includes('\0'));
+  // With another CONTEXT it was raised by code of the project's own, and is about whatever that says.
+  if (where || !state.startsWith('22')) return null;
   if (state === '22001') return firstOf(input, isTooLong);
   if (state === '22003') return firstOf(input, isOutOfRange) ?? findQuoted(message, input);
-  return findQuoted(message, input);
-}
-
-/** The last parameter of an UPDATE can be a JSON object of several columns. */
-function isFilter({ verb, parameters, columns }: WriteInput, number: number): boolean {
-  return verb === 'delete' || number < parameters.length || columns.every(isSimple);
+  return findQuoted(message, input) ?? findMisshapen(input);
 }
 
 function firstOf(input: WriteInput, is: (text: string, column: Column) => boolean): Culprit | null {
@@ -63,6 +60,20 @@ function findQuoted(message: string, input: WriteInput): Culprit | null {
   if (only && !second) return only;
   const [named, other] = [...found.values()].filter(({ column }) => message.includes(baseType(column)));
   return named && !other ? named : null;
+}
+
+/** An array or an object where there is none, or none where there has to be one; text can be either. */
+function findMisshapen(input: WriteInput): Culprit | null {
+  for (const culprit of cells(input)) {
+    const { column, value } = culprit;
+    if (value === null || typeof value === 'string' || isRewritten(column)) continue;
+    const { is, isArray } = column.shape;
+    const isWhole = typeof value !== 'object' || value instanceof ExactNumber;
+    if (isSimple(column) ? !isWhole && !takesAnything.has(is) : isWhole || Array.isArray(value) !== isArray) {
+      return culprit;
+    }
+  }
+  return null;
 }
 
 const takesAnything = new Set(['text', 'json', 'jsonb']);

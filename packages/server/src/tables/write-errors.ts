@@ -160,7 +160,6 @@ function ofValue(
       hint: 'Leave one of them out.',
     };
   }
-  if (!state.startsWith('22') && where === undefined) return null;
   const culprit = findCulprit(state, error.message, where, input);
   // What the filter holds too may as well be what is wrong there.
   if (!culprit || (where === undefined && isInFilter(culprit, input, compiled.params))) return null;
@@ -227,22 +226,24 @@ function shortened(text: string): string {
   return text.length > 300 ? `${text.slice(0, 300)}…` : text;
 }
 
-const forms: Record<string, string> = {
-  boolean: 'It takes true or false.',
-  smallint: 'It takes whole numbers from -32768 to 32767.',
-  integer: 'It takes whole numbers from -2147483648 to 2147483647.',
-  bigint: 'It takes whole numbers from -9223372036854775808 to 9223372036854775807.',
-  date: 'It takes dates as in 2026-11-15.',
-  timestamp: 'It takes times as in 2026-11-15T09:30:00Z.',
-  time: 'It takes times of day as in 09:30:00.',
-  uuid: 'It takes UUIDs as in 123e4567-e89b-12d3-a456-426614174000.',
-  bytea: 'It takes bytes in hexadecimal, as in \\x00ff.',
-};
+const forms = new Map([
+  ['boolean', 'true or false'],
+  ['smallint', 'whole numbers from -32768 to 32767'],
+  ['integer', 'whole numbers from -2147483648 to 2147483647'],
+  ['bigint', 'whole numbers from -9223372036854775808 to 9223372036854775807'],
+  ['date', 'dates as in 2026-11-15'],
+  ['timestamp', 'times as in 2026-11-15T09:30:00Z'],
+  ['time', 'times of day as in 09:30:00'],
+  ['uuid', 'UUIDs as in 123e4567-e89b-12d3-a456-426614174000'],
+  ['bytea', 'bytes in hexadecimal, as in \\x00ff'],
+]);
 
 function expectation({ type, enumValues, shape }: Column): string | null {
-  if (enumValues && !shape.isArray) return `It takes ${shortened(enumValues.join(', '))}.`;
   if (shape.isArray) return 'It takes a JSON array.';
-  if (shape.is === 'composite')
+  if (enumValues) return `It takes ${shortened(enumValues.join(', '))}.`;
+  if (shape.is === 'composite') {
     return `It takes a JSON object with ${shortened(list(shape.fields.map(({ name }) => name)))}.`;
-  return forms[type.replace(/[ (].*$/, '')] ?? null;
+  }
+  const form = forms.get(type.replace(/[ (].*$/, ''));
+  return form === undefined ? null : `It takes ${form}.`;
 }

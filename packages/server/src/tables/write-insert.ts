@@ -11,7 +11,6 @@ import {
   definitions,
   type Returning,
   refuseUnlessWritable,
-  returningSql,
   type Shown,
   typeGuards,
 } from './write-statement.ts';
@@ -48,7 +47,7 @@ function insertOne(table: Table, run: Run, end: string, shown: Shown): CompiledW
   });
   const places = params.map((_, index) => `$${index + 1}`).join(', ');
   const values = columns.length > 0 ? ` (${namesOf(columns)}) values (${places})` : ' default values';
-  const text = `insert into ${nameOf(table)} as t0${values}${end}${returningSql([...shown.list, guard(table)])}`;
+  const text = `insert into ${nameOf(table)} as t0${values}${end}${shown.guarded}`;
   return { text, params, hidden: 1, ...common(table, run, shown, columns) };
 }
 
@@ -56,7 +55,7 @@ function insertOne(table: Table, run: Run, end: string, shown: Shown): CompiledW
 function insertMany(table: Table, run: Run, end: string, shown: Shown): CompiledWrite {
   const { columns } = run;
   const where = [guard(table), ...typeGuards(columns)].join(' and ');
-  const tail = `where ${where}${end}${returningSql(shown.list)}`;
+  const tail = `where ${where}${end}${shown.returning}`;
   const start = `insert into ${nameOf(table)} as t0`;
   if (columns.length === 0) {
     const series = 'pg_catalog.generate_series(1, $1::pg_catalog.int4)';

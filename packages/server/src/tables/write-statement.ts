@@ -2,7 +2,7 @@
 // rows, and what an error is explained with.
 import { errors } from '../errors.ts';
 import type { Column, Shape, Table } from './catalog.ts';
-import { id, literal, type Scope } from './expressions.ts';
+import { guard, id, literal, type Scope } from './expressions.ts';
 import { as, outputsOf, refuseRepeats } from './outputs.ts';
 import { allColumns, type Item } from './select.ts';
 import type { Row } from './write-body.ts';
@@ -40,19 +40,26 @@ export type Verb = 'insert' | 'update' | 'delete';
 /** minimal: no row comes back. */
 export type Returning = 'row' | 'minimal';
 
-export type Shown = Readonly<{ list: readonly string[]; columns: readonly string[]; isPlain: boolean }>;
+export type Shown = Readonly<{
+  /** The clause, with and without the guard as a last column; without it, it can be empty. */
+  guarded: string;
+  returning: string;
+  columns: readonly string[];
+  isPlain: boolean;
+}>;
 
-const nothing: Shown = { list: [], columns: [], isPlain: true };
-/** All columns is what nearly everybody asks for. */
-const wholeRows = new WeakMap<Table, Shown>();
+/** All columns, or none, is what nearly everybody asks for; writing them out was half of what compiling a row cost. */
+const usual = { row: new WeakMap<Table, Shown>(), minimal: new WeakMap<Table, Shown>() };
 
 /** For a table that the statement calls t0. */
 export function compileShown(table: Table, select: readonly Item[], returning: Returning): Shown {
-  if (returning === 'minimal') return nothing;
-  if (select !== allColumns) return show(table, select);
-  const known = wholeRows.get(table) ?? show(table, select);
-  wholeRows.set(table, known);
-  return known;
+  const items = returning === 'minimal' ? [] : select;
+  if (returning === 'row' && select !== allColumns) return show(table, items);
+  const known = usual[returning].get(table);
+  if (known) return known;
+  const shown = show(table, items);
+  usual[returning].set(table, shown);
+  return shown;
 }
 
 function show(table: Table, select: readonly Item[]): Shown {
@@ -63,15 +70,13 @@ function show(table: Table, select: readonly Item[]): Shown {
   });
   const columns = outputs.map(({ name }) => name);
   refuseRepeats(columns);
+  const list = outputs.map(({ sql, name }) => as(sql, name));
   return {
-    list: outputs.map(({ sql, name }) => as(sql, name)),
+    guarded: ` returning ${[...list, guard(table)].join(', ')}`,
+    returning: list.length > 0 ? ` returning ${list.join(', ')}` : '',
     columns,
     isPlain: outputs.every(({ isPlain }) => isPlain),
   };
-}
-
-export function returningSql(list: readonly string[]): string {
-  return list.length > 0 ? ` returning ${list.join(', ')}` : '';
 }
 
 /**

@@ -2,6 +2,7 @@
 // and composites go as JSON, which PostgreSQL takes apart itself.
 import { errors } from '../errors.ts';
 import { ExactNumber, toJsonText } from '../query/json-text.ts';
+import { toJsonArrayText } from '../query/parameters.ts';
 import type { Column, Shape } from './catalog.ts';
 import { nearestName } from './nearest.ts';
 import { shorten } from './source.ts';
@@ -27,19 +28,29 @@ export function toColumnText(value: unknown, column: Column, path: Path): string
   return isHstore(column) ? toHstoreText(value, path) : toJson(value, path);
 }
 
-/** For a column of what PostgreSQL makes of JSON itself; hstore is not among that. */
+/** The same inside JSON that PostgreSQL takes apart. */
 export function toColumnJson(value: unknown, column: Column, path: Path): unknown {
   if (typeof value === 'string') return isJson(column.shape) ? value : withoutNul(value, path);
   if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
   if (isHstore(column)) return toHstoreText(value, path);
+  if (isJsonArray(column.shape) && Array.isArray(value)) return orTooDeep(path, () => toJsonArrayText(value));
   refuseUnknownFields(value, column.shape, path);
   return value;
 }
 
-/** A body may be nested as deep as its size allows; JSON.stringify is not made for that. */
+/** Columns for which `toColumnJson` gives something else than the value. */
+export function isRewritten(column: Column): boolean {
+  return isHstore(column) || isJsonArray(column.shape);
+}
+
 export function toJson(value: unknown, path: Path): string {
+  return orTooDeep(path, () => toJsonText(value));
+}
+
+/** A body may be nested as deep as its size allows; JSON.stringify is not made for that. */
+function orTooDeep(path: Path, write: () => string): string {
   try {
-    return toJsonText(value);
+    return write();
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw refuse(path, 'a value is nested too deeply');
@@ -48,6 +59,11 @@ export function toJson(value: unknown, path: Path): string {
 
 function isJson({ is, isArray }: Shape): boolean {
   return !isArray && (is === 'json' || is === 'jsonb');
+}
+
+/** Each entry is a document. To PostgreSQL arrays among them would be further dimensions. */
+function isJsonArray({ is, isArray }: Shape): boolean {
+  return isArray && (is === 'json' || is === 'jsonb');
 }
 
 function withoutNul(text: string, path: Path): string {
@@ -80,7 +96,7 @@ function refuseUnknownFields(value: unknown, shape: Shape, path: Path, dimension
 }
 
 /** An extension's type, known by its name as it is when values are read. */
-export function isHstore({ type, shape }: Column): boolean {
+function isHstore({ type, shape }: Column): boolean {
   return shape.is === 'plain' && !shape.isArray && /^(?:.+\.)?hstore$/.test(type);
 }
 
