@@ -79,10 +79,11 @@ const openRows: Record<ImportFormat, (body: AsyncIterable<Buffer>) => Promise<Ro
       linesBefore: 0,
       bytes: (columns) =>
         rows(
-          columns.map(({ name, shape: { is, isArray } }) => ({
+          columns.map(({ name, shape }) => ({
             name,
-            isJson: is === 'json' || is === 'jsonb',
-            isArray,
+            isJson: shape.is === 'json' || shape.is === 'jsonb',
+            isArray: shape.isArray,
+            ...(shape.is === 'composite' && { record: shape }),
           })),
         ),
     };
