@@ -382,6 +382,29 @@ describe('all or nothing', () => {
     await expectPeace();
   });
 
+  it('with a value that is too long to be repeated', async () => {
+    for (const size of [100_000, 3_000_000]) {
+      const error = await refusal(load('whole', 'csv', `price,id\n1,1\n${'x'.repeat(size)},2\n`));
+      expect(error.status).toBe(size < 1_000_000 ? 422 : 400);
+      expect(error.message.length).toBeLessThan(5_000);
+      if (size < 1_000_000) expect(error.details).toEqual({ line: 3, column: 'price' });
+    }
+    expect(await countOf('whole')).toBe(0);
+    await expectPeace();
+  });
+
+  it('with row security that holds for the owner too', async () => {
+    await make('create table guarded (id int); alter table guarded enable row level security');
+    expect(await load('guarded', 'csv', 'id\n1\n')).toBe(1);
+    await make('alter table guarded force row level security');
+    const error = await refusal(load('guarded', 'csv', 'id\n1\n'));
+    expect([error.status, error.code, error.hint]).toEqual([
+      ...[400, 'sql_error', expect.stringContaining('JSON array')],
+    ]);
+    expect(error.sql).not.toHaveProperty('position');
+    await expectPeace();
+  });
+
   it('an error stops the sender at once, and nothing more is read', async () => {
     let given = 0;
     async function* endless(): AsyncGenerator<Buffer, void> {
@@ -461,6 +484,34 @@ describe('columns', () => {
     expect(await load('', 'csv', 'id\n1\n', { table: old })).toBe(1);
     await make('drop table moving');
     expect((await refusal(load('', 'csv', 'id\n1\n', { table: old }))).status).toBe(404);
+    await expectPeace();
+  });
+
+  it('and fields those its type has now', async () => {
+    await make('create type spot as (x int, y int); create table spots (at spot)');
+    const old = await getTable(session.ask, 'spots');
+    await make('alter type spot drop attribute x; alter type spot add attribute z int');
+    expect(await load('', 'json-lines', '{"at":{"z":1,"y":2}}', { table: old })).toBe(1);
+    expect(await rowsOf('spots')).toEqual([['(2,1)']]);
+    await expectPeace();
+  });
+
+  it('that are gone when the import gets at the table', async () => {
+    await make('create table leaving (id int, data text)');
+    const old = await getTable(session.ask, 'leaving');
+    await make('begin; alter table leaving rename data to info');
+    const renamed = load('', 'csv', 'id,data\n1,x\n', { table: old });
+    await until('it waits', async () => (await busy(project.id)) === 1);
+    await make('commit');
+    expect(await refusal(renamed)).toMatchObject({
+      status: 400,
+      message: expect.stringContaining('has no column "data"'),
+    });
+    await make('begin; drop table leaving');
+    const dropped = load('', 'csv', 'id\n1\n', { table: old });
+    await until('it waits', async () => (await busy(project.id)) === 1);
+    await make('commit');
+    expect((await refusal(dropped)).status).toBe(404);
     await expectPeace();
   });
 
