@@ -500,18 +500,18 @@ describe('columns', () => {
     await make('create table leaving (id int, data text)');
     const old = await getTable(session.ask, 'leaving');
     await make('begin; alter table leaving rename data to info');
-    const renamed = load('', 'csv', 'id,data\n1,x\n', { table: old });
+    const renamed = refusal(load('', 'csv', 'id,data\n1,x\n', { table: old }));
     await until('it waits', async () => (await busy(project.id)) === 1);
     await make('commit');
-    expect(await refusal(renamed)).toMatchObject({
+    expect(await renamed).toMatchObject({
       status: 400,
       message: expect.stringContaining('has no column "data"'),
     });
     await make('begin; drop table leaving');
-    const dropped = load('', 'csv', 'id\n1\n', { table: old });
+    const dropped = refusal(load('', 'csv', 'id\n1\n', { table: old }));
     await until('it waits', async () => (await busy(project.id)) === 1);
     await make('commit');
-    expect((await refusal(dropped)).status).toBe(404);
+    expect((await dropped).status).toBe(404);
     await expectPeace();
   });
 
