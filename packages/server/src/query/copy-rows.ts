@@ -52,8 +52,12 @@ export class CopyRows implements Watched {
     const status = await this.copy.run();
     const { failure, sourceFailure, isSent, isComplete, tag } = this.copy;
     if (status === 'idle' && isComplete) return Number(tag.replace('COPY ', ''));
-    if (status instanceof TooLargeError)
-      throw errors.resultTooLarge("PostgreSQL's message about these rows is larger than 1 MB.");
+    if (status instanceof TooLargeError) {
+      // It quotes the value; where it stands comes after that.
+      throw new RowhouseError('sql_error', 'PostgreSQL refused a row with a message of more than 1 MB.', {
+        hint: 'No row was imported. Look for a very long value in a column that takes no such.',
+      });
+    }
     const broken = status instanceof Error ? status : failure?.severity !== 'ERROR' ? failure : null;
     // It was told to commit, and nobody heard whether it did.
     if (broken && isSent) throw errors.outcomeUnknown(broken);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { openCsv } from './csv.ts';
+import { openCsv, refuseEndMarks } from './csv.ts';
 
 async function* inPieces(text: string | Buffer, size: number): AsyncGenerator<Buffer, void> {
   const bytes = Buffer.from(text as string);
@@ -74,5 +74,46 @@ describe('a header', () => {
 
   it('that is no UTF-8 is refused', async () => {
     await expect(read(Buffer.from([97, 255, 10]))).rejects.toMatchObject({ status: 400 });
+  });
+});
+
+describe('where a header ends', () => {
+  it.each([
+    ['a,b', 1],
+    ['a,b\n', 1],
+    ['a,b\r\n1,2\n', 1],
+    ['"a\nb",c\n1,2\n', 2],
+    ['"a\r\n\nb"', 3],
+  ])('%j: %i lines', async (text, lines) => {
+    expect((await openCsv(inPieces(text, 2))).lines).toBe(lines);
+  });
+});
+
+describe('an end mark', () => {
+  const pass = async (text: string, size: number) => {
+    const pieces: Buffer[] = [];
+    for await (const piece of refuseEndMarks(inPieces(text, size), 2)) pieces.push(piece);
+    return Buffer.concat(pieces).toString();
+  };
+
+  it.each(['', '\\', '\\.x\n', 'a\\.\n', '"\\."\n', '\\\\.\n', ' \\.\n', '\\.\r\r\n', 'x\n\n\\N\n\\,.\n'])(
+    'is not in %j',
+    async (text) => {
+      for (const size of [1, 2, 3, 100]) expect(await pass(text, size)).toBe(text);
+    },
+  );
+
+  it.each([
+    ['\\.', 2],
+    ['\\.\n1\n', 2],
+    ['a,b\r\n\r\n\\.\r\nc', 4],
+    ['"x\n\\.\ny"\n', 3],
+    ['1\n\\.', 3],
+  ])('is in %j, at line %i', async (text, line) => {
+    for (const size of [1, 2, 3, 100])
+      await expect(pass(text, size)).rejects.toMatchObject({
+        status: 400,
+        message: `line ${line}: is \\. alone, which this PostgreSQL takes for the end`,
+      });
   });
 });

@@ -7,7 +7,7 @@ import { Sound } from '../query/exchange.ts';
 import { alone, type QueryDeps, type Work } from '../query/run.ts';
 import { sqlFailure } from '../query/sql-failure.ts';
 import type { Reader } from '../query/watch.ts';
-import { type Column, changedState, findTables, type Table } from './catalog.ts';
+import { type Column, changedState, findTables, type Shape, type Table } from './catalog.ts';
 import { openCsv, refuseEndMarks } from './csv.ts';
 import { getColumn, guard, id, nameOf } from './expressions.ts';
 import { openJsonLines } from './json-lines.ts';
@@ -40,7 +40,7 @@ export async function importRows(
   const rows = await openRows[format](impatient(body, stallMs));
   return alone(deps, project, { reader, timeoutMs, isPlain: false }, async (work) => {
     for (let attempt = 1; ; attempt++) {
-      const rowCount = await copyOnce(work, await lookAgain(work, table), rows);
+      const rowCount = await copyOnce(work, await lookAgain(work, table, attempt > 1), rows);
       if (rowCount !== null) return { rowCount };
       await work.command('rollback');
       if (attempt === attempts) throw new Sound(alwaysChanging(table), 'idle');
@@ -79,10 +79,11 @@ const openRows: Record<ImportFormat, (body: AsyncIterable<Buffer>) => Promise<Ro
       linesBefore: 0,
       bytes: (columns) =>
         rows(
-          columns.map(({ name, shape: { is, isArray } }) => ({
+          columns.map(({ name, shape }) => ({
             name,
-            isJson: is === 'json' || is === 'jsonb',
-            isArray,
+            isJson: shape.is === 'json' || shape.is === 'jsonb',
+            isArray: shape.isArray,
+            ...(shape.is === 'composite' && { record: shape }),
           })),
         ),
     };
@@ -102,12 +103,12 @@ async function copyOnce(work: Work, table: Table, rows: Rows): Promise<number | 
           ...(table.kind === 'table' || table.kind === 'partitioned'
             ? [`lock table only ${nameOf(table)} in row exclusive mode`]
             : []),
-          `select ${guard(table)}`,
+          `select ${[guard(table), ...recordGuards(columns)].join(' and ')}`,
         ],
         text: `copy ${nameOf(table)} (${list}) from stdin (format ${rows.format})`,
         source: rows.bytes(columns, work.serverMajor),
         explain: (error, hasBegun) => {
-          hasChanged = !hasBegun && error.state === changedState;
+          hasChanged = !hasBegun && otherTable.has(error.state);
           return explain(error, hasBegun, table, rows.linesBefore);
         },
       },
@@ -119,13 +120,27 @@ async function copyOnce(work: Work, table: Table, rows: Rows): Promise<number | 
   }
 }
 
+/** Before the first row nothing but our own SQL has run: the guard says so, or what was there is gone. */
+const otherTable = new Set([changedState, '42P01', '42703', '3F000']);
+
+/** A composite type can change without the table's noticing. */
+function recordGuards(columns: readonly Column[]): string[] {
+  const guards = new Set<string>();
+  const collect = ({ relation, fields }: Shape) => {
+    if (relation) guards.add(guard(relation));
+    for (const { shape } of fields) collect(shape);
+  };
+  for (const { shape } of columns) collect(shape);
+  return [...guards];
+}
+
 function leavesOf({ isPlainToWrite, usesSequences }: Table): 'plain' | 'sequences' | 'data' {
   if (!isPlainToWrite) return 'data';
   return usesSequences ? 'sequences' : 'plain';
 }
 
-/** The table of that name as it is now. */
-async function lookAgain(work: Work, table: Table): Promise<Table> {
+/** The table of that name as it is now; `table` itself if it still is, unless it is known not to be. */
+async function lookAgain(work: Work, table: Table, hasChanged: boolean): Promise<Table> {
   const ask = (query: string, parameters: string[]) =>
     work.ask(query, parameters).catch((error) => {
       if (work.stoppedBy) throw work.stoppedBy;
@@ -133,10 +148,11 @@ async function lookAgain(work: Work, table: Table): Promise<Table> {
     });
   const answer = await ask(present, [nameOf(table)]);
   const { oid, version } = JSON.parse(answer ?? '{}') as { oid: number | null; version: string | null };
-  if (oid === table.oid && version === table.version) return table;
+  if (!hasChanged && oid === table.oid && version === table.version) return table;
   const [found] = oid === null ? [] : await findTables(ask, [oid]);
   if (found) return found;
-  throw new Sound(errors.tableNotFound(table.name, null), 'idle');
+  const name = table.schema === 'public' ? table.name : `${table.schema}.${table.name}`;
+  throw new Sound(errors.tableNotFound(name, null), 'idle');
 }
 
 const present = `
@@ -168,7 +184,9 @@ const notSupported = '0A000';
 function explain(error: ServerError, hasBegun: boolean, table: Table, linesBefore: number): RowhouseError {
   // What a trigger says has a context.
   if (error.state === wrongObjectType && error.where === undefined) return notForImports(table);
-  const { code, message, status, sql, details } = sqlFailure(error);
+  // A position would be one in our own SQL.
+  const { position: _ours, ...words } = error;
+  const { code, message, status, sql, details } = sqlFailure(words);
   const place = findPlace(error.where ?? '', table);
   const hint =
     !hasBegun && error.state === notSupported

@@ -4,9 +4,11 @@ import { isUtf8 } from 'node:buffer';
 import { errors, RowhouseError } from '../errors.ts';
 import { ExactNumber, parseJsonText, toJsonText } from '../query/json-text.ts';
 import { toArrayText, toJsonArrayText } from '../query/parameters.ts';
+import type { Shape } from './catalog.ts';
+import { toRecordText } from './record-text.ts';
 
-/** `isArray` with `isJson`: an array of json. */
-export type ImportColumn = Readonly<{ name: string; isJson: boolean; isArray: boolean }>;
+/** `isArray` with `isJson`: an array of json. `record`: a composite, or an array of such. */
+export type ImportColumn = Readonly<{ name: string; isJson: boolean; isArray: boolean; record?: Shape }>;
 
 export type JsonLines = {
   /** The keys of the first line, in its order. */
@@ -169,8 +171,13 @@ function toCopyValue(value: unknown, column: ImportColumn, number: number): stri
   return special.test(text) ? text.replace(specials, escapeOf) : text;
 }
 
-function toText(value: unknown, { name, isJson, isArray }: ImportColumn, number: number): string {
+function toText(value: unknown, { name, isJson, isArray, record }: ImportColumn, number: number): string {
   try {
+    if (record) {
+      return toRecordText(value, record, (key) => {
+        throw problemAt(number, `${quoted(name)} has the key ${quoted(key)}, which is no field of its type`);
+      });
+    }
     if (isArray && Array.isArray(value)) return isJson ? toJsonArrayText(value) : toArrayText(value);
     // For an array the text of one, as PostgreSQL writes it, is as good.
     return typeof value === 'string' && (!isJson || isArray) ? value : toJsonText(value);
