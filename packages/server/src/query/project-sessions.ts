@@ -47,8 +47,13 @@ const sessionSettings = {
     'synchronous_commit=on',
     'client_connection_check_interval=1000',
     'local_preload_libraries=',
+    // What a statement means and whether it may change anything must not hang on what the role set before.
+    'default_transaction_isolation=read committed',
+    'default_transaction_read_only=off',
+    'default_transaction_deferrable=off',
   ]
-    .map((setting) => `-c ${setting}`)
+    // The options are divided at spaces; one inside a value takes a backslash.
+    .map((setting) => `-c ${setting.replaceAll(' ', '\\ ')}`)
     .join(' '),
 };
 
