@@ -5,15 +5,21 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { accountKeyProblem } from './accounts.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
+import { openControl } from './control/control.ts';
 import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
-import { findOwner } from './engine/data-folder.ts';
+import { readContents } from './engine/contents.ts';
+import { findOwner, readMasterKey } from './engine/data-folder.ts';
+import { embeddedAddress } from './engine/embedded.ts';
 import { machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
 import { inspectPidFile } from './engine/postmaster.ts';
 import { findRunAs, type RunAs } from './engine/run-as.ts';
+import { templateOf } from './engine/template.ts';
 import { RowhouseError } from './errors.ts';
-import { openDatabase } from './postgres/database.ts';
+import { type Address, openDatabase } from './postgres/database.ts';
+import { sql } from './postgres/sql.ts';
+import { findOutdated } from './projects/upgrade.ts';
 import { version } from './version.ts';
 
 type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
@@ -39,6 +45,7 @@ const examinations: Examination[] = [
   { check: 'PostgreSQL', look: checkPrograms, inside: true, only: 'embedded' },
   { check: 'cluster', look: checkCluster, inside: true, only: 'embedded' },
   { check: 'left over', look: checkLeftOver, inside: true, only: 'embedded' },
+  { check: 'projects', look: checkProjects, inside: true, only: 'embedded' },
   { check: 'PostgreSQL', look: checkServer, only: 'external' },
 ];
 
@@ -266,8 +273,60 @@ function checkCluster({ cluster }: Place): Check {
   );
 }
 
-async function checkServer({ config: { databaseUrl } }: Place): Promise<Check[]> {
-  const address = parseDatabaseUrl(databaseUrl ?? '');
+/** PostgreSQL is not started for this. */
+async function checkProjects({ config, cluster }: Place): Promise<Check> {
+  const hasKey = config.masterKey !== null || existsSync(path.join(config.dataFolder, 'master.key'));
+  if (!hasKey || inspectPidFile(cluster)?.kind !== 'ours') {
+    return ok('projects', 'not looked at: PostgreSQL does not run');
+  }
+  const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
+  return examineProjects(embeddedAddress(config.dataFolder, masterKey), config, 'embedded');
+}
+
+/** Whether their databases are of this version. */
+async function examineProjects(address: Address, config: Config, serverName: string): Promise<Check> {
+  const maintenance = openDatabase(address, { max: 1 });
+  const control = openControl(address, config.controlDatabase);
+  try {
+    const [facts] = await maintenance.query<{ superuser: boolean; made: boolean }>(sql`
+      select (select rolsuper from pg_roles where rolname = current_user) as superuser,
+             exists (select from pg_database where datname = ${config.controlDatabase}) as made`);
+    if (!facts?.made) return ok('projects', 'none yet');
+    const [known] = await control.query(sql`select 1 where to_regclass('templates') is not null`);
+    if (!known) return ok('projects', 'of an earlier version; the next start brings them up to date');
+    const [server] = await control.query<{ id: number }>(
+      sql`select id from servers where name = ${serverName}`,
+    );
+    if (!server) return ok('projects', 'none yet');
+    const contents = await readContents(facts.superuser);
+    const found = await findOutdated(control, { ...server, contents, template: templateOf(contents) });
+    return describeVersions(found.outdated.length, found.newer.length);
+  } finally {
+    await maintenance.end();
+    await control.end();
+  }
+}
+
+function describeVersions(outdated: number, newer: number): Check {
+  if (newer > 0) {
+    return warning(
+      'projects',
+      `${newer} were used by a newer Rowhouse and are left as they are`,
+      'Start that version again, or a later one.',
+    );
+  }
+  if (outdated > 0) {
+    return warning(
+      'projects',
+      `${outdated} are older than this version`,
+      'A running service brings them up to date. If the number does not fall, its log says why.',
+    );
+  }
+  return ok('projects', 'up to date with this version');
+}
+
+async function checkServer({ config }: Place): Promise<Check[]> {
+  const address = parseDatabaseUrl(config.databaseUrl ?? '');
   await checkExternal(address);
   const database = openDatabase(address, { max: 1 });
   try {
@@ -277,6 +336,7 @@ async function checkServer({ config: { databaseUrl } }: Place): Promise<Check[]>
       ...findings.map(({ missing, risk, remedy }) =>
         warning('guard', `missing: ${missing}; ${risk}`, remedy),
       ),
+      await examineProjects(address, config, 'external'),
     ];
   } finally {
     await database.end();

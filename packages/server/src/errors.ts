@@ -187,6 +187,16 @@ export const errors = {
       hint: 'Try again in a moment.',
       cause,
     }),
+  notUpgraded: (cause: unknown, retryAfterS: number) =>
+    new RowhouseError(
+      'unavailable',
+      'The database of this project has to be brought up to date first, which is not done yet. Nothing was changed.',
+      {
+        retryAfterS,
+        hint: 'Try again in a moment. If it goes on: an open transaction on a direct connection can be in the way.',
+        cause,
+      },
+    ),
   outcomeUnknown: (cause: unknown) =>
     new RowhouseError(
       'outcome_unknown',

@@ -1,4 +1,4 @@
-// Background work, done by one process at a time however many there are: reconciling, sizes, spares, what is past.
+// Background work, done by one process at a time however many there are: reconciling, sizes, spares, upgrades, what is past.
 import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
@@ -6,6 +6,7 @@ import type { Server } from './engine/servers.ts';
 import type { Spares } from './engine/spares.ts';
 import { sql } from './postgres/sql.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
+import type { Progress, Upgrades } from './projects/upgrade.ts';
 import { refreshSizes } from './quotas/sizes.ts';
 import { forgetOldRepeats } from './repeats.ts';
 
@@ -13,15 +14,18 @@ type Deps = {
   control: Control;
   server: Server;
   spares: Spares;
+  upgrades: Upgrades;
   limits: { keepDeletedDays: number };
   now: () => number;
 };
-type Log = { info(details: object, message: string): void; error(details: object, message: string): void };
+type Log = Record<'info' | 'warn' | 'error', (details: object, message: string) => void>;
 
 export type Keeper = { discrepancies(): Discrepancies; stop(): Promise<void> };
 
 const tickMs = 2_000;
 const ticksBetweenReconciling = 15;
+/** Between two batches of upgrades: what callers wait for comes first. */
+const shortPauseMs = 50;
 
 /** Runs for as long as the process lives; works only while it holds the lock that one process can have. */
 export function startKeeper(deps: Deps, log: Log): Keeper {
@@ -38,6 +42,26 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
     }
   };
 
+  const toldFailures = new Map<string, string>();
+  let toldNewer = 0;
+  const tellProgress = ({ upgraded, failed, left, newer }: Progress) => {
+    if (upgraded > 0) log.info({ upgraded, left }, 'projects brought up to date');
+    if (left === 0) toldFailures.clear();
+    for (const { id, error } of failed) {
+      if (toldFailures.get(id) === String(error)) continue;
+      toldFailures.set(id, String(error));
+      log.error({ project: id, err: error }, 'a project cannot be brought up to date; it is tried again');
+    }
+    if (newer.length > 0 && newer.length !== toldNewer) {
+      const some = newer.slice(0, 20);
+      log.warn(
+        { count: newer.length, projects: some },
+        'a newer Rowhouse has used projects: left as they are',
+      );
+    }
+    toldNewer = newer.length;
+  };
+
   const attempt = async (what: string, act: () => Promise<unknown>) => {
     await act().catch((error) => log.error({ err: error }, `${what} failed; it is tried again`));
   };
@@ -48,17 +72,35 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
         sql`select pg_try_advisory_lock(hashtext('rowhouse keeper')) as mine`,
       );
       if (!lock?.mine) return;
-      for (let tick = 0; !stopping.signal.aborted && !lost.aborted; tick++) {
-        // Each on its own: what goes wrong with one project must not keep the others from being looked after.
-        if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
-        await attempt('measuring', () => refreshSizes(deps));
-        await attempt('watching locks', () => endLockHogs(deps.server));
-        await attempt('watching notifications', () => shortenNotifyQueue(deps.server));
-        await attempt('forgetting old answers', () => forgetOldRepeats(deps.control, deps.now()));
-        deps.spares.fill();
-        await pause(tickMs, stopping.signal, lost);
-      }
+      const ended = AbortSignal.any([stopping.signal, lost]);
+      await Promise.all([keepWatch(ended), keepUpgrading(ended)]);
     });
+  };
+
+  const keepWatch = async (ended: AbortSignal): Promise<void> => {
+    for (let tick = 0; !ended.aborted; tick++) {
+      // Each on its own: what goes wrong with one project must not keep the others from being looked after.
+      if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
+      await attempt('measuring', () => refreshSizes(deps));
+      await attempt('watching locks', () => endLockHogs(deps.server));
+      await attempt('watching notifications', () => shortenNotifyQueue(deps.server));
+      await attempt('forgetting old answers', () => forgetOldRepeats(deps.control, deps.now()));
+      deps.spares.fill();
+      await pause(tickMs, ended);
+    }
+  };
+
+  /** Beside the rest: a project that holds locks can make it slow. */
+  const keepUpgrading = async (ended: AbortSignal): Promise<void> => {
+    while (!ended.aborted) {
+      let upgraded = 0;
+      await attempt('bringing projects up to date', async () => {
+        const progress = await deps.upgrades.next(ended);
+        upgraded = progress.upgraded;
+        tellProgress(progress);
+      });
+      await pause(upgraded > 0 ? shortPauseMs : tickMs, ended);
+    }
   };
 
   const run = async () => {
@@ -78,9 +120,8 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
   };
 }
 
-function pause(ms: number, ...signals: AbortSignal[]): Promise<void> {
+function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const signal = AbortSignal.any(signals);
     if (signal.aborted) return resolve();
     const timer = setTimeout(done, ms);
     signal.addEventListener('abort', done, { once: true });

@@ -13,6 +13,7 @@ import { masterKeyCheck } from './keys/seal.ts';
 import { openKeyRing } from './keys/verify.ts';
 import type { Address } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
+import { findOutdated, openUpgrades } from './projects/upgrade.ts';
 import { rememberHabits } from './query/habits.ts';
 import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
@@ -51,9 +52,10 @@ export async function openService(options: Options): Promise<Service> {
   const spares = keepSpares({ control, server, wanted: options.spares, onError });
   const keyRing = openKeyRing({ control, now, onError });
   const repeats = openRepeats({ control, masterKey, now, onError });
-  const keeper = options.keeper ? startKeeper({ control, server, spares, limits, now }, log) : null;
+  const upgrades = openUpgrades({ control, server });
+  const keeper = options.keeper ? startKeeper({ control, server, spares, upgrades, limits, now }, log) : null;
   const parser = startParser();
-  const sessions = openProjectSessions(server, { ...options.connections, ...waits });
+  const sessions = openProjectSessions(server, upgrades.ensure, { ...options.connections, ...waits });
   const lanes = openLanes(sessions, options.connections.share);
   const query = { sessions, parser, habits: rememberHabits(), lanes };
   const deps: Deps = {
@@ -78,6 +80,7 @@ export async function openService(options: Options): Promise<Service> {
     stop: async () => {
       await keeper?.stop();
       await sessions.end();
+      await upgrades.stop();
       await parser.stop();
       await spares.stop();
       await keyRing.stop();
@@ -117,6 +120,14 @@ function readGauges(control: Control, server: Server): Gauges {
     rowhouse_projects_deleted: {
       help: 'Deleted projects that can be restored.',
       read: () => count('deleted'),
+    },
+    rowhouse_projects_outdated: {
+      help: 'Projects whose database is older than this version. Goes to 0 after an upgrade.',
+      read: async () => (await findOutdated(control, server)).outdated.length,
+    },
+    rowhouse_projects_newer: {
+      help: 'Projects that a newer version has used. Must be 0.',
+      read: async () => (await findOutdated(control, server)).newer.length,
     },
     rowhouse_spares: {
       help: 'Databases ready to become projects.',

@@ -60,6 +60,27 @@ describe('connections', () => {
     expect((await run(at(3), 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
   });
 
+  it('what a role sets for its own transactions has no effect on statements over HTTP', async () => {
+    const project = at(10);
+    await run(project, "alter role current_user set default_transaction_isolation = 'serializable'");
+    await run(project, 'alter role current_user set default_transaction_deferrable = on');
+    await run(project, 'alter role current_user set default_transaction_read_only = on');
+    await asAdmin((admin) =>
+      admin.query(
+        sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${`p_${project.id}`}`,
+      ),
+    );
+    const show = `select current_setting('transaction_isolation') as isolation,
+      current_setting('transaction_read_only') as read_only, current_setting('transaction_deferrable') as deferrable`;
+    const shown = await until('a new session', async () => {
+      const { status, body } = await run(project, show);
+      return status === 200 && body.rows;
+    });
+    expect(shown).toEqual([{ isolation: 'read committed', read_only: 'off', deferrable: 'off' }]);
+    expect((await run(project, 'create table writable (id int)')).status).toBe(200);
+    expect((await run(project, 'select 1', { read_only: true })).status).toBe(200);
+  });
+
   it('a prepared statement follows its table', async () => {
     const project = at(4);
     await run(project, 'create table shape (a int)');

@@ -2,6 +2,7 @@
 import type { Control } from '../control/control.ts';
 import { type Address, type Database, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
+import { type Contents, readContents } from './contents.ts';
 import { type Finding, findOpenGuards } from './external.ts';
 import { ensureTemplate } from './template.ts';
 
@@ -10,6 +11,8 @@ export type Server = Readonly<{
   address: Address;
   /** Our own connections to the server's maintenance database. */
   maintenance: Database;
+  /** What project databases hold of ours in this version, and the template that has it. */
+  contents: Contents;
   template: string;
   version: string;
   /** Superuser: role settings that a project cannot remove, and no need to be a member of the roles we make. */
@@ -31,16 +34,19 @@ export async function openServer(options: Options): Promise<Server> {
            (select rolsuper from pg_roles where rolname = current_user) as superuser`);
   if (!facts) throw new Error('PostgreSQL does not say what it is.');
   const id = await register(control, name);
+  const contents = await readContents(facts.superuser);
   // In the maintenance database: other installations may share the server, and advisory locks are per database.
   const template = await maintenance.session(async (session) => {
     await session.query(sql`select pg_advisory_lock(hashtext('rowhouse template'))`);
     await closeDoors(maintenance);
-    return ensureTemplate(address, maintenance);
+    return ensureTemplate(address, maintenance, contents);
   });
+  await registerTemplate(control, template, contents);
   return {
     id,
     address,
     maintenance,
+    contents,
     template,
     version: facts.version.split(' ')[0] ?? facts.version,
     superuser: facts.superuser,
@@ -55,6 +61,15 @@ async function register(control: Queryable, name: string): Promise<number> {
   const [row] = await control.query<{ id: number }>(sql`select id from servers where name = ${name}`);
   if (!row) throw new Error('The server was not registered.');
   return row.id;
+}
+
+/** Before any database is made from it: whoever meets one can tell what is in it. */
+async function registerTemplate(control: Queryable, name: string, contents: Contents): Promise<void> {
+  const { migrations, guards, guarded } = contents;
+  await control.query(sql`
+    insert into templates (name, migrations, guards)
+    values (${name}, ${migrations.length}, ${guarded ? guards.length : 0})
+    on conflict (name) do nothing`);
 }
 
 /** By default every role may connect to postgres and template1. Where we may not change that, it is reported. */

@@ -53,8 +53,11 @@ const statementTimeoutMs = 60_000;
 const lockTimeoutMs = 2_000;
 const connectTimeoutMs = 5_000;
 
-export function openDatabase(address: Address, { max = 4 }: { max?: number } = {}): Database {
-  const pool = new pg.Pool({ ...clientOptions(address), max, idleTimeoutMillis: 30_000 });
+type Options = { max?: number; searchPath?: string };
+
+export function openDatabase(address: Address, { max = 4, searchPath = 'public' }: Options = {}): Database {
+  const options = clientOptions(address, searchPath);
+  const pool = new pg.Pool({ ...options, max, idleTimeoutMillis: 30_000 });
   // A connection that breaks between two statements is replaced at the next use. Without listeners, on the pool for
   // idle ones and on each connection for those in use, the event would end the process.
   pool.on('error', () => {});
@@ -90,7 +93,7 @@ export function openDatabase(address: Address, { max = 4 }: { max?: number } = {
         }
       }),
     session: async (run) => {
-      const client = new pg.Client(clientOptions(address));
+      const client = new pg.Client(options);
       const lost = new AbortController();
       client.on('error', () => lost.abort());
       client.on('end', () => lost.abort());
@@ -129,7 +132,7 @@ function isBreak(error: unknown): boolean {
   return error instanceof RowhouseError && (error.code === 'unavailable' || error.code === 'outcome_unknown');
 }
 
-function clientOptions(address: Address): pg.ClientConfig {
+function clientOptions(address: Address, searchPath: string): pg.ClientConfig {
   return {
     host: address.host,
     port: address.port,
@@ -141,6 +144,6 @@ function clientOptions(address: Address): pg.ClientConfig {
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: statementTimeoutMs + 5_000,
     keepAlive: true,
-    options: `-c statement_timeout=${statementTimeoutMs} -c lock_timeout=${lockTimeoutMs} -c search_path=public -c TimeZone=UTC`,
+    options: `-c statement_timeout=${statementTimeoutMs} -c lock_timeout=${lockTimeoutMs} -c search_path=${searchPath} -c TimeZone=UTC`,
   };
 }

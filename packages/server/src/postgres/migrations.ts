@@ -1,21 +1,27 @@
-// Numbered, append-only migrations. Each runs once, in a transaction of its own, under a lock; a changed or missing
-// file is refused, and so is a database that a newer version has already migrated.
+// Numbered, append-only migrations. Each runs once, in a transaction, under a lock; a changed or missing file is refused, and so is a database that a newer version has already migrated.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Queryable } from './database.ts';
-import { sql } from './sql.ts';
+import { type Sql, sql } from './sql.ts';
 
 export type Migration = { number: number; name: string; text: string; checksum: string };
 
 export class MigrationError extends Error {
   override readonly name = 'MigrationError';
+  /** A newer version has migrated the database: it has all that this one knows, and more. */
+  readonly isNewer: boolean;
+
+  constructor(message: string, { isNewer = false } = {}) {
+    super(message);
+    this.isNewer = isNewer;
+  }
 }
 
 const root = fileURLToPath(new URL('../../migrations/', import.meta.url));
 
-export async function readMigrations(kind: 'control' | 'project'): Promise<Migration[]> {
+export async function readMigrations(kind: 'control' | 'project' | 'guards'): Promise<Migration[]> {
   const folder = path.join(root, kind);
   const files = (await readdir(folder)).sort();
   return Promise.all(
@@ -38,23 +44,58 @@ export async function readMigrations(kind: 'control' | 'project'): Promise<Migra
 export async function migrate(session: Queryable, migrations: readonly Migration[]): Promise<number[]> {
   await session.query(sql`select pg_advisory_lock(hashtext('rowhouse migrations'))`);
   try {
-    await session.query(sql`
-      create table if not exists migrations (
-        number integer primary key,
-        name text not null,
-        checksum text not null,
-        applied_at timestamptz not null default now()
-      )`);
-    const applied = await session.query<{ number: number; checksum: string }>(
-      sql`select number, checksum from migrations order by number`,
-    );
-    check(applied, migrations);
-    const pending = migrations.slice(applied.length);
-    for (const migration of pending) await apply(session, migration);
+    await session.query(makeTable('migrations'));
+    const pending = await findPending(session, migrations, 'migrations');
+    for (const migration of pending) {
+      await session.query(sql`begin`);
+      try {
+        await apply(session, migration, 'migrations');
+        await session.query(sql`commit`);
+      } catch (error) {
+        await session.query(sql`rollback`).catch(() => {});
+        throw error;
+      }
+    }
     return pending.map(({ number }) => number);
   } finally {
     await session.query(sql`select pg_advisory_unlock(hashtext('rowhouse migrations'))`);
   }
+}
+
+/** All that are missing, in the transaction the caller has begun: every one of them or none. */
+export async function migrateInside(
+  transaction: Queryable,
+  migrations: readonly Migration[],
+  table: string,
+): Promise<void> {
+  await transaction.query(makeTable(table));
+  // Against others who do the same. Not an advisory lock: where those are not guarded, anybody could hold it.
+  await transaction.query(sql`lock table ${sql.id(table)} in share row exclusive mode`);
+  for (const migration of await findPending(transaction, migrations, table)) {
+    await apply(transaction, migration, table);
+  }
+}
+
+function makeTable(table: string): Sql {
+  return sql`
+    create table if not exists ${sql.id(table)} (
+      number integer primary key,
+      name text not null,
+      checksum text not null,
+      applied_at timestamptz not null default now()
+    )`;
+}
+
+async function findPending(
+  session: Queryable,
+  migrations: readonly Migration[],
+  table: string,
+): Promise<readonly Migration[]> {
+  const applied = await session.query<{ number: number; checksum: string }>(
+    sql`select number, checksum from ${sql.id(table)} order by number`,
+  );
+  check(applied, migrations);
+  return migrations.slice(applied.length);
 }
 
 function check(applied: { number: number; checksum: string }[], migrations: readonly Migration[]): void {
@@ -63,6 +104,7 @@ function check(applied: { number: number; checksum: string }[], migrations: read
     if (!migration) {
       throw new MigrationError(
         `The database has migration ${number}, which this version does not know: it was used by a newer Rowhouse. Upgrade, or restore a backup.`,
+        { isNewer: true },
       );
     }
     if (migration.checksum !== checksum) {
@@ -73,16 +115,13 @@ function check(applied: { number: number; checksum: string }[], migrations: read
   }
 }
 
-async function apply(session: Queryable, { number, name, text, checksum }: Migration): Promise<void> {
-  await session.query(sql`begin`);
-  try {
-    await session.query(sql.script(text));
-    await session.query(
-      sql`insert into migrations (number, name, checksum) values (${number}, ${name}, ${checksum})`,
-    );
-    await session.query(sql`commit`);
-  } catch (error) {
-    await session.query(sql`rollback`).catch(() => {});
-    throw error;
-  }
+async function apply(
+  session: Queryable,
+  { number, name, text, checksum }: Migration,
+  table: string,
+): Promise<void> {
+  await session.query(sql.script(text));
+  await session.query(
+    sql`insert into ${sql.id(table)} (number, name, checksum) values (${number}, ${name}, ${checksum})`,
+  );
 }

@@ -47,8 +47,13 @@ const sessionSettings = {
     'synchronous_commit=on',
     'client_connection_check_interval=1000',
     'local_preload_libraries=',
+    // What a statement means and whether it may change anything must not hang on what the role set before.
+    'default_transaction_isolation=read committed',
+    'default_transaction_read_only=off',
+    'default_transaction_deferrable=off',
   ]
-    .map((setting) => `-c ${setting}`)
+    // The options are divided at spaces; one inside a value takes a backslash.
+    .map((setting) => `-c ${setting.replaceAll(' ', '\\ ')}`)
     .join(' '),
 };
 
@@ -63,7 +68,12 @@ const resets = {
 const asideAtOnce = 4;
 const shortenAgainMs = 50;
 
-export function openProjectSessions(server: Server, limits: PoolLimits): ProjectSessions {
+/** `ensureCurrent`: called before a project's database is entered, which may have been made by an earlier version. */
+export function openProjectSessions(
+  server: Server,
+  ensureCurrent: (projectId: string) => Promise<void>,
+  limits: PoolLimits,
+): ProjectSessions {
   const pool = createSessionPool(limits);
   let asideNow = 0;
   let shortenedAt = Number.NEGATIVE_INFINITY;
@@ -71,6 +81,7 @@ export function openProjectSessions(server: Server, limits: PoolLimits): Project
   const moved = new WeakSet<Session>();
 
   const open = async (project: ProjectLogin): Promise<Session> => {
+    await ensureCurrent(project.id);
     const address = loginOf(server, project);
     const start = async () => {
       const session = await Session.open(address, sessionSettings);
