@@ -1118,6 +1118,9 @@ describe('errors a person understands', () => {
     expect(explainWriteError(given, unsure).message).toBe(given.message);
     expect(explainWriteError(given, unsure, 'unnamed portal parameter $2').message).toMatch(/^"pages"/);
     expect(explainWriteError(given, unsure, 'unnamed portal parameter $1').message).toBe(given.message);
+    const odd = { pages: { toString: 1, valueOf: null } };
+    const change = compileUpdate(await get('books'), odd, readChangeRequest('id=eq.1', []), 'row');
+    expect(explainWriteError(given, change).message).toMatch(/^"pages": the object does not fit integer/);
   });
 
   it('constraints', async () => {

@@ -192,6 +192,7 @@ function isInFilter(
   { parameters }: WriteInput,
   params: readonly (string | null)[],
 ): boolean {
+  if (typeof value === 'object' && !(value instanceof ExactNumber)) return false;
   const text = value instanceof ExactNumber ? value.text : String(value);
   return (
     parameters.length > 1 && parameters.some((column, index) => column === null && params[index] === text)
