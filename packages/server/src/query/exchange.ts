@@ -1,5 +1,5 @@
 // A statement running in a session: what is sent, what comes back, its deadline, and the reader's pace.
-import { errors, type RowhouseError } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import {
   type PreparedStatement,
@@ -85,6 +85,7 @@ export class Exchange implements Receiver {
   private isCopy = false;
   private isPaused = false;
   private isDiscarding = false;
+  private isMoved = false;
   private held: Buffer[] = [];
   private heldSize = 0;
   /** When it was handed to PostgreSQL. */
@@ -103,6 +104,11 @@ export class Exchange implements Receiver {
   /** Not what one would stand behind. */
   get isLarge(): boolean {
     return this.isStreaming || this.held.length > 0;
+  }
+
+  /** PostgreSQL has begun with it: nothing that happened before was its doing. */
+  get hasBegun(): boolean {
+    return this.isBound;
   }
 
   get endsIdle(): boolean {
@@ -126,8 +132,9 @@ export class Exchange implements Receiver {
     this.clock = clock;
   }
 
-  /** It is run elsewhere: whatever else comes here is nobody's business. */
+  /** It is run elsewhere: whatever else comes here is nobody's business, and must not reach the caller a second time. */
   move(): void {
+    this.isMoved = true;
     this.end(new MovedError());
   }
 
@@ -145,6 +152,7 @@ export class Exchange implements Receiver {
       isStalePlan(this.failure) &&
       this.options.frame.before.length === 0
     ) {
+      if (this.isMoved) throw new MovedError();
       // Before anything ran: the tables have changed since it was prepared.
       session.statements.delete(input.query);
       session.out.closeStatement(prepared.name);
@@ -165,7 +173,8 @@ export class Exchange implements Receiver {
         'Use SELECT or INSERT.',
       );
     }
-    if (status instanceof MovedError) throw status;
+    // What the sink threw is the caller's to hear.
+    if (status instanceof MovedError || status instanceof RowhouseError) throw status;
     if (status instanceof TooLargeError) {
       throw status.message === 'row'
         ? errors.resultTooLarge('A row of the result is larger than 128 MB.')
@@ -224,10 +233,11 @@ export class Exchange implements Receiver {
     const { session, statement, input, frame } = this.options;
     const name = prepared?.name ?? (keep ? `s${++named}` : '');
     const { out } = session;
+    const types = prepared?.parameterTypes;
+    // Before anything is written: a value that cannot be sent leaves nothing half said.
+    const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
     for (const text of frame.before) out.parse('', text).bind('', []).execute(0);
     if (!prepared) out.parse(name, input.query);
-    const types = prepared?.parameterTypes;
-    const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
     out.bind(name, parameters);
     if (!prepared?.columns) out.describePortal();
     // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
@@ -299,6 +309,7 @@ export class Exchange implements Receiver {
   }
 
   private describe(columns: Column[]): void {
+    if (this.isMoved) return;
     const unknown = unknownTypes(columns);
     if (unknown.length === 0) {
       this.use(columns, new Map(), true);
@@ -343,7 +354,7 @@ export class Exchange implements Receiver {
   }
 
   row(bytes: Buffer, start: number, end: number): void {
-    if (!this.isTarget || this.isDiscarding) return;
+    if (!this.isTarget || this.isDiscarding || this.isMoved) return;
     const { limit } = this.options.input;
     if (limit !== null && this.rowCount === limit) {
       this.truncated = true;

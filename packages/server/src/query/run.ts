@@ -39,7 +39,7 @@ export async function runQuery(
       return await runOne(deps, project, { ...input, query: statement.lazyText }, statement, reader);
     } catch (error) {
       // Whatever is wrong with it is told in the caller's own words. It reads, so it can be run again.
-      if (!(error instanceof RowhouseError && error.code === 'sql_error') || reader.hasBegun) throw error;
+      if (!(error instanceof RowhouseError && error.sql) || reader.hasBegun) throw error;
     }
   }
   return runOne(deps, project, input, statement, reader);
@@ -230,7 +230,8 @@ async function alone<T>(
         work.isBroken = true;
       });
     if (error.reason.sql?.state === sqlstate.limitExceeded) sessions.limitReached();
-    throw error.reason;
+    // A commit of ours that the deadline cancelled.
+    throw watch.stoppedBy ?? error.reason;
   } finally {
     watch.end();
     if (watch.isStopped) work.isBroken = true;

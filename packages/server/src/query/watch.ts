@@ -35,7 +35,8 @@ function tick(): void {
 }
 
 export class Watch implements Clock {
-  isStopped = false;
+  /** Why it was told to stop. */
+  stoppedBy: RowhouseError | null = null;
   private readonly session: Session;
   private readonly reader: Reader;
   private readonly terminate: (session: Session) => void;
@@ -65,6 +66,10 @@ export class Watch implements Clock {
     ticking ??= setInterval(tick, tickMs);
   }
 
+  get isStopped(): boolean {
+    return this.stoppedBy !== null;
+  }
+
   follow(exchange: Exchange): void {
     this.current = exchange;
     exchange.useClock(this);
@@ -89,7 +94,8 @@ export class Watch implements Clock {
   look(now: number): void {
     if (this.pausedAt !== null) {
       if (now < this.pausedAt + stallMs) return;
-      this.current?.stop(hungUp());
+      this.stoppedBy ??= hungUp();
+      this.current?.stop(this.stoppedBy);
       this.force();
     } else if (now >= this.endsAt) {
       if (this.isStopped) this.force();
@@ -106,7 +112,7 @@ export class Watch implements Clock {
 
   private stop(because: RowhouseError): void {
     if (this.isStopped || !active.has(this)) return;
-    this.isStopped = true;
+    this.stoppedBy = because;
     // What does not end now is ended by force; not after `end`: the process id may belong to somebody else by then.
     this.endsAt = performance.now() + graceMs;
     this.current?.stop(because);
@@ -115,7 +121,6 @@ export class Watch implements Clock {
   }
 
   private force(): void {
-    this.isStopped = true;
     active.delete(this);
     this.terminate(this.session);
   }
