@@ -9,12 +9,8 @@ export type Reader = Sink & {
   readonly hasBegun: boolean;
   /** The caller has hung up. */
   readonly isGone: boolean;
-  /** Called when that happens. */
-  whenGone(tell: () => void): void;
 };
 
-/** Most statements have ended by then: until then nobody listens for a hang-up. */
-const lookMs = 50;
 /** After a cancel that had no effect. */
 const graceMs = 1_000;
 /** A reader that takes nothing for this long is given up. */
@@ -43,9 +39,7 @@ export class Watch implements Clock {
   private readonly timeoutMs: number;
   /** When the time is up; while the reader is slow, when it is given up. */
   private endsAt: number;
-  private readonly looksAt: number;
   private pausedAt: number | null = null;
-  private isListening = false;
   private current: Exchange | null = null;
 
   constructor(
@@ -61,7 +55,6 @@ export class Watch implements Clock {
     this.timeoutMs = timeoutMs;
     this.terminate = terminate;
     this.endsAt = now + timeoutMs - usedMs;
-    this.looksAt = now + lookMs;
     active.add(this);
     ticking ??= setInterval(tick, tickMs);
   }
@@ -78,7 +71,6 @@ export class Watch implements Clock {
   pause(): void {
     if (this.isStopped) return;
     this.pausedAt = performance.now();
-    this.listen();
   }
 
   resume(): void {
@@ -92,7 +84,8 @@ export class Watch implements Clock {
   }
 
   look(now: number): void {
-    if (this.pausedAt !== null) {
+    if (!this.isStopped && this.reader.isGone) this.stop(hungUp());
+    else if (this.pausedAt !== null) {
       if (now < this.pausedAt + stallMs) return;
       this.stoppedBy ??= hungUp();
       this.current?.stop(this.stoppedBy);
@@ -100,14 +93,7 @@ export class Watch implements Clock {
     } else if (now >= this.endsAt) {
       if (this.isStopped) this.force();
       else this.stop(errors.queryTimeout(this.timeoutMs));
-    } else if (now >= this.looksAt) this.listen();
-  }
-
-  private listen(): void {
-    if (this.isListening) return;
-    this.isListening = true;
-    if (this.reader.isGone) this.stop(hungUp());
-    else this.reader.whenGone(() => this.stop(hungUp()));
+    }
   }
 
   private stop(because: RowhouseError): void {
