@@ -74,6 +74,26 @@ describe('connections', () => {
     expect((await run(project, 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
   });
 
+  it('a prepared statement follows its table in a transaction of ours or a batch too', async () => {
+    await run(at(9), 'create table framed (a int)');
+    const query = 'select * from framed where a = any ($1)';
+    const read = () => run(at(9), query, { params: [[1]], read_only: true });
+    const batch = () =>
+      house.call('POST', `/projects/${at(9).slug}/batch`, {
+        key: at(9).key,
+        body: { statements: [{ query: 'insert into framed (a) values (1)' }, { query, params: [[1]] }] },
+      });
+    for (let n = 0; n < 3; n++) {
+      for (const { status } of await Promise.all([read(), read(), batch(), batch()]))
+        expect(status).toBe(200);
+      await run(at(9), `alter table framed add column c${n} int default ${n}`);
+      for (const { body } of await Promise.all([read(), read(), read()]))
+        expect(body.rows[0]).toMatchObject({ a: 1, [`c${n}`]: n });
+      for (const { body } of await Promise.all([batch(), batch(), batch()]))
+        expect(body.results[1].rows[0]).toMatchObject({ a: 1, [`c${n}`]: n });
+    }
+  });
+
   it('a session that is ended from outside costs one answer at most', async () => {
     await run(at(5), 'select 1');
     await asAdmin((admin) =>

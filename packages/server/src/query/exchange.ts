@@ -140,28 +140,34 @@ export class Exchange implements Receiver {
 
   /** Throws what the caller is told; a `Sound` error leaves the session usable. */
   async run(): Promise<void> {
-    const { session, input, statement } = this.options;
-    let prepared = session.statements.get(input.query) ?? null;
-    const keep = statement.preparable && input.query.length <= preparedText;
+    const { session, input, statement, frame } = this.options;
+    // In a batch a stale one would undo what ran before it, so there each is parsed anew.
+    const isInBatch = frame.endsIn === 'transaction' && frame.before.length === 0;
+    let prepared = isInBatch ? null : (session.statements.get(input.query) ?? null);
+    const keep = !isInBatch && statement.preparable && input.query.length <= preparedText;
     if (needsTypes(input.params) && !prepared?.parameterTypes) prepared = await this.learnTypes(keep);
     const status = await this.send(prepared, keep);
-    if (
-      this.failure &&
-      !this.isBound &&
-      prepared &&
-      isStalePlan(this.failure) &&
-      this.options.frame.before.length === 0
-    ) {
+    // Goes out with the next exchange.
+    if (prepared && !keep) session.out.closeStatement(prepared.name);
+    if (this.failure && !this.isBound && prepared && isStalePlan(this.failure)) {
       if (this.isMoved) throw new MovedError();
       // Before anything ran: the tables have changed since it was prepared.
       session.statements.delete(input.query);
       session.out.closeStatement(prepared.name);
+      if (status === 'failed') await this.rollBack();
       this.failure = null;
       this.step = 0;
-      this.settle(await this.send(null, keep));
+      this.settle(await this.send(needsTypes(input.params) ? await this.learnTypes(keep) : null, keep));
       return;
     }
     this.settle(status);
+  }
+
+  /** The transaction that our own statements began; if that is not possible, what comes next says so. */
+  private rollBack(): Promise<unknown> {
+    const { session } = this.options;
+    session.out.parse('', 'rollback').bind('', []).execute(0).sync();
+    return new Promise<unknown>((resolve) => session.send({ ...silent, ready: resolve, lost: resolve }));
   }
 
   private settle(status: Ended): void {
@@ -225,7 +231,6 @@ export class Exchange implements Receiver {
     );
     this.settle(status === 'idle' || status === 'transaction' ? this.options.frame.endsIn : status);
     if (keep) this.remember(prepared);
-    else this.conduct = 'wild';
     return prepared;
   }
 
