@@ -566,6 +566,10 @@ describe('numbers that doubles cannot hold', () => {
 });
 
 describe('deadlines', () => {
+  it('the connection outlasts the longest statement that is allowed', () => {
+    expect(house.app.server.timeout).toBeGreaterThan(house.service.deps.limits.maxTimeoutMs);
+  });
+
   it.each([
     ['a sleep', 'select pg_sleep(60)'],
     ['a loop', 'do $$ begin loop perform 1; end loop; end $$'],
