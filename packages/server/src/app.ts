@@ -60,8 +60,8 @@ export async function buildApp(
       const server = createServer(options, (request, response) => {
         if (!shortWay(request, response)) handler(request, response);
       });
-      // Nothing may take longer than the longest statement.
-      server.setTimeout(deps.limits.maxTimeoutMs + 60_000);
+      // Nothing moves on a connection while its statement runs: it may be silent for as long as that, and a little more.
+      server.setTimeout(Math.max(120_000, deps.limits.maxTimeoutMs + 10_000));
       return server;
     },
     genReqId: (request) => readRequestId(request.headers['x-request-id']) ?? crypto.randomUUID(),

@@ -109,6 +109,30 @@ describe('hogs', () => {
     await allIsWell();
   });
 
+  it('texts that take long to parse', { timeout: 60_000 }, async () => {
+    const long = Array(25_000).fill('1+1').join(',');
+    const hogging = Array.from({ length: 12 }, (_, n) => run(hog, `select ${n}, ${long}`));
+    for (let n = 0; n < 20; n++) {
+      const began = performance.now();
+      const { status, body } = await run(neighbour, `select ${n} as never_seen_before`);
+      expect([status, body.rows]).toEqual([200, [{ never_seen_before: n }]]);
+      expect(performance.now() - began).toBeLessThan(1_000);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    // At most 1,664 columns, says PostgreSQL; the parser itself must not have given up on any.
+    for (const { body } of await Promise.all(hogging)) expect(body.error.sql.state).toBe('54011');
+    await allIsWell();
+  });
+
+  it('many results with types of its own', { timeout: 60_000 }, async () => {
+    for (const project of [hog, neighbour]) await run(project, 'create table typed as select 1 as a');
+    const hogging = Array.from({ length: 60 }, () => run(hog, 'select typed from typed'));
+    const asked = Array.from({ length: 10 }, () => run(neighbour, 'select typed from typed'));
+    for (const { body } of await Promise.all([...asked, ...hogging]))
+      expect(body.rows).toEqual([{ typed: { a: 1 } }]);
+    await allIsWell();
+  });
+
   it('a full queue of notifications does not stay full for the neighbour', { timeout: 60_000 }, async () => {
     const flood = `do $$ begin for i in 1..8000 loop perform pg_notify('c', repeat('x', 7000) || i); end loop; end $$`;
     const { body } = await run(hog, flood, { timeout_ms: 30_000 });

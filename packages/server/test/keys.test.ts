@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { makeKey } from '../src/keys/form.ts';
 import { maxKeys } from '../src/keys/manage.ts';
 import { unseal } from '../src/keys/seal.ts';
@@ -13,6 +13,17 @@ const use = (key: string, at: House = house) =>
   at.call('GET', '/projects', { key }).then(({ status }) => status);
 
 describe('who is calling', () => {
+  it('many requests at once with a key that is not known yet look it up once', async () => {
+    const { key } = await house.project('Burst');
+    const queries = vi.spyOn(house.service.deps.control, 'query');
+    const { keyRing } = house.service.deps;
+    const callers = await Promise.all(Array.from({ length: 200 }, () => keyRing.verify(key)));
+    expect(new Set(callers.map(({ keyId }) => keyId)).size).toBe(1);
+    // The keeper may ask something meanwhile.
+    expect(queries.mock.calls.length).toBeLessThan(20);
+    queries.mockRestore();
+  });
+
   it.each([
     ['no key', {}, 401, 'missing_api_key'],
     ['an empty X-API-Key', { 'x-api-key': '' }, 401, 'missing_api_key'],

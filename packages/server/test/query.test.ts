@@ -165,6 +165,18 @@ describe('statements', () => {
     expect(await rows('select 1 as fine')).toEqual([{ fine: 1 }]);
   });
 
+  it('what breaks the parser breaks it for nobody else', async () => {
+    const padding = ` -- ${'x'.repeat(20_000)}`;
+    const [broken, ...others] = await Promise.all([
+      run(`select 1${'+1'.repeat(100_000)}`),
+      ...Array.from({ length: 20 }, (_, n) => run(`select ${n} as n${n % 2 ? padding : ''}`, {}, neighbour)),
+    ]);
+    expect(broken.body.error.code).toBe('statement_not_allowed');
+    others.forEach(({ body }, n) => {
+      expect(body.rows).toEqual([{ n }]);
+    });
+  });
+
   it('of several megabytes', async () => {
     await run('create table large (v text)');
     const values = Array.from({ length: 40_000 }, (_, n) => `('${'x'.repeat(60)}${n}')`).join(',');
@@ -183,6 +195,14 @@ describe('statements', () => {
 });
 
 describe('parameters', () => {
+  it.each(['select $1::jsonb', 'select $1::int[]'])('%s: too deep is the caller’s mistake', async (query) => {
+    const deep = '['.repeat(60_000) + ']'.repeat(60_000);
+    const { status, body } = await house.call('POST', `/projects/${mine.slug}/query`, {
+      ...{ key: mine.key, raw: `{"query":"${query}","params":[${deep}]}` },
+    });
+    expect([status, body.error.code]).toEqual([400, 'invalid_request']);
+  });
+
   it('of every JSON type', async () => {
     const [row] = await rows(
       `select $1::text as text, $2::int as int, $3::bool as bool, $4::jsonb as object, $5::jsonb as list,
@@ -404,6 +424,28 @@ describe('a batch', () => {
     expect(await rows('select * from later')).toEqual([]);
     expect(await code('insert into later values (1, 99)')).toEqual([422, 'constraint_violation']);
   });
+
+  it('what is checked at the end has a deadline like all else', async () => {
+    await run('create table slow_end (id int)');
+    await run(
+      'create function sleeps() returns trigger language plpgsql as $$ begin perform pg_sleep(9); return null; end $$',
+    );
+    await run(
+      'create constraint trigger t after insert on slow_end initially deferred for each row execute function sleeps()',
+    );
+    const query = 'insert into slow_end values (1)';
+    const { status, body } = await batch([{ query }], { timeout_ms: 300 });
+    expect([status, body.error.code]).toEqual([504, 'query_timeout']);
+    expect(await code(query, { max_affected: 5, timeout_ms: 300 })).toEqual([504, 'query_timeout']);
+    expect(await rows('select * from slow_end')).toEqual([]);
+  });
+
+  it('results that are too large together are said to be', async () => {
+    const { status, body } = await batch([
+      { query: "select repeat('x', 1000) from generate_series(1, 80000)" },
+    ]);
+    expect([status, body.error.message]).toEqual([400, 'The result is larger than 64 MB.']);
+  });
 });
 
 describe('nothing is left for the next request', () => {
@@ -550,6 +592,10 @@ describe('numbers that doubles cannot hold', () => {
 });
 
 describe('deadlines', () => {
+  it('the connection outlasts the longest statement that is allowed', () => {
+    expect(house.app.server.timeout).toBeGreaterThan(house.service.deps.limits.maxTimeoutMs);
+  });
+
   it.each([
     ['a sleep', 'select pg_sleep(60)'],
     ['a loop', 'do $$ begin loop perform 1; end loop; end $$'],
@@ -637,6 +683,23 @@ describe('the first rows of a billion', () => {
       limit: 1,
     });
     expect([params.body.rows, params.body.truncated]).toEqual([[{ n: 3 }], true]);
+    const wrong = await run("select n from generate_series(1, 10) as n where n = 'x'", { limit: 1 });
+    expect([wrong.body.error.sql.state, wrong.body.error.sql.position]).toEqual(['22P02', '53']);
+  });
+
+  it('a limit changes the number of rows, and nothing else', async () => {
+    await run(
+      'create function generate_series(text, text) returns table (a text, b text) language sql as $$ select $1, $2 $$',
+    );
+    for (const query of [
+      'select n from generate_series(1, 3) as n (m)',
+      'select to_json(n) as j, m from generate_series(1, 3) as n (m)',
+      'select * from generate_series($1::text, $2::text)',
+    ]) {
+      const more = query.includes('$1') ? { params: ['x', 'y'] } : {};
+      const [all, first] = [await run(query, more), await run(query, { ...more, limit: 1 })];
+      expect([first.body.types, first.body.rows]).toEqual([all.body.types, all.body.rows.slice(0, 1)]);
+    }
   });
 });
 

@@ -95,6 +95,26 @@ describe('connections', () => {
     expect((await run(project, 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
   });
 
+  it('a prepared statement follows its table in a transaction of ours or a batch too', async () => {
+    await run(at(9), 'create table framed (a int)');
+    const query = 'select * from framed where a = any ($1)';
+    const read = () => run(at(9), query, { params: [[1]], read_only: true });
+    const batch = () =>
+      house.call('POST', `/projects/${at(9).slug}/batch`, {
+        key: at(9).key,
+        body: { statements: [{ query: 'insert into framed (a) values (1)' }, { query, params: [[1]] }] },
+      });
+    for (let n = 0; n < 3; n++) {
+      for (const { status } of await Promise.all([read(), read(), batch(), batch()]))
+        expect(status).toBe(200);
+      await run(at(9), `alter table framed add column c${n} int default ${n}`);
+      for (const { body } of await Promise.all([read(), read(), read()]))
+        expect(body.rows[0]).toMatchObject({ a: 1, [`c${n}`]: n });
+      for (const { body } of await Promise.all([batch(), batch(), batch()]))
+        expect(body.results[1].rows[0]).toMatchObject({ a: 1, [`c${n}`]: n });
+    }
+  });
+
   it('a session that is ended from outside costs one answer at most', async () => {
     await run(at(5), 'select 1');
     await asAdmin((admin) =>
@@ -107,14 +127,18 @@ describe('connections', () => {
 });
 
 /** A request over a bare socket, whose reading the test controls. */
-function send(project: Project, query: string) {
-  const body = JSON.stringify({ query, timeout_ms: 60_000 });
+function send(project: Project, ...queries: string[]) {
   const socket = connect(port, '127.0.0.1');
   socket.on('error', () => {});
-  socket.write(
-    `POST ${api}/projects/${project.slug}/query HTTP/1.1\r\nHost: x\r\nX-API-Key: ${project.key}\r\n` +
-      `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  );
+  queries.forEach((query, index) => {
+    const body = JSON.stringify({ query, timeout_ms: 60_000 });
+    const isLast = index === queries.length - 1;
+    socket.write(
+      `POST ${api}/projects/${project.slug}/query HTTP/1.1\r\nHost: x\r\nX-API-Key: ${project.key}\r\n` +
+        `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
+        `Connection: ${isLast ? 'close' : 'keep-alive'}\r\n\r\n${body}`,
+    );
+  });
   return socket;
 }
 
@@ -132,6 +156,15 @@ describe('the caller', () => {
     socket.destroy();
     await until('it is cancelled', async () => (await running(at(6).id)) === 0, 10_000);
     expect((await run(at(6), 'select 1 as one')).status).toBe(200);
+  });
+
+  it('who hangs up ends what it sent behind it, too', async () => {
+    const many = 'select repeat($$x$$, 1000) from generate_series(1, 100000)';
+    const socket = send(at(8), 'select pg_sleep(51)', 'select pg_sleep(52)', many);
+    await until('all have begun', async () => counts().open - counts().idle === 3);
+    socket.destroy();
+    await until('all are given up', async () => counts().open === counts().idle, 10_000);
+    expect(await running(at(8).id)).toBe(0);
   });
 
   it('who hangs up while it waits leaves nothing behind', async () => {

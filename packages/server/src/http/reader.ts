@@ -20,14 +20,10 @@ export class ResponseReader implements Reader {
     this.status = status;
   }
 
+  /** A response whose turn on its connection has not come does not hear that the connection is closed. */
   get isGone(): boolean {
-    return this.raw.destroyed && !this.raw.writableFinished;
-  }
-
-  whenGone(tell: () => void): void {
-    this.raw.once('close', () => {
-      if (!this.raw.writableFinished) tell();
-    });
+    const { raw } = this;
+    return (raw.destroyed || raw.req.socket?.destroyed === true) && !raw.writableFinished;
   }
 
   write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {

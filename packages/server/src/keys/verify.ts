@@ -29,10 +29,14 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
   const used = new Map<string, number>();
   // Checksum and hash of a good key are worked out once, not with every request.
   const hashes = new LRUCache<string, { hash: Buffer; name: string }>({ max: rememberedKeys });
+  // Many requests with one key look it up once: else one caller's burst would keep all others from the control database.
+  const looking = new Map<string, Promise<Caller | null>>();
   let changes = 0;
 
   const forget = ({ projectId, keyId }: Change) => {
     changes++;
+    // Who asks from now on must not hear what was found before.
+    looking.clear();
     for (const [hash, caller] of remembered.entries()) {
       const hit = caller.keyId === keyId || (caller.kind !== 'account' && caller.projectId === projectId);
       if (hit) remembered.delete(hash);
@@ -52,6 +56,16 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
     const name = hash.toString('latin1');
     const known = feed.isFresh() ? remembered.get(name) : undefined;
     if (known) return known;
+    const pending = looking.get(name);
+    if (pending) return pending;
+    const search = look(hash, name).finally(() => {
+      if (looking.get(name) === search) looking.delete(name);
+    });
+    looking.set(name, search);
+    return search;
+  };
+
+  const look = async (hash: Buffer, name: string): Promise<Caller | null> => {
     const changesBefore = changes;
     const caller = await findCaller(control, hash);
     // A change that came in while we looked may be about this very key: then the answer is not kept.

@@ -98,6 +98,7 @@ export class Exchange implements Receiver {
   private isCopy = false;
   private isPaused = false;
   private isDiscarding = false;
+  private isMoved = false;
   private held: Buffer[] = [];
   private heldSize = 0;
   /** When it was handed to PostgreSQL. */
@@ -116,6 +117,11 @@ export class Exchange implements Receiver {
   /** Not what one would stand behind. */
   get isLarge(): boolean {
     return this.isStreaming || this.held.length > 0;
+  }
+
+  /** PostgreSQL has begun with it: nothing that happened before was its doing. */
+  get hasBegun(): boolean {
+    return this.isBound;
   }
 
   get endsIdle(): boolean {
@@ -139,34 +145,42 @@ export class Exchange implements Receiver {
     this.clock = clock;
   }
 
-  /** It is run elsewhere: whatever else comes here is nobody's business. */
+  /** It is run elsewhere: whatever else comes here is nobody's business, and must not reach the caller a second time. */
   move(): void {
+    this.isMoved = true;
     this.end(new MovedError());
   }
 
   /** Throws what the caller is told; a `Sound` error leaves the session usable. */
   async run(): Promise<void> {
-    const { session, input, statement } = this.options;
-    let prepared = session.statements.get(input.query) ?? null;
-    const keep = statement.preparable && input.query.length <= preparedText;
+    const { session, input, statement, frame } = this.options;
+    // In a batch a stale one would undo what ran before it, so there each is parsed anew.
+    const isInBatch = frame.endsIn === 'transaction' && frame.before.length === 0;
+    let prepared = isInBatch ? null : (session.statements.get(input.query) ?? null);
+    const keep = !isInBatch && statement.preparable && input.query.length <= preparedText;
     if (needsTypes(input.params) && !prepared?.parameterTypes) prepared = await this.learnTypes(keep);
     const status = await this.send(prepared, keep);
-    if (
-      this.failure &&
-      !this.isBound &&
-      prepared &&
-      isStalePlan(this.failure) &&
-      this.options.frame.before.length === 0
-    ) {
+    // Goes out with the next exchange.
+    if (prepared && !keep) session.out.closeStatement(prepared.name);
+    if (this.failure && !this.isBound && prepared && isStalePlan(this.failure)) {
+      if (this.isMoved) throw new MovedError();
       // Before anything ran: the tables have changed since it was prepared.
       session.statements.delete(input.query);
       session.out.closeStatement(prepared.name);
+      if (status === 'failed') await this.rollBack();
       this.failure = null;
       this.step = 0;
-      this.settle(await this.send(null, keep));
+      this.settle(await this.send(needsTypes(input.params) ? await this.learnTypes(keep) : null, keep));
       return;
     }
     this.settle(status);
+  }
+
+  /** The transaction that our own statements began; if that is not possible, what comes next says so. */
+  private rollBack(): Promise<unknown> {
+    const { session } = this.options;
+    session.out.parse('', 'rollback').bind('', []).execute(0).sync();
+    return new Promise<unknown>((resolve) => session.send({ ...silent, ready: resolve, lost: resolve }));
   }
 
   private settle(status: Ended): void {
@@ -178,6 +192,7 @@ export class Exchange implements Receiver {
         'Use SELECT or INSERT.',
       );
     }
+    // What the sink threw is the caller's to hear.
     if (status instanceof MovedError || status instanceof RowhouseError) throw status;
     if (status instanceof TooLargeError) {
       throw status.message === 'row'
@@ -234,7 +249,6 @@ export class Exchange implements Receiver {
     );
     this.settle(status === 'idle' || status === 'transaction' ? this.options.frame.endsIn : status);
     if (keep) this.remember(prepared);
-    else this.conduct = 'wild';
     return prepared;
   }
 
@@ -242,10 +256,11 @@ export class Exchange implements Receiver {
     const { session, statement, input, frame } = this.options;
     const name = prepared?.name ?? (keep ? `s${++named}` : '');
     const { out } = session;
+    const types = prepared?.parameterTypes;
+    // Before anything is written: a value that cannot be sent leaves nothing half said.
+    const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
     for (const text of frame.before) out.parse('', text).bind('', []).execute(0);
     if (!prepared) out.parse(name, input.query);
-    const types = prepared?.parameterTypes;
-    const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
     out.bind(name, parameters);
     if (!prepared?.columns) out.describePortal();
     // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
@@ -317,6 +332,7 @@ export class Exchange implements Receiver {
   }
 
   private describe(columns: Column[]): void {
+    if (this.isMoved) return;
     const unknown = unknownTypes(columns);
     if (unknown.length === 0) {
       this.use(columns, new Map(), true);
@@ -363,7 +379,7 @@ export class Exchange implements Receiver {
   }
 
   row(bytes: Buffer, start: number, end: number): void {
-    if (!this.isTarget || this.isDiscarding) return;
+    if (!this.isTarget || this.isDiscarding || this.isMoved) return;
     const { limit } = this.options.input;
     if (limit !== null && this.rowCount === limit) {
       this.truncated = true;

@@ -1,10 +1,12 @@
 // What is known of a project's statements from earlier runs: whether they provably leave nothing in a session, so that no
-// reset has to follow them, and whether they are short. The parser shows that a statement calls no function of the
-// project's own; the catalog shows that its tables hide none (views, triggers, row security, rules, defaults, operators).
-// Until that is known the reset is done; it is asked again every few seconds.
+// reset has to follow them, and whether they are short. The parser shows that a statement calls nothing but harmless names;
+// the catalog shows that none of these names is a function of the project's own, and that its tables and types hide none
+// (views, triggers, row security, rules, defaults, indexes, operators, casts, domains). Until that is known the reset is
+// done; it is asked again every few seconds.
 import { LRUCache } from 'lru-cache';
 import type { Session } from '../postgres/session.ts';
 import { harmlessFunctions } from './harmless-functions.ts';
+import { toArrayText } from './parameters.ts';
 import { queryOne } from './query-one.ts';
 import type { Statement } from './statement.ts';
 
@@ -32,7 +34,7 @@ const askAgainMs = 1_000;
 const perProject = 500;
 
 /**
- * Whether a statement that names these tables ($1) and calls functions of these names alone ($2) runs no code of the
+ * Whether a statement that names these tables ($1) and may call functions of these names ($2) runs no code of the
  * project's own. Code can hide in tables (views, rules, row security, triggers, partitions, virtual columns; defaults,
  * checks and index expressions that call something) and everywhere else: a cast, an operator, a domain's check, a
  * function with a built-in one's name, a function of a row, which can be written like a column. Languages 12 and 13 are
@@ -41,8 +43,8 @@ const perProject = 500;
 const question = `
   with named (oid) as (
     select pg_catalog.to_regclass(name)::pg_catalog.oid from pg_catalog.unnest($1::pg_catalog.text[]) as given (name)
-  ), own (oid, name, argument) as (
-    select function.oid, function.proname::pg_catalog.text, function.proargtypes[0] from pg_catalog.pg_proc as function
+  ), own (oid, name) as (
+    select function.oid, function.proname::pg_catalog.text from pg_catalog.pg_proc as function
     where function.oid operator(pg_catalog.>=) 16384 and (function.prolang not in (12, 13) or exists (
       select from pg_catalog.pg_aggregate as aggregate
       join pg_catalog.pg_proc as part on part.oid in (aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn,
@@ -67,12 +69,11 @@ const question = `
       where called.oid operator(pg_catalog.>=) 16384
         or called.kind operator(pg_catalog.=) 'funcid'
           and function.proname operator(pg_catalog.<>) 'nextval'
-          and not function.proname::pg_catalog.text operator(pg_catalog.=) any ($2::pg_catalog.text[])
+          and not function.proname::pg_catalog.text operator(pg_catalog.=) any ($3::pg_catalog.text[])
     )
     and not exists (
-      select from own left join pg_catalog.pg_type as type on type.oid operator(pg_catalog.=) own.argument
+      select from own
       where own.name operator(pg_catalog.=) any ($2::pg_catalog.text[])
-        or type.typtype in ('c', 'p')
         or exists (select from pg_catalog.pg_operator where oprcode::pg_catalog.oid operator(pg_catalog.=) own.oid)
         or exists (select from pg_catalog.pg_cast where castfunc operator(pg_catalog.=) own.oid)
     )
@@ -128,7 +129,7 @@ export function isPlain({ statement, wasPlain, knownSince }: Habit): boolean {
 
 /** If it is not known, it is asked behind what runs in the session, and nobody waits for the answer. */
 export function learn(habit: Habit, session: Session): void {
-  const { relations, conduct, isProven } = habit.statement;
+  const { relations, calls, conduct, isProven } = habit.statement;
   if (isProven || relations === null || conduct === 'wild') return;
   const now = performance.now();
   // A little before the end, so that a busy statement never falls back.
@@ -136,8 +137,7 @@ export function learn(habit: Habit, session: Session): void {
   habit.askedAt = now;
   const { project } = habit;
   const { changes } = project;
-  const list = `{${relations.map((name) => `"${name.replace(/["\\]/g, '\\$&')}"`).join(',')}}`;
-  queryOne(session, question, [list, harmlessList]).then(
+  queryOne(session, question, [toArrayText(relations), toArrayText(calls), harmlessList]).then(
     (answer) => {
       // What changed meanwhile may be what was looked at.
       if (project.changes !== changes) return;

@@ -59,7 +59,7 @@ export class Lane {
       noteDuration(habit, exchange.isLarge ? 1_000 : ms);
       return true;
     } catch (error) {
-      if (error instanceof MovedError) return false;
+      if (error instanceof MovedError || this.isInnocent(shared)) return false;
       if (error instanceof Sound && error.status === 'idle') throw error.reason;
       this.isClosed = true;
       throw error instanceof Sound ? error.reason : error;
@@ -72,6 +72,11 @@ export class Lane {
       this.lastDoneAt = performance.now();
       if (this.shared.size === 0) this.onEnd(this);
     }
+  }
+
+  /** The session was lost before its turn came: what one of the others did, or the server, is not its answer. */
+  private isInnocent({ exchange, watch }: Shared): boolean {
+    return !this.session.isUsable && !exchange.hasBegun && watch === null;
   }
 
   /** Called twice within `patienceMs`, as long as there are lanes. */

@@ -1,4 +1,5 @@
 // JSON values as parameters of a statement: PostgreSQL reads them as text of the type it expects.
+import { errors } from '../errors.ts';
 import { ExactNumber, toJsonText } from './json-text.ts';
 import { builtInType } from './value-kinds.ts';
 
@@ -11,7 +12,13 @@ export function toParameter(value: unknown, oid: number | undefined): string | n
   if (typeof value === 'string') return value;
   if (typeof value !== 'object') return String(value);
   if (value instanceof ExactNumber) return value.text;
-  return Array.isArray(value) && isArrayType(oid) ? toArrayText(value) : toJsonText(value);
+  try {
+    return Array.isArray(value) && isArrayType(oid) ? toArrayText(value) : toJsonText(value);
+  } catch (error) {
+    // Both recurse, and a body may be nested as deep as its size allows.
+    if (!(error instanceof RangeError)) throw error;
+    throw errors.invalidRequest([{ path: 'params', problem: 'holds a value that is nested too deeply' }]);
+  }
 }
 
 function isArrayType(oid: number | undefined): boolean {

@@ -13,6 +13,7 @@ export type Verdict =
       writes: boolean;
       isRead: boolean;
       relations: string[] | null;
+      calls: string[];
       lazyText: string | null;
     }
   | { kind: 'refused'; what: string; hint: string }
@@ -100,25 +101,42 @@ function examineOne(name: string, body: Node, text: string): Verdict {
       kind: 'statement',
       ...{ conduct: 'wild', preparable: false, writes: true, isRead: false },
       relations: null,
+      calls: [],
       lazyText: null,
     };
-  const calls = survey(body);
-  const conduct = calls.wild ? 'wild' : isWrite || calls.writes ? 'data' : 'clean';
+  const found = survey({ [name]: body });
+  const conduct = found.wild ? 'wild' : found.writes ? 'data' : 'clean';
   // An update or delete can cascade to tables that are not named here.
-  const relations = name === 'SelectStmt' || name === 'InsertStmt' ? calls.relations : null;
-  const writes = isWrite || calls.writes;
-  const isRead = !writes && !calls.locks;
+  const relations = found.changes ? null : found.relations;
+  const isRead = !found.writes && !found.locks;
   const lazyText = isRead ? makeLazy(body, text) : null;
-  return { kind: 'statement', conduct, preparable: true, writes, isRead, relations, lazyText };
+  return {
+    kind: 'statement',
+    ...{ conduct, preparable: true, writes: found.writes, isRead, relations, calls: found.calls, lazyText },
+  };
 }
 
-/** Which functions are called and relations named anywhere below, and whether a CTE writes. Without recursion: trees can be deep. */
-function survey(root: Node): { wild: boolean; writes: boolean; locks: boolean; relations: string[] } {
+type Survey = {
+  /** Calls what is not known to be harmless. */
+  wild: boolean;
+  writes: boolean;
+  /** Changes or removes rows that were there before. */
+  changes: boolean;
+  locks: boolean;
+  relations: string[];
+  /** What may be a function's name: `row.name` calls one if there is no such column. */
+  calls: string[];
+};
+
+/** What is called, named and done anywhere below, CTEs included. Without recursion: trees can be deep. */
+function survey(root: Node): Survey {
   const pending: unknown[] = [root];
   let wild = false;
   let writes = false;
+  let changes = false;
   let locks = false;
   const relations = new Set<string>();
+  const calls = new Set<string>();
   while (pending.length > 0) {
     const node = pending.pop();
     if (Array.isArray(node)) {
@@ -129,13 +147,22 @@ function survey(root: Node): { wild: boolean; writes: boolean; locks: boolean; r
     for (const [key, value] of Object.entries(node)) {
       if (key === 'RangeVar' || key === 'relation') relations.add(nameOf(value as Node));
       if (key === 'lockingClause') locks = true;
-      if (key === 'FuncCall') wild ||= !isHarmless(value as Node);
-      if (key === 'InsertStmt' || key === 'UpdateStmt' || key === 'DeleteStmt' || key === 'MergeStmt')
-        writes = true;
+      if (key === 'FuncCall') {
+        wild ||= !isHarmless(value as Node);
+        calls.add(namesOf((value as Node).funcname).at(-1) ?? '');
+      }
+      if (key === 'ColumnRef') {
+        const [, ...further] = namesOf((value as Node).fields);
+        for (const called of further) calls.add(called);
+      }
+      if (key === 'indirection') for (const called of namesOf(value)) calls.add(called);
+      if (key === 'InsertStmt') writes = true;
+      if (key === 'UpdateStmt' || key === 'DeleteStmt' || key === 'MergeStmt') writes = changes = true;
+      if (key === 'onConflictClause') changes ||= (value as Node).action !== 'ONCONFLICT_NOTHING';
       if (typeof value === 'object') pending.push(value);
     }
   }
-  return { wild, writes, locks, relations: [...relations] };
+  return { wild, writes, changes, locks, relations: [...relations], calls: [...calls] };
 }
 
 /**
@@ -158,7 +185,7 @@ function makeLazy({ fromClause }: Node, text: string): string | null {
   if (colnames) return null;
   const column = `"${(aliasname ?? 'generate_series').replaceAll('"', '""')}"`;
   const rest = text.slice(start + call.length);
-  return `${text.slice(0, start)}(select ${call} as ${column})${aliasname ? '' : ` as ${column}`}${rest}`;
+  return `${text.slice(0, start)}(select pg_catalog.${call} as ${column})${aliasname ? '' : ` as ${column}`}${rest}`;
 }
 
 /** Where the only function of FROM is called. */
@@ -170,10 +197,15 @@ function locationOfCall(functions: unknown): number | null {
 }
 
 function isHarmless({ funcname }: Node): boolean {
-  const names = (funcname as { String?: { sval?: string } }[]).map((part) => part.String?.sval ?? '');
+  const names = namesOf(funcname);
   if (names.length > 2 || (names.length === 2 && names[0] !== 'pg_catalog')) return false;
   const name = names.at(-1) ?? '';
   return harmlessFunctions.has(name);
+}
+
+function namesOf(parts: unknown): string[] {
+  if (!Array.isArray(parts)) return [];
+  return (parts as { String?: { sval?: string } }[]).flatMap((part) => part.String?.sval ?? []);
 }
 
 /** As PostgreSQL's to_regclass reads it. A name that a CTE has taken is looked up in vain, and that is no harm. */

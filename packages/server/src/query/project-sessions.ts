@@ -66,6 +66,7 @@ const resets = {
   reset_temp: 'discard temp',
 };
 const asideAtOnce = 4;
+type Aside = { session: Promise<Session>; users: number };
 const shortenAgainMs = 50;
 
 /** `ensureCurrent`: called before a project's database is entered, which may have been made by an earlier version. */
@@ -75,7 +76,8 @@ export function openProjectSessions(
   limits: PoolLimits,
 ): ProjectSessions {
   const pool = createSessionPool(limits);
-  let asideNow = 0;
+  const asides = new Map<string, Aside>();
+  const waitingAside: (() => void)[] = [];
   let shortenedAt = Number.NEGATIVE_INFINITY;
   /** Where a plain insert has moved a sequence: cleaned before the first statement that could see it. */
   const moved = new WeakSet<Session>();
@@ -103,6 +105,25 @@ export function openProjectSessions(
     });
   };
 
+  /** All of a project share one, so that one with many leaves room for the others; who finds no room waits for it. */
+  const joinAside = async (project: ProjectLogin): Promise<Aside> => {
+    while (asides.size >= asideAtOnce && (!asides.has(project.id) || waitingAside.length > 0))
+      await new Promise<void>((resolve) => waitingAside.push(resolve));
+    const aside = asides.get(project.id) ?? { session: open(project), users: 0 };
+    asides.set(project.id, aside);
+    aside.users++;
+    return aside;
+  };
+  const leaveAside = (project: ProjectLogin, aside: Aside): void => {
+    if (--aside.users > 0) return;
+    asides.delete(project.id);
+    aside.session.then(
+      (session) => session.close(),
+      () => {},
+    );
+    for (const goOn of waitingAside.splice(0)) goOn();
+  };
+
   return {
     acquire: async (project, isPlain = false) => {
       const session = await pool.acquire(project.id, () => open(project));
@@ -121,18 +142,11 @@ export function openProjectSessions(
       pool.release(projectId, session, true);
     },
     aside: async (project, use) => {
-      if (asideNow >= asideAtOnce)
-        throw errors.overloaded('Too many results with types of their own at once.', 1);
-      asideNow++;
+      const aside = await joinAside(project);
       try {
-        const session = await open(project);
-        try {
-          return await use(session);
-        } finally {
-          session.close();
-        }
+        return await use(await aside.session);
       } finally {
-        asideNow--;
+        leaveAside(project, aside);
       }
     },
     terminate: (session) => {

@@ -65,7 +65,7 @@ export async function runQuery(
       );
     } catch (error) {
       // Whatever is wrong with it is told in the caller's own words. It reads, so it can be run again.
-      if (!(error instanceof RowhouseError && error.code === 'sql_error') || reader.hasBegun) throw error;
+      if (!(error instanceof RowhouseError && error.sql) || reader.hasBegun) throw error;
     }
   }
   return runOne(deps, project, statement, input, queryForm, reader);
@@ -265,7 +265,6 @@ const askTimeoutMs = 10_000;
 const nobody: Reader = {
   hasBegun: false,
   isGone: false,
-  whenGone: () => {},
   write: () => true,
   drained: () => {},
 };
@@ -341,7 +340,8 @@ export async function alone<T>(
         work.isBroken = true;
       });
     if (error.reason.sql?.state === sqlstate.limitExceeded) sessions.limitReached();
-    throw error.reason;
+    // A commit of ours that the deadline cancelled.
+    throw watch.stoppedBy ?? error.reason;
   } finally {
     watch.end();
     if (watch.isStopped) work.isBroken = true;

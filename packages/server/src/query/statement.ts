@@ -18,6 +18,8 @@ export type Statement = Readonly<{
   isRead: boolean;
   /** What it names, if nothing else can be touched by it; null if that cannot be told. */
   relations: readonly string[] | null;
+  /** The names in it that may be those of functions. */
+  calls: readonly string[];
   /** Compiled here, for tables that are known to hide nothing: it leaves nothing in a session. */
   isProven: boolean;
   /** The same, so written that its first rows come before its last one is made; null: there is nothing to gain. */
@@ -42,6 +44,8 @@ export type Parser = {
 /** Larger texts are not parsed here: PostgreSQL itself takes only one statement and the session sees to the rest. */
 const maxParsedBytes = 1024 * 1024;
 const rememberedText = 8192;
+/** Parsed within some 20 ms; a text of 1 MB takes two seconds. */
+const quickText = 16_384;
 const parseWithinMs = 5_000;
 
 const unparsed: Statement = {
@@ -50,6 +54,7 @@ const unparsed: Statement = {
   writes: true,
   isRead: false,
   relations: null,
+  calls: [],
   isProven: false,
   lazyText: null,
   isParsed: false,
@@ -57,49 +62,8 @@ const unparsed: Statement = {
 
 export function startParser(): Parser {
   const remembered = new LRUCache<string, Statement>({ max: 5_000 });
-  let worker: Worker | null = null;
-  let next = 0;
-  const waiting = new Map<number, { resolve: (verdict: Verdict) => void; timer: NodeJS.Timeout }>();
-  let stopped = false;
-
-  const settle = (id: number, verdict: Verdict) => {
-    const asked = waiting.get(id);
-    if (!asked) return;
-    clearTimeout(asked.timer);
-    waiting.delete(id);
-    asked.resolve(verdict);
-  };
-
-  /** A parser that ran out of stack is corrupt for good: whatever it was asked gets its answer, and a new one is made. */
-  const recycle = (verdict: Verdict) => {
-    const old = worker;
-    worker = null;
-    void old?.terminate();
-    for (const id of [...waiting.keys()]) settle(id, verdict);
-  };
-
-  const getWorker = (): Worker => {
-    if (worker) return worker;
-    const started = new Worker(parserFile(), {
-      resourceLimits: { stackSizeMb: 8, maxOldGenerationSizeMb: 512 },
-    });
-    started.unref();
-    started.on('message', ({ id, verdict }: { id: number; verdict: Verdict }) => {
-      settle(id, verdict);
-      if (verdict.kind === 'broken' && worker === started) recycle({ kind: 'broken' });
-    });
-    started.on('error', () => worker === started && recycle({ kind: 'broken' }));
-    worker = started;
-    return started;
-  };
-
-  const ask = (text: string) =>
-    new Promise<Verdict>((resolve) => {
-      const id = ++next;
-      const timer = setTimeout(() => recycle({ kind: 'broken' }), parseWithinMs);
-      waiting.set(id, { resolve, timer });
-      getWorker().postMessage({ id, text });
-    });
+  // What takes long to parse has a thread of its own, so that nobody else waits behind it.
+  const [quick, slow] = [startThread(), startThread()];
 
   return {
     recall: (text) => remembered.get(text),
@@ -112,14 +76,80 @@ export function startParser(): Parser {
         ]);
       }
       if (text.length > maxParsedBytes) return unparsed;
-      const verdict = await ask(text);
+      const verdict = await (text.length > quickText ? slow : quick).ask(text);
       const statement = judge(verdict);
       if (text.length <= rememberedText) remembered.set(text, statement);
       return statement;
     },
     stop: async () => {
-      if (stopped) return;
-      stopped = true;
+      await Promise.all([quick.stop(), slow.stop()]);
+    },
+  };
+}
+
+type Thread = { ask(text: string): Promise<Verdict>; stop(): Promise<void> };
+
+function startThread(): Thread {
+  let worker: Worker | null = null;
+  let next = 0;
+  /** In the order in which they are parsed: the first one is being parsed now. */
+  const waiting = new Map<number, { text: string; resolve: (verdict: Verdict) => void }>();
+  let timer: NodeJS.Timeout | undefined;
+
+  const settle = (id: number, verdict: Verdict) => {
+    const asked = waiting.get(id);
+    if (!asked) return;
+    waiting.delete(id);
+    keepTime();
+    asked.resolve(verdict);
+  };
+
+  const keepTime = () => {
+    clearTimeout(timer);
+    timer = waiting.size > 0 ? setTimeout(breakOff, parseWithinMs) : undefined;
+  };
+
+  /** The first in the row took too long, or took the thread with it. */
+  const breakOff = () => {
+    const [first] = waiting.keys();
+    if (first !== undefined) settle(first, { kind: 'broken' });
+    recycle();
+  };
+
+  /** A parser that ran out of stack is corrupt for good. A new one is made, and asked what the old one was not yet. */
+  const recycle = () => {
+    const old = worker;
+    worker = null;
+    void old?.terminate();
+    for (const [id, { text }] of waiting) getWorker().postMessage({ id, text });
+  };
+
+  const getWorker = (): Worker => {
+    if (worker) return worker;
+    const started = new Worker(parserFile(), {
+      resourceLimits: { stackSizeMb: 8, maxOldGenerationSizeMb: 512 },
+    });
+    started.unref();
+    started.on('message', ({ id, verdict }: { id: number; verdict: Verdict }) => {
+      if (worker !== started) return;
+      settle(id, verdict);
+      if (verdict.kind === 'broken') recycle();
+    });
+    started.on('error', () => worker === started && breakOff());
+    worker = started;
+    return started;
+  };
+
+  return {
+    ask: (text) =>
+      new Promise((resolve) => {
+        const id = ++next;
+        waiting.set(id, { text, resolve });
+        if (waiting.size === 1) keepTime();
+        getWorker().postMessage({ id, text });
+      }),
+    stop: async () => {
+      clearTimeout(timer);
       await worker?.terminate();
     },
   };
@@ -134,6 +164,7 @@ function judge(verdict: Verdict): Statement {
         writes: verdict.writes,
         isRead: verdict.isRead,
         relations: verdict.relations,
+        calls: verdict.calls,
         isProven: false,
         lazyText: verdict.lazyText,
         isParsed: true,

@@ -9,15 +9,11 @@ export type Reader = Sink & {
   readonly hasBegun: boolean;
   /** The caller has hung up. */
   readonly isGone: boolean;
-  /** Called when that happens. */
-  whenGone(tell: () => void): void;
 };
 
 /** What runs and can be told to stop. */
 export type Watched = { stop(because: RowhouseError): void; useClock(clock: Clock): void };
 
-/** Most statements have ended by then: until then nobody listens for a hang-up. */
-const lookMs = 50;
 /** After a cancel that had no effect. */
 const graceMs = 1_000;
 /** A reader that takes nothing for this long is given up. */
@@ -38,6 +34,7 @@ function tick(): void {
 }
 
 export class Watch implements Clock {
+  /** Why it was told to stop. */
   stoppedBy: RowhouseError | null = null;
   private readonly session: Session;
   private readonly reader: Reader;
@@ -45,10 +42,8 @@ export class Watch implements Clock {
   private readonly timeoutMs: number;
   /** When the time is up; while the reader is slow, when it is given up. */
   private endsAt: number;
-  private readonly looksAt: number;
   private pausedAt: number | null = null;
   private patienceMs = stallMs;
-  private isListening = false;
   private current: Watched | null = null;
 
   constructor(
@@ -64,7 +59,6 @@ export class Watch implements Clock {
     this.timeoutMs = timeoutMs;
     this.terminate = terminate;
     this.endsAt = now + timeoutMs - usedMs;
-    this.looksAt = now + lookMs;
     active.add(this);
     ticking ??= setInterval(tick, tickMs);
   }
@@ -82,7 +76,6 @@ export class Watch implements Clock {
     if (this.isStopped) return;
     this.patienceMs = patienceMs;
     this.pausedAt = performance.now();
-    this.listen();
   }
 
   resume(): void {
@@ -96,7 +89,8 @@ export class Watch implements Clock {
   }
 
   look(now: number): void {
-    if (this.pausedAt !== null) {
+    if (!this.isStopped && this.reader.isGone) this.stop(hungUp());
+    else if (this.pausedAt !== null) {
       if (now < this.pausedAt + this.patienceMs) return;
       this.stoppedBy ??= hungUp();
       this.current?.stop(this.stoppedBy);
@@ -104,14 +98,7 @@ export class Watch implements Clock {
     } else if (now >= this.endsAt) {
       if (this.isStopped) this.force();
       else this.stop(errors.queryTimeout(this.timeoutMs));
-    } else if (now >= this.looksAt) this.listen();
-  }
-
-  private listen(): void {
-    if (this.isListening) return;
-    this.isListening = true;
-    if (this.reader.isGone) this.stop(hungUp());
-    else this.reader.whenGone(() => this.stop(hungUp()));
+    }
   }
 
   private stop(because: RowhouseError): void {

@@ -130,6 +130,7 @@ export function statementOf(
     writes,
     isRead: !writes,
     relations: null,
+    calls: [],
     isProven: isPlain,
     lazyText: null,
     isParsed: true,
