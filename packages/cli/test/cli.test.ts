@@ -102,6 +102,7 @@ describe('with a service', () => {
   it('doctor sees the running service', () => {
     const { status, out } = run(['doctor', '--data', data, '--port', new URL(service.url).port]);
     expect(out).toMatch(/ok +service +running on this data folder/);
+    expect(out).toMatch(/ok +projects +up to date with this version/);
     expect(out).toMatch(/ok +port .* used by the service that runs on this data folder/);
     expect(status).toBe(0);
   });

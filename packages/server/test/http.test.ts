@@ -82,14 +82,18 @@ describe('bodies', () => {
     expect(answer.body.error.code).toBe('invalid_json');
   });
 
-  it.each([['text/plain'], ['application/x-www-form-urlencoded'], ['application/json2'], ['a/b/c'], ['']])(
-    'type %j is 415',
-    async (type) => {
-      const answer = await house.call('POST', '/projects', { raw: '{}', headers: { 'content-type': type } });
-      expect([answer.status, answer.body.error.code]).toEqual([415, 'unsupported_media_type']);
-      expect(answer.body.error.hint).toContain('application/json');
-    },
-  );
+  it.each([
+    ['text/plain'],
+    ['text/csv'],
+    ['application/x-www-form-urlencoded'],
+    ['application/json2'],
+    ['a/b/c'],
+    [''],
+  ])('type %j is 415', async (type) => {
+    const answer = await house.call('POST', '/projects', { raw: '{}', headers: { 'content-type': type } });
+    expect([answer.status, answer.body.error.code]).toEqual([415, 'unsupported_media_type']);
+    expect(answer.body.error.hint).toContain('application/json');
+  });
 
   it('takes a charset, emoji and names of 100 characters', async () => {
     const name = '🏠'.repeat(50) + 'é'.repeat(50);
@@ -277,6 +281,16 @@ describe('what needs no key', () => {
     expect(create.requestBody.content['application/json'].schema.required).toEqual(['name']);
     expect(Object.keys(create.responses)).toEqual(expect.arrayContaining(['201', 'default']));
     expect(create.responses['201'].content['application/json'].schema.properties.api_key.type).toBe('string');
+    const { get, post, patch } = body.paths[`${api}/projects/{slug}/tables/{table}`];
+    const namesOf = ({ parameters }: { parameters: { name: string }[] }) =>
+      parameters.map(({ name }) => name);
+    expect(namesOf(get)).toEqual(expect.arrayContaining(['slug', 'table', 'cursor', 'filters']));
+    expect(namesOf(patch)).not.toContain('on_conflict');
+    expect(Object.keys(post.requestBody.content)).toEqual([
+      'application/json',
+      'text/csv',
+      'application/x-ndjson',
+    ]);
     expect((await house.call('GET', '/docs', { key: '' })).status).toBe(200);
   });
 });

@@ -50,6 +50,19 @@ describe('insert', () => {
     ]);
   });
 
+  it('that fails names the row, not one of the statements it became', async () => {
+    const { body } = await send('POST', 'items', [{ name: 'a' }, { name: 'b', price: 'x' }]);
+    expect(body.error.details).toEqual({ columns: ['price'], type: 'numeric(10,2)', index: 1 });
+  });
+
+  it('a long row of blanks in what does not fit holds nobody up', async () => {
+    await run('create table if not exists short (v varchar(3))');
+    const startedAt = performance.now();
+    const { status } = await send('POST', 'short', { v: `${' '.repeat(200_000)}x` });
+    expect(status).toBe(422);
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+  });
+
   it('of many is all or nothing, in their order, each with its own columns', async () => {
     const rows = [
       { name: 'a' },
@@ -221,6 +234,11 @@ describe('imports', () => {
     expect((await send('POST', 'items', 'name,pryce\nTea,1\n', csv)).status).toBe(400);
     expect((await send('POST', 'items?returning=row', 'name\nTea\n', csv)).status).toBe(400);
     expect(await rowsOf('items')).toEqual([]);
+  });
+
+  it('are inserts: a change takes JSON alone', async () => {
+    const { status, body } = await send('PATCH', 'items?id=eq.1', 'name\nTea\n', csv);
+    expect([status, body.error.code]).toEqual([415, 'unsupported_media_type']);
   });
 
   it('whose sender goes away leaves nothing behind', async () => {

@@ -127,6 +127,18 @@ describe('a page', () => {
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
+  it('a count leaves nothing behind of what a view does to its session', async () => {
+    await run(
+      "create function leave() returns boolean language plpgsql as $$begin perform set_config('work_mem', '7MB', false); return true; end$$",
+    );
+    await run('create view leaving as select id from authors where leave()');
+    for (let n = 0; n < 3; n++)
+      expect((await get('leaving', 'count=exact')).body.count).toEqual({ rows: 2, kind: 'exact' });
+    const asked = Array.from({ length: 6 }, () => run("select current_setting('work_mem') as now"));
+    const seen = (await Promise.all(asked)).map(({ body }) => body.rows[0].now);
+    expect(new Set(seen)).toEqual(new Set(['4MB']));
+  });
+
   it('of a view, of odd names, of other schemas', async () => {
     expect((await get('cheap', 'limit=3')).body).toMatchObject({
       row_count: 3,
@@ -138,6 +150,13 @@ describe('a page', () => {
     await run('create table shop.things (id int primary key)');
     await run('insert into shop.things values (5)');
     expect((await get('shop.things')).body.rows).toEqual([{ id: 5 }]);
+  });
+
+  it('of a table with a long default comes as soon as any other', async () => {
+    await run(`create table wordy (a text default '${'a'.repeat(200_000)}')`);
+    const startedAt = performance.now();
+    expect((await get('wordy')).status).toBe(200);
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
   it('bigints and numerics as strings, if asked', async () => {
@@ -161,12 +180,28 @@ describe('what is wrong is told', () => {
     ['books', 'select=id,titel', 400, 'invalid_request', 'title'],
     ['books', 'order=titel', 400, 'invalid_request', 'title'],
     ['books', 'id=about.5', 400, 'invalid_request', 'id'],
-    ['books', 'id=eq.abc', 422, 'constraint_violation', 'abc'],
+    ['books', 'id=eq.abc', 422, 'constraint_violation', String.raw`The filter \"id\": invalid`],
+    ['books', 'or=(id.eq.abc,title.eq.x)', 422, 'constraint_violation', String.raw`\"id\" in \"or\"`],
+    ['books', 'title=eq.x&id=in.(1,abc)', 422, 'constraint_violation', String.raw`The filter \"id\"`],
+    ['books', 'id=like.5*', 400, 'sql_error', String.raw`\"like\" does not go with bigint`],
+    ['books', 'id=eq.abc&price=eq.abc', 422, 'constraint_violation', 'abc'],
     ['x'.repeat(64), '', 404, 'table_not_found', ''],
   ])('%s?%s', async (table, query, status, code, word) => {
     const { status: given, body } = await get(table, query);
     expect([given, body.error.code]).toEqual([status, code]);
     expect(JSON.stringify(body)).toContain(word);
+    expect(body.error.sql ?? {}, 'a place in our own SQL').not.toHaveProperty('position');
+  });
+
+  it('without a place in SQL that the caller did not write', async () => {
+    const { body } = await get('books', 'price=like.5');
+    expect([body.error.code, body.error.sql.state]).toEqual(['sql_error', '42883']);
+    expect(body.error.sql).not.toHaveProperty('position');
+  });
+
+  it('a name that holds a question mark is no query', async () => {
+    expect((await get('authors', 'name=eq.a?')).status).toBe(200);
+    expect((await get('authors?name=eq.a')).status).toBe(404);
   });
 
   it('a name that is a path is no path', async () => {
@@ -204,6 +239,73 @@ describe('never stale', () => {
       database: `p_${neighbour.id}`,
     });
     expect((await get('seen', '', neighbour)).body.columns).toEqual(['id', 'late']);
+  });
+
+  it('in what another table has to say about a foreign key', async () => {
+    for (const statement of [
+      'create table hosts (id int primary key)',
+      'create table guests (host_id int unique references hosts, n int)',
+      'create table rooms (id int primary key)',
+      'create table keys (host_id int references hosts, room_id int references rooms)',
+      'insert into hosts values (1)',
+      'insert into guests values (1, 1)',
+    ])
+      expect((await run(statement)).body.error).toBeUndefined();
+    const embedded = async (select: string) =>
+      (await get('hosts', `select=${select}`)).body.rows?.[0]?.[select.replace(/\(.*/, '')];
+    await get('hosts');
+    await run('alter table guests rename column host_id to host');
+    expect(await embedded('guests(n)')).toEqual({ n: 1 });
+    await run('alter table hosts add column late int');
+    await get('hosts');
+    await run('alter table guests drop constraint guests_host_id_key');
+    await run('insert into guests values (1, 2)');
+    expect(await embedded('guests(n)')).toEqual([{ n: 1 }, { n: 2 }]);
+    await run('alter table keys add primary key (host_id, room_id)');
+    expect(await embedded('rooms(id)')).toEqual([]);
+    await run('alter table rooms rename to chambers');
+    expect(await embedded('chambers(id)')).toEqual([]);
+  });
+
+  it('in the attributes of a type', async () => {
+    await run('create type spot as (x int, at timestamptz)');
+    await run('create table places (id int primary key, spot spot)');
+    await run('create table signs (id int primary key, place_id int references places)');
+    await run("insert into places values (1, row (1, '2026-01-01'))");
+    await run('insert into signs values (1, 1)');
+    const sign = async () => (await get('signs', 'select=places(spot)')).body.rows?.[0];
+    for (let n = 0; n < 7; n++)
+      expect(await sign()).toEqual({ places: { spot: { x: 1, at: '2026-01-01T00:00:00Z' } } });
+    await run('alter type spot add attribute y int');
+    expect(await sign()).toEqual({ places: { spot: { x: 1, at: '2026-01-01T00:00:00Z', y: null } } });
+    const path = `/projects/${mine.slug}/tables/places`;
+    const insert = (id: number, spot: object) =>
+      house.call('POST', path, { key: mine.key, body: [{ id, spot }] });
+    expect((await insert(2, { y: 2 })).status).toBe(201);
+    await run('alter type spot add attribute z int');
+    expect((await insert(3, { z: 3 })).body.rows).toMatchObject([{ spot: { z: 3 } }]);
+  });
+
+  it('and of a change and its undoing nobody hears', async () => {
+    await run('create table restless (id int primary key)');
+    let isDone = false;
+    const changing = (async () => {
+      while (!isDone) {
+        await run('alter table restless add column y int');
+        await run('alter table restless drop column y');
+      }
+    })();
+    const statuses = new Set<string>();
+    const path = `/projects/${mine.slug}/tables/restless`;
+    for (let id = 0; id < 40; id++) {
+      const read = await get('restless');
+      const written = await house.call('POST', path, { key: mine.key, body: { id } });
+      for (const { status, body } of [read, written]) statuses.add(`${status} ${body.error?.code ?? ''}`);
+    }
+    isDone = true;
+    await changing;
+    // Who changes it all the time can get in between all the time.
+    for (const status of statuses) expect(['200 ', '201 ', '409 conflict']).toContain(status);
   });
 });
 
@@ -250,6 +352,37 @@ describe('keys', () => {
     expect((await as(other.key, 'authors')).status).toBe(404);
     const listed = await house.call('GET', `/projects/${mine.slug}/tables`, { key: some });
     expect(listed.body.tables.map(({ name }: { name: string }) => name)).toEqual(['authors']);
+  });
+
+  it('for some tables are not told of others', async () => {
+    await run("create type secret_mood as enum ('hidden')");
+    await run('create table ledger (id int primary key, author_id int references authors, balance int)');
+    await run('create table diary (id int references ledger, mood secret_mood)');
+    await run('create function secret_work() returns int language sql as $$select 1$$');
+    const { body } = await house.call('POST', `/projects/${mine.slug}/keys`, {
+      body: { name: 'some', scopes: ['tables:read'], tables: ['authors'] },
+    });
+    const as = async (rest: string) =>
+      await house.call('GET', `/projects/${mine.slug}/${rest}`, { key: body.api_key });
+    for (const [rest, status] of [
+      ['tables/ledger?balanc=eq.1', 403],
+      ['tables/ledger?select=balance,diary(moo)', 403],
+      ['tables/authors?select=name,ledger(balanc)', 403],
+      ['tables/authors?select=name,ledger()', 403],
+      ['tables/authors?select=name,ledge(id)', 400],
+      ['tables/authors?select=name,nothing(id)', 400],
+      ['tables/ledge', 404],
+      ['schema', 200],
+    ] as const) {
+      const answer = await as(rest);
+      expect([rest, answer.status]).toEqual([rest, status]);
+      const told = JSON.stringify(answer.body);
+      for (const secret of ['balance', 'diary', 'mood', 'secret']) expect(told).not.toContain(secret);
+      if (status !== 403) expect(told).not.toContain('ledger');
+    }
+    // What another key has asked before changes nothing.
+    expect((await get('authors', 'select=name,ledger()')).status).toBe(200);
+    expect((await as('tables/authors?select=name,ledger()')).status).toBe(403);
   });
 
   it('connections come back', async () => {

@@ -29,6 +29,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
       tags: [
         { name: 'projects', description: 'Named databases with a size limit.' },
         { name: 'query', description: 'SQL over HTTP.' },
+        { name: 'tables', description: 'Rows without SQL; filters as in PostgREST.' },
         { name: 'keys', description: 'API keys of a project.' },
         { name: 'service', description: 'The service itself; no key needed.' },
       ],

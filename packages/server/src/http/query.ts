@@ -1,7 +1,6 @@
 // SQL over HTTP.
-import type { OutgoingHttpHeaders } from 'node:http';
 import { apiPrefix, BatchResponse, QueryResponse, RunBatch, RunQuery } from '@rowhouse/api';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
@@ -11,7 +10,7 @@ import type { Reader } from '../query/watch.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
-import { json, ResponseReader } from './reader.ts';
+import { json, readerOf, respond } from './reader.ts';
 
 type Params = { slug: string };
 
@@ -41,16 +40,8 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
       const caller = callerOf(request);
       const project = await getProjectLogin(deps.control, caller, request.params.slug);
       const reader = readerOf(reply);
-      try {
-        const answer = await answerQuery(deps, caller, project, request.body, reader);
-        if (answer === null) reader.end();
-        else return reply.header('content-type', json).send(answer);
-      } catch (error) {
-        if (!reader.hasBegun) throw error;
-        deps.log.warn({ request_id: request.id, err: error }, 'a result broke off');
-        reader.breakOff();
-      }
-      return reply;
+      const answer = answerQuery(deps, caller, project, request.body, reader);
+      return respond(deps, request, reply, reader, answer);
     },
   );
 
@@ -122,11 +113,4 @@ function readTimeout(given: number | undefined, maxTimeoutMs: number): number {
     ]);
   }
   return given ?? Math.min(defaultTimeoutMs, maxTimeoutMs);
-}
-
-function readerOf(reply: FastifyReply): ResponseReader {
-  return new ResponseReader(reply.raw, () => {
-    reply.hijack();
-    return reply.getHeaders() as OutgoingHttpHeaders;
-  });
 }

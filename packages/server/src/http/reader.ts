@@ -1,11 +1,41 @@
 // A response as a stream with its own pace. Nothing of it begins before the first write.
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Reader } from '../query/watch.ts';
+import type { Deps } from './deps.ts';
 
 export const json = 'application/json; charset=utf-8';
 
 /** What may wait for a slow reader before PostgreSQL is stopped. */
 const unsentBytes = 256 * 1024;
+
+export function readerOf(reply: FastifyReply, status = 200): ResponseReader {
+  const begin = () => {
+    reply.hijack();
+    return reply.getHeaders() as OutgoingHttpHeaders;
+  };
+  return new ResponseReader(reply.raw, begin, status);
+}
+
+/** Sends an answer that is whole, ends one that was streamed, breaks off one that failed on its way. */
+export async function respond(
+  deps: Deps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  reader: ResponseReader,
+  answering: Promise<Buffer | null>,
+): Promise<FastifyReply> {
+  try {
+    const answer = await answering;
+    if (answer !== null) return reply.header('content-type', json).send(answer);
+    reader.end();
+  } catch (error) {
+    if (!reader.hasBegun) throw error;
+    deps.log.warn({ request_id: request.id, err: error }, 'a result broke off');
+    reader.breakOff();
+  }
+  return reply;
+}
 
 export class ResponseReader implements Reader {
   hasBegun = false;

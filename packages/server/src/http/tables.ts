@@ -1,15 +1,17 @@
 // Tables: pages, rows that come and go, and what there is.
-import type { OutgoingHttpHeaders } from 'node:http';
 import {
   apiPrefix,
+  ChangeBody,
+  ChangeQuery,
   ChangeResponse,
+  InsertBody,
+  InsertQuery,
   InsertResponse,
   PageQuery,
   PageResponse,
-  RowBody,
   SchemaResponse,
+  TableParams,
   TablesResponse,
-  WriteQuery,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
@@ -17,9 +19,9 @@ import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { getProjectLogin } from '../projects/find.ts';
 import type { Reader } from '../query/watch.ts';
-import type { Table } from '../tables/catalog.ts';
+import type { MaySee, Table } from '../tables/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
-import { describeSchema, listTables } from '../tables/describe.ts';
+import { describeSchema, listTables, type SchemaDescription } from '../tables/describe.ts';
 import { type ImportFormat, importRows } from '../tables/import.ts';
 import { tablesOf } from '../tables/kept-tables.ts';
 import { readPage } from '../tables/pages.ts';
@@ -27,7 +29,7 @@ import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { checkEncoding } from './json-body.ts';
 import { SlugParams } from './projects.ts';
-import { json, ResponseReader } from './reader.ts';
+import { json, readerOf, respond } from './reader.ts';
 
 type Params = { slug: string; table: string };
 
@@ -52,6 +54,9 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   for (const type of Object.keys(streamed))
     app.addContentTypeParser(type, (request, payload, done) => {
       try {
+        const { method, routeOptions } = request;
+        if (method !== 'POST' || routeOptions.url !== tableRoute)
+          throw errors.unsupportedMediaType(request.headers['content-type']);
         checkEncoding(request.headers);
         done(null, payload);
       } catch (error) {
@@ -65,7 +70,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: "A page of a table's rows",
-        params: SlugParams,
+        params: TableParams,
         querystring: PageQuery,
         response: { 200: PageResponse },
       },
@@ -89,11 +94,11 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
         tags,
         summary: 'Insert a row, or many',
         description:
-          'An object is a row, an array is many: all or none. text/csv and application/x-ndjson bodies stream in, of any length.',
-        params: SlugParams,
-        querystring: WriteQuery,
-        body: RowBody,
-        response: { 201: InsertResponse },
+          'An object is a row, an array is many: all or none. text/csv and application/x-ndjson bodies stream in, of any length, take no parameters and are answered with row_count alone. 200 if an upsert left everything as it was.',
+        params: TableParams,
+        querystring: InsertQuery,
+        body: InsertBody,
+        response: { 200: InsertResponse, 201: InsertResponse },
       },
       validatorCompiler: ownInput,
     },
@@ -133,9 +138,10 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Change the rows that a filter names',
-        params: SlugParams,
-        querystring: WriteQuery,
-        body: RowBody,
+        description: 'Without a filter nothing is changed: 400.',
+        params: TableParams,
+        querystring: ChangeQuery,
+        body: ChangeBody,
         response: { 200: ChangeResponse },
       },
       validatorCompiler: ownInput,
@@ -163,8 +169,9 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Delete the rows that a filter names',
-        params: SlugParams,
-        querystring: WriteQuery,
+        description: 'Without a filter nothing is deleted: 400.',
+        params: TableParams,
+        querystring: ChangeQuery,
         response: { 200: ChangeResponse },
       },
       validatorCompiler: ownInput,
@@ -213,8 +220,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<SchemaResponse> => {
       const { caller, ask } = await lookerOf(deps, request);
-      const { tables, enums, functions } = await describeSchema(ask);
-      return { ok: true, tables: tables.filter((table) => maySee(caller, table)), enums, functions };
+      return { ok: true, ...shown(caller, await describeSchema(ask)) };
     },
   );
 }
@@ -258,10 +264,10 @@ async function answerImport(
   if (rawQuery !== '') {
     throw errors.invalidRequest(
       [{ path: '', problem: 'an import has no parameters' }],
-      'For upserts, send the rows as a JSON array.',
+      'It gives the number of rows alone. For upserts, send the rows as a JSON array.',
     );
   }
-  const table = await tablesOf(deps.tables, project).get(name);
+  const table = await tablesOf(deps.tables, project, sightOf(caller)).get(name);
   requireTables(caller, [table]);
   const { maxTimeoutMs: timeoutMs } = deps.limits;
   const { rowCount } = await importRows(deps.query, project, table, format, body, { timeoutMs }, reader);
@@ -279,6 +285,7 @@ function optionsOf(deps: Deps, caller: Caller) {
   return {
     timeoutMs: timeoutOf(deps),
     check: (tables: readonly Table[]) => requireTables(caller, tables),
+    maySee: sightOf(caller),
     checkReading: () => {
       if (caller.kind !== 'scoped' || caller.scopes.includes('tables:read')) return;
       throw errors.forbidden(
@@ -304,35 +311,7 @@ async function lookerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>)
   const caller = callerOf(request);
   requireScope(caller, 'tables:read');
   const project = await getProjectLogin(deps.control, caller, request.params.slug);
-  return { caller, ask: tablesOf(deps.tables, project).ask };
-}
-
-/** Sends an answer that is whole, ends one that was streamed, breaks off one that failed on its way. */
-async function respond(
-  deps: Deps,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  reader: ResponseReader,
-  answering: Promise<Buffer | null>,
-): Promise<FastifyReply> {
-  try {
-    const answer = await answering;
-    if (answer !== null) return reply.header('content-type', json).send(answer);
-    reader.end();
-  } catch (error) {
-    if (!reader.hasBegun) throw error;
-    deps.log.warn({ request_id: request.id, err: error }, 'a result broke off');
-    reader.breakOff();
-  }
-  return reply;
-}
-
-function readerOf(reply: FastifyReply, status = 200): ResponseReader {
-  const begin = () => {
-    reply.hijack();
-    return reply.getHeaders() as OutgoingHttpHeaders;
-  };
-  return new ResponseReader(reply.raw, begin, status);
+  return { caller, ask: tablesOf(deps.tables, project, sightOf(caller)).ask };
 }
 
 function queryOf({ raw }: FastifyRequest): string {
@@ -345,6 +324,20 @@ function timeoutOf({ limits }: Deps): number {
   return Math.min(tableTimeoutMs, limits.maxTimeoutMs);
 }
 
+/** For a key with a list of tables: those, and what they are made of. */
+function shown(caller: Caller, schema: SchemaDescription): SchemaDescription {
+  if (caller.kind === 'account' || caller.tables === null) return schema;
+  const tables = schema.tables
+    .filter((table) => maySee(caller, table))
+    .map((table) => ({
+      ...table,
+      references: table.references.filter(({ target }) => maySee(caller, target)),
+    }));
+  const used = new Set(tables.flatMap(({ columns }) => columns.map((column) => column.enum)));
+  const enums = schema.enums.filter((one) => used.has(`${one.schema}.${one.name}`));
+  return { tables, enums, functions: [] };
+}
+
 /** A key can be for some tables only; the rows of others are not shown beside them either. */
 function requireTables(caller: Caller, tables: readonly Table[]): void {
   const hidden = tables.find((table) => !maySee(caller, table));
@@ -354,6 +347,10 @@ function requireTables(caller: Caller, tables: readonly Table[]): void {
       'Use a key whose list of tables has it, or one without such a list.',
     );
   }
+}
+
+function sightOf(caller: Caller): MaySee {
+  return (table) => maySee(caller, table);
 }
 
 function maySee(caller: Caller, { schema, name }: { schema: string; name: string }): boolean {

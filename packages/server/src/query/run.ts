@@ -82,16 +82,16 @@ export function runTask(
   return runOne(deps, project, statement, whole, form, reader);
 }
 
-/** A look-up of the service's own: the first value of the first row. */
+/** A look-up of the service's own: the first value of the first row. `isPlain`: it calls nothing of the project's. */
 export function ask(
   deps: QueryDeps,
   project: ProjectLogin,
   query: string,
   parameters: string[],
-  timeoutMs = askTimeoutMs,
+  { timeoutMs = askTimeoutMs, isPlain = true } = {},
 ): Promise<string | null> {
-  const terms = { reader: nobody, timeoutMs, isPlain: true };
-  return alone(deps, project, terms, (work) => work.ask(query, parameters));
+  const terms = { reader: nobody, timeoutMs, isPlain };
+  return alone(deps, project, terms, (work) => work.ask(query, parameters, isPlain));
 }
 
 async function runOne(
@@ -398,7 +398,8 @@ export class Work {
     if (exchange.endsIdle) learn(habit, this.session);
   }
 
-  ask(query: string, parameters: string[]): Promise<string | null> {
+  ask(query: string, parameters: string[], isPlain = true): Promise<string | null> {
+    this.isPlain &&= isPlain;
     return queryOne(this.session, query, parameters);
   }
 

@@ -22,19 +22,13 @@ export const byOid = describe(`
   where class.oid operator(pg_catalog.=) any ($1::pg_catalog.oid[]) and ${tableKinds}`);
 
 export const allNames = `
-  select pg_catalog.json_agg(found.name) from (
-    select case when nspname operator(pg_catalog.=) 'public' then relname::pg_catalog.text
-                else pg_catalog.concat(nspname, '.', relname) end as name
+  select pg_catalog.json_agg(found) from (
+    select nspname as schema, relname as name
     from pg_catalog.pg_class
     join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) relnamespace
     where ${tableKinds} and ${closedSchemas}
-    order by 1 limit 5000
+    order by nspname operator(pg_catalog.<>) 'public', 1, 2 limit 5000
   ) as found`;
-
-export const versionsNow = `
-  select pg_catalog.json_object_agg(oid, rowhouse.version_of(oid))
-  from pg_catalog.unnest($1::pg_catalog.oid[]) as tables (oid)
-  where rowhouse.version_of(oid) is not null`;
 
 /** `$columns` of `$relation` by their numbers, in the numbers' order. */
 function columnNames(relation: string, numbers: string): string {
@@ -46,7 +40,8 @@ function columnNames(relation: string, numbers: string): string {
 
 function tableName(oid: string): string {
   return `(
-    select pg_catalog.json_build_object('oid', named.oid::pg_catalog.int8, 'schema', named_in.nspname, 'name', named.relname)
+    select pg_catalog.json_build_object('oid', named.oid::pg_catalog.int8, 'schema', named_in.nspname, 'name', named.relname,
+      'version', rowhouse.version_of(named.oid))
     from pg_catalog.pg_class as named
     join pg_catalog.pg_namespace as named_in on named_in.oid operator(pg_catalog.=) named.relnamespace
     where named.oid operator(pg_catalog.=) ${oid})`;

@@ -1,10 +1,10 @@
 // What a table looks like, read from PostgreSQL's catalog as the project's own role by one statement. It carries the
 // table's version; every statement compiled from it holds that version and is refused once it is another (see
 // migrations/project/0002_tables.sql), so what is kept here can never be used stale.
-import { errors } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import { harmlessFunctions } from '../query/harmless-functions.ts';
 import { builtInType } from '../query/value-kinds.ts';
-import { allNames, byName, byOid, versionsNow } from './catalog-queries.ts';
+import { allNames, byName, byOid } from './catalog-queries.ts';
 import { nearestName } from './nearest.ts';
 
 export type Table = Readonly<{
@@ -74,17 +74,24 @@ export type Reference = Readonly<{
   }>;
 }>;
 
-export type TableName = Readonly<{ oid: number; schema: string; name: string }>;
+/** `version`: of the table that is named, when this was read. Its columns and keys are told of here too. */
+export type TableName = Readonly<{ oid: number; schema: string; name: string; version: string }>;
+
+/** Whether the caller may be told of a table. */
+export type MaySee = (table: Pick<Table, 'schema' | 'name'>) => boolean;
 
 /** Runs a statement in a session of the project and gives the first value of its first row. */
 export type Ask = (query: string, parameters: string[]) => Promise<string | null>;
 
 /** A name in schema public, or `schema.table`. A table of public whose own name holds a dot comes first. */
-export async function getTable(ask: Ask, name: string): Promise<Table> {
+export async function getTable(ask: Ask, name: string, maySee: MaySee = () => true): Promise<Table> {
   const answer = isPossible(name) ? await ask(byName, [name, toArray(endings(name))]) : null;
   const [table] = readTables(answer);
   if (table) return table;
-  const names = JSON.parse((await ask(allNames, [])) ?? '[]') as string[];
+  const others = JSON.parse((await ask(allNames, [])) ?? '[]') as Pick<Table, 'schema' | 'name'>[];
+  const names = others.filter(maySee).map((one) => {
+    return one.schema === 'public' ? one.name : `${one.schema}.${one.name}`;
+  });
   throw errors.tableNotFound(name, nearestName(name, names));
 }
 
@@ -95,14 +102,35 @@ export async function findTables(ask: Ask, oids: readonly number[]): Promise<Tab
 
 /** For whoever keeps tables: what a failure before anything ran can mean, besides a mistake of the caller. */
 export async function areUnchanged(ask: Ask, tables: readonly Table[]): Promise<boolean> {
-  const versions = JSON.parse(
-    (await ask(versionsNow, [toArray(tables.map(({ oid }) => String(oid)))])) ?? '{}',
-  ) as Record<string, string>;
-  return tables.every(({ oid, version }) => versions[String(oid)] === version);
+  const found = await findTables(
+    ask,
+    tables.map(({ oid }) => oid),
+  );
+  const now = new Map(found.map((table) => [table.oid, table]));
+  return tables.every((table) => {
+    const present = now.get(table.oid);
+    return present?.version === table.version && surroundings(present) === surroundings(table);
+  });
+}
+
+/** What can change without the table's noticing: foreign keys between others, and types. */
+function surroundings({ references, columns }: Table): string {
+  return JSON.stringify([references, [...columns.values()]]);
 }
 
 /** The state that a guard fails with. Only together with "nothing ran" does it mean anything: projects can raise it too. */
 export const changedState = 'RH001';
+
+/** What our own SQL fails with, before anything ran, once a table is another: by the guard, or for lack of what it names. */
+export const otherTable: ReadonlySet<string> = new Set([changedState, '42P01', '42703', '3F000']);
+
+/** For a table that was another at each attempt. */
+export function alwaysChanging({ name }: Pick<Table, 'name'>, hint: string): RowhouseError {
+  return new RowhouseError('conflict', `The table "${name}" is being changed again and again.`, {
+    hint,
+    details: { retryable: true },
+  });
+}
 
 function isPossible(name: string): boolean {
   return name !== '' && !name.includes('\0') && Buffer.byteLength(name) <= 127;
@@ -258,7 +286,7 @@ const shapes = new Map<string, Shape['is']>([
   ['timestamptz', 'timestamptz'],
 ]);
 
-const plain: Shape = { is: 'plain', isArray: false, fields: [], relation: null };
+export const plainShape: Shape = { is: 'plain', isArray: false, fields: [], relation: null };
 
 function shapeOf(oid: number, types: Types): Shape {
   const known = builtInType(oid);
@@ -267,11 +295,11 @@ function shapeOf(oid: number, types: Types): Shape {
     return { is, isArray: known.kind.is === 'array', fields: [], relation: null };
   }
   const type = types.get(oid);
-  if (!type) return plain;
+  if (!type) return plainShape;
   if (type.base !== 0) return shapeOf(type.base, types);
   // An array of arrays, by way of a domain, is one to PostgreSQL as well.
   if (type.element !== 0) return { ...shapeOf(type.element, types), isArray: true };
-  if (type.kind !== 'c' || !type.fields) return plain;
+  if (type.kind !== 'c' || !type.fields) return plainShape;
   const fields = type.fields.map(({ name, oid: field }) => ({ name, shape: shapeOf(field, types) }));
   const relation = { oid: type.relation, version: type.version ?? '' };
   return { is: 'composite', isArray: false, fields, relation };
@@ -279,8 +307,9 @@ function shapeOf(oid: number, types: Types): Shape {
 
 /** Functions that a default or a check may call without leaving anything behind; a sequence is counted on its own. */
 function isHarmless(expression: string): boolean {
-  for (const [, name = ''] of expression.matchAll(/([a-z_][a-z0-9_]*)\(/gi)) {
-    if (!harmlessFunctions.has(name) && !syntax.has(name)) return false;
+  // Every word, and whether a parenthesis follows: to look for both at once would begin anew at each letter of a long one.
+  for (const [, name = '', call] of expression.matchAll(/([a-z_][a-z0-9_]*)(\(?)/gi)) {
+    if (call !== '' && !harmlessFunctions.has(name) && !syntax.has(name)) return false;
   }
   return true;
 }

@@ -4,9 +4,10 @@ import { errors, RowhouseError } from '../errors.ts';
 import { contextOf, type Exchange, type Form } from '../query/exchange.ts';
 import { affectedBy, runTask, runTogether, type Step } from '../query/run.ts';
 import type { Reader } from '../query/watch.ts';
-import type { Table } from './catalog.ts';
+import type { MaySee, Table } from './catalog.ts';
+import { explainFilterError } from './filter-errors.ts';
 import { statementOf, type TableDeps, tablesOf, withTables } from './kept-tables.ts';
-import { type ChangeRequest, readChangeRequest } from './request.ts';
+import { type ChangeRequest, readChangeRequest, readWord } from './request.ts';
 import { compileDelete, compileUpdate } from './write-change.ts';
 import { explainWriteError } from './write-errors.ts';
 import { compileInsert } from './write-insert.ts';
@@ -16,6 +17,7 @@ export type ChangeOptions = Readonly<{
   timeoutMs: number;
   /** Throws if the caller may not use these. */
   check: (tables: readonly Table[]) => void;
+  maySee: MaySee;
   /** Throws if the caller may write but not read: rows that were there before are not shown then. */
   checkReading: () => void;
 }>;
@@ -46,7 +48,7 @@ export async function insertRows(
   if (returning === 'row' && request.own.get('resolution') === 'merge') options.checkReading();
   const insert = {
     onConflict: request.own.get('on_conflict')?.split(',') ?? null,
-    resolution: readResolution(request),
+    resolution: readWord(request.own, 'resolution', ['merge', 'ignore']),
     returning,
     select: request.select,
   };
@@ -94,13 +96,13 @@ function change(
   deps: TableDeps,
   project: ProjectLogin,
   name: string,
-  { timeoutMs, check, maxAffected }: ChangeOptions & { maxAffected: number | null },
+  { timeoutMs, check, maySee, maxAffected }: ChangeOptions & { maxAffected: number | null },
   compile: (table: Table) => CompiledWrite[],
   request: ChangeRequest,
   form: RowsForm,
   reader: Reader,
 ): Promise<Changed> {
-  const tables = tablesOf(deps, project);
+  const tables = tablesOf(deps, project, maySee);
   const make = async (): Promise<Writes> => {
     const table = await tables.get(name);
     // Before what is wrong with the body tells about a table that is none of the caller's business.
@@ -128,15 +130,20 @@ function change(
     const answers = await runTogether(deps.query, project, steps, { timeoutMs, maxAffected }, reader);
     return { answer: joined(form, answers, rowCount), isNew };
   };
-  return withTables(tables, make, run, explain);
+  return withTables(tables, make, run, reader, (error, made) => explain(error, made, request));
 }
 
 /** Which of several statements it was is nobody's business here: rows are named by their place in the body. */
-function explain(error: unknown, { writes }: Writes): unknown {
+function explain(error: unknown, { tables, writes }: Writes, { select, where }: ChangeRequest): unknown {
   if (!(error instanceof RowhouseError)) return error;
   const { statement = 0 } = (error.details ?? {}) as { statement?: number };
   const write = writes[statement];
-  return write ? explainWriteError(error, write, contextOf(error)) : error;
+  const [table] = tables;
+  if (!write || !table || !error.sql) return error;
+  const context = contextOf(error);
+  const told = explainWriteError(error, write, context);
+  if (told.message !== error.message) return told;
+  return explainFilterError(told, { table, select, where, params: write.params }, context);
 }
 
 type RowsForm = (hidden: number, what: 'whole' | 'part', watch: (exchange: Exchange) => void) => Form;
@@ -188,16 +195,6 @@ function readReturning({ own }: ChangeRequest): Returning {
   return readWord(own, 'returning', ['row', 'minimal']) ?? 'row';
 }
 
-function readResolution({ own }: ChangeRequest): 'merge' | 'ignore' | null {
-  const resolution = readWord(own, 'resolution', ['merge', 'ignore']);
-  if (resolution === null && own.has('on_conflict')) {
-    throw errors.invalidRequest([
-      { path: 'resolution', problem: 'must be merge or ignore beside on_conflict' },
-    ]);
-  }
-  return resolution;
-}
-
 function readMaxAffected({ own }: ChangeRequest): number | null {
   const text = own.get('max_affected');
   if (text === undefined) return null;
@@ -205,17 +202,4 @@ function readMaxAffected({ own }: ChangeRequest): number | null {
     throw errors.invalidRequest([{ path: 'max_affected', problem: 'must be a whole number from 0' }]);
   }
   return Number(text);
-}
-
-function readWord<const Word extends string>(
-  own: ReadonlyMap<string, string>,
-  name: string,
-  words: readonly Word[],
-): Word | null {
-  const text = own.get(name);
-  if (text === undefined) return null;
-  const word = words.find((one) => one === text);
-  if (word === undefined)
-    throw errors.invalidRequest([{ path: name, problem: `must be ${words.join(' or ')}` }]);
-  return word;
 }

@@ -105,6 +105,13 @@ function readCondition(source: Source, depth: number, tally: Tally): Condition {
 
 const operatorWord = /([a-z]+)(?:\(([^()]*)\))?\./y;
 
+/** Whether a value begins as one of a filter does. */
+export function hasOperator(value: string): boolean {
+  const source = open('', value);
+  take(source, 'not.');
+  return known.includes(match(source, operatorWord)?.[1] ?? '');
+}
+
 /** `isInside` parentheses a comma and a closing one end the value, unless it is quoted. */
 function readTest(source: Source, field: Field, isInside: boolean, tally: Tally): Test {
   if (++tally.conditions > maxConditions) fail(source, `there are more than ${maxConditions} conditions`);
@@ -112,7 +119,9 @@ function readTest(source: Source, field: Field, isInside: boolean, tally: Tally)
   const at = source.at;
   const [, operator = '', modifier = null] = match(source, operatorWord) ?? [];
   if (!known.includes(operator)) {
-    fail(source, `an operator is missing, as in eq.1; there are ${known.join(', ')}`, at);
+    const problem =
+      operator === '' ? 'an operator is missing, as in eq.1' : `"${shorten(operator)}" is no operator`;
+    fail(source, `${problem}; there are ${known.join(', ')}`, at);
   }
   const claim = readClaim(source, operator, modifier, isInside, at);
   return { is: 'test', parameter: source.parameter, field, isNegated, ...claim };
@@ -130,7 +139,11 @@ function readClaim(
   }
   if (modifier !== null) {
     if (!isOneOf(quantified, operator) || (modifier !== 'any' && modifier !== 'all')) {
-      fail(source, `"(${shorten(modifier)})" does not go with ${operator}; (any) and (all) go with some`, at);
+      fail(
+        source,
+        `"(${shorten(modifier)})" does not go with ${operator}; (any) and (all) go with ${quantified.join(', ')}`,
+        at,
+      );
     }
     const values = readArray(source).map((value) => (value === null ? null : pattern(operator, value)));
     return { operator, each: modifier, values };

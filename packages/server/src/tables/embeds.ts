@@ -1,7 +1,7 @@
 // Which tables a request embeds and by which foreign keys. A name that could mean several is refused with the choices:
 // a guess would change its meaning when somebody adds a key.
 import { errors } from '../errors.ts';
-import type { Reference, Table, TableName } from './catalog.ts';
+import type { MaySee, Reference, Table, TableName } from './catalog.ts';
 import { nearestName } from './nearest.ts';
 import type { Embed, Item } from './select.ts';
 import { shorten } from './source.ts';
@@ -18,15 +18,20 @@ export class TableChangedError extends Error {
   override readonly name = 'TableChangedError';
 }
 
-/** Asks for the tables of one level at once. */
-export async function relate(load: LoadTables, table: Table, items: readonly Item[]): Promise<Relations> {
+/** Asks for the tables of one level at once. `maySee`: no others are suggested. */
+export async function relate(
+  load: LoadTables,
+  table: Table,
+  items: readonly Item[],
+  maySee: MaySee = () => true,
+): Promise<Relations> {
   const relations = new Map<Embed, Related>();
   let level: { table: Table; items: readonly Item[] }[] = [{ table, items }];
   while (level.length > 0) {
     const found = level.flatMap(({ table: from, items: inside }) =>
       inside
         .filter((item) => item.is === 'embed')
-        .map((embed) => ({ embed, reference: choose(from, embed) })),
+        .map((embed) => ({ embed, reference: choose(from, embed, maySee) })),
     );
     if (found.length === 0) break;
     const oids = found.flatMap(({ reference: { target, through } }) => [
@@ -34,9 +39,10 @@ export async function relate(load: LoadTables, table: Table, items: readonly Ite
       ...(through ? [through.table.oid] : []),
     ]);
     const tables = new Map((await load([...new Set(oids)])).map((one) => [one.oid, one]));
-    const get = ({ oid, name }: TableName): Table => {
+    const get = ({ oid, name, version }: TableName): Table => {
       const one = tables.get(oid);
-      if (!one) throw new TableChangedError(`${name} is gone`);
+      // What the reference says of it, its columns and whether it is one row or many, may not hold any more.
+      if (one?.version !== version) throw new TableChangedError(`${name} is gone or another`);
       return one;
     };
     level = found.map(({ embed, reference }) => {
@@ -50,7 +56,7 @@ export async function relate(load: LoadTables, table: Table, items: readonly Ite
 }
 
 /** By the other table's name, the foreign key's, or that of its only column; `!hint` says more. */
-export function choose(table: Table, embed: Embed): Reference {
+export function choose(table: Table, embed: Embed, maySee: MaySee = () => true): Reference {
   const named = table.references.filter((reference) => isNamed(reference, embed.name));
   const candidates = embed.hint === null ? named : named.filter((one) => isHinted(one, embed.hint as string));
   const [only] = candidates;
@@ -62,7 +68,13 @@ export function choose(table: Table, embed: Embed): Reference {
     const chosen = candidates.find((one) => one.isOwn === isColumn(one, hint));
     if (chosen) return chosen;
   }
-  throw refuse(table, embed, candidates.length > 0 ? candidates : named);
+  const choices = candidates.length > 0 ? candidates : named;
+  throw refuse(
+    table,
+    embed,
+    choices.filter((one) => isSeen(one, maySee)),
+    table.references.filter((one) => isSeen(one, maySee)),
+  );
 }
 
 function isNamed({ target, name, columns, isOwn, through }: Reference, given: string): boolean {
@@ -82,7 +94,16 @@ function isColumn({ isOwn, columns }: Reference, name: string): boolean {
   return isOwn && columns.length === 1 && columns[0] === name;
 }
 
-function refuse(table: Table, embed: Embed, candidates: readonly Reference[]): Error {
+function isSeen({ target, through }: Reference, maySee: MaySee): boolean {
+  return maySee(target) && (through === null || maySee(through.table));
+}
+
+function refuse(
+  table: Table,
+  embed: Embed,
+  candidates: readonly Reference[],
+  all: readonly Reference[],
+): Error {
   const name = shorten(embed.name);
   if (candidates.length > 0) {
     const choices = [...new Set(candidates.map(spellChoice))];
@@ -92,7 +113,7 @@ function refuse(table: Table, embed: Embed, candidates: readonly Reference[]): E
       'Name the foreign key after an exclamation mark.',
     );
   }
-  const names = new Set(table.references.map(({ target }) => target.name));
+  const names = new Set(all.map(({ target }) => target.name));
   const near = nearestName(embed.name, names);
   const advice = near
     ? `; the nearest is "${near}"`

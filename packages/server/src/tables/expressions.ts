@@ -115,7 +115,7 @@ function compileCondition(scope: Scope, condition: Condition, parameters: Parame
   return `${condition.isNegated ? 'not ' : ''}(${parts.join(` ${condition.is} `)})`;
 }
 
-const symbols: Record<Exclude<Operator, 'isdistinct'>, string> = {
+export const symbols: Record<Exclude<Operator, 'isdistinct'>, string> = {
   eq: '=',
   neq: '<>',
   gt: '>',

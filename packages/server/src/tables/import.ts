@@ -7,7 +7,7 @@ import { Sound } from '../query/exchange.ts';
 import { alone, type QueryDeps, type Work } from '../query/run.ts';
 import { sqlFailure } from '../query/sql-failure.ts';
 import type { Reader } from '../query/watch.ts';
-import { type Column, changedState, findTables, type Shape, type Table } from './catalog.ts';
+import { alwaysChanging, type Column, findTables, otherTable, type Shape, type Table } from './catalog.ts';
 import { openCsv, refuseEndMarks } from './csv.ts';
 import { getColumn, guard, id, nameOf } from './expressions.ts';
 import { openJsonLines } from './json-lines.ts';
@@ -43,7 +43,8 @@ export async function importRows(
       const rowCount = await copyOnce(work, await lookAgain(work, table, attempt > 1), rows);
       if (rowCount !== null) return { rowCount };
       await work.command('rollback');
-      if (attempt === attempts) throw new Sound(alwaysChanging(table), 'idle');
+      if (attempt === attempts)
+        throw new Sound(alwaysChanging(table, 'No row was imported. Try again.'), 'idle');
     }
   });
 }
@@ -108,6 +109,7 @@ async function copyOnce(work: Work, table: Table, rows: Rows): Promise<number | 
         text: `copy ${nameOf(table)} (${list}) from stdin (format ${rows.format})`,
         source: rows.bytes(columns, work.serverMajor),
         explain: (error, hasBegun) => {
+          // Before the first row nothing but our own SQL has run.
           hasChanged = !hasBegun && otherTable.has(error.state);
           return explain(error, hasBegun, table, rows.linesBefore);
         },
@@ -119,9 +121,6 @@ async function copyOnce(work: Work, table: Table, rows: Rows): Promise<number | 
     throw error;
   }
 }
-
-/** Before the first row nothing but our own SQL has run: the guard says so, or what was there is gone. */
-const otherTable = new Set([changedState, '42P01', '42703', '3F000']);
 
 /** A composite type can change without the table's noticing. */
 function recordGuards(columns: readonly Column[]): string[] {
@@ -231,13 +230,6 @@ function notForImports(table: Table): RowhouseError {
     ],
     table.can.insert ? sendArray : 'Import into the tables behind it.',
   );
-}
-
-function alwaysChanging({ name }: Table): RowhouseError {
-  return new RowhouseError('conflict', `The table "${name}" is being changed again and again.`, {
-    hint: 'No row was imported. Try again.',
-    details: { retryable: true },
-  });
 }
 
 /** Each piece in time, or an error. A caller who hangs up makes the body fail by itself. */

@@ -1,4 +1,4 @@
-// Values inside embedded rows, where PostgreSQL writes the JSON. Its own way, but for what contract and clients expect
+// Values inside embedded rows, where PostgreSQL writes the JSON. Its own way, but for what clients expect
 // everywhere: timestamps with Z, and big numbers as strings for those who asked.
 import type { Shape } from './catalog.ts';
 import { id } from './expressions.ts';

@@ -2,17 +2,29 @@
 // statement carries the versions of its tables (see catalog.ts), and is refused by PostgreSQL once they are others.
 import { LRUCache } from 'lru-cache';
 import type { ProjectLogin } from '../engine/provision.ts';
-import { errors } from '../errors.ts';
-import { neverRan } from '../query/exchange.ts';
+import { RowhouseError } from '../errors.ts';
+import { contextOf, neverRan } from '../query/exchange.ts';
 import { ask, type QueryDeps } from '../query/run.ts';
 import type { Statement } from '../query/statement.ts';
-import { type Ask, areUnchanged, findTables, getTable, type Table } from './catalog.ts';
+import type { Reader } from '../query/watch.ts';
+import {
+  type Ask,
+  alwaysChanging,
+  areUnchanged,
+  changedState,
+  findTables,
+  getTable,
+  type MaySee,
+  otherTable,
+  type Table,
+} from './catalog.ts';
 import { TableChangedError } from './embeds.ts';
 
 export type TableDeps = Readonly<{ query: QueryDeps; kept: KeptTables }>;
 
-/** Of one project. */
 export type KeptTables = { of(projectId: string): Kept };
+
+/** Of one project. */
 export type Kept = Readonly<{
   byName: LRUCache<string, Table>;
   byOid: LRUCache<number, Table>;
@@ -45,41 +57,52 @@ export function keepTables(): KeptTables {
 /** A project's tables for one request. */
 export type Tables = Readonly<{
   kept: Kept;
+  /** What was given out, by number. */
+  used: Map<number, Table>;
   ask: Ask;
   get(name: string): Promise<Table>;
   load(oids: readonly number[]): Promise<readonly Table[]>;
 }>;
 
-export function tablesOf({ query, kept }: TableDeps, project: ProjectLogin): Tables {
+export function tablesOf({ query, kept }: TableDeps, project: ProjectLogin, maySee: MaySee): Tables {
   const mine = kept.of(project.id);
   const look: Ask = (text, parameters) => ask(query, project, text, parameters);
+  const used = new Map<number, Table>();
+  const give = (table: Table): Table => {
+    used.set(table.oid, table);
+    return table;
+  };
   return {
     kept: mine,
+    used,
     ask: look,
     get: async (name) => {
       const known = mine.byName.get(name);
-      if (known) return known;
-      const table = await getTable(look, name);
+      if (known) return give(known);
+      const table = await getTable(look, name, maySee);
       mine.byName.set(name, table);
-      return table;
+      return give(table);
     },
     load: async (oids) => {
       const missing = oids.filter((oid) => !mine.byOid.has(oid));
       const found = missing.length > 0 ? await findTables(look, missing) : [];
       for (const table of found) mine.byOid.set(table.oid, table);
-      return oids.flatMap((oid) => mine.byOid.get(oid) ?? []);
+      return oids.flatMap((oid) => mine.byOid.get(oid) ?? []).map(give);
     },
   };
 }
 
+const attempts = 5;
+
 /**
- * Runs what `make` makes of the tables as they are kept; if it turns out that they have changed since, once more with
- * what they are now. `tables` of what is made says what it was made for.
+ * Runs what `make` makes of the tables as they are kept; if it turns out that they have changed since, again with what
+ * they are now. `tables` of what is made says what it was made for.
  */
 export async function withTables<Made extends { tables: readonly Table[] }, Result>(
   tables: Tables,
   make: () => Promise<Made>,
   run: (made: Made) => Promise<Result>,
+  reader: Reader,
   explain: (error: unknown, made: Made) => unknown = (error) => error,
 ): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
@@ -88,31 +111,55 @@ export async function withTables<Made extends { tables: readonly Table[] }, Resu
       made = await make();
       return await run(made);
     } catch (error) {
-      const isLast = attempt === 3;
-      if (isLast && error instanceof TableChangedError) throw errors.unavailable(error);
-      if (isLast || !(await isOutdated(tables, made, error))) throw made ? explain(error, made) : error;
-      forget(tables.kept);
+      const known = made?.tables ?? [...tables.used.values()];
+      const isOther = error instanceof TableChangedError || isOtherTable(error);
+      if (attempt === attempts && isOther) throw alwaysChanging(known[0] ?? { name: '' }, 'Try again.');
+      const mayHave = made === null || neverRan(error) || isGuards(error, reader);
+      const isOutdated = isOther || (attempt < attempts && mayHave && (await haveChanged(tables, known)));
+      if (!isOutdated) throw withoutOurs(made ? explain(error, made) : error);
+      forget(tables);
     }
   }
 }
 
-/** Whatever fails before it ran may only mean that the tables are others now. */
-async function isOutdated(
-  { kept, ask }: Tables,
-  made: { tables: readonly Table[] } | null,
-  error: unknown,
-): Promise<boolean> {
-  if (error instanceof TableChangedError) return true;
-  // Refused while it was made: by what is kept, which may be old.
-  const known = made?.tables ?? [...kept.byName.values(), ...kept.byOid.values()];
-  if (made && !neverRan(error)) return false;
+/** A place in our own SQL, or which of our statements it was, is nothing that the caller has written. */
+function withoutOurs(error: unknown): unknown {
+  if (!(error instanceof RowhouseError)) return error;
+  const { code, message, status, hint, retryAfterS, cause } = error;
+  const { position, ...sql } = error.sql ?? {};
+  const { statement, ...details } = (error.details ?? {}) as Record<string, unknown>;
+  if (position === undefined && statement === undefined) return error;
+  return new RowhouseError(code, message, {
+    ...{ status, cause },
+    ...(error.sql && { sql }),
+    ...(Object.keys(details).length > 0 && { details }),
+    ...(hint !== undefined && { hint }),
+    ...(retryAfterS !== undefined && { retryAfterS }),
+  });
+}
+
+/** Said by PostgreSQL of our own SQL. What it says of the project's, while it plans, has a context. */
+function isOtherTable(error: unknown): boolean {
+  if (!(error instanceof RowhouseError) || !neverRan(error)) return false;
+  const state = error.sql?.state ?? '';
+  return state === changedState || (otherTable.has(state) && contextOf(error) === undefined);
+}
+
+/** The guard of a type is asked when the statement runs, before its first row; a statement that fails leaves nothing. */
+function isGuards(error: unknown, reader: Reader): boolean {
+  return error instanceof RowhouseError && error.sql?.state === changedState && !reader.hasBegun;
+}
+
+/** Whatever fails before it ran, or while it was made of what is kept, may only mean that the tables are others now. */
+async function haveChanged({ ask }: Tables, known: readonly Table[]): Promise<boolean> {
   return known.length > 0 && !(await areUnchanged(ask, known));
 }
 
-function forget({ byName, byOid, plans }: Kept): void {
+function forget({ kept: { byName, byOid, plans }, used }: Tables): void {
   byName.clear();
   byOid.clear();
   plans.clear();
+  used.clear();
 }
 
 /** The same text is the same statement, so that it is known what it usually does. */

@@ -6,7 +6,7 @@ const maxNames = 5_000;
 
 /** null: none is near enough to be suggested. */
 export function nearestName(wrong: string, names: Iterable<string>): string | null {
-  if (wrong.length > maxLength) return null;
+  if (wrong === '' || wrong.length > maxLength) return null;
   const lower = wrong.toLowerCase();
   let best: string | null = null;
   let bestDistance = 1 + Math.max(1, Math.min(3, Math.floor(wrong.length / 3)));

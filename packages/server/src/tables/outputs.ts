@@ -1,6 +1,6 @@
 // The columns of a result: what `select` names, each under a name of its own.
 import { errors } from '../errors.ts';
-import type { Column, Shape } from './catalog.ts';
+import { type Column, plainShape, type Shape } from './catalog.ts';
 import { columnSql, compileField, defaultName, id, type Scope } from './expressions.ts';
 import type { Cast, Item } from './select.ts';
 import { shorten } from './source.ts';
@@ -17,7 +17,6 @@ export type Output = Readonly<{
   origin?: 'joined';
 }>;
 
-export const plainShape: Shape = { is: 'plain', isArray: false, fields: [], relation: null };
 const jsonShape: Shape = { ...plainShape, is: 'json' };
 const textShape: Shape = { ...plainShape, is: 'text' };
 

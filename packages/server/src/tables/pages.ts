@@ -1,13 +1,15 @@
 // A page of a table's rows: request → tables → statement → rows → bytes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
-import type { Exchange, Form } from '../query/exchange.ts';
+import { RowhouseError } from '../errors.ts';
+import { contextOf, type Exchange, type Form } from '../query/exchange.ts';
 import { ask, runTask } from '../query/run.ts';
 import type { Statement } from '../query/statement.ts';
 import type { Reader } from '../query/watch.ts';
-import type { Table } from './catalog.ts';
+import type { MaySee, Table } from './catalog.ts';
 import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './compile.ts';
 import { type Relations, relate } from './embeds.ts';
+import { explainFilterError } from './filter-errors.ts';
 import { statementOf, type TableDeps, type Tables, tablesOf, withTables } from './kept-tables.ts';
 import { type PageRequest, readPageRequest } from './request.ts';
 
@@ -24,6 +26,7 @@ export type PageOptions = Readonly<{
   timeoutMs: number;
   /** Throws if the caller may not see one of these. */
   check: (tables: readonly Table[]) => void;
+  maySee: MaySee;
 }>;
 
 const keptQuery = 300;
@@ -39,13 +42,14 @@ export function readPage(
   options: PageOptions,
   reader: Reader,
 ): Promise<Buffer | null> {
-  const tables = tablesOf(deps, project);
-  const key = `${name}?${rawQuery}`;
+  const tables = tablesOf(deps, project, options.maySee);
+  // An address holds no blank.
+  const key = `${rawQuery} ${name}`;
   // Before anything is looked up: most mistakes are in here.
   const request = (tables.kept.plans.get(key) as Plan | undefined)?.request ?? readPageRequest(rawQuery);
   return withTables(
     tables,
-    () => makePlan(tables, name, request, key),
+    () => makePlan(tables, name, request, key, options),
     async (plan) => {
       options.check(plan.tables);
       const counting = plan.request.count === null ? null : countRows(deps, project, plan);
@@ -56,17 +60,38 @@ export function readPage(
       reader.write(end, () => {});
       return null;
     },
+    reader,
+    explain,
   );
 }
 
-async function makePlan(tables: Tables, name: string, request: PageRequest, key: string): Promise<Plan> {
+function explain(error: unknown, { request, table, page }: Plan): unknown {
+  if (!(error instanceof RowhouseError) || !error.sql) return error;
+  const { select, where } = request;
+  return explainFilterError(error, { table, select, where, params: page.params }, contextOf(error));
+}
+
+async function makePlan(
+  tables: Tables,
+  name: string,
+  request: PageRequest,
+  key: string,
+  { check, maySee }: PageOptions,
+): Promise<Plan> {
   const known = tables.kept.plans.get(key) as Plan | undefined;
   if (known) return known;
   const table = await tables.get(name);
-  const relations = await relate(tables.load, table, request.select);
+  // Before what is wrong with the request tells about a table that is none of the caller's business.
+  check([table]);
+  const relations = await relate(tables.load, table, request.select, maySee);
+  const all = [
+    table,
+    ...[...relations.values()].flatMap((one) => [one.table, ...(one.through ? [one.through] : [])]),
+  ];
+  check(all);
   const page = compilePage(request, table, relations);
   const statement = statementOf(tables.kept, page.text, { isPlain: page.isPlain, writes: false });
-  const plan = { request, table, relations, page, statement, tables: page.tables };
+  const plan = { request, table, relations, page, statement, tables: all };
   if (key.length <= keptQuery) tables.kept.plans.set(key, plan);
   return plan;
 }
@@ -138,8 +163,8 @@ type Count = { rows: number; kind: 'exact' | 'estimated' } | null;
 function countRows(deps: TableDeps, project: ProjectLogin, plan: Plan): Promise<Count> {
   const { request, table, relations } = plan;
   const run = (count: 'exact' | 'estimated', timeoutMs: number) => {
-    const { text, params } = compileCount({ ...request, count }, table, relations);
-    return ask(deps.query, project, text, [...params], timeoutMs);
+    const { text, params, isPlain } = compileCount({ ...request, count }, table, relations);
+    return ask(deps.query, project, text, [...params], { timeoutMs, isPlain });
   };
   const estimate = async (): Promise<Count> => ({
     rows: readEstimate((await run('estimated', countMs)) ?? ''),

@@ -499,4 +499,15 @@ describe('changes', () => {
     expect(problemOf('select=a(b)', (query) => readChangeRequest(query, [])).path).toBe('select');
     expect(problemOf('x=1&x=2', (query) => readChangeRequest(query, ['x'])).path).toBe('x');
   });
+
+  it('say what a parameter of another method, or of PostgREST, is for', () => {
+    const change = (query: string) => problemOf(query, (text) => readChangeRequest(text, [])).problem;
+    expect(change('id=eq.1&limit=1')).toBe('goes with GET only');
+    expect(change('id=eq.1&order=id.desc')).toBe('goes with GET only');
+    expect(problemOf('max_affected=1').problem).toContain('PATCH and DELETE');
+    expect(problemOf('offset=20').problem).toContain('cursor');
+    expect(problemOf('a=eqq.1').problem).toContain('"eqq" is no operator; there are eq');
+    expect(problemOf('select=price.sum()').problem).toContain('use SQL');
+    expect(read('offset=not.eq.5').where).toMatchObject([{ field: field('offset'), isNegated: true }]);
+  });
 });

@@ -1,7 +1,7 @@
 // The query string of a table's address as one typed value. Nothing is corrected or passed over: what is not
 // understood is refused, with the parameter and the place in it.
 import { errors } from '../errors.ts';
-import { type Condition, readFilter, readGroup, type Tally } from './conditions.ts';
+import { type Condition, hasOperator, readFilter, readGroup, type Tally } from './conditions.ts';
 import { type Order, readOrder } from './order.ts';
 import { type Pair, readPairs } from './query-string.ts';
 import { allColumns, type Embed, findEmbed, type Item, readSelect, setOrder } from './select.ts';
@@ -80,12 +80,25 @@ function divide(pairs: readonly Pair[], names: readonly string[]) {
   const own = new Map<string, string>();
   const filters: Pair[] = [];
   for (const pair of pairs) {
-    if (!names.includes(pair.name)) filters.push(pair);
-    else if (own.has(pair.name)) refuse(pair.name, 'is given twice');
+    if (!names.includes(pair.name)) {
+      const advice = elsewhere.get(pair.name);
+      if (advice !== undefined && !hasOperator(pair.value)) refuse(pair.name, advice);
+      filters.push(pair);
+    } else if (own.has(pair.name)) refuse(pair.name, 'is given twice');
     else own.set(pair.name, pair.value);
   }
   return { own, filters };
 }
+
+/** Parameters that other methods have, or that PostgREST has: nobody means a filter by them, unless it is one. */
+const elsewhere = new Map([
+  ...['limit', 'order', 'page', 'cursor', 'count'].map((name) => [name, 'goes with GET only'] as const),
+  ...['on_conflict', 'resolution'].map((name) => [name, 'goes with inserts (POST) only'] as const),
+  ['max_affected', 'goes with PATCH and DELETE only'],
+  ['returning', 'goes with POST, PATCH and DELETE only'],
+  ['offset', 'is not there: use page, or cursor with the next_cursor of the page before'],
+  ['columns', 'is not needed: a column that is left out gets its default'],
+]);
 
 /** Also sets conditions, order and limit of what `items` embed. */
 function readFilters(pairs: readonly Pair[], items: readonly Item[]): Condition[] {
@@ -154,7 +167,8 @@ function readInteger(own: ReadonlyMap<string, string>, name: string, max: number
   return value;
 }
 
-function readWord<const Word extends string>(
+/** null: it is not given. */
+export function readWord<const Word extends string>(
   own: ReadonlyMap<string, string>,
   name: string,
   words: readonly Word[],

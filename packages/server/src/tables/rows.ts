@@ -1,7 +1,7 @@
 // Rows of a table with what is embedded in them. Embedded rows are joined to the page after it was cut, not before:
 // however large the table, they are looked up for the rows that are shown.
 import { errors } from '../errors.ts';
-import type { Shape, Table } from './catalog.ts';
+import { plainShape, type Shape, type Table } from './catalog.ts';
 import type { Condition } from './conditions.ts';
 import type { Related, Relations } from './embeds.ts';
 import {
@@ -18,7 +18,7 @@ import {
 } from './expressions.ts';
 import { expandedTypes, jsonValue } from './json-values.ts';
 import { keyOf, orderBy, type Sorting, type SortKey, sortingOf } from './keyset.ts';
-import { as, type Output, outputsOf, plainShape, refuseRepeats } from './outputs.ts';
+import { as, type Output, outputsOf, refuseRepeats } from './outputs.ts';
 import type { Embed, Item } from './select.ts';
 
 /** What grows while a statement is written. */

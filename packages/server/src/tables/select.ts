@@ -94,10 +94,15 @@ function readItem(source: Source, depth: number, tally: Tally): Item {
   const next = source.text[source.at];
   if (next === '(' || next === '!') return readEmbed(source, { name, alias, isSpread }, depth + 1, tally);
   if (isSpread) fail(source, 'only rows of another table can be spread, as in ...author(name)', at);
-  if (next === '.') fail(source, 'a dot has no meaning here; a name that holds one goes in double quotes');
+  if (next === '.') {
+    if (aggregate.test(source.text.slice(source.at))) fail(source, 'aggregates are not there: use SQL', at);
+    fail(source, 'a dot has no meaning here; a name that holds one goes in double quotes');
+  }
   const field = { name, steps: readSteps(source) };
   return { is: 'column', field, cast: take(source, '::') ? readCast(source) : null, alias };
 }
+
+const aggregate = /^\.(?:avg|count|max|min|sum)\(\)/;
 
 function readEmbed(
   source: Source,

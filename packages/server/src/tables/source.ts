@@ -35,10 +35,6 @@ export function take(source: Source, word: string): boolean {
   return true;
 }
 
-export function expect(source: Source, word: string): void {
-  if (!take(source, word)) fail(source, `"${word}" is missing`);
-}
-
 export function match(source: Source, sticky: RegExp): RegExpExecArray | null {
   sticky.lastIndex = source.at;
   const found = sticky.exec(source.text);

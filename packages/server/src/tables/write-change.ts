@@ -36,7 +36,6 @@ export function compileUpdate(
     hidden: 0,
     tables: [table],
     isPlain: table.isPlainToWrite && shown.isPlain,
-    usesSequences: false,
     input: {
       verb: 'update',
       rows,
@@ -60,7 +59,6 @@ export function compileDelete(table: Table, request: ChangeRequest, returning: R
     hidden: 0,
     tables: [table],
     isPlain: table.isPlainToWrite && shown.isPlain,
-    usesSequences: false,
     input: {
       verb: 'delete',
       rows: [],

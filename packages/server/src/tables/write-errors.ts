@@ -1,5 +1,6 @@
 // What PostgreSQL refused to write, told so that a person sees which value or rule it was. Code, status and PostgreSQL's
 // own fields stay as they are; only a value that its type has no room for is always 422.
+import type { ErrorCode } from '@rowhouse/api';
 import { RowhouseError } from '../errors.ts';
 import { ExactNumber } from '../query/json-text.ts';
 import type { Column, Reference, Table } from './catalog.ts';
@@ -21,14 +22,17 @@ export function explainWriteError(
   const told = state.startsWith('23')
     ? ofConstraint(error, table, compiled.input, where)
     : ofValue(error, compiled, where);
-  const isValue = state.startsWith('22');
-  if (!told && !isValue) return error;
-  const code = isValue ? 'constraint_violation' : error.code;
-  const hint = told?.hint ?? error.hint;
-  const details = { ...(error.details as object | undefined), ...told?.details };
-  return new RowhouseError(code, told?.message ?? error.message, {
+  return retell(error, { ...told, ...(state.startsWith('22') && { code: 'constraint_violation' }) });
+}
+
+/** The same error in other words. PostgreSQL's fields stay, but for the position: it is one in our own SQL. */
+export function retell(error: RowhouseError, told: Partial<Told> & { code?: ErrorCode }): RowhouseError {
+  const { code = error.code, message = error.message, hint = error.hint } = told;
+  const { position: _ours, ...sql } = error.sql ?? {};
+  const details = { ...(error.details as object | undefined), ...told.details };
+  return new RowhouseError(code, message, {
     ...(code === error.code && { status: error.status }),
-    ...(error.sql && { sql: error.sql }),
+    ...(error.sql && { sql }),
     ...(hint !== undefined && { hint }),
     ...(Object.keys(details).length > 0 && { details }),
     ...(error.retryAfterS !== undefined && { retryAfterS: error.retryAfterS }),
@@ -239,7 +243,7 @@ const forms = new Map([
   ['bytea', 'bytes in hexadecimal, as in \\x00ff'],
 ]);
 
-function expectation({ type, enumValues, shape }: Column): string | null {
+export function expectation({ type, enumValues, shape }: Column): string | null {
   if (shape.isArray) return 'It takes a JSON array.';
   if (enumValues) return `It takes ${shortened(enumValues.join(', '))}.`;
   if (shape.is === 'composite') {

@@ -73,7 +73,6 @@ function common(table: Table, run: Run, shown: Shown, parameters: readonly (Colu
     columns: shown.columns,
     tables: [table],
     isPlain: table.isPlainToWrite && shown.isPlain,
-    usesSequences: table.usesSequences,
     input: { verb: 'insert', ...run, parameters },
   } as const;
 }

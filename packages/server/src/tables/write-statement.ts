@@ -17,10 +17,8 @@ export type CompiledWrite = Readonly<{
   hidden: number;
   /** Everything the text was compiled for. */
   tables: readonly Table[];
-  /** Running it leaves nothing in a session… */
+  /** Running it leaves nothing in a session but what a sequence leaves. */
   isPlain: boolean;
-  /** …but for what a sequence leaves. */
-  usesSequences: boolean;
   input: WriteInput;
 }>;
 
