@@ -123,7 +123,8 @@ function change(
     });
     const [only] = writes;
     if (only && writes.length === 1) {
-      const task = { ...step(only, form(only.hidden, 'whole', watching)), timeoutMs, maxAffected };
+      const { statement, input, form: whole } = step(only, form(only.hidden, 'whole', watching));
+      const task = { statement, input, form: whole, timeoutMs, maxAffected };
       return { answer: await runTask(deps.query, project, task, reader), isNew };
     }
     const steps = writes.map((write) => step(write, form(write.hidden, 'part', watching)));
@@ -148,8 +149,19 @@ function explain(error: unknown, { tables, writes }: Writes, { select, where }: 
 
 type RowsForm = (hidden: number, what: 'whole' | 'part', watch: (exchange: Exchange) => void) => Form;
 
+const openings = {
+  row: Buffer.from('{"ok":true,"row":'),
+  rows: Buffer.from('{"ok":true,"rows":['),
+  count: Buffer.from('{"ok":true,'),
+  none: Buffer.alloc(0),
+};
+
 const rowForm: RowsForm = (hidden, _what, watch) => ({
-  ...around('{"ok":true,"row":', hidden),
+  opening: openings.row,
+  hasHead: false,
+  hasRows: true,
+  hidden,
+  onLastRow: null,
   close: (exchange) => {
     watch(exchange);
     return exchange.rowCount === 0 ? 'null}' : '}';
@@ -157,7 +169,11 @@ const rowForm: RowsForm = (hidden, _what, watch) => ({
 });
 
 const rowsForm: RowsForm = (hidden, what, watch) => ({
-  ...around(what === 'whole' ? '{"ok":true,"rows":[' : '', hidden),
+  opening: what === 'whole' ? openings.rows : openings.none,
+  hasHead: false,
+  hasRows: true,
+  hidden,
+  onLastRow: null,
   close: (exchange) => {
     watch(exchange);
     return what === 'whole' ? `],"row_count":${exchange.rowCount}}` : '';
@@ -165,17 +181,16 @@ const rowsForm: RowsForm = (hidden, what, watch) => ({
 });
 
 const countForm: RowsForm = (hidden, what, watch) => ({
-  ...around(what === 'whole' ? '{"ok":true,' : '', hidden),
+  opening: what === 'whole' ? openings.count : openings.none,
+  hasHead: false,
   hasRows: false,
+  hidden,
+  onLastRow: null,
   close: (exchange) => {
     watch(exchange);
     return what === 'whole' ? `"row_count":${affectedBy(exchange)}}` : String(affectedBy(exchange));
   },
 });
-
-function around(opening: string, hidden: number): Omit<Form, 'close'> {
-  return { opening: Buffer.from(opening), hasHead: false, hasRows: true, hidden, onLastRow: null };
-}
 
 /** The parts of one answer, from several statements. */
 function joined(form: RowsForm, parts: readonly Buffer[], rowCount: number): Buffer {
@@ -186,7 +201,7 @@ function joined(form: RowsForm, parts: readonly Buffer[], rowCount: number): Buf
   const rows = parts.filter(({ length }) => length > 0);
   const pieces = rows.flatMap((part, index) => (index === 0 ? [part] : [comma, part]));
   const end = Buffer.from(`],"row_count":${rowCount}}`);
-  return Buffer.concat([Buffer.from('{"ok":true,"rows":['), ...pieces, end]);
+  return Buffer.concat([openings.rows, ...pieces, end]);
 }
 
 const comma = Buffer.from(',');
