@@ -318,6 +318,18 @@ describe('what there is', () => {
     expect(body.tables).toContainEqual(expect.objectContaining({ name: 'cheap', kind: 'view' }));
   });
 
+  it('thousands of them, too', async () => {
+    const many = await house.project('Many');
+    for (let part = 0; part < 4; part++) {
+      const body = `begin for n in 1..750 loop execute format('create table many_${part}_%s (id int)', n); end loop; end`;
+      expect((await run(`do $$ ${body} $$`, many)).body.error).toBeUndefined();
+    }
+    const startedAt = performance.now();
+    const { body } = await house.call('GET', `/projects/${many.slug}/tables`, { key: many.key });
+    expect(body.tables).toHaveLength(3_000);
+    expect(performance.now() - startedAt).toBeLessThan(2_500);
+  }, 60_000);
+
   it('describes them', async () => {
     const { body } = await house.call('GET', `/projects/${mine.slug}/schema`, { key: mine.key });
     const books = body.tables.find(({ name }: { name: string }) => name === 'books');

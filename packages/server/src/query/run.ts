@@ -410,7 +410,9 @@ export class Work {
 
   ask(query: string, parameters: string[], isPlain = true): Promise<string | null> {
     this.isPlain &&= isPlain;
-    return queryOne(this.session, query, parameters);
+    return queryOne(this.session, query, parameters).catch((error) => {
+      throw this.stoppedBy ?? error;
+    });
   }
 
   /** A statement of ours, waited for. */

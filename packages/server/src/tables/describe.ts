@@ -87,20 +87,28 @@ const shown = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}') and not relisp
 const from = `pg_catalog.pg_class as class
   join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) relnamespace`;
 
-/** Of a partitioned table: of all its partitions. */
-const parts = `select relid from pg_catalog.pg_partition_tree(class.oid)
-  union select class.oid where relkind operator(pg_catalog.<>) 'p'`;
+/** `own` for a table, `sum` over its partitions for one that has those. Apart, or each table would look through all of them. */
+function measured(own: string, sum: string): string {
+  return `case when class.relkind operator(pg_catalog.=) any ('{r,m}') then ${own}
+      when class.relkind operator(pg_catalog.=) 'p' then (
+        select ${sum} from pg_catalog.pg_partition_tree(class.oid) as tree
+        join pg_catalog.pg_class as part on part.oid operator(pg_catalog.=) tree.relid
+        where part.relkind operator(pg_catalog.=) any ('{r,m}')) end`;
+}
+
+const rowEstimate = measured(
+  'case when class.reltuples operator(pg_catalog.>=) 0 then class.reltuples::pg_catalog.int8 end',
+  'case when pg_catalog.bool_and(part.reltuples operator(pg_catalog.>=) 0) then pg_catalog.sum(part.reltuples)::pg_catalog.int8 end',
+);
+const sizeBytes = measured(
+  'pg_catalog.pg_total_relation_size(class.oid)',
+  'pg_catalog.sum(pg_catalog.pg_total_relation_size(part.oid))::pg_catalog.int8',
+);
 
 const tables = `
   select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
     'schema', nspname, 'name', relname, 'kind', ${kind},
-    'row_estimate', case when relkind operator(pg_catalog.=) any ('{r,m,p}') then (
-      select case when pg_catalog.bool_and(part.reltuples operator(pg_catalog.>=) 0)
-                  then pg_catalog.sum(part.reltuples)::pg_catalog.int8 end
-      from pg_catalog.pg_class as part where part.oid operator(pg_catalog.=) any (${parts}) and part.relkind operator(pg_catalog.=) any ('{r,m}')) end,
-    'size_bytes', case when relkind operator(pg_catalog.=) any ('{r,m,p}') then coalesce((
-      select pg_catalog.sum(pg_catalog.pg_total_relation_size(part.relid))::pg_catalog.int8 from (${parts}) as part), 0)
-      else 0 end,
+    'row_estimate', ${rowEstimate}, 'size_bytes', coalesce(${sizeBytes}, 0),
     'comment', pg_catalog.obj_description(class.oid, 'pg_class')
   ) order by nspname, relname), '[]')
   from ${from} where ${shown}`;
