@@ -18,3 +18,11 @@ it('suggests nothing far off, and gives up on the absurd', () => {
   expect(nearestName('orders', ['x'.repeat(100_000)])).toBeNull();
   expect(nearestName('__proto__', ['id'])).toBeNull();
 });
+
+it('takes no time that others would notice, however alike and many the names are', () => {
+  const names = Array.from({ length: 5_000 }, (_, n) => `${'a'.repeat(56)}${String(n).padStart(5, '0')}b`);
+  const startedAt = performance.now();
+  expect(nearestName(`${'a'.repeat(56)}zzzzzb`, names)).toBeNull();
+  expect(performance.now() - startedAt).toBeLessThan(250);
+  expect(nearestName(`${'a'.repeat(55)}00077b`, names)).toBe(names[77]);
+});

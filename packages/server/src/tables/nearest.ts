@@ -25,25 +25,30 @@ export function nearestName(wrong: string, names: Iterable<string>): string | nu
 /** Letters inserted, left out, exchanged or swapped with their neighbour; `enough` or more is all the same. */
 function distanceOf(a: string, b: string, enough: number): number {
   if (Math.abs(a.length - b.length) >= enough || b.length > maxLength) return enough;
-  let before: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, index) => index);
+  let before = new Uint8Array(b.length + 1);
+  let last = Uint8Array.from(before, (_, index) => Math.min(index, enough));
+  let row = new Uint8Array(b.length + 1);
   for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
+    // Farther from the diagonal it is enough in any case; without this thousands of long names took half a second.
+    const [from, to] = [Math.max(1, i - enough + 1), Math.min(b.length, i + enough - 1)];
+    row.fill(enough);
+    row[0] = Math.min(i, enough);
+    let least = at(row, 0);
+    for (let j = from; j <= to; j++) {
       const isSame = a[i - 1] === b[j - 1];
-      let cost = Math.min(at(last, j) + 1, at(row, j - 1) + 1, at(last, j - 1) + (isSame ? 0 : 1));
+      let cost = Math.min(at(last, j) + 1, at(row, j - 1) + 1, at(last, j - 1) + (isSame ? 0 : 1), enough);
       if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
         cost = Math.min(cost, at(before, j - 2) + 1);
       }
-      row.push(cost);
+      row[j] = cost;
+      least = Math.min(least, cost);
     }
-    if (Math.min(...row) >= enough) return enough;
-    before = last;
-    last = row;
+    if (least >= enough) return enough;
+    [before, last, row] = [last, row, before];
   }
   return at(last, b.length);
 }
 
-function at(row: readonly number[], index: number): number {
-  return row[index] ?? Number.POSITIVE_INFINITY;
+function at(row: Uint8Array, index: number): number {
+  return row[index] ?? 0;
 }
