@@ -55,6 +55,22 @@ describe('insert', () => {
     expect(body.error.details).toEqual({ columns: ['price'], type: 'numeric(10,2)', index: 1 });
   });
 
+  it('of many lines that fails early leaves the connection to the next request', async () => {
+    const lines = `name,price\nx,none\n${'y,1\n'.repeat(1_000_000)}`;
+    const head = `HTTP/1.1\r\nHost: x\r\nX-API-Key: ${mine.key}\r\n`;
+    const path = `${api}/projects/${mine.slug}/tables/items`;
+    const socket = connect(port, '127.0.0.1');
+    let answers = '';
+    socket.on('data', (piece) => {
+      answers += piece;
+    });
+    socket.write(`POST ${path} ${head}Content-Type: text/csv\r\nContent-Length: ${lines.length}\r\n\r\n`);
+    socket.write(lines);
+    socket.write(`GET ${path} ${head}\r\n`);
+    await until('both are answered', async () => /HTTP\/1.1 422.*HTTP\/1.1 200/s.test(answers));
+    socket.destroy();
+  });
+
   it('a long row of blanks in what does not fit holds nobody up', async () => {
     await run('create table if not exists short (v varchar(3))');
     const startedAt = performance.now();

@@ -110,8 +110,12 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       const format = streamed[type];
       const reader = readerOf(reply, 201);
       if (format) {
-        // An answer that comes before the end of the body must not wait for it.
-        reply.raw.once('finish', () => request.raw.resume());
+        // An answer that comes before the end of the body must not wait for it, nor must the next request on this
+        // connection. Whoever read the body with an iterator still listens, and a stream with a listener does not flow.
+        reply.raw.once('finish', () => {
+          request.raw.removeAllListeners('readable');
+          setImmediate(() => request.raw.resume());
+        });
         const rows = body as AsyncIterable<Buffer>;
         const answer = await answerImport(
           deps,
