@@ -1,6 +1,7 @@
 // Short, plain reads of one project share a few connections, one behind the other: PostgreSQL then wakes once for several
 // of them. Nobody waits behind a slow one: as soon as the first in a lane takes long, or has much to say, those behind it
 // are run elsewhere. They are reads, so it does not matter that PostgreSQL may have begun with them.
+import { availableParallelism } from 'node:os';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Session } from '../postgres/session.ts';
 import { type Exchange, MovedError, Sound } from './exchange.ts';
@@ -18,7 +19,8 @@ const shortMs = 10;
 /** Who is first for longer than this is left alone. */
 const patienceMs = 50;
 const maxDepth = 64;
-const maxLanes = 4;
+/** On two cores two do more than four: PostgreSQL is woken less often. */
+const maxLanes = Math.max(2, Math.min(4, availableParallelism()));
 
 export function canShare({ usualMs, statement }: Habit): boolean {
   return statement.isRead && usualMs < shortMs;
