@@ -34,6 +34,9 @@ export class RowhouseError extends Error {
 
 const keyHint = 'Send it as "Authorization: Bearer <API_KEY>" or "X-API-Key: <API_KEY>".';
 
+/** Of a table or a column. */
+const maxNameBytes = 63;
+
 export const errors = {
   invalidRequest: (problems: Problem[], hint?: string) =>
     new RowhouseError(
@@ -88,7 +91,9 @@ export const errors = {
     new RowhouseError('table_not_found', `The project has no table or view "${clip(name)}".`, {
       hint: nearest
         ? `Did you mean "${nearest}"?`
-        : 'GET /api/dbaas/v2/projects/:slug/tables lists those it has.',
+        : name.split('.').some((part) => Buffer.byteLength(part) > maxNameBytes)
+          ? `PostgreSQL cuts names at ${maxNameBytes} bytes when a table is made: ask for what was left of it.`
+          : 'GET /api/dbaas/v2/projects/:slug/tables lists those it has.',
       ...(nearest && { details: { nearest } }),
     }),
   /** `allowed`: methods that this table takes. */

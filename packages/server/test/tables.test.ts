@@ -185,7 +185,8 @@ describe('what is wrong is told', () => {
     ['books', 'title=eq.x&id=in.(1,abc)', 422, 'constraint_violation', String.raw`The filter \"id\"`],
     ['books', 'id=like.5*', 400, 'sql_error', String.raw`\"like\" does not go with bigint`],
     ['books', 'id=eq.abc&price=eq.abc', 422, 'constraint_violation', 'abc'],
-    ['x'.repeat(64), '', 404, 'table_not_found', ''],
+    ['x'.repeat(64), '', 404, 'table_not_found', '63 bytes'],
+    ['books', `${'x'.repeat(64)}=eq.1`, 400, 'invalid_request', '63 bytes'],
   ])('%s?%s', async (table, query, status, code, word) => {
     const { status: given, body } = await get(table, query);
     expect([given, body.error.code]).toEqual([status, code]);

@@ -65,7 +65,12 @@ export function getColumn({ table }: Scope, name: string, parameter: string): Co
   const column = table.columns.get(name);
   if (column) return column;
   const near = nearestName(name, table.columns.keys());
-  const advice = near ? `; the nearest is "${near}"` : '';
+  const isLong = Buffer.byteLength(name) > 63;
+  const advice = near
+    ? `; the nearest is "${near}"`
+    : isLong
+      ? '; a name has at most 63 bytes, PostgreSQL cut the rest when the column was made'
+      : '';
   throw errors.invalidRequest([
     {
       path: parameter.slice(0, 100),
