@@ -57,7 +57,7 @@ export async function insertRows(
   return change(deps, project, name, { ...options, maxAffected: null }, compile, request, form, reader);
 }
 
-export async function updateRows(
+export function updateRows(
   deps: TableDeps,
   project: ProjectLogin,
   name: string,
@@ -66,16 +66,12 @@ export async function updateRows(
   options: ChangeOptions,
   reader: Reader,
 ): Promise<Changed> {
-  const request = readChangeRequest(rawQuery, ['returning', 'max_affected']);
-  const returning = readReturning(request);
-  if (returning === 'row') options.checkReading();
-  const compile = (table: Table) => [compileUpdate(table, body, request, returning)];
-  const limits = { ...options, maxAffected: readMaxAffected(request) };
-  const form = returning === 'minimal' ? countForm : rowsForm;
-  return change(deps, project, name, limits, compile, request, form, reader);
+  const compile = (table: Table, request: ChangeRequest, returning: Returning) =>
+    compileUpdate(table, body, request, returning);
+  return changeFiltered(deps, project, name, rawQuery, compile, options, reader);
 }
 
-export async function deleteRows(
+export function deleteRows(
   deps: TableDeps,
   project: ProjectLogin,
   name: string,
@@ -83,13 +79,25 @@ export async function deleteRows(
   options: ChangeOptions,
   reader: Reader,
 ): Promise<Changed> {
+  return changeFiltered(deps, project, name, rawQuery, compileDelete, options, reader);
+}
+
+async function changeFiltered(
+  deps: TableDeps,
+  project: ProjectLogin,
+  name: string,
+  rawQuery: string,
+  compile: (table: Table, request: ChangeRequest, returning: Returning) => CompiledWrite,
+  options: ChangeOptions,
+  reader: Reader,
+): Promise<Changed> {
   const request = readChangeRequest(rawQuery, ['returning', 'max_affected']);
   const returning = readReturning(request);
   if (returning === 'row') options.checkReading();
-  const compile = (table: Table) => [compileDelete(table, request, returning)];
   const limits = { ...options, maxAffected: readMaxAffected(request) };
   const form = returning === 'minimal' ? countForm : rowsForm;
-  return change(deps, project, name, limits, compile, request, form, reader);
+  const compileOne = (table: Table) => [compile(table, request, returning)];
+  return change(deps, project, name, limits, compileOne, request, form, reader);
 }
 
 function change(
