@@ -600,7 +600,7 @@ describe('senders and callers', () => {
       'drop trigger sleep on heavy; create trigger sleep before insert on heavy for each row execute function stubborn()',
     );
     const started = performance.now();
-    const endless = inPieces(`id\n${'1\n'.repeat(2_000_000)}`);
+    const endless = inPieces(`id\n${'1\n'.repeat(12_000_000)}`);
     const forced = await refusal(load('heavy', 'csv', endless, { options: { timeoutMs: 500 } }));
     expect(forced.code).toBe('query_timeout');
     expect(performance.now() - started).toBeLessThan(5_000);
@@ -740,8 +740,8 @@ describe('100,000 rows and more', () => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     atHalf = pieces;
     expect(await running).toBe(100_000);
-    // Of 70 KB each: what is held here, in the kernel and in PostgreSQL.
-    expect(atHalf).toBeLessThan(60);
+    // Of 70 KB each: what is held here, in the kernel (over TCP that is several megabytes) and in PostgreSQL.
+    expect(atHalf).toBeLessThan(90);
     expect(pieces).toBe(100);
   });
 
