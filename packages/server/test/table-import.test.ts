@@ -734,15 +734,15 @@ describe('100,000 rows and more', () => {
     const running = load(
       'thick',
       'csv',
-      rowsOfCsv(100_000, () => void pieces++),
+      rowsOfCsv(200_000, () => void pieces++),
     );
     await until('it runs', async () => (await busy(project.id)) === 1);
     await new Promise((resolve) => setTimeout(resolve, 500));
     atHalf = pieces;
-    expect(await running).toBe(100_000);
+    expect(await running).toBe(200_000);
     // Of 70 KB each: what is held here, in the kernel (over TCP that is several megabytes) and in PostgreSQL.
     expect(atHalf).toBeLessThan(90);
-    expect(pieces).toBe(100);
+    expect(pieces).toBe(200);
   });
 
   it('JSON lines too, while a neighbour notices nothing', { timeout: 120_000 }, async () => {

@@ -3,7 +3,8 @@ import { errors, RowhouseError } from '../errors.ts';
 import { CopyIn } from '../postgres/copy-in.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import { type Session, TooLargeError } from '../postgres/session.ts';
-import { type Clock, Sound } from './exchange.ts';
+import type { Clock } from './exchange.ts';
+import { Sound } from './failures.ts';
 import type { Watched } from './watch.ts';
 
 export type CopyInput = Readonly<{

@@ -8,6 +8,7 @@ import {
   silent,
   TooLargeError,
 } from '../postgres/session.ts';
+import { MovedError, note, Sound } from './failures.ts';
 import { giveBack, JsonBytes } from './json-bytes.ts';
 import { needsTypes, toParameter } from './parameters.ts';
 import {
@@ -206,8 +207,7 @@ export class Exchange implements Receiver {
     }
     if (this.failure) {
       const reason = sqlFailure(this.failure);
-      if (!this.isBound) unstarted.add(reason);
-      if (this.failure.where !== undefined) contexts.set(reason, this.failure.where);
+      note(reason, { neverRan: !this.isBound, context: this.failure.where });
       throw new Sound(reason, status);
     }
     if (status !== this.options.frame.endsIn) {
@@ -453,42 +453,6 @@ export class Exchange implements Receiver {
     session.out.closeStatement(oldest[1].name);
   }
 }
-
-const unstarted = new WeakSet<Error>();
-const contexts = new WeakMap<Error, string>();
-
-/** PostgreSQL's CONTEXT: where it was when it failed. For clearer messages; never passed on. */
-export function contextOf(error: Error): string | undefined {
-  return contexts.get(error);
-}
-
-/** `copy` says the same in other words. */
-export function inherit<T extends Error>(copy: T, original: Error): T {
-  const context = contexts.get(original);
-  if (context !== undefined) contexts.set(copy, context);
-  if (unstarted.has(original)) unstarted.add(copy);
-  return copy;
-}
-
-/** The statement failed before it was planned: nothing of it ran. */
-export function neverRan(error: unknown): boolean {
-  return error instanceof Error && unstarted.has(error);
-}
-
-/** The statement failed, the session did not; `status` says whether a transaction is still open. */
-export class Sound extends Error {
-  readonly reason: RowhouseError;
-  readonly status: 'idle' | 'transaction' | 'failed';
-
-  constructor(reason: RowhouseError, status: 'idle' | 'transaction' | 'failed') {
-    super(reason.message);
-    this.reason = reason;
-    this.status = status;
-  }
-}
-
-/** Not run here after all. */
-export class MovedError extends Error {}
 
 /** `patienceMs`: how long the other side may take. */
 export type Clock = { pause(patienceMs?: number): void; resume(): void };

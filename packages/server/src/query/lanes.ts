@@ -4,7 +4,8 @@
 import { availableParallelism } from 'node:os';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Session } from '../postgres/session.ts';
-import { type Exchange, MovedError, Sound } from './exchange.ts';
+import type { Exchange } from './exchange.ts';
+import { MovedError, Sound } from './failures.ts';
 import { type Habit, noteDuration } from './habits.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { type Reader, Watch } from './watch.ts';

@@ -1,26 +1,15 @@
 // One request: caller → statement → session → rows → bytes, with its deadline and what the caller asked for around it.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import { type Session, silent } from '../postgres/session.ts';
-import { sqlstate } from '../postgres/sqlstate.ts';
-import { type CopyInput, CopyRows } from './copy-rows.ts';
-import {
-  Exchange,
-  type Form,
-  type Frame,
-  inherit,
-  type Sink,
-  Sound,
-  type StatementInput,
-} from './exchange.ts';
-import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
+import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
+import { inherit, Sound } from './failures.ts';
+import { type Habit, type Habits, isPlain, learn } from './habits.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
 import type { ProjectSessions } from './project-sessions.ts';
-import { queryOne } from './query-one.ts';
-import { sqlFailure } from './sql-failure.ts';
-import { type Conduct, type Parser, type Statement, worst } from './statement.ts';
-import { hungUp, type Reader, Watch } from './watch.ts';
+import type { Parser, Statement } from './statement.ts';
+import { hungUp, type Reader } from './watch.ts';
+import { alone, type Terms } from './work.ts';
 
 export type QueryInput = StatementInput &
   Readonly<{ timeoutMs: number; readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;
@@ -317,154 +306,6 @@ function formOf(opening: string): Form {
     onLastRow: null,
     close: queryEnd,
   };
-}
-
-type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
-
-/** Takes a session, keeps the time, and gives the session back clean or not at all. */
-export async function alone<T>(
-  { sessions, habits }: QueryDeps,
-  project: ProjectLogin,
-  { reader, timeoutMs, isPlain }: Terms,
-  use: (work: Work) => Promise<T>,
-): Promise<T> {
-  if (reader.isGone) throw hungUp();
-  const session =
-    (isPlain ? sessions.takeIdle(project.id) : null) ?? (await sessions.acquire(project, isPlain));
-  // It may have happened while we waited for the session.
-  if (reader.isGone) {
-    sessions.release(project.id, session, 'clean');
-    throw hungUp();
-  }
-  const watch = new Watch(session, reader, timeoutMs, sessions.terminate);
-  const work = new Work(sessions, project, session, watch);
-  try {
-    return await use(work);
-  } catch (error) {
-    if (!(error instanceof Sound)) {
-      work.isBroken = true;
-      throw error;
-    }
-    if (!watch.isStopped && error.status !== 'idle')
-      await work.command('rollback').catch(() => {
-        work.isBroken = true;
-      });
-    if (error.reason.sql?.state === sqlstate.limitExceeded) sessions.limitReached();
-    // A commit of ours that the deadline cancelled.
-    throw watch.stoppedBy ?? error.reason;
-  } finally {
-    watch.end();
-    if (watch.isStopped) work.isBroken = true;
-    sessions.release(project.id, session, work.leaves);
-    if (work.mayChangeTables) habits.forget(project.id);
-  }
-}
-
-/** What one request does in its session. */
-export class Work {
-  isBroken = false;
-  /** It ran something that can make, change or drop tables. */
-  mayChangeTables = false;
-  private conduct: Conduct = 'clean';
-  /** Only of statements that are provably so; one that is not decides for all. */
-  private isPlain = true;
-  private readonly sessions: ProjectSessions;
-  private readonly project: ProjectLogin;
-  private readonly session: Session;
-  private readonly watch: Watch;
-
-  constructor(sessions: ProjectSessions, project: ProjectLogin, session: Session, watch: Watch) {
-    this.sessions = sessions;
-    this.project = project;
-    this.session = session;
-    this.watch = watch;
-  }
-
-  exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame, form: Form): Exchange {
-    const { session, sessions, project } = this;
-    return new Exchange({
-      session,
-      statement,
-      input,
-      frame,
-      sink,
-      form,
-      aside: (look) => sessions.aside(project, look),
-    });
-  }
-
-  async run(exchange: Exchange, habit: Habit): Promise<void> {
-    this.watch.follow(exchange);
-    this.conduct = worst(this.conduct, exchange.conduct);
-    if (!exchange.statement.preparable) this.mayChangeTables = true;
-    // Unless it comes to its end, nothing is known of it.
-    const wasPlain = this.isPlain;
-    this.isPlain = false;
-    await exchange.run();
-    this.conduct = worst(this.conduct, exchange.conduct);
-    this.isPlain = wasPlain && isPlain(habit);
-    noteDuration(habit, exchange.isLarge ? 1_000 : exchange.durationMs);
-    // Never inside a transaction of the caller's: a question that failed would undo it.
-    if (exchange.endsIdle) learn(habit, this.session);
-  }
-
-  ask(query: string, parameters: string[], isPlain = true): Promise<string | null> {
-    this.isPlain &&= isPlain;
-    return queryOne(this.session, query, parameters).catch((error) => {
-      throw this.stoppedBy ?? error;
-    });
-  }
-
-  /** A statement of ours, waited for. */
-  command(text: string): Promise<void> {
-    return command(this.session, text);
-  }
-
-  /** Rows from the caller into a table; how many. `leaves`: what they can leave here if all goes well. */
-  async copy(input: CopyInput, leaves: 'plain' | 'sequences' | 'data'): Promise<number> {
-    const copy = new CopyRows(this.session, input);
-    this.watch.follow(copy);
-    if (leaves !== 'plain') this.conduct = worst(this.conduct, 'data');
-    const wasPlain = this.isPlain;
-    this.isPlain = false;
-    const count = await copy.run();
-    this.isPlain = wasPlain && leaves !== 'data';
-    return count;
-  }
-
-  get serverMajor(): number {
-    return this.session.serverMajor;
-  }
-
-  /** The deadline, or a caller who hung up. */
-  get stoppedBy(): RowhouseError | null {
-    return this.watch.stoppedBy;
-  }
-
-  get leaves(): Conduct | 'plain' | 'sequences' | 'broken' {
-    if (this.isBroken) return 'broken';
-    if (!this.isPlain || this.conduct === 'wild') return this.conduct;
-    return this.conduct === 'clean' ? 'plain' : 'sequences';
-  }
-}
-
-function command(session: Session, text: string): Promise<void> {
-  session.out.parse('', text).bind('', []).execute(0).sync();
-  return new Promise((resolve, reject) => {
-    let failure: Error | null = null;
-    session.send({
-      ...silent,
-      complete: (tag) => {
-        // What cannot be committed is rolled back without an error.
-        if (text === 'commit' && tag !== 'COMMIT') failure = errors.unavailable(`commit gave ${tag}`);
-      },
-      error: (error) => {
-        failure = new Sound(sqlFailure(error), 'idle');
-      },
-      ready: () => (failure ? reject(failure) : resolve()),
-      lost: (error) => reject(errors.outcomeUnknown(error)),
-    });
-  });
 }
 
 function atIndex(error: unknown, index: number): unknown {

@@ -1,7 +1,8 @@
 // Rows inserted, changed and deleted without SQL: body and query string → tables → statements → rows → bytes.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import { contextOf, type Exchange, type Form } from '../query/exchange.ts';
+import type { Exchange, Form } from '../query/exchange.ts';
+import { contextOf } from '../query/failures.ts';
 import { affectedBy, runTask, runTogether, type Step } from '../query/run.ts';
 import type { Reader } from '../query/watch.ts';
 import type { MaySee, Table } from './catalog.ts';

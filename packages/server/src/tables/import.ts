@@ -3,10 +3,11 @@
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
-import { Sound } from '../query/exchange.ts';
-import { alone, type QueryDeps, type Work } from '../query/run.ts';
+import { Sound } from '../query/failures.ts';
+import type { QueryDeps } from '../query/run.ts';
 import { sqlFailure } from '../query/sql-failure.ts';
 import type { Reader } from '../query/watch.ts';
+import { alone, type Work } from '../query/work.ts';
 import { alwaysChanging, type Column, findTables, otherTable, type Shape, type Table } from './catalog.ts';
 import { openCsv, refuseEndMarks } from './csv.ts';
 import { getColumn, guard, id, nameOf } from './expressions.ts';

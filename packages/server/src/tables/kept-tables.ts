@@ -3,7 +3,7 @@
 import { LRUCache } from 'lru-cache';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
-import { contextOf, neverRan } from '../query/exchange.ts';
+import { contextOf, neverRan } from '../query/failures.ts';
 import { ask, type QueryDeps } from '../query/run.ts';
 import type { Statement } from '../query/statement.ts';
 import type { Reader } from '../query/watch.ts';

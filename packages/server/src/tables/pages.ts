@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
-import { contextOf, type Exchange, type Form } from '../query/exchange.ts';
+import type { Exchange, Form } from '../query/exchange.ts';
+import { contextOf } from '../query/failures.ts';
 import { ask, runTask } from '../query/run.ts';
 import type { Statement } from '../query/statement.ts';
 import type { Reader } from '../query/watch.ts';
