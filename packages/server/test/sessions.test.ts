@@ -52,11 +52,9 @@ describe('connections', () => {
 
   it('a role that changed its own password is let in again', async () => {
     await run(at(3), "alter role current_user password 'mine'");
-    house.service.deps.query.sessions.release(
-      at(3).id,
-      await house.service.deps.query.sessions.acquire({ id: at(3).id, passwordVersion: 1 }),
-      'broken',
-    );
+    const { sessions } = house.service.deps.query;
+    const login = { id: at(3).id, passwordVersion: 1 };
+    sessions.release(login, await sessions.acquire(login), 'broken');
     expect((await run(at(3), 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
   });
 

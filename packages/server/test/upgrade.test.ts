@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFailed, onTestFinished } from 'vitest';
-import { databaseOf, fence, roleOf, unfence } from '../src/engine/provision.ts';
+import { authRoleOf, databaseOf, fence, roleOf, unfence } from '../src/engine/provision.ts';
 import { derivePassword } from '../src/engine/role-passwords.ts';
 import { type Address, openDatabase } from '../src/postgres/database.ts';
 import { readMigrations } from '../src/postgres/migrations.ts';
@@ -72,6 +72,13 @@ async function makeOld(
     id,
     sql`drop function rowhouse.is_unchanged_now, rowhouse.is_unchanged, rowhouse.version_now, rowhouse.version_of`,
     sql`revoke all on schema rowhouse from public`,
+    sql`drop schema auth cascade`,
+    sql`create schema auth authorization ${sql.id(authRoleOf(id))}`,
+    sql`alter default privileges for role ${sql.id(roleOf(id))} in schema public revoke all on tables from authenticated`,
+    sql`alter default privileges for role ${sql.id(roleOf(id))} in schema public revoke all on sequences from authenticated`,
+    sql`drop function rowhouse.hand_over_users, rowhouse.open_to_users`,
+    sql`drop event trigger rowhouse_casts`,
+    sql`drop function rowhouse.check_casts`,
     sql`delete from rowhouse.migrations where number > 1`,
     sql`drop table if exists rowhouse.guards`,
   );
@@ -100,19 +107,28 @@ const gauge = async (house: House, name: string) => {
 const logged = (house: House, message: string) => house.log.filter((line) => line.includes(message));
 
 /** All that is ours in a database, without what differs from one to the other. */
-const contentsOf = (id: string) =>
-  inside(
+const contentsOf = async (id: string) => {
+  const rows = await inside<{ kind: string; name: string; fact: string }>(
     id,
     sql`
-    select 'function' as kind, proname::text as name, concat_ws(' ', prosrc, proacl, proconfig, proowner) as fact
-    from pg_proc where pronamespace = 'rowhouse'::regnamespace
-    union all select 'schema', nspname, concat_ws(' ', nspacl, nspowner) from pg_namespace where nspname = 'rowhouse'
+    select 'function' as kind, oid::regprocedure::text as name,
+           concat_ws(' ', prosrc, proacl, proconfig, proowner::regrole, prosecdef) as fact
+    from pg_proc where pronamespace in ('rowhouse'::regnamespace, 'auth'::regnamespace)
+    union all select 'schema', nspname, concat_ws(' ', nspacl, nspowner::regrole)
+    from pg_namespace where nspname in ('rowhouse', 'auth')
+    union all select 'relation', oid::regclass::text, concat_ws(' ', relkind, relacl, relowner::regrole, reloptions)
+    from pg_class where relnamespace = 'auth'::regnamespace
+    union all select 'column', concat_ws('.', attrelid::regclass, attname), concat_ws(' ', format_type(atttypid, atttypmod), attacl)
+    from pg_attribute join pg_class on pg_class.oid = attrelid where relnamespace = 'auth'::regnamespace and attnum > 0
+    union all select 'default', concat_ws(' ', defaclrole::regrole, defaclobjtype), defaclacl::text from pg_default_acl
     union all select 'migration', number::text, checksum from rowhouse.migrations
     union all select 'guard', number::text, checksum from rowhouse.guards
     union all select 'trigger', evtname, concat_ws(' ', evtevent, evttags, evtenabled) from pg_event_trigger
     union all select 'closed', oid::regprocedure::text, proacl::text from pg_proc where proname like 'pg\\_advisory%'
     order by 1, 2, 3`,
   );
+  return rows.map(({ kind, name, fact }) => [kind, name, fact].map((text) => text?.replaceAll(id, '<id>')));
+};
 
 describe('a database of an earlier version', () => {
   it('is brought up to date in the background, and is then like a new one', async () => {

@@ -5,12 +5,16 @@ import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { derivePassword } from './role-passwords.ts';
 import type { Server } from './servers.ts';
+import { userRole } from './shared-roles.ts';
 import { createFromTemplate, openToUs } from './template.ts';
 
 /** Names are opaque: pg_database and pg_roles are readable by every project on the server. */
 export const databaseOf = (id: string) => `p_${id}`;
 export const roleOf = (id: string) => `p_${id}`;
 export const authRoleOf = (id: string) => `p_${id}_auth`;
+/** Logs in for end users who act on tables; it may do nothing but become `authenticated`. Made when first needed. */
+export const visitorRoleOf = (id: string) => `p_${id}_user`;
+const rolesOf = (id: string) => [visitorRoleOf(id), authRoleOf(id), roleOf(id)];
 
 /** One statement's temporary files; more is an error for that statement instead of a full disk for everybody. */
 const tempFileLimit = '1GB';
@@ -50,7 +54,7 @@ export const commentOf = (server: Pick<Server, 'installation'>) => `rowhouse ${s
 /** For databases that were never a project's, and for projects whose time to be restored is over. */
 export async function dropProvisioned(server: Server, id: string): Promise<void> {
   await all(server, [sql`drop database if exists ${sql.id(databaseOf(id))} with (force)`]);
-  for (const role of [authRoleOf(id), roleOf(id)]) await dropRole(server, role);
+  for (const role of rolesOf(id)) await dropRole(server, role);
 }
 
 /**
@@ -96,7 +100,7 @@ export async function endSessions(server: Server, id: string): Promise<void> {
   await server.maintenance.query(sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where pid <> pg_backend_pid()
-      and (datname = ${databaseOf(id)} or usename = any (${[roleOf(id), authRoleOf(id)]}::name[]))`);
+      and (datname = ${databaseOf(id)} or usename = any (${rolesOf(id)}::name[]))`);
 }
 
 export async function databaseExists(server: Server, id: string): Promise<boolean> {
@@ -122,21 +126,22 @@ async function setConnections(server: Server, id: string, allow: boolean): Promi
   }
 }
 
-/**
- * A role may change its own password; this sets it back to the one that follows from the master key. A session of the
- * project that is in the way is ended; callers at the same moment share one attempt.
- */
+/** A role may change its own password; this sets it back to the one that follows from the master key. */
 export function resetPassword(server: Server, { id, passwordVersion }: ProjectLogin): Promise<void> {
   const name = roleOf(id);
-  const running = resets.get(name);
+  return insist(server, id, name, () =>
+    all(server, [sql`alter role ${sql.id(name)} password ${verifierOf(server, name, passwordVersion)}`]),
+  );
+}
+
+/** A session of the project that is in the way is ended; callers at the same moment share one attempt. */
+function insist(server: Server, id: string, role: string, act: () => Promise<void>): Promise<void> {
+  const running = insisting.get(role);
   if (running) return running;
-  const reset = async () => {
+  const repeat = async () => {
     for (let attempt = 1; ; attempt++) {
       try {
-        await all(server, [
-          sql`alter role ${sql.id(name)} password ${verifierOf(server, name, passwordVersion)}`,
-        ]);
-        return;
+        return await act();
       } catch (error) {
         const inTheWay = isState(error, sqlstate.lockNotAvailable) || isState(error, sqlstate.internalError);
         if (!inTheWay || attempt === 5) throw error;
@@ -144,20 +149,43 @@ export function resetPassword(server: Server, { id, passwordVersion }: ProjectLo
       }
     }
   };
-  const attempt = reset().finally(() => resets.delete(name));
-  resets.set(name, attempt);
+  const attempt = repeat().finally(() => insisting.delete(role));
+  insisting.set(role, attempt);
   return attempt;
 }
 
-const resets = new Map<string, Promise<void>>();
+const insisting = new Map<string, Promise<void>>();
 
-/** What it takes to log in as a project's role. */
-export type ProjectLogin = { id: string; passwordVersion: number };
+/** What it takes to log in to a project's database. */
+export type ProjectLogin = Readonly<{
+  id: string;
+  passwordVersion: number;
+  /** Left out: the project's own role. */
+  seat?: 'auth' | 'visitor';
+}>;
 
-export function loginOf(server: Server, { id, passwordVersion }: ProjectLogin): Address {
-  const user = roleOf(id);
-  const password = derivePassword(server.masterKey, user, passwordVersion);
+export function loginOf(server: Server, { id, passwordVersion, seat }: ProjectLogin): Address {
+  const user = seat === 'auth' ? authRoleOf(id) : seat === 'visitor' ? visitorRoleOf(id) : roleOf(id);
+  const password = derivePassword(server.masterKey, user, seat ? 1 : passwordVersion);
   return { ...server.address, user, password, database: databaseOf(id) };
+}
+
+/** After a login was refused: the role has changed its password, or (a visitor's) does not exist yet. */
+export function restoreLogin(server: Server, project: ProjectLogin): Promise<void> {
+  const { id, seat } = project;
+  if (seat === undefined) return resetPassword(server, project);
+  if (seat === 'auth') return insist(server, id, authRoleOf(id), () => ensureRole(server, authRoleOf(id)));
+  return insist(server, id, visitorRoleOf(id), () => ensureVisitor(server, id));
+}
+
+/** Nothing is granted to `authenticated` outside its own database, because all projects share that role. */
+async function ensureVisitor(server: Server, id: string): Promise<void> {
+  const role = visitorRoleOf(id);
+  await ensureRole(server, role);
+  await all(server, [
+    sql`grant connect on database ${sql.id(databaseOf(id))} to ${sql.id(role)}`,
+    sql`grant ${sql.id(userRole)} to ${sql.id(role)} with inherit false, set true`,
+  ]);
 }
 
 function verifierOf(server: Server, name: string, passwordVersion = 1): Sql {
@@ -188,8 +216,14 @@ async function ensureRole(server: Server, name: string): Promise<void> {
 async function handOver(server: Server, id: string): Promise<void> {
   const database = openDatabase({ ...server.address, database: databaseOf(id) }, { max: 1 });
   try {
-    await database.change(sql`alter schema public owner to ${sql.id(roleOf(id))}`);
-    await database.change(sql`alter schema auth owner to ${sql.id(authRoleOf(id))}`);
+    await database.transaction(async (inside) => {
+      await inside.query(sql`alter schema public owner to ${sql.id(roleOf(id))}`);
+      // Before they have another owner: afterwards we may no longer grant.
+      await inside.query(sql`select auth.grant_users(${roleOf(id)})`);
+      await inside.query(sql`select rowhouse.hand_over_users(${authRoleOf(id)})`);
+      await inside.query(sql`set local role ${sql.id(roleOf(id))}`);
+      await inside.query(sql`select rowhouse.open_to_users()`);
+    });
   } finally {
     await database.end();
   }

@@ -4,6 +4,7 @@ import { type Address, type Database, openDatabase, type Queryable } from '../po
 import { sql } from '../postgres/sql.ts';
 import { type Contents, readContents } from './contents.ts';
 import { type Finding, findOpenGuards } from './external.ts';
+import { ensureSharedRoles } from './shared-roles.ts';
 import { ensureTemplate } from './template.ts';
 
 export type Server = Readonly<{
@@ -39,6 +40,7 @@ export async function openServer(options: Options): Promise<Server> {
   const template = await maintenance.session(async (session) => {
     await session.query(sql`select pg_advisory_lock(hashtext('rowhouse template'))`);
     await closeDoors(maintenance);
+    await ensureSharedRoles(maintenance);
     return ensureTemplate(address, maintenance, contents);
   });
   await registerTemplate(control, template, contents);

@@ -114,34 +114,34 @@ export function openLanes(sessions: ProjectSessions, share: number): Lanes {
     const now = performance.now();
     for (const lanes of byProject.values()) for (const lane of lanes) lane.look(now);
   };
-  const end = (projectId: string, lanes: Lane[], lane: Lane) => {
+  const end = (project: ProjectLogin, lanes: Lane[], lane: Lane) => {
     lanes.splice(lanes.indexOf(lane), 1);
-    if (lanes.length === 0) byProject.delete(projectId);
+    if (lanes.length === 0) byProject.delete(project.id);
     if (byProject.size === 0 && looking) {
       clearInterval(looking);
       looking = null;
     }
-    sessions.release(projectId, lane.session, lane.isOpen ? 'plain' : 'broken');
+    sessions.release(project, lane.session, lane.isOpen ? 'plain' : 'broken');
   };
 
   return {
     take: (project) => {
       // Others wait for connections: lanes come to their end.
-      if (sessions.isWanted(project.id)) return null;
+      if (sessions.isWanted(project)) return null;
       let lanes = byProject.get(project.id);
       let best: Lane | null = null;
       for (const lane of lanes ?? []) {
         if (lane.isOpen && lane.depth < (best?.depth ?? maxDepth)) best = lane;
       }
       if ((lanes?.length ?? 0) >= lanesAtMost) return best;
-      const session = sessions.takeIdle(project.id);
+      const session = sessions.takeIdle(project);
       if (!session) return best;
       if (!lanes) {
         lanes = [];
         byProject.set(project.id, lanes);
       }
       const mine = lanes;
-      const lane = new Lane(session, sessions, (ended) => end(project.id, mine, ended));
+      const lane = new Lane(session, sessions, (ended) => end(project, mine, ended));
       mine.push(lane);
       looking ??= setInterval(look, patienceMs / 2);
       return lane;

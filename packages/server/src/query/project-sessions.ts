@@ -1,7 +1,7 @@
 // Sessions in projects' databases: how they are opened, cleaned between two requests, and ended by force.
 
 import { shortenNotifyQueue } from '../engine/notify-queue.ts';
-import { loginOf, type ProjectLogin, resetPassword } from '../engine/provision.ts';
+import { loginOf, type ProjectLogin, restoreLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { type Receiver, RefusedError, Session, silent } from '../postgres/session.ts';
@@ -14,11 +14,11 @@ export type ProjectSessions = {
   /** `isPlain`: what runs in it cannot see what an earlier request did to sequences. */
   acquire(project: ProjectLogin, isPlain?: boolean): Promise<Session>;
   /** One that is open and idle, for plain statements only. */
-  takeIdle(projectId: string): Session | null;
+  takeIdle(project: ProjectLogin): Session | null;
   /** Whether other projects wait for a connection. */
-  isWanted(projectId: string): boolean;
+  isWanted(project: ProjectLogin): boolean;
   /** Sends the cleaning behind whatever ran, without waiting for it, and gives the session back. */
-  release(projectId: string, session: Session, conduct: Conduct | 'plain' | 'sequences' | 'broken'): void;
+  release(project: ProjectLogin, session: Session, conduct: Conduct | 'plain' | 'sequences' | 'broken'): void;
   /** A session outside the pool's count, for looking something up while another one waits. */
   aside<T>(project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
   terminate(session: Session): void;
@@ -98,8 +98,7 @@ export function openProjectSessions(
       if (!(error instanceof RefusedError) || error.sqlstate !== sqlstate.invalidPassword)
         throw errors.unavailable(error);
     }
-    // The role has changed its own password.
-    await resetPassword(server, project);
+    await restoreLogin(server, project);
     return start().catch((error) => {
       throw errors.unavailable(error);
     });
@@ -107,16 +106,17 @@ export function openProjectSessions(
 
   /** All of a project share one, so that one with many leaves room for the others; who finds no room waits for it. */
   const joinAside = async (project: ProjectLogin): Promise<Aside> => {
-    while (asides.size >= asideAtOnce && (!asides.has(project.id) || waitingAside.length > 0))
+    const place = placeOf(project);
+    while (asides.size >= asideAtOnce && (!asides.has(place) || waitingAside.length > 0))
       await new Promise<void>((resolve) => waitingAside.push(resolve));
-    const aside = asides.get(project.id) ?? { session: open(project), users: 0 };
-    asides.set(project.id, aside);
+    const aside = asides.get(place) ?? { session: open(project), users: 0 };
+    asides.set(place, aside);
     aside.users++;
     return aside;
   };
   const leaveAside = (project: ProjectLogin, aside: Aside): void => {
     if (--aside.users > 0) return;
-    asides.delete(project.id);
+    asides.delete(placeOf(project));
     aside.session.then(
       (session) => session.close(),
       () => {},
@@ -126,20 +126,21 @@ export function openProjectSessions(
 
   return {
     acquire: async (project, isPlain = false) => {
-      const session = await pool.acquire(project.id, () => open(project));
+      const session = await pool.acquire(placeOf(project), () => open(project));
       if (!isPlain && moved.delete(session)) {
         session.out.bind('reset_sequences', []).execute(0).sync();
         session.send(sound(session));
       }
       return session;
     },
-    takeIdle: pool.takeIdle,
-    isWanted: pool.isWanted,
-    release: (projectId, session, conduct) => {
-      if (conduct === 'broken') return pool.release(projectId, session, false);
+    takeIdle: (project) => pool.takeIdle(placeOf(project)),
+    isWanted: (project) => pool.isWanted(placeOf(project)),
+    release: (project, session, conduct) => {
+      const place = placeOf(project);
+      if (conduct === 'broken') return pool.release(place, session, false);
       if (conduct === 'sequences') moved.add(session);
       else if (conduct !== 'plain') clean(session, conduct);
-      pool.release(projectId, session, true);
+      pool.release(place, session, true);
     },
     aside: async (project, use) => {
       const aside = await joinAside(project);
@@ -163,6 +164,11 @@ export function openProjectSessions(
     counts: pool.counts,
     end: pool.end,
   };
+}
+
+/** Sessions of one project as different roles are not each other's. */
+function placeOf({ id, seat }: ProjectLogin): string {
+  return seat === undefined ? id : `${id} ${seat}`;
 }
 
 /** An exchange of its own; the next request's may follow on the wire at once. */

@@ -24,11 +24,10 @@ export async function alone<T>(
   use: (work: Work) => Promise<T>,
 ): Promise<T> {
   if (reader.isGone) throw hungUp();
-  const session =
-    (isPlain ? sessions.takeIdle(project.id) : null) ?? (await sessions.acquire(project, isPlain));
+  const session = (isPlain ? sessions.takeIdle(project) : null) ?? (await sessions.acquire(project, isPlain));
   // It may have happened while we waited for the session.
   if (reader.isGone) {
-    sessions.release(project.id, session, 'clean');
+    sessions.release(project, session, 'clean');
     throw hungUp();
   }
   const watch = new Watch(session, reader, timeoutMs, sessions.terminate);
@@ -50,7 +49,7 @@ export async function alone<T>(
   } finally {
     watch.end();
     if (watch.isStopped) work.isBroken = true;
-    sessions.release(project.id, session, work.leaves);
+    sessions.release(project, session, work.leaves);
     if (work.mayChangeTables) habits.forget(project.id);
   }
 }
