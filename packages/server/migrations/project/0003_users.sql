@@ -134,11 +134,15 @@ as $$
 declare
   object record;
 begin
+  -- A project can do without it.
+  if to_regnamespace('public') is null then
+    return;
+  end if;
   alter default privileges in schema public grant select, insert, update, delete on tables to authenticated;
   alter default privileges in schema public grant usage, select on sequences to authenticated;
   for object in
     select oid::regclass as name, relkind = 'S' as is_sequence from pg_class
-    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f', 'S') and relowner = current_user::regrole
+    where relnamespace = to_regnamespace('public') and relkind in ('r', 'p', 'v', 'm', 'f', 'S') and relowner = current_user::regrole
   loop
     if object.is_sequence then
       execute format('grant usage, select on sequence %s to authenticated', object.name);

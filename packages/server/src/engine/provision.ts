@@ -1,4 +1,5 @@
 // A project's database and roles. Every step can be repeated, so an interrupted one is simply done again.
+import { errors } from '../errors.ts';
 import { type Address, isState, openDatabase } from '../postgres/database.ts';
 import { scramVerifier } from '../postgres/scram.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
@@ -180,6 +181,7 @@ export function restoreLogin(server: Server, project: ProjectLogin): Promise<voi
 
 /** Nothing is granted to `authenticated` outside its own database, because all projects share that role. */
 async function ensureVisitor(server: Server, id: string): Promise<void> {
+  if (!server.usersCanAct) throw errors.unavailable('the role authenticated cannot be used on this server');
   const role = visitorRoleOf(id);
   await ensureRole(server, role);
   await all(server, [

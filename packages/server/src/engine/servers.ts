@@ -19,6 +19,8 @@ export type Server = Readonly<{
   /** Superuser: role settings that a project cannot remove, and no need to be a member of the roles we make. */
   superuser: boolean;
   findings: readonly Finding[];
+  /** Whether requests can run as `authenticated` here. */
+  usersCanAct: boolean;
   masterKey: Buffer;
   /** Stands in the comment of every database of ours, to tell them from others' on a shared server. */
   installation: string;
@@ -37,11 +39,11 @@ export async function openServer(options: Options): Promise<Server> {
   const id = await register(control, name);
   const contents = await readContents(facts.superuser);
   // In the maintenance database: other installations may share the server, and advisory locks are per database.
-  const template = await maintenance.session(async (session) => {
+  const { template, shared } = await maintenance.session(async (session) => {
     await session.query(sql`select pg_advisory_lock(hashtext('rowhouse template'))`);
     await closeDoors(maintenance);
-    await ensureSharedRoles(maintenance);
-    return ensureTemplate(address, maintenance, contents);
+    const found = await ensureSharedRoles(maintenance);
+    return { template: await ensureTemplate(address, maintenance, contents), shared: found };
   });
   await registerTemplate(control, template, contents);
   return {
@@ -52,7 +54,8 @@ export async function openServer(options: Options): Promise<Server> {
     template,
     version: facts.version.split(' ')[0] ?? facts.version,
     superuser: facts.superuser,
-    findings: await findOpenGuards(maintenance),
+    findings: [...(await findOpenGuards(maintenance)), ...shared],
+    usersCanAct: shared.length === 0,
     masterKey: options.masterKey,
     installation: options.installation,
   };

@@ -3,14 +3,15 @@
 import { type Database, isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { EngineError } from './engine-error.ts';
+import type { Finding } from './external.ts';
 
 /** Whom an end user acts as. */
 export const userRole = 'authenticated';
 /** So that policies and grants that name them can be written; nobody acts as these. */
 const otherRoles = ['anon', 'service_role'];
 
-export async function ensureSharedRoles(maintenance: Database): Promise<void> {
+/** Makes them where they are missing. What keeps users from acting on tables here is among the findings. */
+export async function ensureSharedRoles(maintenance: Database): Promise<Finding[]> {
   for (const name of [userRole, ...otherRoles]) {
     const [found] = await maintenance.query(sql`select 1 from pg_roles where rolname = ${name}`);
     if (found) continue;
@@ -24,19 +25,25 @@ export async function ensureSharedRoles(maintenance: Database): Promise<void> {
              case when rolsuper then 'superuser' end, case when rolbypassrls then 'bypassrls' end,
              case when rolcreaterole then 'createrole' end, case when rolcreatedb then 'createdb' end,
              case when rolreplication then 'replication' end, case when rolcanlogin then 'login' end
-           ], null) || array(select 'a member of ' || roleid::regrole from pg_auth_members where member = pg_roles.oid) as powers,
+           ], null) || array(select 'member of ' || roleid::regrole from pg_auth_members where member = pg_roles.oid) as powers,
            pg_has_role(current_user, oid, 'usage with admin option') as grantable,
            current_user as ours
     from pg_roles where rolname = ${userRole}`);
-  if (!role || role.powers.length > 0) {
-    throw new EngineError(
-      `The server has a role "${userRole}" of somebody else's that is ${role?.powers.join(', ')}.`,
-      { hint: 'End users of projects would have its powers. Take them away, or use a server of its own.' },
-    );
-  }
-  if (!role.grantable) {
-    throw new EngineError(`Our role may not grant "${userRole}", which the server has already.`, {
-      hint: `As a superuser: grant ${userRole} to "${role.ours}" with admin option;`,
+  if (!role) throw new Error(`The role ${userRole} is missing after it was made.`);
+  const findings: Finding[] = [];
+  if (role.powers.length > 0) {
+    findings.push({
+      missing: `a powerless role "${userRole}"`,
+      risk: `users who act on tables would be ${role.powers.join(', ')}, so their requests are refused`,
+      remedy: 'take that away from the role, or use a server of its own',
     });
   }
+  if (!role.grantable) {
+    findings.push({
+      missing: `the right to grant "${userRole}"`,
+      risk: "requests with a user's token are refused",
+      remedy: `grant ${userRole} to "${role.ours}" with admin option`,
+    });
+  }
+  return findings;
 }
