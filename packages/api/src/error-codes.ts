@@ -13,6 +13,7 @@ export const errorCodes = {
   },
   multiple_statements: { status: 400, meaning: 'The query holds more than one statement.' },
   statement_not_allowed: { status: 400, meaning: 'This statement makes no sense over HTTP; see the hint.' },
+  invalid_code: { status: 400, meaning: 'The one-time code is not one, was used, or is past its time.' },
   missing_api_key: { status: 401, meaning: 'No API key was sent.' },
   invalid_api_key: { status: 401, meaning: 'The API key is mistyped, unknown, expired or revoked.' },
   invalid_credentials: { status: 401, meaning: 'Wrong e-mail or password.' },
@@ -21,6 +22,7 @@ export const errorCodes = {
   project_not_found: { status: 404, meaning: 'There is no such project, or the key may not see it.' },
   table_not_found: { status: 404, meaning: 'The project has no such table or view.' },
   row_not_found: { status: 404, meaning: 'There is no such row.' },
+  user_not_found: { status: 404, meaning: 'The project has no such user.' },
   key_not_found: { status: 404, meaning: 'The project has no such key.' },
   route_not_found: { status: 404, meaning: 'There is nothing at this path.' },
   method_not_allowed: {

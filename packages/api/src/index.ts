@@ -5,3 +5,4 @@ export * from './projects.ts';
 export * from './query.ts';
 export * from './service.ts';
 export * from './tables.ts';
+export * from './users.ts';

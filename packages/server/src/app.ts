@@ -19,12 +19,15 @@ import { type Finished, logRequest } from './http/request-log.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { openShortWay } from './http/short-way.ts';
 import { tableRoutes } from './http/tables.ts';
+import { userRoutes } from './http/users.ts';
 import { validatorCompiler } from './http/validation.ts';
 
 type Options = {
   corsOrigins: '*' | readonly string[];
   metrics: Metrics;
   metricsHere: boolean;
+  /** Whose X-Forwarded-For is believed. */
+  trustedProxies: readonly string[];
   timeouts?: typeof defaultTimeouts;
 };
 
@@ -37,7 +40,7 @@ const maxBodyBytes = 256 * 1024;
 
 export async function buildApp(
   deps: Deps,
-  { corsOrigins, metrics, metricsHere, timeouts = defaultTimeouts }: Options,
+  { corsOrigins, metrics, metricsHere, trustedProxies, timeouts = defaultTimeouts }: Options,
 ): Promise<FastifyInstance> {
   const onFinished = (finished: Finished) => {
     logRequest(deps.log, finished);
@@ -50,6 +53,7 @@ export async function buildApp(
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     requestIdHeader: false,
+    trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     serverFactory: (handler) => {
       const options = {
         headersTimeout: timeouts.headersMs,
@@ -130,6 +134,7 @@ export async function buildApp(
       keyRoutes(api, deps);
       queryRoutes(api, deps);
       tableRoutes(api, deps);
+      userRoutes(api, deps);
     },
     { prefix: apiPrefix },
   );

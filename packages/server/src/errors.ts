@@ -118,6 +118,39 @@ export const errors = {
     new RowhouseError('key_not_found', `The project has no key "${clip(id)}".`, {
       hint: 'GET /api/dbaas/v2/projects/:slug/keys lists its keys.',
     }),
+  userNotFound: (message = 'The project has no such user.') =>
+    new RowhouseError('user_not_found', message, {
+      hint: 'GET /api/dbaas/v2/projects/:slug/auth/users lists its users.',
+    }),
+  emailTaken: () =>
+    new RowhouseError('email_taken', 'The project has a user with this e-mail already.', {
+      hint: 'Sign in with it, or use another one. Case does not matter.',
+    }),
+  /** The same whether the e-mail or the password was wrong. */
+  invalidCredentials: () =>
+    new RowhouseError('invalid_credentials', 'The e-mail or the password is wrong.', {
+      hint: 'Passwords are told apart by case. POST …/auth/recover begins with a new one.',
+    }),
+  invalidCode: () =>
+    new RowhouseError('invalid_code', 'This code is not one, was used before, or is past its time.', {
+      hint: 'Ask for a new one.',
+    }),
+  userBanned: () =>
+    new RowhouseError('forbidden', 'This user is banned.', {
+      hint: "The project's administrators can lift it: PATCH …/auth/users/:id with {\"banned\": false}.",
+      details: { reason: 'banned' },
+    }),
+  usersLocked: (cause: unknown) =>
+    new RowhouseError('unavailable', "The project's users are locked by a transaction of its own. Nothing was changed.", {
+      retryAfterS: 1,
+      hint: 'Try again when it has ended: one that uses auth.users is open on a direct connection, or long.',
+      cause,
+    }),
+  rateLimited: (message: string, retryAfterS: number) =>
+    new RowhouseError('rate_limited', message, {
+      retryAfterS,
+      hint: `Try again in ${retryAfterS} s.`,
+    }),
   routeNotFound: (method: string, path: string) =>
     new RowhouseError('route_not_found', `There is nothing at ${method} ${clip(path)}.`, {
       hint: 'GET /docs shows every endpoint.',

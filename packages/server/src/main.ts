@@ -135,6 +135,11 @@ function openFor(
       budget: Math.max(1, Math.floor(config.connections / config.workers)),
       share: Math.max(1, Math.ceil(config.projectConnections / config.workers)),
     },
+    users: {
+      passwordIterations: config.passwordIterations,
+      hashingSlots: Math.max(1, Math.floor(availableParallelism() / config.workers)),
+      delivery: config.delivery,
+    },
     log,
     ...role,
   });

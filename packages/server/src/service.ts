@@ -20,6 +20,11 @@ import { openProjectSessions, type ProjectSessions } from './query/project-sessi
 import { startParser } from './query/statement.ts';
 import { openRepeats } from './repeats.ts';
 import { keepTables } from './tables/kept-tables.ts';
+import { type DeliveryConfig, openDelivery } from './users/delivery.ts';
+import type { UserDeps } from './users/deps.ts';
+import { type Hashing, openHashing } from './users/hashing.ts';
+import { refreshTokenKey } from './users/refresh-tokens.ts';
+import { openUserStore } from './users/store.ts';
 import { version } from './version.ts';
 
 export type Service = { deps: Deps; gauges: Gauges; keeperGauges: Gauges; stop(): Promise<void> };
@@ -34,6 +39,7 @@ type Options = {
   keeper: boolean;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   connections: { budget: number; share: number };
+  users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
   now?: () => number;
   log: Logger;
 };
@@ -50,7 +56,7 @@ export async function openService(options: Options): Promise<Service> {
   const server = await openServer({ control, address, name: options.serverName, masterKey, installation });
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
   const spares = keepSpares({ control, server, wanted: options.spares, onError });
-  const keyRing = openKeyRing({ control, now, onError });
+  const keyRing = openKeyRing({ control, masterKey, now, onError });
   const repeats = openRepeats({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
   const keeper = options.keeper ? startKeeper({ control, server, spares, upgrades, limits, now }, log) : null;
@@ -58,6 +64,17 @@ export async function openService(options: Options): Promise<Service> {
   const sessions = openProjectSessions(server, upgrades.ensure, { ...options.connections, ...waits });
   const lanes = openLanes(sessions, options.connections.share);
   const query = { sessions, parser, habits: rememberHabits(), lanes };
+  const delivery = openDelivery(options.users.delivery);
+  const hashing = openHashing({
+    iterations: options.users.passwordIterations,
+    ...(options.users.hashingSlots && { slots: options.users.hashingSlots }),
+    onError,
+  });
+  const users: UserDeps = {
+    ...{ control, query, hashing, keyRing, delivery, now, onError },
+    store: openUserStore(query),
+    refreshKey: refreshTokenKey(masterKey),
+  };
   const deps: Deps = {
     control,
     server,
@@ -66,6 +83,7 @@ export async function openService(options: Options): Promise<Service> {
     masterKey,
     query,
     tables: { query, kept: keepTables() },
+    users,
     repeats,
     limits,
     now,
@@ -75,10 +93,12 @@ export async function openService(options: Options): Promise<Service> {
   const kept = keeper ? keeperGauges(keeper) : {};
   return {
     deps,
-    gauges: { ...readGauges(control, server), ...sessionGauges(sessions), ...kept },
+    gauges: { ...readGauges(control, server), ...sessionGauges(sessions), ...hashingGauges(hashing), ...kept },
     keeperGauges: kept,
     stop: async () => {
       await keeper?.stop();
+      await hashing.stop();
+      await delivery.stop();
       await sessions.end();
       await upgrades.stop();
       await parser.stop();
@@ -144,6 +164,13 @@ function sessionGauges(sessions: ProjectSessions): Gauges {
       help: 'Statements that wait for one.',
       read: () => sessions.counts().waiting,
     },
+  };
+}
+
+function hashingGauges(hashing: Hashing): Gauges {
+  return {
+    rowhouse_hashing: { help: 'Passwords that are being hashed.', read: () => hashing.counts().running },
+    rowhouse_hashing_waiting: { help: 'Those that wait for it.', read: () => hashing.counts().waiting },
   };
 }
 

@@ -11,6 +11,7 @@ import { createMetrics } from '../src/http/metrics.ts';
 import { type Address, type Database, openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { openService, type Service } from '../src/service.ts';
+import type { DeliveryConfig } from '../src/users/delivery.ts';
 
 export const api = '/api/dbaas/v2';
 export const address = (): Address => inject('address');
@@ -40,6 +41,9 @@ type HouseOptions = {
   keeper?: boolean;
   keepDeletedDays?: number;
   connections?: { budget: number; share: number };
+  passwordIterations?: number;
+  delivery?: DeliveryConfig;
+  trustedProxies?: string[];
   now?: () => number;
   corsOrigins?: '*' | string[];
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
@@ -61,6 +65,11 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     keeper: options.keeper ?? true,
     limits: { maxLimitMb: 10_000, keepDeletedDays: options.keepDeletedDays ?? 7, maxTimeoutMs: 120_000 },
     connections: options.connections ?? { budget: 20, share: 5 },
+    users: {
+      // Enough to be real, few enough for tests.
+      passwordIterations: options.passwordIterations ?? 1_000,
+      delivery: options.delivery ?? { smtpUrl: null, mailFrom: null, webhookUrl: null, webhookSecret: null },
+    },
     ...(options.now && { now: options.now }),
     log,
   });
@@ -72,6 +81,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     corsOrigins: options.corsOrigins ?? '*',
     metrics: createMetrics(service.gauges),
     metricsHere: true,
+    trustedProxies: options.trustedProxies ?? [],
     ...(options.timeouts && { timeouts: options.timeouts }),
   });
   const call: House['call'] = async (method, path, { key = accountKey, body, headers = {}, raw } = {}) => {

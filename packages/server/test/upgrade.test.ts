@@ -77,8 +77,8 @@ async function makeOld(
     sql`alter default privileges for role ${sql.id(roleOf(id))} in schema public revoke all on tables from authenticated`,
     sql`alter default privileges for role ${sql.id(roleOf(id))} in schema public revoke all on sequences from authenticated`,
     sql`drop function rowhouse.hand_over_users, rowhouse.open_to_users`,
-    sql`drop event trigger rowhouse_casts`,
-    sql`drop function rowhouse.check_casts`,
+    sql`drop event trigger if exists rowhouse_casts`,
+    sql`drop function if exists rowhouse.check_casts`,
     sql`delete from rowhouse.migrations where number > 1`,
     sql`drop table if exists rowhouse.guards`,
   );
@@ -476,7 +476,9 @@ it('nothing of a hostile project’s runs with our rights', async () => {
   await makeOld(house, project.id);
   await run('drop schema public cascade');
   await openUpgrades(house.service.deps).ensure(project.id);
-  expect(await contentsOf(project.id)).toEqual(await contentsOf(fresh.id));
+  // What tables of schema public are born with went with it.
+  const rest = (await contentsOf(fresh.id)).filter(([kind]) => kind !== 'default');
+  expect(await contentsOf(project.id)).toEqual(rest);
 });
 
 describe('a database that a newer version has used', () => {

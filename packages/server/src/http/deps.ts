@@ -7,6 +7,7 @@ import type { KeyRing } from '../keys/verify.ts';
 import type { QueryDeps } from '../query/run.ts';
 import type { Repeats } from '../repeats.ts';
 import type { TableDeps } from '../tables/kept-tables.ts';
+import type { UserDeps } from '../users/deps.ts';
 
 export type Deps = Readonly<{
   control: Control;
@@ -16,6 +17,7 @@ export type Deps = Readonly<{
   masterKey: Buffer;
   query: QueryDeps;
   tables: TableDeps;
+  users: UserDeps;
   repeats: Repeats;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;

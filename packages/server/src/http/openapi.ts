@@ -30,6 +30,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
         { name: 'projects', description: 'Named databases with a size limit.' },
         { name: 'query', description: 'SQL over HTTP.' },
         { name: 'tables', description: 'Rows without SQL; filters as in PostgREST.' },
+        { name: 'users', description: "End users of a project's application." },
         { name: 'keys', description: 'API keys of a project.' },
         { name: 'service', description: 'The service itself; no key needed.' },
       ],

@@ -31,6 +31,11 @@ export function requireScope(caller: Caller, scope: Scope): void {
   if (!caller.scopes.includes(scope)) throw errors.scopeMissing(scope);
 }
 
+/** May it do everything inside the project? */
+export function mayManage(caller: Caller): boolean {
+  return caller.kind === 'account' || caller.kind === 'project' || caller.scopes.includes('manage');
+}
+
 /** For what would hand out the whole project: its own key, its database password. */
 export function requireWhole(caller: Caller, action: string): void {
   if (caller.kind === 'account') return;

@@ -32,30 +32,37 @@ export type ProjectSessions = {
  * As startup options, because these beat what the role sets for itself with ALTER ROLE, and because RESET and DISCARD
  * go back to them. Formats are what the JSON writer expects.
  */
-const sessionSettings = {
-  application_name: 'rowhouse query',
-  DateStyle: 'ISO, MDY',
-  TimeZone: 'UTC',
-  IntervalStyle: 'iso_8601',
-  bytea_output: 'hex',
-  extra_float_digits: '1',
-  client_min_messages: 'error',
-  options: [
-    'search_path=public',
-    'statement_timeout=0',
-    'idle_in_transaction_session_timeout=0',
-    'synchronous_commit=on',
-    'client_connection_check_interval=1000',
-    'local_preload_libraries=',
+const sessionSettings = settingsWith({ search_path: 'public' });
+/** Nothing of the project's own is ever found by name here; what it has locked is not waited for. */
+const authSettings = settingsWith({ search_path: 'pg_catalog', lock_timeout: '3000' });
+
+function settingsWith(own: Record<string, string>): Record<string, string> {
+  const options = {
+    statement_timeout: '0',
+    idle_in_transaction_session_timeout: '0',
+    synchronous_commit: 'on',
+    client_connection_check_interval: '1000',
+    local_preload_libraries: '',
     // What a statement means and whether it may change anything must not hang on what the role set before.
-    'default_transaction_isolation=read committed',
-    'default_transaction_read_only=off',
-    'default_transaction_deferrable=off',
-  ]
-    // The options are divided at spaces; one inside a value takes a backslash.
-    .map((setting) => `-c ${setting.replaceAll(' ', '\\ ')}`)
-    .join(' '),
-};
+    default_transaction_isolation: 'read committed',
+    default_transaction_read_only: 'off',
+    default_transaction_deferrable: 'off',
+    ...own,
+  };
+  return {
+    application_name: 'rowhouse query',
+    DateStyle: 'ISO, MDY',
+    TimeZone: 'UTC',
+    IntervalStyle: 'iso_8601',
+    bytea_output: 'hex',
+    extra_float_digits: '1',
+    client_min_messages: 'error',
+    options: Object.entries(options)
+      // The options are divided at spaces; one inside a value takes a backslash.
+      .map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`)
+      .join(' '),
+  };
+}
 
 /** What DISCARD ALL does, but for prepared statements: those are ours, and worth keeping. */
 const resets = {
@@ -86,7 +93,7 @@ export function openProjectSessions(
     await ensureCurrent(project.id);
     const address = loginOf(server, project);
     const start = async () => {
-      const session = await Session.open(address, sessionSettings);
+      const session = await Session.open(address, project.seat === 'auth' ? authSettings : sessionSettings);
       prepareResets(session);
       session.out.sync();
       session.send(sound(session));

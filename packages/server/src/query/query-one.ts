@@ -4,7 +4,11 @@ import { type Session, silent } from '../postgres/session.ts';
 import { sqlFailure } from './sql-failure.ts';
 
 /** The first value of the first row. */
-export function queryOne(session: Session, query: string, parameters: string[]): Promise<string | null> {
+export function queryOne(
+  session: Session,
+  query: string,
+  parameters: (string | null)[],
+): Promise<string | null> {
   return new Promise((resolve_, reject) => {
     let value: string | null = null;
     let failure: ServerError | null = null;

@@ -86,7 +86,7 @@ export function ask(
   deps: QueryDeps,
   project: ProjectLogin,
   query: string,
-  parameters: string[],
+  parameters: (string | null)[],
   { timeoutMs = askTimeoutMs, isPlain = true } = {},
 ): Promise<string | null> {
   const terms = { reader: nobody, timeoutMs, isPlain };

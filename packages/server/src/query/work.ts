@@ -102,7 +102,7 @@ export class Work {
     if (exchange.endsIdle) learn(habit, this.session);
   }
 
-  ask(query: string, parameters: string[], isPlain = true): Promise<string | null> {
+  ask(query: string, parameters: (string | null)[], isPlain = true): Promise<string | null> {
     this.isPlain &&= isPlain;
     return queryOne(this.session, query, parameters).catch((error) => {
       throw this.stoppedBy ?? error;

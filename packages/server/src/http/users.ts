@@ -1,0 +1,348 @@
+// End users over HTTP: sign-up, sign-in, what a user does with its token, and administration.
+import {
+  ChangeOwnUser,
+  ChangeUser,
+  ChangeUserSettings,
+  CodeResponse,
+  CreateUser,
+  ListUsers,
+  Recover,
+  Refresh,
+  SignedInResponse,
+  SignedOutResponse,
+  SignIn,
+  SignOut,
+  SignUp,
+  UserResponse,
+  UserSettingsResponse,
+  UsersResponse,
+  Verify,
+} from '@rowhouse/api';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import Type from 'typebox';
+import { errors } from '../errors.ts';
+import { mayManage, requireScope } from '../keys/caller.ts';
+import { getProjectLogin } from '../projects/find.ts';
+import { toJsonText } from '../query/json-text.ts';
+import type { Claims } from '../users/access-tokens.ts';
+import { recover, verify } from '../users/codes.ts';
+import type { Door } from '../users/deps.ts';
+import {
+  changeSettings,
+  changeUser,
+  createUser,
+  deleteUser,
+  getSettings,
+  getUser,
+  listUsers,
+} from '../users/manage.ts';
+import { changeOwnUser, deleteOwnUser, getOwnUser } from '../users/self.ts';
+import { readClaims, refresh, signOut } from '../users/sessions.ts';
+import { signIn, signUp } from '../users/sign-in.ts';
+import { callerOf } from './caller.ts';
+import type { Deps } from './deps.ts';
+import { SlugParams } from './projects.ts';
+import { json } from './reader.ts';
+
+type Params = { slug: string };
+type UserParams = Params & { id: string };
+const UserParams = Type.Object({
+  ...SlugParams.properties,
+  id: Type.String({ description: "The user's id." }),
+});
+
+const base = '/projects/:slug/auth';
+
+export function userRoutes(app: FastifyInstance, deps: Deps): void {
+  const { users } = deps;
+  const tags = ['users'];
+  const params = SlugParams;
+  // Attributes of users keep all their digits.
+  const config = { exactNumbers: true };
+  const withToken = { ...config, acceptsToken: true };
+
+  const doorOf = async (request: FastifyRequest, scope: 'auth' | 'manage'): Promise<Door> => {
+    const caller = callerOf(request);
+    const { slug } = request.params as Params;
+    const { id, passwordVersion } = await getProjectLogin(deps.control, caller, slug);
+    requireScope(caller, scope);
+    return {
+      projectId: id,
+      passwordVersion,
+      slug,
+      isPublic: caller.kind === 'publishable',
+      mayManage: mayManage(caller),
+      address: request.ip,
+    };
+  };
+  const signedIn = async (request: FastifyRequest): Promise<{ door: Door; claims: Claims }> => {
+    const door = await doorOf(request, 'auth');
+    if (request.accessToken === null) {
+      throw errors.invalidToken(
+        "This request needs the user's access token.",
+        'Send it as "Authorization: Bearer <ACCESS_TOKEN>" beside "X-API-Key: <API_KEY>".',
+      );
+    }
+    return { door, claims: await readClaims(users, door, request.accessToken) };
+  };
+
+  app.post<{ Params: Params; Body: SignUp }>(
+    `${base}/signup`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Sign up a user',
+        description:
+          'Gives a session at once. A key that may manage the project can give a role with data.role; a publishable one that tries gets 403.',
+        params,
+        body: SignUp,
+        response: { 201: SignedInResponse },
+      },
+    },
+    async (request, reply) => {
+      const door = await doorOf(request, 'auth');
+      return answer(reply.status(201), await signUp(users, door, request.body));
+    },
+  );
+
+  app.post<{ Params: Params; Body: SignIn }>(
+    `${base}/signin`,
+    { schema: { tags, summary: 'Sign in', params, body: SignIn, response: { 200: SignedInResponse } } },
+    async (request, reply) => {
+      const door = await doorOf(request, 'auth');
+      return answer(reply, await signIn(users, door, request.body));
+    },
+  );
+
+  app.post<{ Params: Params; Body: Refresh }>(
+    `${base}/refresh`,
+    {
+      schema: {
+        tags,
+        summary: 'A new access token for a refresh token',
+        description:
+          'Each refresh token works once; the answer holds the next. One that comes again later ends the session.',
+        params,
+        body: Refresh,
+        response: { 200: SignedInResponse },
+      },
+    },
+    async (request, reply) => {
+      const door = await doorOf(request, 'auth');
+      return answer(reply, await refresh(users, door, request.body.refresh_token));
+    },
+  );
+
+  app.post<{ Params: Params; Body: SignOut }>(
+    `${base}/signout`,
+    {
+      config: withToken,
+      schema: {
+        tags,
+        summary: 'Sign out',
+        description: "Needs the user's access token. Tokens of an ended session stop working at once.",
+        params,
+        body: SignOut,
+        response: { 200: SignedOutResponse },
+      },
+    },
+    async (request, reply) => {
+      const { door, claims } = await signedIn(request);
+      return answer(reply, { ended: await signOut(users, door, claims, request.body.scope ?? 'this') });
+    },
+  );
+
+  app.get<{ Params: Params }>(
+    `${base}/user`,
+    {
+      config: withToken,
+      schema: {
+        tags,
+        summary: 'The user whose token this is',
+        params,
+        response: { 200: UserResponse },
+      },
+    },
+    async (request, reply) => {
+      const { door, claims } = await signedIn(request);
+      return answer(reply, { user: await getOwnUser(users, door, claims) });
+    },
+  );
+
+  app.patch<{ Params: Params; Body: ChangeOwnUser }>(
+    `${base}/user`,
+    {
+      config: withToken,
+      schema: {
+        tags,
+        summary: 'Change the own user',
+        description:
+          'data is laid over what is there, name by name; null takes a name away. A new password ends all other sessions.',
+        params,
+        body: ChangeOwnUser,
+        response: { 200: UserResponse },
+      },
+    },
+    async (request, reply) => {
+      const { door, claims } = await signedIn(request);
+      return answer(reply, { user: await changeOwnUser(users, door, claims, request.body) });
+    },
+  );
+
+  app.delete<{ Params: Params }>(
+    `${base}/user`,
+    {
+      config: withToken,
+      schema: { tags, summary: 'Delete the own user', params, response: { 200: UserResponse } },
+    },
+    async (request, reply) => {
+      const { door, claims } = await signedIn(request);
+      return answer(reply, { user: await deleteOwnUser(users, door, claims) });
+    },
+  );
+
+  app.post<{ Params: Params; Body: Recover }>(
+    `${base}/recover`,
+    {
+      schema: {
+        tags,
+        summary: 'Ask for a recovery code, or use one',
+        description:
+          'With email: a key that may manage gets the code, for others it is sent. With code and password: the password is set, all sessions end, and a new one begins.',
+        params,
+        body: Recover,
+        response: { 200: Type.Union([CodeResponse, SignedInResponse]) },
+      },
+    },
+    async (request, reply) => {
+      const door = await doorOf(request, 'auth');
+      return answer(reply, await recover(users, door, request.body));
+    },
+  );
+
+  app.post<{ Params: Params; Body: Verify }>(
+    `${base}/verify`,
+    {
+      schema: {
+        tags,
+        summary: 'Ask for a verification code, or use one',
+        description: 'With email: as with recover. With code: the e-mail counts as verified.',
+        params,
+        body: Verify,
+        response: { 200: Type.Union([CodeResponse, UserResponse]) },
+      },
+    },
+    async (request, reply) => {
+      const door = await doorOf(request, 'auth');
+      return answer(reply, await verify(users, door, request.body));
+    },
+  );
+
+  app.get<{ Params: Params; Querystring: ListUsers }>(
+    `${base}/users`,
+    {
+      schema: {
+        tags,
+        summary: 'List users',
+        description: 'Newest first. Needs a key that may manage, as everything below.',
+        params,
+        querystring: ListUsers,
+        response: { 200: UsersResponse },
+      },
+    },
+    async (request, reply) => {
+      const door = await doorOf(request, 'manage');
+      return answer(reply, await listUsers(users, door, request.query));
+    },
+  );
+
+  app.post<{ Params: Params; Body: CreateUser }>(
+    `${base}/users`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Create a user',
+        description: 'Without a session. Without a password, the user gets one by a recovery code.',
+        params,
+        body: CreateUser,
+        response: { 201: UserResponse },
+      },
+    },
+    async (request, reply) => {
+      const door = await doorOf(request, 'manage');
+      return answer(reply.status(201), { user: await createUser(users, door, request.body) });
+    },
+  );
+
+  app.get<{ Params: UserParams }>(
+    `${base}/users/:id`,
+    { schema: { tags, summary: 'A user', params: UserParams, response: { 200: UserResponse } } },
+    async (request, reply) => {
+      const door = await doorOf(request, 'manage');
+      return answer(reply, { user: await getUser(users, door, request.params.id) });
+    },
+  );
+
+  app.patch<{ Params: UserParams; Body: ChangeUser }>(
+    `${base}/users/:id`,
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Change a user, ban one, set a password',
+        description: 'A new password and a ban end all sessions of the user at once.',
+        params: UserParams,
+        body: ChangeUser,
+        response: { 200: UserResponse },
+      },
+    },
+    async (request, reply) => {
+      const door = await doorOf(request, 'manage');
+      return answer(reply, { user: await changeUser(users, door, request.params.id, request.body) });
+    },
+  );
+
+  app.delete<{ Params: UserParams }>(
+    `${base}/users/:id`,
+    { schema: { tags, summary: 'Delete a user', params: UserParams, response: { 200: UserResponse } } },
+    async (request, reply) => {
+      const door = await doorOf(request, 'manage');
+      return answer(reply, { user: await deleteUser(users, door, request.params.id) });
+    },
+  );
+
+  app.get<{ Params: Params }>(
+    `${base}/settings`,
+    {
+      schema: { tags, summary: 'Settings about users', params, response: { 200: UserSettingsResponse } },
+    },
+    async (request, reply) => {
+      const door = await doorOf(request, 'manage');
+      return answer(reply, { settings: await getSettings(users, door) });
+    },
+  );
+
+  app.patch<{ Params: Params; Body: ChangeUserSettings }>(
+    `${base}/settings`,
+    {
+      schema: {
+        tags,
+        summary: 'Change settings about users',
+        params,
+        body: ChangeUserSettings,
+        response: { 200: UserSettingsResponse },
+      },
+    },
+    async (request, reply) => {
+      const door = await doorOf(request, 'manage');
+      return answer(reply, { settings: await changeSettings(users, door, request.body) });
+    },
+  );
+}
+
+/** `data` can hold numbers that only toJsonText writes as they are. */
+function answer(reply: FastifyReply, fields: object): FastifyReply {
+  return reply.header('content-type', json).send(toJsonText({ ok: true, ...fields }));
+}

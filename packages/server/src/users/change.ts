@@ -1,0 +1,103 @@
+// Changing a user's row: by itself or by an administrator, one statement for all of it.
+import type { User } from '@rowhouse/api';
+import { errors } from '../errors.ts';
+import { attemptId } from './attempts.ts';
+import { maxDataBytes, tooMuchData } from './data.ts';
+import type { Door, UserDeps } from './deps.ts';
+import type { Email } from './emails.ts';
+import { userJson } from './store.ts';
+
+/** null: stays as it is. */
+export type Columns = Readonly<{
+  email: Email | null;
+  /** JSON text: laid over what is there, name by name; null takes a name away. */
+  data: string | null;
+  role: string | null;
+  isVerified: boolean | null;
+  isBanned: boolean | null;
+}>;
+
+/** `old` null: whatever it was. */
+export type Hashes = Readonly<{ old: string | null; fresh: string }>;
+
+type Outcome = { found: boolean; taken: boolean; user: User | null };
+
+/** `keep`: the session that goes on when a new password, or a ban, ends the others. Throws if there is no such user. */
+export async function changeColumns(
+  { store }: UserDeps,
+  { projectId }: Door,
+  id: string,
+  { email, data, role, isVerified, isBanned }: Columns,
+  hashes: Hashes | null,
+  keep: string | null,
+): Promise<User> {
+  const outcome = await store
+    .ask<Outcome>(projectId, changing, [
+      id,
+      email?.typed ?? null,
+      email?.key ?? null,
+      data,
+      role,
+      flag(isVerified),
+      flag(isBanned),
+      hashes?.old ?? null,
+      hashes?.fresh ?? null,
+      keep,
+      email ? attemptId('account', email.key) : null,
+    ])
+    .catch((error) => {
+      // Two changes to one e-mail at the same moment.
+      if (isTaken(error)) throw errors.emailTaken();
+      throw error;
+    });
+  if (outcome?.taken) throw errors.emailTaken();
+  if (outcome?.user) return outcome.user;
+  if (outcome?.found && hashes?.old) throw errors.invalidCredentials();
+  if (outcome?.found) throw tooMuchData();
+  throw errors.userNotFound();
+}
+
+function flag(value: boolean | null): string | null {
+  return value === null ? null : String(value);
+}
+
+function isTaken(error: unknown): boolean {
+  const { cause } = error as { cause?: { sql?: { state?: string } } };
+  return cause?.sql?.state === '23505';
+}
+
+const laidOver = `(users.data || $4::jsonb) - array(
+  select key from jsonb_each($4::jsonb) as given (key, value) where given.value = 'null'::jsonb)`;
+
+const changing = `
+  with target as (select id from auth.users where id = $1::uuid for update),
+  taken as (select from auth.users where email_key = $3 and id <> $1::uuid),
+  changed as (
+    update auth.users set
+      email = coalesce($2, email), email_key = coalesce($3, email_key),
+      data = case when $4::jsonb is null then users.data else ${laidOver} end,
+      role = coalesce($5, role),
+      email_verified_at = case
+        when $6::boolean then coalesce(email_verified_at, now())
+        when not $6::boolean and ($3::text is null or $3::text <> email_key) then null
+        else email_verified_at end,
+      banned_at = case when $7::boolean then coalesce(banned_at, now()) when not $7::boolean then null else banned_at end,
+      updated_at = now()
+    from target
+    where users.id = target.id and not exists (select from taken)
+      and ($4::jsonb is null or octet_length((${laidOver})::text) <= ${maxDataBytes})
+      and ($8::text is null or exists (select from auth.passwords where user_id = target.id and hash = $8))
+    returning users.*
+  ), password as (
+    insert into auth.passwords (user_id, hash) select id, $9 from changed where $9::text is not null
+    on conflict (user_id) do update set hash = excluded.hash
+  ), ended as (
+    delete from auth.sessions using changed
+    where sessions.user_id = changed.id and (($9::text is not null and sessions.id is distinct from $10::uuid) or $7::boolean)
+  ), codes as (
+    delete from auth.codes using changed where codes.user_id = changed.id and ($9::text is not null or $3::text is not null)
+  ), forgiven as (
+    delete from auth.attempts where id = $11::bytea and $9::text is not null and exists (select from changed)
+  )
+  select json_build_object('found', exists (select from target), 'taken', exists (select from taken),
+    'user', (select ${userJson('changed')} from changed))`;

@@ -1,0 +1,160 @@
+// One-time codes: for a new password when the old one is lost, and to show that an e-mail is one's own. They go to the
+// application (a key that may manage gets them in the answer) or out by mail or webhook; never to a browser.
+import type { Recover, User, Verify } from '@rowhouse/api';
+import { errors } from '../errors.ts';
+import { sql } from '../postgres/sql.ts';
+import { attemptId, count, networkOf, waitFor } from './attempts.ts';
+import type { Door, UserDeps } from './deps.ts';
+import { readEmail } from './emails.ts';
+import { hashNew } from './manage.ts';
+import { hashCode, isCode, makeCode } from './one-time-codes.ts';
+import { insertSession, newSession, type SignedIn, toBytea, toSession } from './sessions.ts';
+import { userJson } from './store.ts';
+
+type Kind = 'recovery' | 'verification';
+
+/** Handed to the application, or on its way to the user (if there is one). */
+export type Issued = { code: string; expires_at: string } | { sent: true };
+
+const hoursGood: Record<Kind, number> = { recovery: 1, verification: 24 };
+
+export async function recover(deps: UserDeps, door: Door, input: Recover): Promise<Issued | SignedIn> {
+  const { code, email, password, send } = input;
+  if (code === undefined) {
+    if (password !== undefined) throw oneOf('"email" asks for a code; "code" with "password" uses it');
+    return issue(deps, door, 'recovery', email, send);
+  }
+  if (email !== undefined || send !== undefined)
+    throw oneOf('"email" asks for a code; "code" with "password" uses it');
+  if (password === undefined) throw errors.invalidRequest([{ path: 'password', problem: 'is required' }]);
+  await checkCode(deps, door, 'recovery', code);
+  const hash = await hashNew(deps, door, password);
+  const session = newSession(deps, door.projectId);
+  const params = [toBytea(hashCode(code)), hash, session.id, session.hash];
+  const user = await deps.store.ask<User>(door.projectId, recovering, params);
+  if (!user) throw errors.invalidCode();
+  return { user, session: await toSession(deps, door, user, session) };
+}
+
+export async function verify(deps: UserDeps, door: Door, input: Verify): Promise<Issued | { user: User }> {
+  const { code, email, send } = input;
+  if (code === undefined) return issue(deps, door, 'verification', email, send);
+  if (email !== undefined || send !== undefined) throw oneOf('"email" asks for a code; "code" uses it');
+  const hash = isCode(code) ? toBytea(hashCode(code)) : null;
+  const user = hash && (await deps.store.ask<User>(door.projectId, verifying, [hash]));
+  if (!user) throw errors.invalidCode();
+  return { user };
+}
+
+function oneOf(problem: string) {
+  return errors.invalidRequest([{ path: '', problem }]);
+}
+
+type Found = { wait: number | null; user: User | null; expiresAt: string | null };
+
+async function issue(
+  deps: UserDeps,
+  door: Door,
+  kind: Kind,
+  typed: string | undefined,
+  send: boolean | undefined,
+): Promise<Issued> {
+  if (typed === undefined) throw errors.invalidRequest([{ path: 'email', problem: 'is required' }]);
+  const email = readEmail(typed);
+  const isHandedOver = door.mayManage && send !== true;
+  if (!isHandedOver && !deps.delivery.isConfigured) {
+    throw errors.forbidden(
+      'This service sends no mail, so codes are handed to keys that may manage the project alone.',
+      'Ask with such a key from your own server and pass the code on, or let the operator set ROWHOUSE_SMTP_URL or ROWHOUSE_WEBHOOK_URL.',
+    );
+  }
+  const code = makeCode();
+  const newcomer = door.isPublic ? attemptId('newcomer', networkOf(door.address)) : null;
+  const params = [toBytea(hashCode(code)), kind, email.key, attemptId('code', email.key), newcomer];
+  const found = await deps.store.ask<Found>(door.projectId, issuing(hoursGood[kind]), params);
+  if (found?.wait) throw errors.rateLimited('Too many codes were asked for.', found.wait);
+  const { user = null, expiresAt = null } = found ?? {};
+  if (isHandedOver) {
+    if (!user || !expiresAt) throw errors.userNotFound('The project has no user with this e-mail.');
+    return { code, expires_at: expiresAt };
+  }
+  // Nobody is told whether there is such a user, not even by how long it takes.
+  if (user && expiresAt) sendLater(deps, door, { kind, email: user.email, code, expiresAt: new Date(expiresAt) });
+  return { sent: true };
+}
+
+/** One code of a kind is good at a time. */
+function issuing(hours: number): string {
+  return `
+  with by_address as (${count('newcomer', '$5')}),
+  by_account as (${count('code', '$4', '($5::bytea is null or exists (select from by_address))')}),
+  found as (
+    select * from auth.users where email_key = $3 and banned_at is null and exists (select from by_account)
+  ), replaced as (
+    delete from auth.codes using found where codes.user_id = found.id and codes.kind = $2
+  ), made as (
+    insert into auth.codes (hash, user_id, kind, email_key, expires_at)
+    select $1::bytea, id, $2, email_key, now() + interval '${hours} hours' from found
+    returning expires_at
+  )
+  select json_build_object(
+    'wait', case when not exists (select from by_account)
+                 then greatest(1, case when $5::bytea is not null and not exists (select from by_address)
+                                       then ${waitFor('newcomer', '$5')} else ${waitFor('code', '$4')} end) end,
+    'user', (select ${userJson('found')} from found),
+    'expiresAt', (select to_char(expires_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') from made))`;
+}
+
+/** Before a password is hashed for nothing. */
+async function checkCode({ store }: UserDeps, { projectId }: Door, kind: Kind, code: string): Promise<void> {
+  const found = isCode(code) && (await store.ask<number>(projectId, looking, [toBytea(hashCode(code)), kind]));
+  if (!found) throw errors.invalidCode();
+}
+
+const looking = `select 1 from auth.codes where hash = $1::bytea and kind = $2 and expires_at > now()`;
+
+const used = (kind: Kind) => `
+  used as (
+    delete from auth.codes where hash = $1::bytea and kind = '${kind}' and expires_at > now() returning user_id, email_key
+  ), target as (
+    select users.id from auth.users join used on used.user_id = users.id and used.email_key = users.email_key
+    where users.banned_at is null for update of users
+  )`;
+
+/** The new password ends every session there was, and forgives the attempts. */
+const recovering = `
+  with ${used('recovery')}, changed as (
+    update auth.users set last_sign_in_at = now(), updated_at = now() from target where users.id = target.id
+    returning users.*
+  ), password as (
+    insert into auth.passwords (user_id, hash) select id, $2 from target
+    on conflict (user_id) do update set hash = excluded.hash
+  ), ended as (
+    delete from auth.sessions using target where sessions.user_id = target.id
+  ), session as (${insertSession('target', '$3', '$4')})
+  select ${userJson('changed')} from changed`;
+
+const verifying = `
+  with ${used('verification')}, changed as (
+    update auth.users set email_verified_at = now(), updated_at = now() from target where users.id = target.id
+    returning users.*
+  )
+  select ${userJson('changed')} from changed`;
+
+/** Somebody who has only a token changed the address: the owner of the old one hears of it, where mail goes out. */
+export function tellOldAddress(deps: UserDeps, door: Door, email: string): void {
+  if (deps.delivery.isConfigured) sendLater(deps, door, { kind: 'email_changed', email, code: null, expiresAt: null });
+}
+
+type Letter = Omit<Parameters<UserDeps['delivery']['send']>[0], 'project'>;
+
+function sendLater(deps: UserDeps, { projectId, slug }: Door, letter: Letter): void {
+  const send = async () => {
+    const [project] = await deps.control.query<{ name: string }>(
+      sql`select name from projects where id = ${projectId}`,
+    );
+    await deps.delivery.send({ ...letter, project: { slug, name: project?.name ?? slug } });
+  };
+  send().catch(deps.onError);
+}
+

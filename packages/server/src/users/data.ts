@@ -1,0 +1,60 @@
+// The free-form attributes of a user, and the role among them.
+import { errors } from '../errors.ts';
+import { toJsonText } from '../query/json-text.ts';
+import type { Door } from './deps.ts';
+
+export const maxDataBytes = 64 * 1024;
+const maxDepth = 64;
+export const defaultRole = 'authenticated';
+const roleForm = /^[\w.:-]{1,64}$/;
+
+/** As JSON text that PostgreSQL can keep. Left out: an empty object. */
+export function readData(data: unknown): string {
+  if (data === undefined) return '{}';
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) throw bad('must be an object');
+  checkValues(data);
+  const text = toJsonText(data);
+  if (Buffer.byteLength(text) > maxDataBytes) throw tooMuchData();
+  return text;
+}
+
+export function tooMuchData() {
+  return bad(`must be at most ${maxDataBytes} bytes of JSON`);
+}
+
+/** The role that `data` asks for, if the key may say so; null if it asks for none. */
+export function readRole(door: Pick<Door, 'isPublic' | 'mayManage'>, data: unknown): string | null {
+  const asked = Object.hasOwn((data ?? {}) as object, 'role') ? (data as { role: unknown }).role : undefined;
+  if (asked === undefined || asked === null) return null;
+  if (door.isPublic) {
+    throw errors.forbidden('A publishable key may not give roles.', 'Leave out data.role, or use a secret key.');
+  }
+  if (!door.mayManage) return null;
+  if (typeof asked !== 'string' || !roleForm.test(asked)) {
+    throw errors.invalidRequest([
+      { path: 'data.role', problem: 'must be 1 to 64 letters, digits, and . : _ -' },
+    ]);
+  }
+  return asked;
+}
+
+/** Without recursion: a body may be nested as deep as its size allows. */
+function checkValues(root: object): void {
+  let level: object[] = [root];
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > maxDepth) throw bad(`must not be nested more than ${maxDepth} deep`);
+    const next: object[] = [];
+    for (const holder of level) {
+      for (const [name, value] of Object.entries(holder)) {
+        if (name.includes('\0') || (typeof value === 'string' && value.includes('\0')))
+          throw bad('holds the character U+0000, which PostgreSQL cannot keep');
+        if (typeof value === 'object' && value !== null) next.push(value);
+      }
+    }
+    level = next;
+  }
+}
+
+function bad(problem: string) {
+  return errors.invalidRequest([{ path: 'data', problem }]);
+}

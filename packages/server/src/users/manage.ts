@@ -1,0 +1,126 @@
+// Users as an administrator sees them: with a key that may manage the project.
+import type {
+  ChangeUser,
+  ChangeUserSettings,
+  CreateUser,
+  ListUsers,
+  User,
+  UserSettings,
+} from '@rowhouse/api';
+import { errors } from '../errors.ts';
+import { changeColumns } from './change.ts';
+import { defaultRole, readData, readRole } from './data.ts';
+import type { Door, UserDeps } from './deps.ts';
+import { readEmail } from './emails.ts';
+import { checkPassword } from './passwords.ts';
+import { removeUser } from './remove.ts';
+import { refuseCommon } from './sign-in.ts';
+import { userJson } from './store.ts';
+
+export async function listUsers(
+  { store }: UserDeps,
+  { projectId }: Door,
+  { limit = 50, page = 1, search }: ListUsers,
+): Promise<{ users: User[]; page: number; limit: number; has_more: boolean }> {
+  const part = search === undefined ? null : `%${search.normalize('NFKC').replace(/[\\%_]/g, '\\$&')}%`;
+  const whole = search !== undefined && isUserId(search) ? search : null;
+  const found = await store.ask<User[]>(projectId, listing, [
+    part,
+    whole,
+    String(limit + 1),
+    String((page - 1) * limit),
+  ]);
+  const users = found ?? [];
+  return { users: users.slice(0, limit), page, limit, has_more: users.length > limit };
+}
+
+const listing = `
+  select json_agg(${userJson('found')} order by found.created_at desc, found.id desc) from (
+    select * from auth.users
+    where $1::text is null or id = $2::uuid or email ilike $1 or email_key ilike $1
+    order by created_at desc, id desc limit $3::int offset $4::bigint
+  ) as found`;
+
+export async function getUser({ store }: UserDeps, { projectId }: Door, id: string): Promise<User> {
+  const user = isUserId(id) ? await store.ask<User>(projectId, reading, [id]) : null;
+  if (!user) throw errors.userNotFound();
+  return user;
+}
+
+const reading = `select ${userJson('users')} from auth.users where id = $1::uuid`;
+
+export async function createUser(deps: UserDeps, door: Door, input: CreateUser): Promise<User> {
+  const email = readEmail(input.email);
+  const data = readData(input.data);
+  const role = input.role ?? readRole(door, input.data) ?? defaultRole;
+  const hash = input.password === undefined ? null : await hashNew(deps, door, input.password);
+  const params = [email.typed, email.key, role, data, hash, String(input.email_verified ?? false)];
+  const user = await deps.store.ask<User>(door.projectId, creating, params);
+  if (!user) throw errors.emailTaken();
+  return user;
+}
+
+const creating = `
+  with made as (
+    insert into auth.users (email, email_key, role, data, email_verified_at)
+    values ($1, $2, $3, $4::jsonb, case when $6::boolean then now() end)
+    on conflict (email_key) do nothing returning *
+  ), password as (insert into auth.passwords (user_id, hash) select id, $5 from made where $5::text is not null)
+  select ${userJson('made')} from made`;
+
+/** A new password and a ban end every session of the user. */
+export async function changeUser(deps: UserDeps, door: Door, id: string, input: ChangeUser): Promise<User> {
+  const email = input.email === undefined ? null : readEmail(input.email);
+  const data = input.data === undefined ? null : readData(input.data);
+  const role = input.role ?? readRole(door, input.data);
+  await getUser(deps, door, id);
+  const fresh = input.password === undefined ? null : await hashNew(deps, door, input.password);
+  const isVerified = input.email_verified ?? (email ? false : null);
+  const columns = { email, data, role, isVerified, isBanned: input.banned ?? null };
+  return changeColumns(deps, door, id, columns, fresh === null ? null : { old: null, fresh }, null);
+}
+
+export async function deleteUser(deps: UserDeps, door: Door, id: string): Promise<User> {
+  return removeUser(deps, door, await getUser(deps, door, id));
+}
+
+export async function getSettings({ store }: UserDeps, { projectId }: Door): Promise<UserSettings> {
+  return one(await store.ask<UserSettings>(projectId, readingSettings, []));
+}
+
+const settingsJson = `json_build_object('refuse_common_passwords', refuse_common_passwords)`;
+const readingSettings = `select ${settingsJson} from auth.settings`;
+
+export async function changeSettings(
+  { store }: UserDeps,
+  { projectId }: Door,
+  { refuse_common_passwords: refuse }: ChangeUserSettings,
+): Promise<UserSettings> {
+  const params = [refuse === undefined ? null : String(refuse)];
+  return one(await store.ask<UserSettings>(projectId, changingSettings, params));
+}
+
+const changingSettings = `
+  update auth.settings set refuse_common_passwords = coalesce($1::boolean, refuse_common_passwords)
+  returning ${settingsJson}`;
+
+/** For an account that somebody else set up: the same bounds, and the same queue, as at sign-up. */
+export async function hashNew(deps: UserDeps, door: Door, password: string): Promise<string> {
+  checkPassword(password);
+  const place = deps.hashing.reserve(door.projectId);
+  try {
+    if ((await getSettings(deps, door)).refuse_common_passwords) refuseCommon(password);
+    return await place.hash(password);
+  } finally {
+    place.release();
+  }
+}
+
+function isUserId(text: string): boolean {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text);
+}
+
+function one<T>(value: T | null): T {
+  if (value === null) throw new Error('The settings of users are missing.');
+  return value;
+}

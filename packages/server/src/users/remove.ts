@@ -1,0 +1,33 @@
+// Deleting a user. As the project's own role, not as the owner of auth.users: what rows of the project's tables do when
+// their user goes (cascades, triggers) is code of the project's, and must run with no more rights than it has.
+import type { User } from '@rowhouse/api';
+import { errors, RowhouseError } from '../errors.ts';
+import { ask } from '../query/run.ts';
+import type { Door, UserDeps } from './deps.ts';
+
+export async function removeUser({ query }: UserDeps, door: Door, user: User): Promise<User> {
+  const { projectId: id, passwordVersion } = door;
+  const answer = await ask(query, { id, passwordVersion }, deleting, [user.id], {
+    timeoutMs,
+    isPlain: false,
+  }).catch((error) => {
+    throw explain(error);
+  });
+  if (answer === null) throw errors.userNotFound();
+  return user;
+}
+
+const timeoutMs = 30_000;
+const deleting =
+  'delete from auth.users where id operator(pg_catalog.=) $1::pg_catalog.uuid returning id::pg_catalog.text';
+
+function explain(error: unknown): unknown {
+  if (!(error instanceof RowhouseError)) return errors.outcomeUnknown(error);
+  if (error.sql?.state !== foreignKeyViolation) return error;
+  return errors.conflict(
+    `Rows of "${error.sql.table ?? 'a table'}" still point to this user, so it was not deleted.`,
+    'Delete those first, or let them go with it: references auth.users on delete cascade.',
+  );
+}
+
+const foreignKeyViolation = '23503';

@@ -1,0 +1,101 @@
+// What a signed-in user does with its own account.
+import type { ChangeOwnUser, User } from '@rowhouse/api';
+import { errors, RowhouseError } from '../errors.ts';
+import type { Claims } from './access-tokens.ts';
+import { attemptId, count, waitFor } from './attempts.ts';
+import { readData, readRole } from './data.ts';
+import type { Door, UserDeps } from './deps.ts';
+import { readEmail } from './emails.ts';
+import { checkPassword } from './passwords.ts';
+import { removeUser } from './remove.ts';
+import { liveUser, sessionEnded } from './sessions.ts';
+import { refuseCommon, tooManyAttempts } from './sign-in.ts';
+import { tellOldAddress } from './codes.ts';
+import { changeColumns, type Columns } from './change.ts';
+import { userJson } from './store.ts';
+
+export async function getOwnUser({ store }: UserDeps, { projectId }: Door, { sid, sub }: Claims): Promise<User> {
+  const user = await store.ask<User>(projectId, reading, [sid, sub]);
+  if (!user) throw sessionEnded();
+  return user;
+}
+
+const reading = `with live as (${liveUser('$1', '$2')}) select ${userJson('live')} from live`;
+
+/** A new password ends all other sessions; a new e-mail is not verified. */
+export async function changeOwnUser(
+  deps: UserDeps,
+  door: Door,
+  claims: Claims,
+  input: ChangeOwnUser,
+): Promise<User> {
+  const email = input.email === undefined ? null : readEmail(input.email);
+  // Says no to a publishable key; nobody's own change gives a role.
+  readRole(door, input.data);
+  const data = input.data === undefined ? null : readData(input.data);
+  if ((input.password === undefined) !== (input.current_password === undefined)) {
+    const path = input.password === undefined ? 'password' : 'current_password';
+    throw errors.invalidRequest([{ path, problem: 'is needed to change the password, beside the other one' }]);
+  }
+  const { password, current_password: current } = input;
+  const before = await getOwnUser(deps, door, claims);
+  const hashes =
+    password === undefined || current === undefined
+      ? null
+      : await changePassword(deps, door, claims, before, current, password);
+  const columns: Columns = { email, data, role: null, isVerified: email ? false : null, isBanned: null };
+  const user = await changeColumns(deps, door, claims.sub, columns, hashes, claims.sid);
+  if (email && user.email !== before.email) tellOldAddress(deps, door, before.email);
+  return user;
+}
+
+type Hashes = { old: string; fresh: string };
+
+async function changePassword(
+  { hashing, store }: UserDeps,
+  { projectId }: Door,
+  { sid, sub }: Claims,
+  { email }: User,
+  current: string,
+  password: string,
+): Promise<Hashes> {
+  checkPassword(password);
+  if (Buffer.byteLength(current) > maxCurrentBytes) throw errors.invalidCredentials();
+  const place = hashing.reserve(projectId);
+  try {
+    const account = attemptId('account', readEmail(email).key);
+    const known = await store.ask<{ wait: number | null; hash: string | null; refuseCommon: boolean }>(
+      projectId,
+      beforeChange,
+      [sid, sub, account],
+    );
+    if (!known) throw sessionEnded();
+    if (known.wait) throw tooManyAttempts(known.wait);
+    if (known.refuseCommon) refuseCommon(password);
+    const { matches } = await place.verify(current, known.hash);
+    if (!matches || known.hash === null) throw wrongPassword();
+    return { old: known.hash, fresh: await place.hash(password) };
+  } finally {
+    place.release();
+  }
+}
+
+const maxCurrentBytes = 1_024;
+
+const beforeChange = `
+  with live as (${liveUser('$1', '$2')}),
+  counted as (${count('account', '$3', 'exists (select from live)')})
+  select json_build_object(
+    'wait', case when not exists (select from counted) then ${waitFor('account', '$3')} end,
+    'hash', (select hash from auth.passwords where user_id = live.id),
+    'refuseCommon', (select refuse_common_passwords from auth.settings))
+  from live`;
+
+function wrongPassword() {
+  return new RowhouseError('invalid_credentials', 'current_password is wrong.');
+}
+
+export async function deleteOwnUser(deps: UserDeps, door: Door, claims: Claims): Promise<User> {
+  const user = await getOwnUser(deps, door, claims);
+  return removeUser(deps, door, user);
+}

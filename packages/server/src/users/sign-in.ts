@@ -1,0 +1,127 @@
+// Sign-up and sign-in: a place in the hashing queue first, so that a flood is turned away before it costs anything; then
+// what the database knows; then the hash; then one statement that does all the rest.
+import type { SignIn, SignUp, User } from '@rowhouse/api';
+import { errors } from '../errors.ts';
+import { attemptId, count, forgetPast, giveBack, networkOf, waitFor } from './attempts.ts';
+import { defaultRole, readData, readRole } from './data.ts';
+import type { Door, UserDeps } from './deps.ts';
+import { readEmail } from './emails.ts';
+import { checkPassword, isCommon, minPasswordBytes } from './passwords.ts';
+import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
+import { userJson } from './store.ts';
+
+export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise<SignedIn> {
+  const email = readEmail(input.email);
+  checkPassword(input.password);
+  const data = readData(input.data);
+  const role = readRole(door, input.data) ?? defaultRole;
+  const place = deps.hashing.reserve(door.projectId);
+  try {
+    const newcomer = door.isPublic ? attemptId('newcomer', networkOf(door.address)) : null;
+    const found = await deps.store.ask<{ wait: number | null; taken: boolean; refuseCommon: boolean }>(
+      door.projectId,
+      beforeSignUp,
+      [newcomer, email.key],
+    );
+    if (found?.wait) throw errors.rateLimited('Too many new users come from this address.', found.wait);
+    if (found?.taken) throw errors.emailTaken();
+    if (found?.refuseCommon) refuseCommon(input.password);
+    const hash = await place.hash(input.password);
+    const session = newSession(deps, door.projectId);
+    const params = [email.typed, email.key, role, data, hash, session.id, session.hash];
+    const user = await deps.store.ask<User>(door.projectId, signingUp, params);
+    if (!user) throw errors.emailTaken();
+    return { user, session: await toSession(deps, door, user, session) };
+  } finally {
+    place.release();
+  }
+}
+
+const beforeSignUp = `
+  with counted as (${count('newcomer', '$1')})
+  select json_build_object(
+    'wait', case when $1::bytea is not null and not exists (select from counted) then ${waitFor('newcomer', '$1')} end,
+    'taken', exists (select from auth.users where email_key = $2),
+    'refuseCommon', (select refuse_common_passwords from auth.settings))`;
+
+const signingUp = `
+  with made as (
+    insert into auth.users (email, email_key, role, data, last_sign_in_at) values ($1, $2, $3, $4::jsonb, now())
+    on conflict (email_key) do nothing returning *
+  ), password as (insert into auth.passwords (user_id, hash) select id, $5 from made),
+  session as (${insertSession('made', '$6', '$7')})
+  select ${userJson('made')} from made`;
+
+export function refuseCommon(password: string, path = 'password'): void {
+  if (!isCommon(password)) return;
+  throw errors.invalidRequest(
+    [{ path, problem: 'is among the commonest passwords, which this project refuses' }],
+    'Choose one that nobody would guess.',
+  );
+}
+
+type Known = { wait: number | null; id: string | null; hash: string | null; isBanned: boolean };
+
+export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise<SignedIn> {
+  const email = readEmail(input.email);
+  // A short one is wrong like any other; a long one is not hashed.
+  if (input.password.length >= minPasswordBytes) checkPassword(input.password);
+  const place = deps.hashing.reserve(door.projectId);
+  try {
+    const account = attemptId('account', email.key);
+    const address = door.isPublic ? attemptId('address', networkOf(door.address)) : null;
+    const known = await deps.store.ask<Known>(door.projectId, beforeSignIn, [account, address, email.key]);
+    tidyNowAndThen(deps, door);
+    if (known?.wait) throw tooManyAttempts(known.wait);
+    const kept = known?.hash ?? null;
+    const { matches, isOutdated } = await place.verify(input.password, kept);
+    if (!matches || !known?.id || kept === null) throw errors.invalidCredentials();
+    if (known.isBanned) throw errors.userBanned();
+    const better = isOutdated ? await place.hash(input.password) : null;
+    const session = newSession(deps, door.projectId);
+    const params = [known.id, kept, better, session.id, session.hash, account, address];
+    const user = await deps.store.ask<User>(door.projectId, signingIn, params);
+    // Banned, deleted, or given another password while this one was hashed.
+    if (!user) throw errors.invalidCredentials();
+    return { user, session: await toSession(deps, door, user, session) };
+  } finally {
+    place.release();
+  }
+}
+
+/** The address first: who has used that up must not use up other people's accounts as well. */
+const beforeSignIn = `
+  with by_address as (${count('address', '$2')}),
+  by_account as (${count('account', '$1', '($2::bytea is null or exists (select from by_address))')}),
+  known as (
+    select users.id, passwords.hash, users.banned_at is not null as is_banned
+    from auth.users left join auth.passwords on passwords.user_id = users.id where users.email_key = $3
+  )
+  select json_build_object(
+    'wait', case when not exists (select from by_account)
+                 then greatest(1, case when $2::bytea is not null and not exists (select from by_address)
+                                       then ${waitFor('address', '$2')} else ${waitFor('account', '$1')} end) end,
+    'id', (select id from known), 'hash', (select hash from known), 'isBanned', (select is_banned from known))`;
+
+const signingIn = `
+  with allowed as (
+    select users.id from auth.users join auth.passwords on passwords.user_id = users.id
+    where users.id = $1::uuid and passwords.hash = $2 and users.banned_at is null for update of users
+  ), touched as (
+    update auth.users set last_sign_in_at = now() from allowed where users.id = allowed.id returning users.*
+  ), better as (
+    update auth.passwords set hash = $3 where user_id = (select id from allowed) and $3::text is not null
+  ), session as (${insertSession('allowed', '$4', '$5')}),
+  old as (${dropOldSessions('allowed')}),
+  forgiven as (delete from auth.attempts where id = $6::bytea and exists (select from allowed)),
+  given_back as (${giveBack('address', '$7')} and exists (select from allowed))
+  select ${userJson('touched')} from touched`;
+
+export function tooManyAttempts(waitS: number) {
+  return errors.rateLimited('Too many attempts with wrong passwords.', waitS);
+}
+
+/** Limits that are past are forgotten by the way, by one sign-in in some hundred. */
+function tidyNowAndThen({ store, onError }: UserDeps, { projectId }: Door): void {
+  if (Math.random() < 1 / 128) store.ask(projectId, forgetPast, []).catch(onError);
+}

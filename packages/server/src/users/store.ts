@@ -1,0 +1,40 @@
+// Users in the project's own database, as the role that owns them. One statement a step, one value back: JSON.
+import { errors, RowhouseError } from '../errors.ts';
+import { parseJsonText } from '../query/json-text.ts';
+import { ask, type QueryDeps } from '../query/run.ts';
+
+export type UserStore = {
+  /** The value that the statement gives, or null. */
+  ask<T>(projectId: string, text: string, params: readonly (string | null)[]): Promise<T | null>;
+};
+
+const timeoutMs = 5_000;
+
+export function openUserStore(query: QueryDeps): UserStore {
+  return {
+    ask: async <T>(projectId: string, text: string, params: readonly (string | null)[]) => {
+      const login = { id: projectId, passwordVersion: 1, seat: 'auth' } as const;
+      const answer = await ask(query, login, text, [...params], { timeoutMs }).catch((error) => {
+        throw explain(error);
+      });
+      return answer === null ? null : (parseJsonText(answer) as T);
+    },
+  };
+}
+
+/** It is no SQL of the caller's: what went wrong with it is told only if the project itself is in the way. */
+function explain(error: unknown): unknown {
+  if (!(error instanceof RowhouseError)) return errors.outcomeUnknown(error);
+  if (error.code === 'query_timeout' || error.sql?.state === lockNotAvailable) return errors.usersLocked(error);
+  return error.sql ? errors.internal(error) : error;
+}
+
+const lockNotAvailable = '55P03';
+
+/** A row of auth.users as the wire shows it. */
+export function userJson(row: string): string {
+  const time = (column: string) => `to_char(${row}.${column}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+  return `json_build_object('id', ${row}.id, 'email', ${row}.email, 'role', ${row}.role, 'data', ${row}.data,
+    'created_at', ${time('created_at')}, 'last_sign_in_at', ${time('last_sign_in_at')},
+    'email_verified_at', ${time('email_verified_at')}, 'banned_at', ${time('banned_at')})`;
+}
