@@ -58,21 +58,20 @@ export async function startService(folder) {
     if (!answer.ok) throw new Error(JSON.stringify(answer));
     return answer;
   };
-  const { project, api_key: key } = await call('POST', '/projects', account, {
-    name: 'Bench',
-    limit_mb: 4000,
-  });
-  const { connection } = await call('GET', `/projects/${project.slug}/connection`, key);
-  return {
-    ...service,
-    port,
-    key,
-    url: `${api}/projects/${project.slug}`,
-    databaseUrl: connection.url,
-    call: (method, target, body) => call(method, `/projects/${project.slug}${target}`, key, body),
-    query: (text, more = {}) =>
-      call('POST', `/projects/${project.slug}/query`, key, { query: text, timeout_ms: 120_000, ...more }),
+  const makeProject = async (name) => {
+    const { project, api_key: key } = await call('POST', '/projects', account, { name, limit_mb: 4000 });
+    const target = `/projects/${project.slug}`;
+    return {
+      key,
+      url: api + target,
+      call: (method, rest, body) => call(method, target + rest, key, body),
+      query: (text, more = {}) =>
+        call('POST', `${target}/query`, key, { query: text, timeout_ms: 120_000, ...more }),
+    };
   };
+  const project = await makeProject('Bench');
+  const { connection } = await project.call('GET', '/connection');
+  return { ...service, port, ...project, databaseUrl: connection.url, makeProject };
 }
 
 /** Requests a second by wrk. `request` is Lua that returns one; `headers` is Lua too. */
@@ -115,4 +114,9 @@ export function median(list) {
 /** Ratios of neighbouring turns, because the machine's own speed changes; then their median. */
 export function ratio(ours, theirs) {
   return median(ours.map((rate, turn) => rate / theirs[turn]));
+}
+
+/** How many a second, from the first to the last: it does not matter when the clock was started. */
+export function rateOf(doneAt) {
+  return ((doneAt.length - 1) * 1000) / (doneAt.at(-1) - doneAt[0]);
 }

@@ -136,6 +136,22 @@ export function isRunning(pid: number): boolean {
   return tryKill(pid, 0);
 }
 
+/** The processes that hash passwords for this one. */
+export function hashProcessesOf(pid: number): number[] {
+  return hashProcesses()
+    .filter(({ parent }) => parent === pid)
+    .map((found) => found.pid);
+}
+
+/** One that is dead and only not yet taken note of by the system has no command line any more. */
+export function hashProcesses(): { pid: number; parent: number }[] {
+  const lines = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,args='], { encoding: 'utf8' }).split('\n');
+  return lines
+    .filter((line) => line.includes('hash-process'))
+    .map((line) => line.trim().split(/\s+/).map(Number))
+    .map(([pid = 0, parent = 0]) => ({ pid, parent }));
+}
+
 function tryKill(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, signal);

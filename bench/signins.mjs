@@ -1,0 +1,32 @@
+// Sends sign-ins, so many at once, from a process of its own: its work must not be part of what another one measures.
+// node bench/signins.mjs '{"url", "key", "emails", "password", "clients", "seconds", "waitMs"}'; waitMs is how long a
+// client waits after a 429, null: as long as it was told to, and up to a second more, as people do.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { rateOf } from './load.mjs';
+
+async function flood({ url, key, emails, password, clients, seconds, waitMs }) {
+  const end = performance.now() + seconds * 1000;
+  const doneAt = [];
+  let refused = 0;
+  const client = async (_, n) => {
+    while (performance.now() < end) {
+      const response = await fetch(`${url}/auth/signin`, {
+        method: 'POST',
+        headers: { 'x-api-key': key, 'content-type': 'application/json' },
+        body: JSON.stringify({ email: emails[n % emails.length], password }),
+      });
+      const answer = await response.text();
+      if (response.status === 200) doneAt.push(performance.now());
+      else if (response.status === 429) refused++;
+      else throw new Error(`${response.status}: ${answer}`);
+      const told = (Number(response.headers.get('retry-after')) + Math.random()) * 1000;
+      if (response.status === 429)
+        await sleep(Math.min(waitMs ?? told, Math.max(0, end - performance.now())));
+    }
+  };
+  await Promise.all(Array.from({ length: clients }, client));
+  const inTime = doneAt.filter((at) => at <= end);
+  return { rate: rateOf(inTime), done: doneAt.length, refused };
+}
+
+console.log(JSON.stringify(await flood(JSON.parse(process.argv[2]))));

@@ -1,0 +1,131 @@
+// Sign-ins a second against what the machine can hash at all, and what a flood of 500 sign-ins at once does to queries,
+// in the same project and in another one.
+// npm run bench -- users [--seconds 10] [--repeats 3] [--write]
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs, promisify } from 'node:util';
+import { median, ratio, startService, stop } from './load.mjs';
+import { report } from './report.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '10' },
+    repeats: { type: 'string', default: '3' },
+    write: { type: 'boolean', default: false },
+  },
+});
+const seconds = Number(options.seconds);
+const repeats = Number(options.repeats);
+const cores = availableParallelism();
+const password = 'correct horse battery';
+const emails = Array.from({ length: 16 }, (_, n) => `user${n}@example.com`);
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-users-'));
+
+/** What another program of this folder answers. */
+async function run(script, argument, env = {}) {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [path.join(import.meta.dirname, script), argument],
+    { env: { ...process.env, ...env } },
+  );
+  return JSON.parse(stdout);
+}
+
+/** Hashes a second on all cores, with nothing else to do. */
+async function limit() {
+  return (await run('pbkdf2.mjs', String(seconds), { UV_THREADPOOL_SIZE: String(cores) })).rate;
+}
+
+function signIns({ url, key }, clients, time, waitMs) {
+  return run('signins.mjs', JSON.stringify({ url, key, emails, password, clients, seconds: time, waitMs }));
+}
+
+/** Milliseconds of each query. They are sent at their time, whether or not those before them were answered. */
+async function latencies(projects) {
+  const samples = projects.map(() => []);
+  const asked = [];
+  const end = performance.now() + seconds * 1000;
+  const ask = async (n) => {
+    const before = performance.now();
+    await projects[n].query('select id, name from items where id = $1', {
+      params: [1 + Math.floor(Math.random() * 1000)],
+    });
+    samples[n].push(performance.now() - before);
+  };
+  for (let turn = 0; performance.now() < end; turn++) {
+    asked.push(ask(turn % projects.length));
+    await sleep(5);
+  }
+  await Promise.all(asked);
+  return samples.map((list) => {
+    const sorted = list.sort((a, b) => a - b);
+    return {
+      p50: sorted[Math.floor(sorted.length * 0.5)],
+      p99: sorted[Math.floor(sorted.length * 0.99)],
+    };
+  });
+}
+
+const ours = await startService(folder);
+const rows = [];
+try {
+  const projects = [ours, await ours.makeProject('Neighbour')];
+  for (const project of projects) {
+    await project.query('create table items (id bigint primary key, name text)');
+    await project.query(`insert into items select n, 'Item ' || n from generate_series(1, 1000) as n`);
+  }
+  for (const email of emails) await ours.call('POST', '/auth/signup', { email, password });
+  await latencies(projects);
+
+  const limits = [await limit()];
+  const rates = [];
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    // So many that all slots are always taken, and so few that none waits long.
+    rates.push((await signIns(ours, 3 * cores, seconds, 100)).rate);
+    limits.push(await limit());
+  }
+  // The machine's own speed changes: each turn is measured against what it could do before and after.
+  const around = rates.map((_, turn) => (limits[turn] + limits[turn + 1]) / 2);
+  rows.push([
+    'sign-ins /s (alone: PBKDF2 on all cores)',
+    median(around).toFixed(2),
+    median(rates).toFixed(2),
+    ratio(rates, around).toFixed(2),
+  ]);
+
+  const before = [];
+  const during = [];
+  let done = 0;
+  let refused = 0;
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    before.push(await latencies(projects));
+    // The first 500 at once are within what is measured.
+    const [answers, flooded] = await Promise.all([
+      signIns(ours, 500, seconds + 2, null),
+      latencies(projects),
+    ]);
+    during.push(flooded);
+    done += answers.done;
+    refused += answers.refused;
+    await sleep(3_000);
+  }
+  for (const [n, where] of ['same project', 'another project'].entries()) {
+    for (const part of ['p50', 'p99']) {
+      const [calm, flooded] = [before, during].map((turns) => turns.map((turn) => turn[n][part]));
+      rows.push([
+        `query, ${where}, ${part}`,
+        `${median(calm).toFixed(2)} ms`,
+        `${median(flooded).toFixed(2)} ms`,
+        ratio(flooded, calm).toFixed(2),
+      ]);
+    }
+  }
+  rows.push(['the flood: 200 / 429', '', `${done} / ${refused}`, '']);
+} finally {
+  await stop(ours);
+  rmSync(folder, { recursive: true, force: true });
+}
+report('users', 'npm run bench -- users', ['', 'alone', 'with sign-ins', 'ratio'], rows, options.write);

@@ -1,0 +1,130 @@
+import { describe, expect, it } from 'vitest';
+import { readEmail } from './emails.ts';
+
+const key = (text: string) => readEmail(text).key;
+
+describe('e-mails', () => {
+  it('are kept as typed, without blanks around them', () => {
+    expect(readEmail(' \t\u00a0Ada.Lovelace@Example.COM\r\n\ufeff')).toEqual({
+      typed: 'Ada.Lovelace@Example.COM',
+      key: 'ada.lovelace@example.com',
+    });
+    expect(readEmail('Ａｄａ＠example.com').typed).toBe('Ａｄａ＠example.com');
+  });
+
+  it.each([
+    ['ADA@EXAMPLE.COM', 'ada@example.com'],
+    ['caf\u00e9@example.com', 'cafe\u0301@example.com'],
+    ['CAFE\u0301@example.com', 'caf\u00e9@example.com'],
+    ['ＡＤＡ＠ＥＸＡＭＰＬＥ．ＣＯＭ', 'ada@example.com'],
+    ['ada\ufe6bexample.com', 'ada@example.com'],
+    ['\u{1d4d0}da@example.com', 'ada@example.com'],
+    ['\ufb01nn@example.com', 'finn@example.com'],
+    ['\u212bse@example.com', '\u00e5se@example.com'],
+    ['K\u212a@example.com', 'kk@example.com'],
+    ['ΟΔΟΣ@example.com', 'οδοσ@example.com'],
+    ['οδος@example.com', 'οδοσ@example.com'],
+    ['STRA\u1e9eE@example.com', 'stra\u00dfe@example.com'],
+    ['\u0130rem@example.com', 'i\u0307rem@example.com'],
+    ['I\u0307rem@example.com', '\u0130rem@example.com'],
+  ])('%s and %s are the same', (one, other) => {
+    expect(key(one)).toBe(key(other));
+  });
+
+  it.each([
+    // A Turkish i is another letter with and without its dot, whatever the machine's language is.
+    ['\u0131rem@example.com', 'irem@example.com'],
+    ['\u0130rem@example.com', 'irem@example.com'],
+    ['stra\u00dfe@example.com', 'strasse@example.com'],
+    ['\u0430da@example.com', 'ada@example.com'],
+    ['caf\u00e9@example.com', 'cafe@example.com'],
+    ['ada+1@example.com', 'ada@example.com'],
+    ['a.da@example.com', 'ada@example.com'],
+  ])('%s and %s are two', (one, other) => {
+    expect(key(one)).not.toBe(key(other));
+  });
+
+  it('has a key that is its own key, for every character there is', () => {
+    const broken: string[] = [];
+    for (let point = 0; point <= 0x10ffff; point++) {
+      const character = String.fromCodePoint(point);
+      // Refused, and by far the most.
+      if (/\p{C}/u.test(character)) continue;
+      for (const text of [`${character}@b`, `Σ\u0301${character}@b`]) {
+        const first = keyOrNull(text);
+        if (first !== null && keyOrNull(first) !== first) broken.push(point.toString(16));
+      }
+    }
+    expect(broken).toEqual([]);
+  });
+
+  it.each([
+    ['', /empty/],
+    [' \n\t', /empty/],
+    ['ada', /one @/],
+    ['@', /one @/],
+    ['@example.com', /one @/],
+    ['ada@', /one @/],
+    ['ada@@example.com', /one @/],
+    ['ada@example.com@example.com', /one @/],
+    ['ada@example.com＠evil.com', /one @/],
+    ['＠', /one @/],
+    ['ada lovelace@example.com', /blanks/],
+    ['ada\u00a0l@example.com', /blanks/],
+    ['ada\u3000l@example.com', /blanks/],
+    ['ada@example.com\nBcc: eve@example.com', /blanks/],
+    ['ada\u00a8@example.com', /blanks/],
+    ['ada\0@example.com', /blanks/],
+    ['ada\u007f@example.com', /blanks/],
+    ['a\u200dda@example.com', /invisible/],
+    ['a\u200cda@example.com', /invisible/],
+    ['a\u200bda@example.com', /invisible/],
+    ['a\u00adda@example.com', /invisible/],
+    ['a\ufeffda@example.com', /invisible/],
+    ['ada\u202emoc.elpmaxe@x', /invisible/],
+    ['\u2066ada\u2069@example.com', /invisible/],
+    ['ada\ufe0f@example.com', /invisible/],
+    ['ada\u3164@example.com', /invisible/],
+    ['ada\u034f@example.com', /invisible/],
+    ['ada\u2800@example.com', /invisible/],
+    ['ada\u{e0041}@example.com', /invisible/],
+    ['ada\ue000@example.com', /invisible/],
+    ['ada\u0378@example.com', /invisible/],
+    ['ada\ud800@example.com', /surrogate/],
+    ['ada\udc00@example.com', /surrogate/],
+  ])('refuses %j', (text, problem) => {
+    expect(() => readEmail(text)).toThrow(problem);
+  });
+
+  it('has at most 254 characters, whatever they are made of', () => {
+    for (const letter of ['a', 'é', '\u0130', '\u{1f600}']) {
+      const longest = `${letter.repeat(252)}@b`;
+      expect(readEmail(`  ${longest}  `).typed).toBe(longest);
+      expect(() => readEmail(`${letter}${longest}`)).toThrow('email: must have at most 254 characters');
+    }
+    expect(() => readEmail('a'.repeat(10_000_000))).toThrow(/254/);
+    expect(() => readEmail(`${' '.repeat(10_000_000)}`)).toThrow(/empty/);
+  });
+
+  it('has a key that an index can hold', () => {
+    expect(() => readEmail(`${'\ufdf5'.repeat(252)}@b`)).toThrow(/too long/);
+  });
+
+  it('names the field, as a fault of the caller', () => {
+    expect(() => readEmail('x', 'new_email')).toThrow(
+      expect.objectContaining({
+        status: 400,
+        code: 'invalid_request',
+        details: [{ path: 'new_email', problem: expect.stringContaining('one @') }],
+      }),
+    );
+  });
+});
+
+function keyOrNull(text: string): string | null {
+  try {
+    return key(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,57 @@
+// What a password may be, which ones everybody tries first, and how the hash of one is written down.
+import { readFileSync } from 'node:fs';
+import { errors } from '../errors.ts';
+
+export type PasswordHash = Readonly<{ iterations: number; salt: Buffer; hash: Buffer }>;
+
+export const saltBytes = 16;
+export const hashBytes = 32;
+const minBytes = 8;
+const maxBytes = 1_024;
+/** A kept hash that asked for more would hold up everybody. */
+const maxIterations = 10_000_000;
+const form = /^\$pbkdf2-sha256\$i=([1-9]\d{0,7})\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/;
+
+export function checkPassword(password: string, path = 'password'): void {
+  const refuse = (problem: string) => errors.invalidRequest([{ path, problem }]);
+  // A unit is at least one byte: a long text is not even looked through.
+  const bytes = password.length > maxBytes ? password.length : Buffer.byteLength(password);
+  if (bytes < minBytes || bytes > maxBytes) throw refuse('must have 8 to 1,024 bytes as UTF-8');
+  if (!password.isWellFormed()) throw refuse('holds half a character (a lone surrogate)');
+  // HMAC fills up its key with zeros: "x" and "x\0" would be the same password.
+  if (password.includes('\0')) throw refuse('must not hold a NUL character');
+}
+
+/** One of those that are tried first, in whatever case. */
+export function isCommon(password: string): boolean {
+  common ??= readCommon();
+  return common.has(password.toLowerCase());
+}
+let common: ReadonlySet<string> | undefined;
+
+/** Most projects never ask: it is read when the first one does. */
+function readCommon(): ReadonlySet<string> {
+  const text = readFileSync(new URL('../../data/common-passwords.txt', import.meta.url), 'utf8');
+  return new Set(text.split(/\r?\n/).filter((line) => line !== '' && !line.startsWith('#')));
+}
+
+export function formatHash({ iterations, salt, hash }: PasswordHash): string {
+  return `$pbkdf2-sha256$i=${iterations}$${base64(salt)}$${base64(hash)}`;
+}
+
+/** null: not as formatHash writes it, to the last bit. */
+export function parseHash(text: string): PasswordHash | null {
+  const [, iterations, salt, hash] = form.exec(text) ?? [];
+  if (!iterations || !salt || !hash) return null;
+  const parsed = {
+    iterations: Number(iterations),
+    salt: Buffer.from(salt, 'base64'),
+    hash: Buffer.from(hash, 'base64'),
+  };
+  // The last digit of each has bits that mean nothing.
+  return parsed.iterations <= maxIterations && formatHash(parsed) === text ? parsed : null;
+}
+
+function base64(bytes: Buffer): string {
+  return bytes.toString('base64').replaceAll('=', '');
+}

@@ -1,0 +1,309 @@
+// Places for hashing and their turns. To hold everything still, the process that hashes is stopped (SIGSTOP) for a while.
+import { pbkdf2Sync } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type Hashing, openHashing, type Place } from '../src/users/hashing.ts';
+import { formatHash, parseHash } from '../src/users/passwords.ts';
+import { until } from './helpers.ts';
+import { hashProcessesOf, isRunning } from './process.ts';
+
+/** Few: what is looked at here is who hashes, and when. */
+const iterations = 100;
+const refusal = {
+  code: 'overloaded',
+  status: 429,
+  retryAfterS: expect.toSatisfy((seconds: number) => seconds === 1 || seconds === 2),
+};
+
+type Opened = Hashing & { reported: unknown[] };
+
+function open(slots: number, rounds = iterations): Opened {
+  const reported: unknown[] = [];
+  const hashing = openHashing({ iterations: rounds, slots, onError: (error) => reported.push(error) });
+  onTestFinished(async () => {
+    await hashing.stop();
+    expect(hashProcessesOf(process.pid)).toEqual([]);
+  });
+  return { ...hashing, reported };
+}
+
+/** With its process stopped: whatever begins to hash does not come to its end before `goOn`. */
+async function openStill(slots: number) {
+  const hashing = open(slots);
+  const first = hashing.reserve('first');
+  await first.hash('password');
+  first.release();
+  const [pid = 0] = hashProcessesOf(process.pid);
+  process.kill(pid, 'SIGSTOP');
+  return { ...hashing, pid, goOn: () => process.kill(pid, 'SIGCONT') };
+}
+
+const many = (hashing: Hashing, projectId: string, count: number): Place[] =>
+  Array.from({ length: count }, () => hashing.reserve(projectId));
+
+/** What became of it, without a complaint that nobody listened. */
+function follow(promise: Promise<unknown>) {
+  const followed = { outcome: 'pending' as string, promise };
+  promise.then(
+    () => {
+      followed.outcome = 'done';
+    },
+    (error) => {
+      followed.outcome = error.code;
+    },
+  );
+  return followed;
+}
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+describe('hashing', () => {
+  it('keeps a password as the contract says, with a salt of its own each time', async () => {
+    const hashing = open(2);
+    const place = hashing.reserve('a');
+    const [one, other] = [await place.hash('correct horse'), await place.hash('correct horse')];
+    expect(one).not.toBe(other);
+    const { salt, hash, ...rest } = parseHash(one) ?? expect.fail(one);
+    expect(rest).toEqual({ iterations });
+    expect(hash.equals(pbkdf2Sync('correct horse', salt, iterations, 32, 'sha256'))).toBe(true);
+    place.release();
+    place.release();
+  });
+
+  it('knows the right password from all others', async () => {
+    const hashing = open(2);
+    const place = hashing.reserve('a');
+    const kept = await place.hash('correct hörse');
+    expect(await place.verify('correct hörse', kept)).toEqual({ matches: true, isOutdated: false });
+    for (const wrong of ['correct horse', 'correct hörse ', 'Correct hörse', 'correct ho\u0308rse', ''])
+      expect(await place.verify(wrong, kept)).toEqual({ matches: false, isOutdated: false });
+    expect(await place.verify('correct hörse', null)).toEqual({ matches: false, isOutdated: false });
+    expect(hashing.reported).toEqual([]);
+  });
+
+  it('verifies a hash that another program made', async () => {
+    // hashlib.pbkdf2_hmac('sha256', b'correct horse', bytes(range(16)), 600000) in Python.
+    const kept = '$pbkdf2-sha256$i=600000$AAECAwQFBgcICQoLDA0ODw$lqWQTC4IyNpCMF28xdfPGOrSY21J9ZUmtgbyZpYoFHM';
+    const place = open(1).reserve('a');
+    expect(await place.verify('correct horse', kept)).toEqual({ matches: true, isOutdated: false });
+  });
+
+  it('tells a hash with fewer iterations than now, and one with more, and matches both', async () => {
+    const salt = Buffer.alloc(16, 7);
+    const made = (count: number) =>
+      formatHash({ iterations: count, salt, hash: pbkdf2Sync('correct horse', salt, count, 32, 'sha256') });
+    const place = open(1).reserve('a');
+    for (const [count, isOutdated] of [
+      [1, true],
+      [iterations - 1, true],
+      [iterations, false],
+      [iterations + 1, false],
+    ] as const) {
+      expect(await place.verify('correct horse', made(count))).toEqual({ matches: true, isOutdated });
+      expect(await place.verify('wrong horse', made(count))).toEqual({ matches: false, isOutdated });
+    }
+  });
+
+  it('takes about as long for a user who is not there, and for an old hash', async () => {
+    const rounds = 300_000;
+    const place = open(1, rounds).reserve('a');
+    const salt = Buffer.alloc(16, 7);
+    const old = formatHash({ iterations: 1, salt, hash: pbkdf2Sync('correct horse', salt, 1, 32, 'sha256') });
+    const kept = await place.hash('correct horse');
+    const time = async (hash: string | null) => {
+      const before = performance.now();
+      await place.verify('correct horse', hash);
+      return performance.now() - before;
+    };
+    const usual = await time(kept);
+    for (const hash of [null, old, 'not a hash']) expect(await time(hash)).toBeGreaterThan(usual / 10);
+  });
+
+  it('matches nothing with a kept hash that cannot be read, and reports it', async () => {
+    const hashing = open(1);
+    const place = hashing.reserve('a');
+    expect(await place.verify('password', 'password')).toEqual({ matches: false, isOutdated: false });
+    expect(hashing.reported).toMatchObject([{ message: 'A kept password hash cannot be read.' }]);
+  });
+
+  it('leaves the event loop and the thread pool of the service alone', async () => {
+    const hashing = open(4, 300_000);
+    const places = many(hashing, 'a', 12);
+    const hashes = places.map((place) => follow(place.hash('password')));
+    let turns = 0;
+    while (hashing.counts().running > 0) {
+      await readFile(new URL(import.meta.url));
+      turns++;
+    }
+    await Promise.allSettled(hashes.map(({ promise }) => promise));
+    // Behind hashes in a pool of four, it would read once for every round of them.
+    expect(turns).toBeGreaterThan(30);
+  });
+});
+
+describe('places', () => {
+  it('are eight a slot beside those that are hashing; then 429 with Retry-After', async () => {
+    const hashing = await openStill(2);
+    const places = many(hashing, 'a', 16);
+    expect(() => hashing.reserve('a')).toThrow(expect.objectContaining(refusal));
+    const hashes = places.map((place) => place.hash('password'));
+    expect(hashing.counts()).toEqual({ running: 2, waiting: 14 });
+    const two = many(hashing, 'a', 2);
+    expect(() => hashing.reserve('a')).toThrow(expect.objectContaining(refusal));
+    hashing.goOn();
+    expect(new Set(await Promise.all(hashes)).size).toBe(16);
+    expect(hashing.counts()).toEqual({ running: 0, waiting: 0 });
+    // Only what is given back is free again.
+    expect(() => hashing.reserve('a')).toThrow(expect.objectContaining(refusal));
+    for (const place of [...places, ...two, ...places]) place.release();
+    for (const place of many(hashing, 'a', 16)) place.release();
+  });
+
+  it('wait two seconds for a slot at most', async () => {
+    const hashing = await openStill(1);
+    const before = performance.now();
+    const [first, second] = many(hashing, 'a', 2).map((place) => place.hash('password'));
+    await expect(second).rejects.toMatchObject(refusal);
+    expect(performance.now() - before).toBeGreaterThan(1_900);
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 0 });
+    hashing.goOn();
+    expect(parseHash((await first) ?? '')).not.toBeNull();
+    expect(await hashing.reserve('a').hash('password')).toContain('$pbkdf2');
+  });
+
+  it('have their turns project by project, and within one in the order in which they came', async () => {
+    const hashing = await openStill(1);
+    const order: string[] = [];
+    const ask = (projectId: string, count: number) =>
+      many(hashing, projectId, count).map((place, n) =>
+        place.hash('password').then(() => order.push(`${projectId}${n}`)),
+      );
+    const all = [...ask('a', 4), ...ask('b', 2), ...ask('c', 1)];
+    hashing.goOn();
+    await Promise.all(all);
+    expect(order).toEqual(['a0', 'a1', 'b0', 'c0', 'a2', 'b1', 'a3']);
+  });
+
+  it('of the greediest project, the newest first, make room for another', async () => {
+    const hashing = await openStill(1);
+    const flood = many(hashing, 'flood', 8).map((place) => follow(place.hash('password')));
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 7 });
+    const late = hashing.reserve('flood');
+    expect(() => hashing.reserve('flood')).toThrow(expect.objectContaining(refusal));
+
+    // The newest has not asked for anything yet: it is told when it does.
+    const calm = hashing.reserve('calm');
+    await expect(late.verify('password', null)).rejects.toMatchObject(refusal);
+    late.release();
+    // The next one waits: it is told at once.
+    const other = hashing.reserve('other');
+    await settled();
+    expect(flood.map(({ outcome }) => outcome)).toEqual([...Array(7).fill('pending'), 'overloaded']);
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 6 });
+
+    hashing.goOn();
+    expect(await calm.hash('password')).toContain('$pbkdf2');
+    expect(await other.hash('password')).toContain('$pbkdf2');
+    await Promise.all(flood.slice(0, 7).map(({ promise }) => promise));
+  });
+
+  it('go to others until all hold the same, and no further', async () => {
+    const hashing = await openStill(1);
+    many(hashing, 'a', 8);
+    const b = many(hashing, 'b', 4);
+    for (const projectId of ['a', 'b'])
+      expect(() => hashing.reserve(projectId)).toThrow(expect.objectContaining(refusal));
+    const c = many(hashing, 'c', 2);
+    for (const projectId of ['a', 'b', 'c'])
+      expect(() => hashing.reserve(projectId)).toThrow(expect.objectContaining(refusal));
+    // Those who held fewest when they came are all still there.
+    for (const place of c) follow(place.hash('password'));
+    follow((b[0] as Place).hash('password'));
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 2 });
+    hashing.goOn();
+  });
+
+  it('that have begun are not taken away, though their project is the greediest', async () => {
+    const hashing = await openStill(1);
+    const places = many(hashing, 'flood', 8);
+    hashing.goOn();
+    const kept = await Promise.all(places.map((place) => place.hash('password')));
+    expect(() => hashing.reserve('calm')).toThrow(expect.objectContaining(refusal));
+    for (const [n, place] of places.entries())
+      expect(await place.verify('password', kept[n] ?? null)).toMatchObject({ matches: true });
+  });
+
+  it('are free again when they are given back, even while they wait or hash', async () => {
+    const hashing = await openStill(1);
+    const [hashes, waits] = many(hashing, 'a', 2) as [Place, Place];
+    const hash = hashes.hash('password');
+    const waiting = follow(waits.hash('password'));
+    waits.release();
+    hashes.release();
+    await settled();
+    expect(waiting.outcome).toBe('unavailable');
+    expect(hashing.counts()).toEqual({ running: 1, waiting: 0 });
+    expect(many(hashing, 'a', 8).length).toBe(8);
+    hashing.goOn();
+    expect(parseHash(await hash)).not.toBeNull();
+    await expect(hashes.hash('password')).rejects.toThrow('given back');
+  });
+
+  it('are for one password at a time', async () => {
+    const hashing = await openStill(1);
+    const [busy, waits] = many(hashing, 'a', 2) as [Place, Place];
+    const first = [busy.hash('password'), waits.hash('password')];
+    for (const place of [busy, waits])
+      await expect(place.hash('password')).rejects.toThrow('one password at a time');
+    hashing.goOn();
+    await Promise.all(first);
+  });
+
+  it('with names like those of an object are projects as any other', async () => {
+    const hashing = open(1);
+    for (const projectId of ['__proto__', 'constructor', ''])
+      expect(await hashing.reserve(projectId).hash('password')).toContain('$pbkdf2');
+  });
+});
+
+describe('when the process that hashes dies', () => {
+  it('what it was doing fails with 503, what waits goes on', async () => {
+    const hashing = await openStill(2);
+    const hashes = many(hashing, 'a', 6).map((place) => place.hash('password'));
+    const outcomes = Promise.allSettled(hashes);
+    process.kill(hashing.pid, 'SIGKILL');
+    const [one, two, ...others] = await outcomes;
+    for (const lost of [one, two])
+      expect(lost).toMatchObject({ status: 'rejected', reason: { code: 'unavailable', status: 503 } });
+    for (const other of others) expect(other).toMatchObject({ status: 'fulfilled' });
+    expect(hashing.reported.length).toBe(1);
+    expect(hashProcessesOf(process.pid)).not.toContain(hashing.pid);
+  });
+
+  it('again and again, nobody else notices', async () => {
+    const hashing = open(1);
+    for (let n = 0; n < 3; n++) {
+      const place = hashing.reserve('a');
+      expect(await place.hash('password')).toContain('$pbkdf2');
+      place.release();
+      const [pid = 0] = hashProcessesOf(process.pid);
+      process.kill(pid, 'SIGKILL');
+      await until('its end is known', async () => hashing.reported.length === n + 1);
+    }
+    expect(hashing.counts()).toEqual({ running: 0, waiting: 0 });
+  });
+
+  it('by stop, all are told and nothing is left', async () => {
+    const hashing = await openStill(1);
+    const places = many(hashing, 'a', 3);
+    const hashes = places.map((place) => follow(place.hash('password')));
+    await hashing.stop();
+    await settled();
+    expect(hashes.map(({ outcome }) => outcome)).toEqual(Array(3).fill('unavailable'));
+    expect(() => hashing.reserve('a')).toThrow(expect.objectContaining({ status: 503 }));
+    await expect((places[0] as Place).hash('password')).rejects.toMatchObject({ status: 503 });
+    expect(hashing.counts()).toEqual({ running: 0, waiting: 0 });
+    expect(isRunning(hashing.pid)).toBe(false);
+    expect(hashing.reported).toEqual([]);
+    await hashing.stop();
+  });
+});
