@@ -6,7 +6,7 @@ export type PasswordHash = Readonly<{ iterations: number; salt: Buffer; hash: Bu
 
 export const saltBytes = 16;
 export const hashBytes = 32;
-const minBytes = 8;
+export const minPasswordBytes = 8;
 const maxBytes = 1_024;
 /** A kept hash that asked for more would hold up everybody. */
 const maxIterations = 10_000_000;
@@ -16,7 +16,7 @@ export function checkPassword(password: string, path = 'password'): void {
   const refuse = (problem: string) => errors.invalidRequest([{ path, problem }]);
   // A unit is at least one byte: a long text is not even looked through.
   const bytes = password.length > maxBytes ? password.length : Buffer.byteLength(password);
-  if (bytes < minBytes || bytes > maxBytes) throw refuse('must have 8 to 1,024 bytes as UTF-8');
+  if (bytes < minPasswordBytes || bytes > maxBytes) throw refuse('must have 8 to 1,024 bytes as UTF-8');
   if (!password.isWellFormed()) throw refuse('holds half a character (a lone surrogate)');
   // HMAC fills up its key with zeros: "x" and "x\0" would be the same password.
   if (password.includes('\0')) throw refuse('must not hold a NUL character');
