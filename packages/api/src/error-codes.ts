@@ -48,7 +48,8 @@ export const errorCodes = {
   internal_error: { status: 500, meaning: 'A fault of the service; the log has it under the request id.' },
   unavailable: {
     status: 503,
-    meaning: 'PostgreSQL is away or starting; try again after Retry-After seconds.',
+    meaning:
+      'PostgreSQL is away or starting, or a message could not be sent; try again after Retry-After seconds.',
   },
   outcome_unknown: {
     status: 503,

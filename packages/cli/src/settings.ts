@@ -78,6 +78,36 @@ export const settings: readonly Setting[] = [
     about: 'web origins that may call the API: *, none, or a list with commas (*)',
   },
   {
+    variable: 'ROWHOUSE_TRUSTED_PROXIES',
+    flag: '--trusted-proxies <list>',
+    about: 'proxies whose X-Forwarded-For is believed: addresses or ranges with commas, or loopback',
+  },
+  {
+    variable: 'ROWHOUSE_PASSWORD_ITERATIONS',
+    flag: '--password-iterations <number>',
+    about: "rounds of PBKDF2 for users' passwords (600000)",
+  },
+  {
+    variable: 'ROWHOUSE_SMTP_URL',
+    flag: '--smtp-url <url>',
+    about: 'mail server that sends codes to users; better by environment: holds a password',
+  },
+  {
+    variable: 'ROWHOUSE_MAIL_FROM',
+    flag: '--mail-from <address>',
+    about: 'address that mails to users come from',
+  },
+  {
+    variable: 'ROWHOUSE_WEBHOOK_URL',
+    flag: '--webhook-url <url>',
+    about: 'gets the messages with codes, instead of a mail server',
+  },
+  {
+    variable: 'ROWHOUSE_WEBHOOK_SECRET',
+    flag: '--webhook-secret <text>',
+    about: 'signs what is sent to the webhook; better by environment: a secret',
+  },
+  {
     variable: 'ROWHOUSE_METRICS_PORT',
     flag: '--metrics-port <number>',
     about: 'serve /metrics on this port instead',

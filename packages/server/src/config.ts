@@ -1,4 +1,5 @@
 // The settings, read once: pure, typed, frozen. Every problem is reported at once; nothing falls back silently.
+import { isIP } from 'node:net';
 import path from 'node:path';
 
 export type Config = Readonly<{
@@ -18,6 +19,12 @@ export type Config = Readonly<{
   maxTimeoutMs: number;
   keepDeletedDays: number;
   corsOrigins: '*' | readonly string[];
+  trustedProxies: readonly string[] | null;
+  passwordIterations: number;
+  smtpUrl: string | null;
+  mailFrom: string | null;
+  webhookUrl: string | null;
+  webhookSecret: string | null;
   metricsPort: number | null;
   logLevel: LogLevel;
   logTo: 'file' | 'stderr';
@@ -83,6 +90,26 @@ export const settings = {
     about: 'Web origins that may call the API: *, none, or a list with commas.',
     read: origins,
   },
+  ROWHOUSE_TRUSTED_PROXIES: optional(
+    proxies,
+    'Proxies whose X-Forwarded-For is believed: addresses or ranges with commas, or loopback.',
+  ),
+  ROWHOUSE_PASSWORD_ITERATIONS: integer(
+    600_000,
+    100_000,
+    10_000_000,
+    "Rounds of PBKDF2 for users' passwords; older hashes follow at the next sign-in.",
+  ),
+  ROWHOUSE_SMTP_URL: optional(smtpUrl, 'Mail server that sends codes to users.'),
+  ROWHOUSE_MAIL_FROM: optional(mailAddress, 'Address that mails to users come from.'),
+  ROWHOUSE_WEBHOOK_URL: optional(webhookUrl, 'Gets the messages with codes, instead of a mail server.'),
+  ROWHOUSE_WEBHOOK_SECRET: optional(
+    matching(
+      /^[\x21-\x7e]{16,1024}$/,
+      '16 or more characters without blanks (openssl rand -hex 32 makes them)',
+    ),
+    'Signs what is sent to the webhook.',
+  ),
   ROWHOUSE_METRICS_PORT: optional(integer(0, 1, 65_535, '').read, 'Serve /metrics on this port instead.'),
   ROWHOUSE_LOG_LEVEL: {
     fallback: 'info' as LogLevel,
@@ -126,6 +153,12 @@ export function readConfig(env: Env, workingFolder: string): Config {
     maxTimeoutMs: value('ROWHOUSE_MAX_TIMEOUT_MS'),
     keepDeletedDays: value('ROWHOUSE_KEEP_DELETED_DAYS'),
     corsOrigins: value('ROWHOUSE_CORS_ORIGINS'),
+    trustedProxies: value('ROWHOUSE_TRUSTED_PROXIES'),
+    passwordIterations: value('ROWHOUSE_PASSWORD_ITERATIONS'),
+    smtpUrl: value('ROWHOUSE_SMTP_URL'),
+    mailFrom: value('ROWHOUSE_MAIL_FROM'),
+    webhookUrl: value('ROWHOUSE_WEBHOOK_URL'),
+    webhookSecret: value('ROWHOUSE_WEBHOOK_SECRET'),
     metricsPort: value('ROWHOUSE_METRICS_PORT'),
     logLevel: value('ROWHOUSE_LOG_LEVEL'),
     logTo: value('ROWHOUSE_LOG_TO'),
@@ -137,6 +170,17 @@ export function readConfig(env: Env, workingFolder: string): Config {
   }
   if (config.workers > 1 && config.port === 0) {
     problems.push('ROWHOUSE_PORT must not be 0 with several workers.');
+  }
+  if (config.smtpUrl !== null && config.webhookUrl !== null) {
+    problems.push('ROWHOUSE_SMTP_URL and ROWHOUSE_WEBHOOK_URL contradict each other: choose one of them.');
+  }
+  if (config.smtpUrl !== null && env.ROWHOUSE_MAIL_FROM === undefined) {
+    problems.push('ROWHOUSE_SMTP_URL needs ROWHOUSE_MAIL_FROM: set the address that mails come from.');
+  }
+  if (config.webhookUrl !== null && env.ROWHOUSE_WEBHOOK_SECRET === undefined) {
+    problems.push(
+      'ROWHOUSE_WEBHOOK_URL needs ROWHOUSE_WEBHOOK_SECRET: set the secret that messages are signed with.',
+    );
   }
   for (const name of Object.keys(env)) {
     if (name.startsWith('ROWHOUSE_') && !(name in settings) && !notForTheService.has(name)) {
@@ -227,4 +271,54 @@ function origins(value: string): '*' | string[] {
     }
     return url.origin;
   });
+}
+
+function proxies(value: string): string[] {
+  return value.split(',').map((entry) => {
+    const proxy = entry.trim();
+    const [, address = '', bits] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(proxy) ?? [];
+    const maxBits = { 4: 32, 6: 128 }[isIP(address)] ?? 0;
+    // A range of 0 bits would believe everybody.
+    const isRange = Number(bits ?? maxBits) >= 1 && Number(bits ?? maxBits) <= maxBits;
+    if (proxy !== 'loopback' && !isRange) {
+      throw new Error('a list of addresses or ranges like 10.0.0.7, 10.1.0.0/16 or fd00::/8, or loopback');
+    }
+    return proxy;
+  });
+}
+
+function smtpUrl(value: string): string {
+  const url = URL.canParse(value) ? new URL(value) : null;
+  const isMail = url && ['smtp:', 'smtps:'].includes(url.protocol) && /^([\w.-]+|\[.+\])$/.test(url.hostname);
+  // Options behind the host would be ignored, and a user without a password is a slip.
+  const isPlain = url && !url.search && !url.hash && ['', '/'].includes(url.pathname);
+  if (!isMail || !isPlain || Boolean(url.username) !== Boolean(url.password)) {
+    throw new Error(
+      'an address like smtp://user:password@mail.example.com:587 or smtps://user:password@mail.example.com:465',
+    );
+  }
+  try {
+    for (const part of [url.username, url.password]) decodeURIComponent(part);
+  } catch {
+    throw new Error('an address in which % is written as %25');
+  }
+  return value;
+}
+
+/** An address, or a name in front of one. A name with punctuation could be read as a second address. */
+function mailAddress(value: string): string {
+  const address = String.raw`[^\p{C}\p{Z}<>()[\]\\,;:"@]+@[^\p{C}\p{Z}<>()[\]\\,;:"@]+`;
+  const pattern = new RegExp(String.raw`^(?:${address}|[^\p{C}<>()[\]\\,;:"@]+ <${address}>)$`, 'u');
+  if (!pattern.test(value)) {
+    throw new Error('an address like no-reply@example.com or My Shop <no-reply@example.com>');
+  }
+  return value;
+}
+
+function webhookUrl(value: string): string {
+  const url = URL.canParse(value) ? new URL(value) : null;
+  if (!url || !['http:', 'https:'].includes(url.protocol) || url.username || url.password || url.hash) {
+    throw new Error('an address like https://app.example.com/rowhouse, without a user or password');
+  }
+  return value;
 }

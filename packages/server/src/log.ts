@@ -43,11 +43,12 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
   return pino(options, destination);
 }
 
-/** API keys, tokens, SCRAM verifiers and passwords in addresses, wherever in a line they turn up. */
+/** API keys, tokens, one-time codes, SCRAM verifiers and passwords in addresses, wherever in a line they turn up. */
 export function withoutSecrets(line: string): string {
   return line
-    .replace(/\brh_(acct|proj|pub)_[0-9A-Za-z]+/g, 'rh_$1_…')
+    .replace(/\brh_(acct|proj|pub|code)_[0-9A-Za-z]+/g, 'rh_$1_…')
+    .replace(/\brh_ref_[\w-]+/g, 'rh_ref_…')
     .replace(/\beyJ[\w-]+\.[\w-]+\.[\w-]*/g, 'eyJ…')
     .replace(/SCRAM-SHA-256\$[^'"\s]+/g, 'SCRAM-SHA-256$…')
-    .replace(/(postgres(?:ql)?:\/\/[^:/@\s"]+):[^@\s"]+@/g, '$1:…@');
+    .replace(/((?:postgres(?:ql)?|smtps?):\/\/[^:/@\s"]+):[^@\s"]+@/g, '$1:…@');
 }

@@ -310,5 +310,9 @@ describe('the log', () => {
       `{"path":"/x/${house.accountKey}","a":"eyJhbGciOi.eyJzdWIi.c2ln","b":"postgres://u:hunter2@h/db","c":"SCRAM-SHA-256$4096:ab$cd:ef"}`,
     );
     expect(line).toBe('{"path":"/x/rh_acct_…","a":"eyJ…","b":"postgres://u:…@h/db","c":"SCRAM-SHA-256$…"}');
+    const ofUsers = withoutSecrets(
+      '"rh_ref_a-b_c","rh_code_0aZ","smtp://u:hunter2@h","smtps://u:hunter2@h:465"',
+    );
+    expect(ofUsers).toBe('"rh_ref_…","rh_code_…","smtp://u:…@h","smtps://u:…@h:465"');
   });
 });

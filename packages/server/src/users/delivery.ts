@@ -1,0 +1,200 @@
+// Sends messages with codes to users, by mail or to a webhook. The operator says where to, for the whole installation:
+// an address given by a project would reach into the operator's own network.
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import net from 'node:net';
+import { createTransport, type SMTPTransportOptions } from 'nodemailer';
+import { errors, RowhouseError } from '../errors.ts';
+
+export type Message = Readonly<{
+  kind: 'recovery' | 'verification' | 'email_changed';
+  project: { slug: string; name: string };
+  email: string;
+  code: string | null;
+  expiresAt: Date | null;
+}>;
+
+export type Delivery = {
+  /** Look before `send`: without an operator's setting there is no way out. */
+  readonly isConfigured: boolean;
+  /** Done when the message was taken. Throws overloaded, messageNotSent, or invalidRequest for an unusable address. */
+  send(message: Message): Promise<void>;
+  /** Takes no more messages and waits for those under way. */
+  stop(): Promise<void>;
+};
+
+type Config = {
+  smtpUrl: string | null;
+  mailFrom: string | null;
+  webhookUrl: string | null;
+  webhookSecret: string | null;
+};
+/** The signal comes at the deadline in any case: nothing may be left running after it. */
+type Channel = (message: Message, signal: AbortSignal) => Promise<void>;
+
+const maxUnderWay = 32;
+/** One project that sends a flood leaves room for the others. */
+const maxOfOneProject = 8;
+
+export function openDelivery(config: Config, { timeoutMs = 10_000 } = {}): Delivery {
+  const channel = channelOf(config);
+  const underWay = new Set<{ slug: string; end: Promise<void> }>();
+  let isStopped = false;
+  return {
+    isConfigured: channel !== null,
+    async send(message) {
+      if (!channel) throw new Error('Neither a mail server nor a webhook is configured.');
+      if (isStopped) throw errors.messageNotSent(new Error('The service is being stopped.'));
+      const { slug } = message.project;
+      const ofProject = [...underWay].filter((other) => other.slug === slug).length;
+      if (underWay.size >= maxUnderWay || ofProject >= maxOfOneProject) {
+        throw errors.overloaded('Too many messages are being sent at the moment.', 2);
+      }
+      const sending = { slug, end: inTime(channel, message, timeoutMs) };
+      underWay.add(sending);
+      try {
+        await sending.end;
+      } catch (error) {
+        // What the other side said is for the log alone.
+        throw error instanceof RowhouseError ? error : errors.messageNotSent(error);
+      } finally {
+        underWay.delete(sending);
+      }
+    },
+    async stop() {
+      isStopped = true;
+      await Promise.allSettled([...underWay].map(({ end }) => end));
+    },
+  };
+}
+
+async function inTime(channel: Channel, message: Message, timeoutMs: number): Promise<void> {
+  const signal = AbortSignal.timeout(timeoutMs);
+  const late = once(signal, 'abort').then(() => {
+    throw new Error(`The message was not taken within ${timeoutMs} ms.`);
+  });
+  await Promise.race([channel(message, signal), late]);
+}
+
+function channelOf({ smtpUrl, mailFrom, webhookUrl, webhookSecret }: Config): Channel | null {
+  if (smtpUrl !== null && mailFrom !== null) return mailChannel(smtpUrl, mailFrom);
+  if (webhookUrl !== null && webhookSecret !== null)
+    return webhookChannel(new URL(webhookUrl), webhookSecret);
+  return null;
+}
+
+function mailChannel(smtpUrl: string, from: string): Channel {
+  const server = mailServer(new URL(smtpUrl));
+  return async ({ email, ...message }, signal) => {
+    if (!plainAddress.test(email)) {
+      throw errors.invalidRequest([{ path: 'email', problem: 'mail cannot be sent to this address' }]);
+    }
+    // A connection for each message, opened here: only so can it be cut off at the deadline, whatever it is doing.
+    const getSocket: SMTPTransportOptions['getSocket'] = (_, done) => {
+      const connection = net.connect({ host: server.host, port: server.port, signal });
+      connection.once('error', done);
+      connection.once('connect', () => {
+        connection.off('error', done);
+        // Whoever is at work on it tells of a failure; after that nobody listens any more.
+        connection.on('error', () => {});
+        done(null, { connection });
+      });
+    };
+    await createTransport({ ...server, getSocket }).sendMail({
+      from,
+      // An object is one address and never a list.
+      to: { name: '', address: email },
+      ...mailOf({ email, ...message }),
+      textEncoding: 'quoted-printable',
+      headers: { 'Auto-Submitted': 'auto-generated' },
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    });
+  };
+}
+
+/** Nothing that could be read as a second address, a comment, a route or another line. */
+const plainAddress = /^[^\p{C}\p{Z}<>()[\]\\,;:"@]+@[^\p{C}\p{Z}<>()[\]\\,;:"@/?#%]+$/u;
+
+function mailServer({ protocol, hostname, port, username, password }: URL) {
+  const host = hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1');
+  const isSecure = protocol === 'smtps:';
+  const isHere = host === 'localhost' || host === '::1' || /^127\.[\d.]+$/.test(host);
+  return {
+    host,
+    port: Number(port) || (isSecure ? 465 : 587),
+    secure: isSecure,
+    // To itself a machine needs no TLS, and a certificate for that is rarely a good one. To others no password goes
+    // without TLS, also when somebody on the way hides that the server offers it.
+    ignoreTLS: isHere,
+    requireTLS: !isHere && username !== '',
+    ...(username && { auth: { user: decodeURIComponent(username), pass: decodeURIComponent(password) } }),
+  };
+}
+
+function mailOf({ kind, project, email, code, expiresAt }: Message): { subject: string; text: string } {
+  const name = oneLine(project.name) || project.slug;
+  const until = expiresAt ? `, until ${expiresAt.toISOString().slice(0, 16).replace('T', ' ')} UTC` : '';
+  const { subject, why, otherwise } = {
+    recovery: {
+      subject: `Your recovery code for ${name}`,
+      why: `Somebody asked for a new password for ${email} at ${name}.`,
+      otherwise: 'If it was not you, give the code to nobody: nothing has changed.',
+    },
+    verification: {
+      subject: `Your verification code for ${name}`,
+      why: `This code shows ${name} that ${email} is your address.`,
+      otherwise: 'If you do not know what this is about, give the code to nobody: nothing has changed.',
+    },
+    email_changed: {
+      subject: `Your e-mail address at ${name} was changed`,
+      why: `The account at ${name} that had the address ${email} has another one now.`,
+      otherwise: `If it was not you, tell ${name} at once.`,
+    },
+  }[kind];
+  const codeLines = code === null ? [] : [`    ${code}`, '', `It works once${until}.`, ''];
+  return {
+    subject,
+    text: [why, '', ...codeLines, otherwise, '', `${name} (${project.slug})`, ''].join('\n'),
+  };
+}
+
+// A name is whatever a project's owner likes: it must not look like lines of ours, nor like an encoded word (=?…?=),
+// which readers of mail would decode in a subject.
+function oneLine(text: string): string {
+  return text
+    .replace(/[\p{C}\p{Z}]+/gu, ' ')
+    .replaceAll('=?', '= ?')
+    .trim();
+}
+
+function webhookChannel(url: URL, secret: string): Channel {
+  return async ({ kind, project: { slug, name }, email, code, expiresAt }, signal) => {
+    const expires_at = expiresAt?.toISOString() ?? null;
+    const body = JSON.stringify({ kind, project: { slug, name }, email, code, expires_at });
+    const time = Math.floor(Date.now() / 1000);
+    const signature = createHmac('sha256', secret).update(`${time}.${body}`).digest('hex');
+    const request = (url.protocol === 'https:' ? https : http).request(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+        'user-agent': 'Rowhouse',
+        'rowhouse-signature': `t=${time},v1=${signature}`,
+      },
+      // No connection is kept: one that the other side has just closed would lose a message.
+      agent: false,
+      signal,
+    });
+    // After the first of them nobody waits for errors any more.
+    request.on('error', () => {});
+    request.end(body);
+    const [response] = (await once(request, 'response')) as [http.IncomingMessage];
+    // The status says it all. What else comes is let through until the deadline.
+    response.on('error', () => {}).resume();
+    const status = response.statusCode ?? 0;
+    if (status < 200 || status > 299) throw new Error(`The webhook answered with status ${status}.`);
+  };
+}
