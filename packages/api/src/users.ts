@@ -35,7 +35,9 @@ export type User = Static<typeof User>;
 
 export const Session = Type.Object(
   {
-    access_token: Type.String({ description: 'A JWT (HS256, signed with the project key), good for 24 hours.' }),
+    access_token: Type.String({
+      description: 'A JWT (HS256, signed with the project key), good for 24 hours.',
+    }),
     token_type: Type.Literal('bearer'),
     expires_in: Type.Integer({ description: 'Seconds.', examples: [86_400] }),
     expires_at: time,
@@ -155,7 +157,9 @@ export const UsersResponse = success({
   limit: Type.Integer(),
   has_more: Type.Boolean(),
 });
-export const SignedOutResponse = success({ ended: Type.Integer({ description: 'How many sessions ended.' }) });
+export const SignedOutResponse = success({
+  ended: Type.Integer({ description: 'How many sessions ended.' }),
+});
 export const CodeResponse = Type.Union([
   success({ code: Type.String({ description: 'For one use.' }), expires_at: time }),
   success({ sent: Type.Literal(true, { description: 'If there is such a user.' }) }),

@@ -141,15 +141,19 @@ export const errors = {
     }),
   userBanned: () =>
     new RowhouseError('forbidden', 'This user is banned.', {
-      hint: "The project's administrators can lift it: PATCH …/auth/users/:id with {\"banned\": false}.",
+      hint: 'The project\'s administrators can lift it: PATCH …/auth/users/:id with {"banned": false}.',
       details: { reason: 'banned' },
     }),
   usersLocked: (cause: unknown) =>
-    new RowhouseError('unavailable', "The project's users are locked by a transaction of its own. Nothing was changed.", {
-      retryAfterS: 1,
-      hint: 'Try again when it has ended: one that uses auth.users is open on a direct connection, or long.',
-      cause,
-    }),
+    new RowhouseError(
+      'unavailable',
+      "The project's users are locked by a transaction of its own. Nothing was changed.",
+      {
+        retryAfterS: 1,
+        hint: 'Try again when it has ended: one that uses auth.users is open on a direct connection, or long.',
+        cause,
+      },
+    ),
   rateLimited: (message: string, retryAfterS: number) =>
     new RowhouseError('rate_limited', message, {
       retryAfterS,

@@ -1,4 +1,6 @@
 // environment → config → engine → app → listen, and the way back on a signal.
+
+import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
@@ -138,7 +140,7 @@ function openFor(
     users: {
       passwordIterations: config.passwordIterations,
       hashingSlots: Math.max(1, Math.floor(availableParallelism() / config.workers)),
-      delivery: config.delivery,
+      delivery: config,
     },
     log,
     ...role,
@@ -147,7 +149,12 @@ function openFor(
 
 async function listen(config: Config, service: Service, metrics: Metrics): Promise<string> {
   const { corsOrigins, metricsPort } = config;
-  const app = await buildApp(service.deps, { corsOrigins, metrics, metricsHere: metricsPort === null });
+  const app = await buildApp(service.deps, {
+    corsOrigins,
+    metrics,
+    metricsHere: metricsPort === null,
+    trustedProxies: config.trustedProxies ?? [],
+  });
   started.push(() => drain(app));
   await listenOn(app, config.host, config.port, 'ROWHOUSE_PORT');
   const address = app.server.address();

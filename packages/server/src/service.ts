@@ -93,7 +93,12 @@ export async function openService(options: Options): Promise<Service> {
   const kept = keeper ? keeperGauges(keeper) : {};
   return {
     deps,
-    gauges: { ...readGauges(control, server), ...sessionGauges(sessions), ...hashingGauges(hashing), ...kept },
+    gauges: {
+      ...readGauges(control, server),
+      ...sessionGauges(sessions),
+      ...hashingGauges(hashing),
+      ...kept,
+    },
     keeperGauges: kept,
     stop: async () => {
       await keeper?.stop();

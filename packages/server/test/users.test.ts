@@ -90,8 +90,7 @@ describe('sign-up', () => {
     const [one, two] = [await signUp(), await signUp()];
     const rows = await inside<{ hash: string }>(sql`
       select hash from auth.passwords where user_id in (${one.user.id}::uuid, ${two.user.id}::uuid)`);
-    for (const { hash } of rows)
-      expect(hash).toMatch(/^\$pbkdf2-sha256\$i=1000\$[\w+/]{22}\$[\w+/]{43}$/);
+    for (const { hash } of rows) expect(hash).toMatch(/^\$pbkdf2-sha256\$i=1000\$[\w+/]{22}\$[\w+/]{43}$/);
     expect(new Set(rows.map(({ hash }) => hash)).size).toBe(2);
     expect(house.log.join('')).not.toContain(password);
   });
@@ -120,7 +119,10 @@ describe('sign-up', () => {
   it('gives a role only if the key may manage', async () => {
     const body = () => ({ email: newEmail(), password, data: { role: 'admin', n: 1 } });
     const managed = await auth('POST', 'signup', body());
-    expect([managed.body.user.role, claimsOf(managed.body.session.access_token).role]).toEqual(['admin', 'admin']);
+    expect([managed.body.user.role, claimsOf(managed.body.session.access_token).role]).toEqual([
+      'admin',
+      'admin',
+    ]);
     const account = await auth('POST', 'signup', body(), { key: house.accountKey });
     expect(account.body.user.role).toBe('admin');
     const scoped = await auth('POST', 'signup', body(), {
@@ -143,10 +145,9 @@ describe('sign-up', () => {
       403,
       'forbidden',
     ]);
-    expect(codeOf(await auth('POST', 'signup', { email: newEmail(), password }, { key: other.key }))).toEqual([
-      404,
-      'project_not_found',
-    ]);
+    expect(codeOf(await auth('POST', 'signup', { email: newEmail(), password }, { key: other.key }))).toEqual(
+      [404, 'project_not_found'],
+    );
   });
 
   it('refuses what is no e-mail, no password and no data, before anything is hashed or written', async () => {
@@ -210,7 +211,8 @@ describe('sign-up', () => {
     const key = await publishable();
     const proxied = { key, headers: {} };
     const answers = [];
-    for (let n = 0; n < 31; n++) answers.push(await auth('POST', 'signup', { email: newEmail(), password }, proxied));
+    for (let n = 0; n < 31; n++)
+      answers.push(await auth('POST', 'signup', { email: newEmail(), password }, proxied));
     expect(answers.slice(0, 30).every(({ status }) => status === 201)).toBe(true);
     const last = answers[30] as Answer;
     expect(codeOf(last)).toEqual([429, 'rate_limited']);
@@ -392,7 +394,10 @@ describe('a token', () => {
   it('shows its user', async () => {
     const { token, user } = await signUp();
     expect((await read(token)).body).toEqual({ ok: true, user });
-    const again = sign(JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()), claimsOf(token));
+    const again = sign(
+      JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()),
+      claimsOf(token),
+    );
     expect((await read(again)).status).toBe(200);
   });
 
@@ -403,7 +408,8 @@ describe('a token', () => {
     const claims = claimsOf(token);
     const stranger = await signUp(newEmail(), {}, other);
     const now = Math.floor(Date.now() / 1000);
-    const without = (name: string) => Object.fromEntries(Object.entries(claims).filter(([key]) => key !== name));
+    const without = (name: string) =>
+      Object.fromEntries(Object.entries(claims).filter(([key]) => key !== name));
     const repeated = JSON.stringify(claims).replace('{', `{"sub":"${stranger.user.id}",`);
     const otherHeader = JSON.parse(Buffer.from(stranger.token.split('.')[0] ?? '', 'base64url').toString());
     const forged: [string, string][] = [
@@ -435,9 +441,10 @@ describe('a token', () => {
       ['four parts', `${token}.${signature}`],
       ['empty', 'a.b.c'],
       ['a refresh token', (await signUp()).session.refresh_token],
-      ...['sub', 'email', 'role', 'iss', 'iat', 'exp', 'sid'].map(
-        (name): [string, string] => [`without ${name}`, sign(header, without(name))],
-      ),
+      ...['sub', 'email', 'role', 'iss', 'iat', 'exp', 'sid'].map((name): [string, string] => [
+        `without ${name}`,
+        sign(header, without(name)),
+      ]),
     ];
     for (const [what, text] of forged) {
       const answer = await read(text);
@@ -473,16 +480,30 @@ describe('a token', () => {
     };
     await rotate(3600);
     expect((await read(before.token, {}, project)).status).toBe(200);
-    const after = await until('tokens are signed with the new key', async () => {
-      const { token } = await signUp(newEmail(), {}, project);
-      const kid = (text: string) => Buffer.from(text.split('.')[0] ?? '', 'base64url').toString();
-      return kid(token) !== kid(before.token) && token;
-    }, soon);
+    const after = await until(
+      'tokens are signed with the new key',
+      async () => {
+        const { token } = await signUp(newEmail(), {}, project);
+        const kid = (text: string) => Buffer.from(text.split('.')[0] ?? '', 'base64url').toString();
+        return kid(token) !== kid(before.token) && token;
+      },
+      soon,
+    );
     await jwtVerify(after, new TextEncoder().encode(project.key));
     await rotate(0);
-    await until('the old ones are refused', async () => (await read(after, {}, project)).status === 401, soon);
+    await until(
+      'the old ones are refused',
+      async () => (await read(after, {}, project)).status === 401,
+      soon,
+    );
     // The session itself goes on: its refresh token gives a token under the new key.
-    const renewed = await auth('POST', 'refresh', { refresh_token: before.session.refresh_token }, {}, project);
+    const renewed = await auth(
+      'POST',
+      'refresh',
+      { refresh_token: before.session.refresh_token },
+      {},
+      project,
+    );
     expect(renewed.status).toBe(200);
     expect((await read(renewed.body.session.access_token, {}, project)).status).toBe(200);
   });
@@ -641,7 +662,10 @@ describe('the own user', () => {
     expect(codeOf(await change(token, { data: { role: 'admin' } }, { key }))).toEqual([403, 'forbidden']);
     const big = { data: { a: 'x'.repeat(40_000) } };
     expect((await change(token, big)).status).toBe(200);
-    expect(codeOf(await change(token, { data: { b: 'x'.repeat(40_000) } }))).toEqual([400, 'invalid_request']);
+    expect(codeOf(await change(token, { data: { b: 'x'.repeat(40_000) } }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
     expect(codeOf(await change(token, {}))).toEqual([400, 'invalid_request']);
   });
 
@@ -687,8 +711,12 @@ describe('one-time codes', () => {
     const done = first.status === 200 ? first : second;
     expect(codeOf(first.status === 200 ? second : first)).toEqual([400, 'invalid_code']);
     expect((await auth('GET', 'user', undefined, { token })).status).toBe(401);
-    expect((await auth('GET', 'user', undefined, { token: done.body.session.access_token })).status).toBe(200);
-    expect([(await signIn(email)).status, (await signIn(email, 'brand new password')).status]).toEqual([401, 200]);
+    expect((await auth('GET', 'user', undefined, { token: done.body.session.access_token })).status).toBe(
+      200,
+    );
+    expect([(await signIn(email)).status, (await signIn(email, 'brand new password')).status]).toEqual([
+      401, 200,
+    ]);
     expect(codeOf(await use('rh_code_x'))).toEqual([400, 'invalid_code']);
     expect(codeOf(await use({}))).toEqual([400, 'invalid_request']);
   });
@@ -732,7 +760,10 @@ describe('one-time codes', () => {
     expect(rows.some(({ row }) => row.includes(code))).toBe(false);
     expect(codeOf(await auth('POST', 'recover', { email: newEmail() }))).toEqual([404, 'user_not_found']);
     expect(codeOf(await auth('POST', 'recover', {}))).toEqual([400, 'invalid_request']);
-    expect(codeOf(await auth('POST', 'recover', { email, code, password }))).toEqual([400, 'invalid_request']);
+    expect(codeOf(await auth('POST', 'recover', { email, code, password }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
   });
 
   it('are limited for an e-mail', async () => {
@@ -748,7 +779,8 @@ describe('administration', () => {
     const emails = ['ada@one.test', 'Bob_x@one.test', 'cleo%y@two.test', 'dora@two.test', 'eve@two.test'];
     for (const email of emails) await signUp(email, {}, project);
     const list = (query: string) => auth('GET', `users${query}`, undefined, {}, project);
-    const shown = async (query: string) => (await list(query)).body.users.map((user: { email: string }) => user.email);
+    const shown = async (query: string) =>
+      (await list(query)).body.users.map((user: { email: string }) => user.email);
     expect(await shown('')).toEqual([...emails].reverse());
     const page = await list('?limit=2&page=2');
     expect(page.body).toMatchObject({ ok: true, page: 2, limit: 2, has_more: true });
@@ -781,7 +813,10 @@ describe('administration', () => {
     const session = await signIn(email);
     expect(claimsOf(session.body.session.access_token).role).toBe('admin');
     const moved = newEmail();
-    expect((await change({ email: moved })).body.user).toMatchObject({ email: moved, email_verified_at: null });
+    expect((await change({ email: moved })).body.user).toMatchObject({
+      email: moved,
+      email_verified_at: null,
+    });
     expect((await change({ data: { role: 'viewer' } })).body.user.role).toBe('viewer');
     expect((await auth('GET', `users/${id}`)).body.user.email).toBe(moved);
     expect((await auth('DELETE', `users/${id}`)).status).toBe(200);
@@ -810,12 +845,17 @@ describe('administration', () => {
     const { email, user, token } = await signUp();
     expect((await auth('PATCH', `users/${user.id}`, { password: 'set by somebody' })).status).toBe(200);
     expect((await auth('GET', 'user', undefined, { token })).status).toBe(401);
-    expect([(await signIn(email)).status, (await signIn(email, 'set by somebody')).status]).toEqual([401, 200]);
+    expect([(await signIn(email)).status, (await signIn(email, 'set by somebody')).status]).toEqual([
+      401, 200,
+    ]);
   });
 
   it('is for keys that may manage alone', async () => {
     const { user } = await signUp();
-    const keys = [await publishable(), await issueKey({ name: 'auth only', scopes: ['auth', 'query', 'tables:write'] })];
+    const keys = [
+      await publishable(),
+      await issueKey({ name: 'auth only', scopes: ['auth', 'query', 'tables:write'] }),
+    ];
     for (const key of keys) {
       const calls = [
         auth('GET', 'users', undefined, { key }),
@@ -879,9 +919,10 @@ describe("users in the project's own database", () => {
     }
     const stats = await query("select * from pg_stats where schemaname = 'auth' and tablename = 'passwords'");
     expect(stats.body.rows).toEqual([]);
-    expect((await query("select pg_get_userbyid(relowner) as owner from pg_class where relname = 'passwords'")).body.rows).toEqual([
-      { owner: authRoleOf(shop.id) },
-    ]);
+    expect(
+      (await query("select pg_get_userbyid(relowner) as owner from pg_class where relname = 'passwords'"))
+        .body.rows,
+    ).toEqual([{ owner: authRoleOf(shop.id) }]);
   });
 
   it('run no code of the project with the rights of their owner', async () => {
@@ -894,7 +935,9 @@ describe("users in the project's own database", () => {
       insert into public.seen values (current_user, 'nothing'); end;`;
     // A foreign key whose column has to be cast: the cast would run as the owner of auth.users.
     await run("create type odd as enum ('a')");
-    await run(`create function leak(odd) returns uuid language plpgsql as $$ begin ${spy} return '${user.id}'; end $$`);
+    await run(
+      `create function leak(odd) returns uuid language plpgsql as $$ begin ${spy} return '${user.id}'; end $$`,
+    );
     const cast = await run('create cast (odd as uuid) with function leak(odd) as implicit');
     expect([cast.status, cast.body.error?.code]).toEqual([403, 'sql_error']);
     await run('create cast (odd as uuid) with function leak(odd) as assignment');
@@ -908,9 +951,13 @@ describe("users in the project's own database", () => {
       for each row execute function watch()`);
     // Names that our own statements use.
     for (const name of ['now', 'json_build_object', 'to_char', 'coalesce', 'greatest']) {
-      await run(`create function public.${name}(variadic text[]) returns text language plpgsql as $$ begin ${spy} return null; end $$`);
+      await run(
+        `create function public.${name}(variadic text[]) returns text language plpgsql as $$ begin ${spy} return null; end $$`,
+      );
     }
-    await run('create function public.same(text, text) returns boolean language plpgsql as $$ begin return true; end $$');
+    await run(
+      'create function public.same(text, text) returns boolean language plpgsql as $$ begin return true; end $$',
+    );
     await run('create operator public.= (leftarg = text, rightarg = text, function = public.same)');
     await run('insert into mine values ($1)'.replace('$1', `'${user.id}'`));
     const token = (await signIn(user.email, password, {}, project)).body.session.access_token;
@@ -956,7 +1003,13 @@ describe("users in the project's own database", () => {
     };
     const before = await size();
     for (let n = 0; n < 20; n++)
-      await auth('POST', 'signup', { email: newEmail(), password, data: { a: 'x'.repeat(60_000) + n } }, {}, project);
+      await auth(
+        'POST',
+        'signup',
+        { email: newEmail(), password, data: { a: 'x'.repeat(60_000) + n } },
+        {},
+        project,
+      );
     expect(await size()).toBeGreaterThan(before);
   });
 });
@@ -990,7 +1043,11 @@ it('an Idempotency-Key makes a sign-up one, and says nothing of its password', a
   expect(second.body).toEqual(first.body);
   expect(second.headers['idempotency-replayed']).toBe('true');
   const { createHash } = await import('node:crypto');
-  const plain = createHash('sha256').update(`\n${JSON.stringify({ email, password })}`).digest();
-  const rows = await house.service.deps.control.query(sql`select 1 from repeats where fingerprint = ${plain}`);
+  const plain = createHash('sha256')
+    .update(`\n${JSON.stringify({ email, password })}`)
+    .digest();
+  const rows = await house.service.deps.control.query(
+    sql`select 1 from repeats where fingerprint = ${plain}`,
+  );
   expect(rows).toEqual([]);
 });

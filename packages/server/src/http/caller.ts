@@ -8,14 +8,36 @@ import type { KeyRing } from '../keys/verify.ts';
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
+    /** A user's, sent beside the API key; not yet looked at. */
+    accessToken: string | null;
+  }
+  interface FastifyContextConfig {
+    /** A user can be the one who acts here. Elsewhere a token beside the key is refused. */
+    acceptsToken?: boolean;
   }
 }
 
 const single = ['authorization', 'x-api-key', 'content-type', 'x-request-id', 'idempotency-key'];
 
-export async function identify(request: FastifyRequest, keyRing: KeyRing): Promise<Caller> {
+/** Who is calling, and for which user. */
+export async function identify(
+  request: FastifyRequest,
+  keyRing: KeyRing,
+): Promise<{ caller: Caller; accessToken: string | null }> {
   refuseRepeated(request.raw.rawHeaders);
-  return keyRing.verify(readKey(request));
+  const { key, accessToken } = readKey(request);
+  if (accessToken !== null && !request.routeOptions.config.acceptsToken) {
+    throw errors.invalidRequest(
+      [
+        {
+          path: 'Authorization',
+          problem: "a user's access token is good for the table and auth/user endpoints only",
+        },
+      ],
+      'Send the API key alone.',
+    );
+  }
+  return { caller: await keyRing.verify(key), accessToken };
 }
 
 export function callerOf(request: FastifyRequest): Caller {
@@ -23,7 +45,7 @@ export function callerOf(request: FastifyRequest): Caller {
   return request.caller;
 }
 
-function readKey({ headers }: FastifyRequest): string {
+function readKey({ headers }: FastifyRequest): { key: string; accessToken: string | null } {
   const direct = headers['x-api-key'];
   const bearer = readBearer(headers.authorization);
   if (typeof direct !== 'string') {
@@ -34,20 +56,18 @@ function readKey({ headers }: FastifyRequest): string {
         'Send the API key as "X-API-Key" beside it; with both, table requests act as that user.',
       );
     }
-    return bearer;
+    return { key: bearer, accessToken: null };
   }
-  if (direct.trim() === '') throw errors.missingApiKey('The header X-API-Key is empty.');
-  if (bearer === null || bearer === direct.trim()) return direct.trim();
+  const key = direct.trim();
+  if (key === '') throw errors.missingApiKey('The header X-API-Key is empty.');
+  if (bearer === null || bearer === key) return { key, accessToken: null };
   if (looksLikeKey(bearer)) {
     throw errors.invalidRequest(
       [{ path: '', problem: 'Authorization and X-API-Key hold different API keys' }],
       'Send one of them.',
     );
   }
-  throw errors.invalidRequest(
-    [{ path: 'Authorization', problem: "a user's access token is good for table endpoints only" }],
-    'Send the API key alone.',
-  );
+  return { key, accessToken: bearer };
 }
 
 function readBearer(header: string | undefined): string | null {

@@ -20,7 +20,9 @@ export type Limit = keyof typeof rules;
 
 /** What is counted together, as a bytea. */
 export function attemptId(limit: Limit, about: string): string {
-  return `\\x${createHash('sha256').update(JSON.stringify([limit, about])).digest('hex')}`;
+  return `\\x${createHash('sha256')
+    .update(JSON.stringify([limit, about]))
+    .digest('hex')}`;
 }
 
 /** A user of IPv6 has a whole /64 to call from. */

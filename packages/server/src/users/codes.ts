@@ -79,7 +79,8 @@ async function issue(
     return { code, expires_at: expiresAt };
   }
   // Nobody is told whether there is such a user, not even by how long it takes.
-  if (user && expiresAt) sendLater(deps, door, { kind, email: user.email, code, expiresAt: new Date(expiresAt) });
+  if (user && expiresAt)
+    sendLater(deps, door, { kind, email: user.email, code, expiresAt: new Date(expiresAt) });
   return { sent: true };
 }
 
@@ -107,7 +108,8 @@ function issuing(hours: number): string {
 
 /** Before a password is hashed for nothing. */
 async function checkCode({ store }: UserDeps, { projectId }: Door, kind: Kind, code: string): Promise<void> {
-  const found = isCode(code) && (await store.ask<number>(projectId, looking, [toBytea(hashCode(code)), kind]));
+  const found =
+    isCode(code) && (await store.ask<number>(projectId, looking, [toBytea(hashCode(code)), kind]));
   if (!found) throw errors.invalidCode();
 }
 
@@ -143,7 +145,8 @@ const verifying = `
 
 /** Somebody who has only a token changed the address: the owner of the old one hears of it, where mail goes out. */
 export function tellOldAddress(deps: UserDeps, door: Door, email: string): void {
-  if (deps.delivery.isConfigured) sendLater(deps, door, { kind: 'email_changed', email, code: null, expiresAt: null });
+  if (deps.delivery.isConfigured)
+    sendLater(deps, door, { kind: 'email_changed', email, code: null, expiresAt: null });
 }
 
 type Letter = Omit<Parameters<UserDeps['delivery']['send']>[0], 'project'>;
@@ -157,4 +160,3 @@ function sendLater(deps: UserDeps, { projectId, slug }: Door, letter: Letter): v
   };
   send().catch(deps.onError);
 }
-

@@ -27,7 +27,10 @@ export function readRole(door: Pick<Door, 'isPublic' | 'mayManage'>, data: unkno
   const asked = Object.hasOwn((data ?? {}) as object, 'role') ? (data as { role: unknown }).role : undefined;
   if (asked === undefined || asked === null) return null;
   if (door.isPublic) {
-    throw errors.forbidden('A publishable key may not give roles.', 'Leave out data.role, or use a secret key.');
+    throw errors.forbidden(
+      'A publishable key may not give roles.',
+      'Leave out data.role, or use a secret key.',
+    );
   }
   if (!door.mayManage) return null;
   if (typeof asked !== 'string' || !roleForm.test(asked)) {

@@ -25,7 +25,7 @@ export type Delivery = {
   stop(): Promise<void>;
 };
 
-type Config = {
+export type DeliveryConfig = {
   smtpUrl: string | null;
   mailFrom: string | null;
   webhookUrl: string | null;
@@ -38,7 +38,7 @@ const maxUnderWay = 32;
 /** One project that sends a flood leaves room for the others. */
 const maxOfOneProject = 8;
 
-export function openDelivery(config: Config, { timeoutMs = 10_000 } = {}): Delivery {
+export function openDelivery(config: DeliveryConfig, { timeoutMs = 10_000 } = {}): Delivery {
   const channel = channelOf(config);
   const underWay = new Set<{ slug: string; end: Promise<void> }>();
   let isStopped = false;
@@ -78,7 +78,7 @@ async function inTime(channel: Channel, message: Message, timeoutMs: number): Pr
   await Promise.race([channel(message, signal), late]);
 }
 
-function channelOf({ smtpUrl, mailFrom, webhookUrl, webhookSecret }: Config): Channel | null {
+function channelOf({ smtpUrl, mailFrom, webhookUrl, webhookSecret }: DeliveryConfig): Channel | null {
   if (smtpUrl !== null && mailFrom !== null) return mailChannel(smtpUrl, mailFrom);
   if (webhookUrl !== null && webhookSecret !== null)
     return webhookChannel(new URL(webhookUrl), webhookSecret);

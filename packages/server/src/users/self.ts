@@ -3,6 +3,8 @@ import type { ChangeOwnUser, User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Claims } from './access-tokens.ts';
 import { attemptId, count, waitFor } from './attempts.ts';
+import { type Columns, changeColumns } from './change.ts';
+import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
@@ -10,11 +12,13 @@ import { checkPassword } from './passwords.ts';
 import { removeUser } from './remove.ts';
 import { liveUser, sessionEnded } from './sessions.ts';
 import { refuseCommon, tooManyAttempts } from './sign-in.ts';
-import { tellOldAddress } from './codes.ts';
-import { changeColumns, type Columns } from './change.ts';
 import { userJson } from './store.ts';
 
-export async function getOwnUser({ store }: UserDeps, { projectId }: Door, { sid, sub }: Claims): Promise<User> {
+export async function getOwnUser(
+  { store }: UserDeps,
+  { projectId }: Door,
+  { sid, sub }: Claims,
+): Promise<User> {
   const user = await store.ask<User>(projectId, reading, [sid, sub]);
   if (!user) throw sessionEnded();
   return user;
@@ -35,7 +39,9 @@ export async function changeOwnUser(
   const data = input.data === undefined ? null : readData(input.data);
   if ((input.password === undefined) !== (input.current_password === undefined)) {
     const path = input.password === undefined ? 'password' : 'current_password';
-    throw errors.invalidRequest([{ path, problem: 'is needed to change the password, beside the other one' }]);
+    throw errors.invalidRequest([
+      { path, problem: 'is needed to change the password, beside the other one' },
+    ]);
   }
   const { password, current_password: current } = input;
   const before = await getOwnUser(deps, door, claims);

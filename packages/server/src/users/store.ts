@@ -25,7 +25,8 @@ export function openUserStore(query: QueryDeps): UserStore {
 /** It is no SQL of the caller's: what went wrong with it is told only if the project itself is in the way. */
 function explain(error: unknown): unknown {
   if (!(error instanceof RowhouseError)) return errors.outcomeUnknown(error);
-  if (error.code === 'query_timeout' || error.sql?.state === lockNotAvailable) return errors.usersLocked(error);
+  if (error.code === 'query_timeout' || error.sql?.state === lockNotAvailable)
+    return errors.usersLocked(error);
   return error.sql ? errors.internal(error) : error;
 }
 
