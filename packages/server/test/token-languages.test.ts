@@ -1,7 +1,7 @@
 // Access tokens are verified by programs that know nothing of ours but the project key: jose, Python and Go.
 import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, mkdirSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -29,6 +29,7 @@ const claims: Claims = {
 /** Go may have to compile its standard library first. */
 const timeoutMs = 120_000;
 
+const env = environment();
 const languages: Record<string, { isThere: boolean; verify: Verify }> = {
   jose: { isThere: true, verify: verifyWithJose },
   Python: { isThere: runs('python3', ['--version']), verify: verifyWith('python3', ['verify.py']) },
@@ -68,7 +69,7 @@ async function verifyWithJose(token: string, secret: string): Promise<unknown> {
 function verifyWith(command: string, args: string[]): Verify {
   return async (token, secret) => {
     const cwd = fileURLToPath(new URL('tokens', import.meta.url));
-    const program = spawn(command, args, { cwd, env: environment(), timeout: timeoutMs });
+    const program = spawn(command, args, { cwd, env, timeout: timeoutMs });
     program.stdin.end(`${token}\n${secret}\n`);
     const [output, problem] = await Promise.all([text(program.stdout), text(program.stderr)]);
     if (output === '') {
@@ -80,17 +81,18 @@ function verifyWith(command: string, args: string[]): Verify {
 }
 
 function runs(command: string, args: string[]): boolean {
-  return spawnSync(command, args, { stdio: 'ignore', env: environment() }).status === 0;
+  return spawnSync(command, args, { stdio: 'ignore', env }).status === 0;
 }
 
-/** Go builds into the home folder, if it can. */
+/** Go writes into the home folder; where it cannot, into a temporary one. */
 function environment(): NodeJS.ProcessEnv {
   const go = { GOFLAGS: '-mod=mod', GOTOOLCHAIN: 'local' };
   try {
     accessSync(homedir(), constants.W_OK);
     return { ...process.env, ...go };
   } catch {
-    const folder = path.join(tmpdir(), 'rowhouse-go');
-    return { ...process.env, ...go, GOCACHE: path.join(folder, 'cache'), GOPATH: folder };
+    const home = path.join(tmpdir(), 'rowhouse-go');
+    mkdirSync(home, { recursive: true });
+    return { ...process.env, ...go, HOME: home, GOCACHE: path.join(home, 'cache'), GOPATH: home };
   }
 }
