@@ -26,7 +26,7 @@ const asPattern = (text: string) =>
   new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/ *… */g, '.*')}$`, 's');
 
 describe('README and docs', () => {
-  it.each(['README.md', 'docs/query.md', 'docs/tables.md', 'docs/idempotency.md'])(
+  it.each(['README.md', 'docs/query.md', 'docs/tables.md', 'docs/idempotency.md', 'docs/users.md'])(
     'every console session in %s gives the output it shows',
     async (file) => {
       const key = newAccountKey();
@@ -53,6 +53,7 @@ describe('README and docs', () => {
       'docs/query.md',
       'docs/tables.md',
       'docs/idempotency.md',
+      'docs/users.md',
     ]) {
       for (const [, target = ''] of read(file).matchAll(/\]\((?!http)([^)#]+)/g)) {
         expect(

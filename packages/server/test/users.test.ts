@@ -1,4 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { jwtVerify } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { authRoleOf, databaseOf, loginOf } from '../src/engine/provision.ts';
@@ -770,6 +772,69 @@ describe('one-time codes', () => {
     const { email } = await signUp();
     for (let n = 0; n < 5; n++) expect((await auth('POST', 'recover', { email })).status).toBe(200);
     expect(codeOf(await auth('POST', 'recover', { email }))).toEqual([429, 'rate_limited']);
+  });
+});
+
+describe('codes that are sent', () => {
+  it('go to the address that is kept, and the answer does not tell whether there is one', async () => {
+    const letters: { kind: string; email: string; code: string; project: { name: string } }[] = [];
+    const receiver = createServer((request, response) => {
+      let text = '';
+      request.on('data', (piece) => {
+        text += piece;
+      });
+      request.on('end', () => {
+        letters.push(JSON.parse(text));
+        response.end();
+      });
+    });
+    await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+    const { port } = receiver.address() as AddressInfo;
+    const sending = await openHouse({
+      controlDatabase: house.controlDatabase,
+      masterKey: house.service.deps.masterKey,
+      keeper: false,
+      spares: 0,
+      delivery: {
+        smtpUrl: null,
+        mailFrom: null,
+        webhookUrl: `http://127.0.0.1:${port}/`,
+        webhookSecret: 'a secret of sixteen',
+      },
+    });
+    try {
+      const email = `Ünal.${++count}@example.com`;
+      const { token } = await signUp(email);
+      const key = await publishable();
+      const ask = (path: string, body: object, as = key, more: Record<string, string> = {}) =>
+        sending.call('POST', `/projects/${shop.slug}/auth/${path}`, { key: as, body, headers: more });
+      const known = await ask('recover', { email: email.toUpperCase() });
+      const unknown = await ask('recover', { email: newEmail() });
+      expect([known.status, known.body]).toEqual([200, { ok: true, sent: true }]);
+      expect([unknown.status, unknown.body]).toEqual([200, { ok: true, sent: true }]);
+      const [letter] = await until('it came', async () => letters.length > 0 && letters);
+      expect(letter).toMatchObject({ kind: 'recovery', email, project: { slug: shop.slug, name: 'Shop' } });
+      const used = await ask('recover', { code: letter?.code, password: 'brand new password' });
+      expect(used.status).toBe(200);
+      // A key that may manage gets the code itself, unless it wants it sent.
+      expect((await ask('verify', { email }, shop.key)).body.code).toMatch(/^rh_code_/);
+      expect((await ask('verify', { email, send: true }, shop.key)).body).toEqual({ ok: true, sent: true });
+      await until('it came too', async () => letters.length === 2);
+      expect((await ask('verify', { code: letters[1]?.code })).status).toBe(200);
+      expect((await auth('GET', 'user', undefined, { token })).status).toBe(401);
+      // Whoever has the old address hears that there is a new one.
+      const session = await signIn(email, 'brand new password');
+      await sending.call('PATCH', `/projects/${shop.slug}/auth/user`, {
+        key,
+        body: { email: newEmail() },
+        headers: { authorization: `Bearer ${session.body.session.access_token}` },
+      });
+      await until('they hear of it', async () => letters.length === 3);
+      expect(letters[2]).toMatchObject({ kind: 'email_changed', email, code: null });
+    } finally {
+      await sending.stop();
+      receiver.close();
+    }
   });
 });
 
