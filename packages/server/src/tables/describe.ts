@@ -79,8 +79,11 @@ const kind = word('relkind', {
   f: 'foreign',
 });
 
+/** Of the project's own making. `auth` has an address like other schemas, and a page of its own in the docs. */
+const ownSchemas = `${closedSchemas} and nspname operator(pg_catalog.<>) 'auth'`;
+
 /** A partition is part of its table. */
-const shown = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}') and not relispartition and ${closedSchemas}
+const shown = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}') and not relispartition and ${ownSchemas}
   and pg_catalog.has_schema_privilege(namespace.oid, 'usage')
   and pg_catalog.has_any_column_privilege(class.oid, 'select, insert, update')`;
 
@@ -173,7 +176,7 @@ const schema = `
       )) order by nspname, typname), '[]')
       from pg_catalog.pg_type as type
       join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) typnamespace
-      where typtype operator(pg_catalog.=) 'e' and ${closedSchemas}),
+      where typtype operator(pg_catalog.=) 'e' and ${ownSchemas}),
     'functions', (
       select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', nspname, 'name', proname,
@@ -186,7 +189,7 @@ const schema = `
       from pg_catalog.pg_proc as proc
       join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) pronamespace
       join pg_catalog.pg_language as language on language.oid operator(pg_catalog.=) prolang
-      where ${closedSchemas} and pg_catalog.has_function_privilege(proc.oid, 'execute')
+      where ${ownSchemas} and pg_catalog.has_function_privilege(proc.oid, 'execute')
         -- What an extension brought along is its own business.
         and not exists (
           select from pg_catalog.pg_depend
