@@ -74,6 +74,10 @@ export const errors = {
     new RowhouseError('missing_api_key', message, { hint: keyHint }),
   invalidApiKey: (message = 'This API key is unknown, expired or revoked.', hint?: string) =>
     new RowhouseError('invalid_api_key', message, { ...(hint && { hint }) }),
+  invalidToken: (
+    message = 'This access token is not valid here.',
+    hint = 'POST …/auth/signin gives a new one.',
+  ) => new RowhouseError('invalid_token', message, { hint }),
   forbidden: (message: string, hint: string) => new RowhouseError('forbidden', message, { hint }),
   scopeMissing: (scope: Scope) =>
     new RowhouseError('forbidden', 'This key may not do that.', {
