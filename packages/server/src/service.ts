@@ -50,7 +50,7 @@ export async function openService(options: Options): Promise<Service> {
   const server = await openServer({ control, address, name: options.serverName, masterKey, installation });
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
   const spares = keepSpares({ control, server, wanted: options.spares, onError });
-  const keyRing = openKeyRing({ control, now, onError });
+  const keyRing = openKeyRing({ control, masterKey, now, onError });
   const repeats = openRepeats({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
   const keeper = options.keeper ? startKeeper({ control, server, spares, upgrades, limits, now }, log) : null;

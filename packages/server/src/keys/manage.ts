@@ -94,7 +94,8 @@ export async function rotateKey(
       if (!previous) throw rotatedMeanwhile();
       // Memory may be a moment behind: the key that asks must be the one that is replaced.
       if (caller.kind === 'project' && caller.keyId !== previous.id) throw rotatedMeanwhile();
-      await transaction.query(recordChange({ keyId: previous.id }));
+      // The project's too: others keep what its tokens are signed with.
+      await transaction.query(recordChange({ projectId, keyId: previous.id }));
       const [row] = await transaction.query<KeyRow>(sql`${insert} returning ${keyColumns}`);
       return { key: toKey(one(row)), apiKey, previous: toKey(previous) };
     });

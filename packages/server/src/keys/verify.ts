@@ -10,21 +10,29 @@ import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Caller } from './caller.ts';
 import { hashKey, looksLikeKey, readKeyPrefix } from './form.ts';
+import { keepSigningKeys, type SigningKey } from './signing-keys.ts';
 
 export type KeyRing = {
   /** Throws unless the key is good now. */
   verify(key: string): Promise<Caller>;
   /** The caller of a good key if memory alone can tell. */
   recall(key: string): Caller | null;
+  /** What a project's tokens may be signed with now; the first is what signs new ones. */
+  signingKeys(projectId: string): Promise<readonly SigningKey[]>;
   stop(): Promise<void>;
 };
 
-type Options = { control: Control; now: () => number; onError: (error: unknown) => void };
+type Options = {
+  control: Control;
+  masterKey: Buffer;
+  now: () => number;
+  onError: (error: unknown) => void;
+};
 
 const rememberedKeys = 20_000;
 const flushMs = 5_000;
 
-export function openKeyRing({ control, now, onError }: Options): KeyRing {
+export function openKeyRing({ control, masterKey, now, onError }: Options): KeyRing {
   const remembered = new LRUCache<string, Caller>({ max: rememberedKeys });
   const used = new Map<string, number>();
   // Checksum and hash of a good key are worked out once, not with every request.
@@ -35,6 +43,7 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
 
   const forget = ({ projectId, keyId }: Change) => {
     changes++;
+    signing.forget({ projectId, keyId });
     // Who asks from now on must not hear what was found before.
     looking.clear();
     for (const [hash, caller] of remembered.entries()) {
@@ -43,6 +52,7 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
     }
   };
   const feed: Feed = followChanges(control, forget);
+  const signing = keepSigningKeys({ control, masterKey, isFresh: feed.isFresh });
 
   const flush = async () => {
     if (used.size === 0) return;
@@ -102,6 +112,7 @@ export function openKeyRing({ control, now, onError }: Options): KeyRing {
       used.set(caller.keyId, at);
       return caller;
     },
+    signingKeys: signing.of,
     stop: async () => {
       clearInterval(flushing);
       await feed.stop();
