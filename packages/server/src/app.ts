@@ -115,11 +115,13 @@ export async function buildApp(
   serviceRoutes(app, deps);
   if (metricsHere) metricsRoute(app, metrics);
   app.decorateRequest('caller', null);
+  app.decorateRequest('accessToken', null);
+  app.decorateRequest('login', null);
   await app.register(
     async (api) => {
       // Before the body is read: a stranger cannot make us take one in.
       api.addHook('onRequest', async (request) => {
-        request.caller = await identify(request, deps.keyRing);
+        Object.assign(request, await identify(request, deps.keyRing));
       });
       // A parameter nobody knows is named, not ignored, on every endpoint.
       api.addHook('onRoute', (route) => {

@@ -1,4 +1,4 @@
-// Who is calling: the API key out of a request's headers.
+// Who is calling: the API key out of a request's headers, and the access token of a user beside it.
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
@@ -8,14 +8,24 @@ import type { KeyRing } from '../keys/verify.ts';
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
+    /** What came beside the API key; nobody has looked at it yet. */
+    accessToken: string | null;
+  }
+  interface FastifyContextConfig {
+    /** A user's access token may come beside the API key. */
+    acceptsToken?: boolean;
   }
 }
 
 const single = ['authorization', 'x-api-key', 'content-type', 'x-request-id', 'idempotency-key'];
 
-export async function identify(request: FastifyRequest, keyRing: KeyRing): Promise<Caller> {
+export async function identify(
+  request: FastifyRequest,
+  keyRing: KeyRing,
+): Promise<{ caller: Caller; accessToken: string | null }> {
   refuseRepeated(request.raw.rawHeaders);
-  return keyRing.verify(readKey(request));
+  const { key, accessToken } = readKeyAndToken(request);
+  return { caller: await keyRing.verify(key), accessToken };
 }
 
 export function callerOf(request: FastifyRequest): Caller {
@@ -23,7 +33,10 @@ export function callerOf(request: FastifyRequest): Caller {
   return request.caller;
 }
 
-function readKey({ headers }: FastifyRequest): string {
+function readKeyAndToken({ headers, routeOptions }: FastifyRequest): {
+  key: string;
+  accessToken: string | null;
+} {
   const direct = headers['x-api-key'];
   const bearer = readBearer(headers.authorization);
   if (typeof direct !== 'string') {
@@ -34,18 +47,25 @@ function readKey({ headers }: FastifyRequest): string {
         'Send the API key as "X-API-Key" beside it; with both, table requests act as that user.',
       );
     }
-    return bearer;
+    return { key: bearer, accessToken: null };
   }
-  if (direct.trim() === '') throw errors.missingApiKey('The header X-API-Key is empty.');
-  if (bearer === null || bearer === direct.trim()) return direct.trim();
+  const key = direct.trim();
+  if (key === '') throw errors.missingApiKey('The header X-API-Key is empty.');
+  if (bearer === null || bearer === key) return { key, accessToken: null };
   if (looksLikeKey(bearer)) {
     throw errors.invalidRequest(
       [{ path: '', problem: 'Authorization and X-API-Key hold different API keys' }],
       'Send one of them.',
     );
   }
+  if (routeOptions.config.acceptsToken) return { key, accessToken: bearer };
   throw errors.invalidRequest(
-    [{ path: 'Authorization', problem: "a user's access token is good for table endpoints only" }],
+    [
+      {
+        path: 'Authorization',
+        problem: "a user's access token is good for the table and auth/user endpoints only",
+      },
+    ],
     'Send the API key alone.',
   );
 }
