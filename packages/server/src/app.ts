@@ -120,6 +120,7 @@ export async function buildApp(
   if (metricsHere) metricsRoute(app, metrics);
   app.decorateRequest('caller', null);
   app.decorateRequest('accessToken', null);
+  app.decorateRequest('login', null);
   await app.register(
     async (api) => {
       // Before the body is read: a stranger cannot make us take one in.

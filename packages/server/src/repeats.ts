@@ -13,6 +13,8 @@ import { sqlstate } from './postgres/sqlstate.ts';
 
 export type RepeatableRequest = {
   caller: Caller;
+  /** Whom it acts for. */
+  userId: string | null;
   method: string;
   path: string;
   key: string;
@@ -190,8 +192,8 @@ export async function forgetOldRepeats(control: Control, now: number): Promise<v
 
 const batchSize = 1000;
 
-/** Two callers' keys never meet. Keys of one kind that can do the same share: a repeat may come after a rotation. */
-function idOf({ caller, method, path, key }: RepeatableRequest): Buffer {
+/** Two callers' keys never meet, nor two users'. Keys of one kind that can do the same share: a repeat may come after a rotation. */
+function idOf({ caller, userId, method, path, key }: RepeatableRequest): Buffer {
   const owner =
     caller.kind === 'account'
       ? caller.accountId
@@ -199,7 +201,7 @@ function idOf({ caller, method, path, key }: RepeatableRequest): Buffer {
         ? caller.projectId
         : caller.keyId;
   return createHash('sha256')
-    .update(JSON.stringify([caller.kind, owner, method, path, key]))
+    .update(JSON.stringify([caller.kind, owner, method, path, key, ...(userId === null ? [] : [userId])]))
     .digest();
 }
 

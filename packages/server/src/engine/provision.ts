@@ -163,7 +163,16 @@ export type ProjectLogin = Readonly<{
   passwordVersion: number;
   /** Left out: the project's own role. */
   seat?: 'auth' | 'visitor';
+  /** On the visitor's seat: who acts. Without one nothing can be done from there. */
+  visitor?: Visitor;
 }>;
+
+/** An end user, by a sign-in. `claims`: what the access token says, as JSON. */
+export type Visitor = Readonly<{ sessionId: string; userId: string; claims: string }>;
+
+export function asVisitor({ id, passwordVersion }: ProjectLogin, visitor: Visitor): ProjectLogin {
+  return { id, passwordVersion, seat: 'visitor', visitor };
+}
 
 export function loginOf(server: Server, { id, passwordVersion, seat }: ProjectLogin): Address {
   const user = seat === 'auth' ? authRoleOf(id) : seat === 'visitor' ? visitorRoleOf(id) : roleOf(id);
@@ -171,7 +180,7 @@ export function loginOf(server: Server, { id, passwordVersion, seat }: ProjectLo
   return { ...server.address, user, password, database: databaseOf(id) };
 }
 
-/** After a login was refused: the role has changed its password, or (a visitor's) does not exist yet. */
+/** After a login was refused: the role has changed its password, or (a visitor's) does not exist yet, or not all of it. */
 export function restoreLogin(server: Server, project: ProjectLogin): Promise<void> {
   const { id, seat } = project;
   if (seat === undefined) return resetPassword(server, project);
@@ -185,8 +194,9 @@ async function ensureVisitor(server: Server, id: string): Promise<void> {
   const role = visitorRoleOf(id);
   await ensureRole(server, role);
   await all(server, [
-    sql`grant connect on database ${sql.id(databaseOf(id))} to ${sql.id(role)}`,
     sql`grant ${sql.id(userRole)} to ${sql.id(role)} with inherit false, set true`,
+    // Last: who gets in finds everything in place.
+    sql`grant connect on database ${sql.id(databaseOf(id))} to ${sql.id(role)}`,
   ]);
 }
 

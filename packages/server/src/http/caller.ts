@@ -1,4 +1,4 @@
-// Who is calling: the API key out of a request's headers.
+// Who is calling: the API key out of a request's headers, and the access token of a user beside it.
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
@@ -8,35 +8,23 @@ import type { KeyRing } from '../keys/verify.ts';
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
-    /** A user's, sent beside the API key; not yet looked at. */
+    /** What came beside the API key; nobody has looked at it yet. */
     accessToken: string | null;
   }
   interface FastifyContextConfig {
-    /** A user can be the one who acts here. Elsewhere a token beside the key is refused. */
+    /** A user's access token may come beside the API key. */
     acceptsToken?: boolean;
   }
 }
 
 const single = ['authorization', 'x-api-key', 'content-type', 'x-request-id', 'idempotency-key'];
 
-/** Who is calling, and for which user. */
 export async function identify(
   request: FastifyRequest,
   keyRing: KeyRing,
 ): Promise<{ caller: Caller; accessToken: string | null }> {
   refuseRepeated(request.raw.rawHeaders);
-  const { key, accessToken } = readKey(request);
-  if (accessToken !== null && !request.routeOptions.config.acceptsToken) {
-    throw errors.invalidRequest(
-      [
-        {
-          path: 'Authorization',
-          problem: "a user's access token is good for the table and auth/user endpoints only",
-        },
-      ],
-      'Send the API key alone.',
-    );
-  }
+  const { key, accessToken } = readKeyAndToken(request);
   return { caller: await keyRing.verify(key), accessToken };
 }
 
@@ -45,7 +33,10 @@ export function callerOf(request: FastifyRequest): Caller {
   return request.caller;
 }
 
-function readKey({ headers }: FastifyRequest): { key: string; accessToken: string | null } {
+function readKeyAndToken({ headers, routeOptions }: FastifyRequest): {
+  key: string;
+  accessToken: string | null;
+} {
   const direct = headers['x-api-key'];
   const bearer = readBearer(headers.authorization);
   if (typeof direct !== 'string') {
@@ -67,7 +58,16 @@ function readKey({ headers }: FastifyRequest): { key: string; accessToken: strin
       'Send one of them.',
     );
   }
-  return { key, accessToken: bearer };
+  if (routeOptions.config.acceptsToken) return { key, accessToken: bearer };
+  throw errors.invalidRequest(
+    [
+      {
+        path: 'Authorization',
+        problem: "a user's access token is good for the table and auth/user endpoints only",
+      },
+    ],
+    'Send the API key alone.',
+  );
 }
 
 function readBearer(header: string | undefined): string | null {

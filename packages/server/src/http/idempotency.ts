@@ -5,7 +5,6 @@ import { finished, type Readable, Transform } from 'node:stream';
 import { finished as ended } from 'node:stream/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { errors } from '../errors.ts';
-import type { Caller } from '../keys/caller.ts';
 import type { Answer, Outcome, Repeats, Reservation } from '../repeats.ts';
 import { callerOf } from './caller.ts';
 
@@ -15,7 +14,7 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     /** Throws if the caller must not see this route's answer again, although it was its own. */
-    beforeReplay?: (caller: Caller) => void;
+    beforeReplay?: (request: FastifyRequest) => void | Promise<void>;
   }
 }
 
@@ -71,6 +70,7 @@ async function begin(
   const caller = callerOf(request);
   const found = await repeats.begin({
     caller,
+    userId: request.login?.visitor?.userId ?? null,
     method: request.method,
     path: pathOf(request.url),
     key: repeat.key,
@@ -78,7 +78,7 @@ async function begin(
     readToEnd: repeat.body.readToEnd,
   });
   if ('answer' in found) {
-    request.routeOptions.config.beforeReplay?.(caller);
+    await request.routeOptions.config.beforeReplay?.(request);
     replay(reply, found.answer);
     return false;
   }

@@ -83,7 +83,9 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/keys/rotate',
     {
       // The key that was rotated away must not be a way to the next one, not even by a repeat.
-      config: { beforeReplay: (caller) => requireWhole(caller, 'have the answer to a rotation again') },
+      config: {
+        beforeReplay: (request) => requireWhole(callerOf(request), 'have the answer to a rotation again'),
+      },
       schema: {
         tags,
         summary: "Replace the project's own key",

@@ -17,6 +17,8 @@ const RepeatHeader = Type.Object({
   ),
 });
 
+const keyAlone = [{ bearer: [] }, { apiKey: [] }];
+
 export async function registerOpenApi(app: FastifyInstance, version: string): Promise<void> {
   await app.register(fastifySwagger, {
     openapi: {
@@ -38,14 +40,24 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
         securitySchemes: {
           bearer: { type: 'http', scheme: 'bearer', description: 'Authorization: Bearer <API_KEY>' },
           apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+          accessToken: {
+            type: 'http',
+            scheme: 'bearer',
+            bearerFormat: 'JWT',
+            description:
+              "Authorization: Bearer <ACCESS_TOKEN> of a user, beside the project's key as X-API-Key",
+          },
         },
       },
-      security: [{ bearer: [] }, { apiKey: [] }],
+      security: keyAlone,
     },
     transform: ({ schema, url, route }) => {
       const response = { ...(schema.response as object), default: { description: 'Failure', ...ErrorBody } };
       const headers = route.method === 'POST' && { headers: RepeatHeader };
-      return { schema: { ...schema, ...headers, response }, url };
+      const security = route.config?.acceptsToken && {
+        security: [...keyAlone, { apiKey: [], accessToken: [] }],
+      };
+      return { schema: { ...schema, ...headers, ...security, response }, url };
     },
   });
   await app.register(fastifySwaggerUi, {

@@ -25,17 +25,20 @@ import { describeSchema, listTables, type SchemaDescription } from '../tables/de
 import { type ImportFormat, importRows } from '../tables/import.ts';
 import { tablesOf } from '../tables/kept-tables.ts';
 import { readPage } from '../tables/pages.ts';
+import { type Action, requireGrants, requireRowSecurity } from '../tables/row-security.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { checkEncoding } from './json-body.ts';
 import { SlugParams } from './projects.ts';
 import { json, readerOf, respond } from './reader.ts';
+import { admitVisitors, checkSession } from './visitor.ts';
 
 type Params = { slug: string; table: string };
 
 const tablePath = '/projects/:slug/tables/:table';
 export const tableRoute = apiPrefix + tablePath;
 const tableTimeoutMs = 30_000;
+const asUser = 'as that user: row security decides';
 const maxBodyBytes = 32 * 1024 * 1024;
 
 /** Bodies that are not taken in whole, however long they are. */
@@ -50,6 +53,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['tables'];
   // Query strings have a grammar of their own here, and bodies fit a table: they are read where they are used.
   const ownInput: FastifyInstance['validatorCompiler'] = () => () => true;
+  const preHandler = admitVisitors(deps);
 
   for (const type of Object.keys(streamed))
     app.addContentTypeParser(type, (request, payload, done) => {
@@ -67,9 +71,12 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     tablePath,
     {
+      config: { acceptsToken: true },
+      preHandler,
       schema: {
         tags,
         summary: "A page of a table's rows",
+        description: `With a user's access token, ${asUser}.`,
         params: TableParams,
         querystring: PageQuery,
         response: { 200: PageResponse },
@@ -78,7 +85,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request, reply) => {
       const caller = callerOf(request);
-      const project = await getProjectLogin(deps.control, caller, request.params.slug);
+      const project = await loginOf(deps, request);
       const reader = readerOf(reply);
       const answer = answerPage(deps, caller, project, request.params.table, queryOf(request), reader);
       return respond(deps, request, reply, reader, answer);
@@ -89,12 +96,14 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     tablePath,
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true },
+      config: { exactNumbers: true, acceptsToken: true, beforeReplay: checkSession(deps) },
+      preHandler,
       schema: {
         tags,
         summary: 'Insert a row, or many',
         description:
-          'An object is a row, an array is many: all or none. text/csv and application/x-ndjson bodies stream in, of any length, take no parameters and are answered with row_count alone. 200 if an upsert left everything as it was.',
+          'An object is a row, an array is many: all or none. text/csv and application/x-ndjson bodies stream in, of any length, take no parameters and are answered with row_count alone. 200 if an upsert left everything as it was. ' +
+          `With a user's access token, ${asUser}.`,
         params: TableParams,
         querystring: InsertQuery,
         body: InsertBody,
@@ -104,7 +113,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request, reply) => {
       const caller = callerOf(request);
-      const project = await getProjectLogin(deps.control, caller, request.params.slug);
+      const project = await loginOf(deps, request);
       const { body, params } = request;
       const type = (request.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
       const format = streamed[type];
@@ -138,11 +147,12 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     tablePath,
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true },
+      config: { exactNumbers: true, acceptsToken: true },
+      preHandler,
       schema: {
         tags,
         summary: 'Change the rows that a filter names',
-        description: 'Without a filter nothing is changed: 400.',
+        description: `Without a filter nothing is changed: 400. With a user's access token, ${asUser}.`,
         params: TableParams,
         querystring: ChangeQuery,
         body: ChangeBody,
@@ -151,7 +161,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       validatorCompiler: ownInput,
     },
     async (request, reply) => {
-      const { project, options } = await writerOf(deps, request);
+      const { project, options } = await writerOf(deps, request, 'update');
       const reader = readerOf(reply);
       const { table } = request.params;
       const changing = updateRows(
@@ -170,10 +180,12 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     tablePath,
     {
+      config: { acceptsToken: true },
+      preHandler,
       schema: {
         tags,
         summary: 'Delete the rows that a filter names',
-        description: 'Without a filter nothing is deleted: 400.',
+        description: `Without a filter nothing is deleted: 400. With a user's access token, ${asUser}.`,
         params: TableParams,
         querystring: ChangeQuery,
         response: { 200: ChangeResponse },
@@ -181,7 +193,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       validatorCompiler: ownInput,
     },
     async (request, reply) => {
-      const { project, options } = await writerOf(deps, request);
+      const { project, options } = await writerOf(deps, request, 'delete');
       const reader = readerOf(reply);
       const deleting = deleteRows(
         deps.tables,
@@ -237,8 +249,9 @@ export function answerPage(
   rawQuery: string,
   reader: Reader,
 ): Promise<Buffer | null> {
-  requireScope(caller, 'tables:read');
-  return readPage(deps.tables, project, table, rawQuery, optionsOf(deps, caller), reader);
+  requireRows(caller, project, 'tables:read');
+  const options = optionsOf(deps, caller, project, 'select');
+  return readPage(deps.tables, project, table, rawQuery, options, reader);
 }
 
 export function answerInsert(
@@ -250,8 +263,9 @@ export function answerInsert(
   body: unknown,
   reader: Reader,
 ): Promise<Changed> {
-  requireScope(caller, 'tables:write');
-  return insertRows(deps.tables, project, table, rawQuery, body, optionsOf(deps, caller), reader);
+  requireRows(caller, project, 'tables:write');
+  const options = optionsOf(deps, caller, project, 'insert');
+  return insertRows(deps.tables, project, table, rawQuery, body, options, reader);
 }
 
 async function answerImport(
@@ -264,7 +278,7 @@ async function answerImport(
   body: AsyncIterable<Buffer>,
   reader: Reader,
 ): Promise<Buffer> {
-  requireScope(caller, 'tables:write');
+  requireRows(caller, project, 'tables:write');
   if (rawQuery !== '') {
     throw errors.invalidRequest(
       [{ path: '', problem: 'an import has no parameters' }],
@@ -278,17 +292,36 @@ async function answerImport(
   return Buffer.from(JSON.stringify({ ok: true, row_count: rowCount }));
 }
 
-async function writerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>) {
+async function writerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>, action: Action) {
   const caller = callerOf(request);
-  requireScope(caller, 'tables:write');
-  const project = await getProjectLogin(deps.control, caller, request.params.slug);
-  return { project, options: optionsOf(deps, caller) };
+  const project = await loginOf(deps, request);
+  requireRows(caller, project, 'tables:write');
+  return { project, options: optionsOf(deps, caller, project, action) };
 }
 
-function optionsOf(deps: Deps, caller: Caller) {
+/** As the user that the request acts for, if there is one. */
+async function loginOf(deps: Deps, request: FastifyRequest<{ Params: Params }>): Promise<ProjectLogin> {
+  return request.login ?? getProjectLogin(deps.control, callerOf(request), request.params.slug);
+}
+
+/** A publishable key has no scope for rows: what it reaches is what the user may whose token comes with it. */
+function requireRows(caller: Caller, { visitor }: ProjectLogin, scope: 'tables:read' | 'tables:write'): void {
+  if (caller.kind !== 'publishable') return requireScope(caller, scope);
+  if (visitor) return;
+  throw errors.forbidden(
+    "A publishable key reaches rows only together with a user's access token.",
+    'Send the key as "X-API-Key" and the token as "Authorization: Bearer <ACCESS_TOKEN>".',
+  );
+}
+
+function optionsOf(deps: Deps, caller: Caller, { visitor }: ProjectLogin, action: Action) {
   return {
     timeoutMs: timeoutOf(deps),
-    check: (tables: readonly Table[]) => requireTables(caller, tables),
+    check: (tables: readonly Table[]) => {
+      requireTables(caller, tables);
+      if (caller.kind === 'publishable') requireRowSecurity(tables);
+      if (visitor) requireGrants(tables, action);
+    },
     maySee: sightOf(caller),
     checkReading: () => {
       if (caller.kind !== 'scoped' || caller.scopes.includes('tables:read')) return;

@@ -12,6 +12,7 @@ export type ServerError = Readonly<{
   table?: string;
   column?: string;
   constraint?: string;
+  routine?: string;
 }>;
 
 /** A statement can raise an error with a message of any size; nobody reads more than this. */
@@ -29,6 +30,7 @@ const fields: Record<number, keyof ServerError> = {
   116: 'table',
   99: 'column',
   110: 'constraint',
+  82: 'routine',
 };
 
 export function readServerError(bytes: Buffer, start: number, end: number): ServerError {

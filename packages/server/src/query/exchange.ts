@@ -8,6 +8,7 @@ import {
   silent,
   TooLargeError,
 } from '../postgres/session.ts';
+import { type Command, writeCommands } from './commands.ts';
 import { MovedError, note, Sound } from './failures.ts';
 import { giveBack, JsonBytes } from './json-bytes.ts';
 import { needsTypes, toParameter } from './parameters.ts';
@@ -23,6 +24,7 @@ import { sqlFailure } from './sql-failure.ts';
 import type { Conduct, Statement } from './statement.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
 import type { ValueType } from './value-kinds.ts';
+import { refusalOf } from './visitors.ts';
 
 export type StatementInput = Readonly<{
   query: string;
@@ -42,7 +44,7 @@ export type Sink = {
 type Shape = { head: Buffer; types: string; write: RowWriter };
 
 /** Statements of ours around the caller's, sent in the same write, and whether a transaction is open after them. */
-export type Frame = { before: readonly string[]; after: readonly string[]; endsIn: 'idle' | 'transaction' };
+export type Frame = { before: readonly Command[]; after: readonly Command[]; endsIn: 'idle' | 'transaction' };
 
 /** What stands around an answer's rows. */
 export type Form = Readonly<{
@@ -161,9 +163,10 @@ export class Exchange implements Receiver {
     const keep = !isInBatch && statement.preparable && input.query.length <= preparedText;
     if (needsTypes(input.params) && !prepared?.parameterTypes) prepared = await this.learnTypes(keep);
     const status = await this.send(prepared, keep);
-    // Goes out with the next exchange.
+    // Goes out with the next exchange. What was parsed and could not be planned is nobody's, and would stay for ever.
     if (prepared && !keep) session.out.closeStatement(prepared.name);
-    if (this.failure && !this.isBound && prepared && isStalePlan(this.failure)) {
+    if (!prepared && keep && this.failure && !this.isBound) session.out.closeStatement(this.name);
+    if (this.failure && this.isTarget && !this.isBound && prepared && isStalePlan(this.failure)) {
       if (this.isMoved) throw new MovedError();
       // Before anything ran: the tables have changed since it was prepared.
       session.statements.delete(input.query);
@@ -206,8 +209,9 @@ export class Exchange implements Receiver {
       throw isRead ? errors.unavailable(this.failure) : errors.outcomeUnknown(this.failure);
     }
     if (this.failure) {
+      if (this.step < this.options.frame.before.length) throw refusalOf(this.failure, status);
       const reason = sqlFailure(this.failure);
-      note(reason, { neverRan: !this.isBound, context: this.failure.where });
+      note(reason, { neverRan: !this.isBound, context: this.failure.where, routine: this.failure.routine });
       throw new Sound(reason, status);
     }
     if (status !== this.options.frame.endsIn) {
@@ -259,13 +263,13 @@ export class Exchange implements Receiver {
     const types = prepared?.parameterTypes;
     // Before anything is written: a value that cannot be sent leaves nothing half said.
     const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
-    for (const text of frame.before) out.parse('', text).bind('', []).execute(0);
+    writeCommands(out, frame.before);
     if (!prepared) out.parse(name, input.query);
     out.bind(name, parameters);
     if (!prepared?.columns) out.describePortal();
     // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
     out.execute(input.limit === null || statement.writes ? 0 : input.limit + 1);
-    for (const text of frame.after) out.parse('', text).bind('', []).execute(0);
+    writeCommands(out, frame.after);
     out.sync();
     this.prepared = prepared;
     this.name = name;

@@ -3,21 +3,31 @@ import type { RowhouseError } from '../errors.ts';
 
 const unstarted = new WeakSet<Error>();
 const contexts = new WeakMap<Error, string>();
+const routines = new WeakMap<Error, string>();
 
 /** PostgreSQL's CONTEXT: where it was when it failed. For clearer messages; never passed on. */
 export function contextOf(error: Error): string | undefined {
   return contexts.get(error);
 }
 
+/** Which part of PostgreSQL it was that failed. For clearer messages; never passed on. */
+export function routineOf(error: Error): string | undefined {
+  return routines.get(error);
+}
+
+type Facts = { neverRan: boolean; context: string | undefined; routine: string | undefined };
+
 /** What is known of a failure besides what its caller is told. */
-export function note(error: Error, facts: { neverRan: boolean; context: string | undefined }): void {
-  if (facts.neverRan) unstarted.add(error);
-  if (facts.context !== undefined) contexts.set(error, facts.context);
+export function note(error: Error, { neverRan, context, routine }: Facts): void {
+  if (neverRan) unstarted.add(error);
+  if (context !== undefined) contexts.set(error, context);
+  if (routine !== undefined) routines.set(error, routine);
 }
 
 /** `copy` says the same in other words. */
 export function inherit<T extends Error>(copy: T, original: Error): T {
-  note(copy, { neverRan: unstarted.has(original), context: contexts.get(original) });
+  const [context, routine] = [contexts.get(original), routines.get(original)];
+  note(copy, { neverRan: unstarted.has(original), context, routine });
   return copy;
 }
 

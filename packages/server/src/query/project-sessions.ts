@@ -9,6 +9,7 @@ import { createSessionPool, type PoolLimits } from '../postgres/session-pool.ts'
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import type { Conduct } from './statement.ts';
+import { visitorStatements } from './visitors.ts';
 
 export type ProjectSessions = {
   /** `isPlain`: what runs in it cannot see what an earlier request did to sequences. */
@@ -72,6 +73,9 @@ const resets = {
   reset_sequences: 'discard sequences',
   reset_temp: 'discard temp',
 };
+/** RESET ALL leaves the role as it is, and a function that a policy calls can change it for the session. */
+const visitorResets = { reset_role: 'set role none', ...resets };
+
 const asideAtOnce = 4;
 type Aside = { session: Promise<Session>; users: number };
 const shortenAgainMs = 50;
@@ -94,7 +98,7 @@ export function openProjectSessions(
     const address = loginOf(server, project);
     const start = async () => {
       const session = await Session.open(address, project.seat === 'auth' ? authSettings : sessionSettings);
-      prepareResets(session);
+      prepare(session, project);
       session.out.sync();
       session.send(sound(session));
       return session;
@@ -102,8 +106,7 @@ export function openProjectSessions(
     try {
       return await start();
     } catch (error) {
-      if (!(error instanceof RefusedError) || error.sqlstate !== sqlstate.invalidPassword)
-        throw errors.unavailable(error);
+      if (!isRestorable(error, project)) throw errors.unavailable(error);
     }
     await restoreLogin(server, project);
     return start().catch((error) => {
@@ -146,7 +149,7 @@ export function openProjectSessions(
       const place = placeOf(project);
       if (conduct === 'broken') return pool.release(place, session, false);
       if (conduct === 'sequences') moved.add(session);
-      else if (conduct !== 'plain') clean(session, conduct);
+      else if (conduct !== 'plain') clean(session, project, conduct);
       pool.release(place, session, true);
     },
     aside: async (project, use) => {
@@ -178,24 +181,39 @@ function placeOf({ id, seat }: ProjectLogin): string {
   return seat === undefined ? id : `${id} ${seat}`;
 }
 
+/** A visitor's role that was being made when the service died may not be let in yet. */
+function isRestorable(error: unknown, { seat }: ProjectLogin): boolean {
+  if (!(error instanceof RefusedError)) return false;
+  const isShutOut = seat === 'visitor' && error.sqlstate === sqlstate.insufficientPrivilege;
+  return isShutOut || error.sqlstate === sqlstate.invalidPassword;
+}
+
 /** An exchange of its own; the next request's may follow on the wire at once. */
-function clean(session: Session, conduct: Conduct): void {
+function clean(session: Session, project: ProjectLogin, conduct: Conduct): void {
   const { out } = session;
   if (conduct === 'wild') {
     session.statements.clear();
     out.parse('', 'discard all').bind('', []).execute(0).sync();
     session.send(sound(session));
-    prepareResets(session);
+    prepare(session, project);
   } else {
-    for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
+    for (const name of Object.keys(resetsOf(project))) out.bind(name, []).execute(0);
   }
   out.sync();
   session.send(sound(session));
 }
 
 /** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
-function prepareResets(session: Session): void {
-  for (const [name, text] of Object.entries(resets)) session.out.parse(name, text);
+function prepare(session: Session, project: ProjectLogin): void {
+  const statements = {
+    ...resetsOf(project),
+    ...(project.seat === 'visitor' && visitorStatements),
+  };
+  for (const [name, text] of Object.entries(statements)) session.out.parse(name, text);
+}
+
+function resetsOf({ seat }: ProjectLogin): Record<string, string> {
+  return seat === 'visitor' ? visitorResets : resets;
 }
 
 /** A session that cannot be cleaned is not used again. */

@@ -1,7 +1,10 @@
 // A statement of the service's own in a project's session: catalog look-ups.
 import type { ServerError } from '../postgres/server-error.ts';
 import { type Session, silent } from '../postgres/session.ts';
+import { type Command, writeCommands } from './commands.ts';
+import { Sound } from './failures.ts';
 import { sqlFailure } from './sql-failure.ts';
+import { refusalOf } from './visitors.ts';
 
 /** The first value of the first row. */
 export function queryOne(
@@ -9,20 +12,46 @@ export function queryOne(
   query: string,
   parameters: (string | null)[],
 ): Promise<string | null> {
+  return queryFramed(session, query, parameters, [], []).catch((error) => {
+    throw error instanceof Sound ? error.reason : error;
+  });
+}
+
+/** The same between others of ours. A `Sound` error leaves the session usable. */
+export function queryFramed(
+  session: Session,
+  query: string,
+  parameters: (string | null)[],
+  before: readonly Command[],
+  after: readonly Command[],
+): Promise<string | null> {
+  const { out } = session;
+  writeCommands(out, before);
+  out.parse('', query).bind('', parameters).execute(1);
+  writeCommands(out, after);
+  out.sync();
   return new Promise((resolve_, reject) => {
     let value: string | null = null;
     let failure: ServerError | null = null;
-    session.out.parse('', query).bind('', parameters).execute(1).sync();
+    let step = 0;
     session.send({
       ...silent,
       row: (bytes, start) => {
+        if (step !== before.length) return;
         const size = bytes.readInt32BE(start + 2);
         value = size < 0 ? null : bytes.toString('utf8', start + 6, start + 6 + size);
+      },
+      complete: () => {
+        step++;
       },
       error: (error) => {
         failure = error;
       },
-      ready: () => (failure ? reject(sqlFailure(failure)) : resolve_(value)),
+      ready: (status) => {
+        if (!failure) resolve_(value);
+        else if (step < before.length) reject(refusalOf(failure, status));
+        else reject(new Sound(sqlFailure(failure), status));
+      },
       lost: reject,
     });
   });

@@ -1,5 +1,5 @@
 // One request: caller → statement → session → rows → bytes, with its deadline and what the caller asked for around it.
-import type { ProjectLogin } from '../engine/provision.ts';
+import type { ProjectLogin, Visitor } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
 import { inherit, Sound } from './failures.ts';
@@ -8,6 +8,7 @@ import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import type { Parser, Statement } from './statement.ts';
+import { enter } from './visitors.ts';
 import { hungUp, type Reader } from './watch.ts';
 import { alone, type Terms } from './work.ts';
 
@@ -103,7 +104,7 @@ async function runOne(
 ): Promise<Buffer | null> {
   if (reader.isGone) throw hungUp();
   const habit = deps.habits.of(project.id, statement);
-  const frame = frameOf(input);
+  const frame = frameOf(input, project.visitor);
   const plain = isPlain(habit);
   if (
     plain &&
@@ -221,7 +222,7 @@ function together(
   steps: readonly Step[],
 ): Promise<Buffer[]> {
   return alone(deps, project, terms, async (work) => {
-    await work.command(begin);
+    await work.begin(begin);
     const held = holdingSink();
     const answers: Buffer[] = [];
     let affected = 0;
@@ -271,10 +272,11 @@ const nobody: Reader = {
 const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
 const inTransaction: Frame = { before: [], after: [], endsIn: 'transaction' };
 
-function frameOf({ readOnly, dryRun, maxAffected }: QueryInput): Frame {
-  if (!readOnly && !dryRun && maxAffected === null) return noFrame;
+function frameOf({ readOnly, dryRun, maxAffected }: QueryInput, visitor: Visitor | undefined): Frame {
+  if (!visitor && !readOnly && !dryRun && maxAffected === null) return noFrame;
+  const begin = readOnly ? 'begin read only' : 'begin';
   // The select takes the snapshot after which a transaction can no longer be made writable.
-  const before = readOnly ? ['begin read only', 'select'] : ['begin'];
+  const before = visitor ? enter(visitor, begin) : readOnly ? [begin, 'select'] : [begin];
   if (maxAffected !== null) return { before, after: [], endsIn: 'transaction' };
   return { before, after: [dryRun ? 'rollback' : 'commit'], endsIn: 'idle' };
 }

@@ -1,29 +1,34 @@
 // What one request does in a session of its own: it is taken, its time is kept, and it is given back clean or not at all.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, type RowhouseError } from '../errors.ts';
+import type { ServerError } from '../postgres/server-error.ts';
 import { type Session, silent } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { type Command, writeCommands } from './commands.ts';
 import { type CopyInput, CopyRows } from './copy-rows.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
 import { Sound } from './failures.ts';
 import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
 import type { ProjectSessions } from './project-sessions.ts';
-import { queryOne } from './query-one.ts';
+import { queryFramed } from './query-one.ts';
 import { sqlFailure } from './sql-failure.ts';
 import { type Conduct, type Statement, worst } from './statement.ts';
+import { enter, refusalOf } from './visitors.ts';
 import { hungUp, type Reader, Watch } from './watch.ts';
 
 export type WorkDeps = { sessions: ProjectSessions; habits: Habits };
+/** `isPlain`: it leaves nothing in a session. What a visitor does is never taken to be: no user finds traces of another. */
 export type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
 
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
 export async function alone<T>(
   { sessions, habits }: WorkDeps,
   project: ProjectLogin,
-  { reader, timeoutMs, isPlain }: Terms,
+  { reader, timeoutMs, ...terms }: Terms,
   use: (work: Work) => Promise<T>,
 ): Promise<T> {
   if (reader.isGone) throw hungUp();
+  const isPlain = terms.isPlain && project.visitor === undefined;
   const session = (isPlain ? sessions.takeIdle(project) : null) ?? (await sessions.acquire(project, isPlain));
   // It may have happened while we waited for the session.
   if (reader.isGone) {
@@ -61,7 +66,7 @@ export class Work {
   mayChangeTables = false;
   private conduct: Conduct = 'clean';
   /** Only of statements that are provably so; one that is not decides for all. */
-  private isPlain = true;
+  private isPlain: boolean;
   private readonly sessions: ProjectSessions;
   private readonly project: ProjectLogin;
   private readonly session: Session;
@@ -72,6 +77,7 @@ export class Work {
     this.project = project;
     this.session = session;
     this.watch = watch;
+    this.isPlain = project.visitor === undefined;
   }
 
   exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame, form: Form): Exchange {
@@ -99,14 +105,23 @@ export class Work {
     this.isPlain = wasPlain && isPlain(habit);
     noteDuration(habit, exchange.isLarge ? 1_000 : exchange.durationMs);
     // Never inside a transaction of the caller's: a question that failed would undo it.
-    if (exchange.endsIdle) learn(habit, this.session);
+    if (exchange.endsIdle && !this.project.visitor) learn(habit, this.session);
   }
 
   ask(query: string, parameters: (string | null)[], isPlain = true): Promise<string | null> {
     this.isPlain &&= isPlain;
-    return queryOne(this.session, query, parameters).catch((error) => {
+    const { visitor } = this.project;
+    const [before, after] = visitor ? [enter(visitor), ['commit']] : [[], []];
+    return queryFramed(this.session, query, parameters, before, after).catch((error) => {
       throw this.stoppedBy ?? error;
     });
+  }
+
+  /** Begins a transaction; a visitor's, as that user. */
+  async begin(text: string): Promise<void> {
+    const { visitor } = this.project;
+    if (visitor) await tell(this.session, enter(visitor, text), refusalOf);
+    else await this.command(text);
   }
 
   /** A statement of ours, waited for. */
@@ -142,20 +157,32 @@ export class Work {
   }
 }
 
-function command(session: Session, text: string): Promise<void> {
-  session.out.parse('', text).bind('', []).execute(0).sync();
+async function command(session: Session, text: string): Promise<void> {
+  const tag = await tell(session, [text], (error) => new Sound(sqlFailure(error), 'idle'));
+  // What cannot be committed is rolled back without an error.
+  if (text === 'commit' && tag !== 'COMMIT') throw errors.unavailable(`commit gave ${tag}`);
+}
+
+/** The last one's tag. */
+function tell(
+  session: Session,
+  commands: readonly Command[],
+  explain: (error: ServerError, status: Sound['status']) => Error,
+): Promise<string | null> {
+  writeCommands(session.out, commands);
+  session.out.sync();
   return new Promise((resolve, reject) => {
-    let failure: Error | null = null;
+    let failure: ServerError | null = null;
+    let last: string | null = null;
     session.send({
       ...silent,
       complete: (tag) => {
-        // What cannot be committed is rolled back without an error.
-        if (text === 'commit' && tag !== 'COMMIT') failure = errors.unavailable(`commit gave ${tag}`);
+        last = tag;
       },
       error: (error) => {
-        failure = new Sound(sqlFailure(error), 'idle');
+        failure = error;
       },
-      ready: () => (failure ? reject(failure) : resolve()),
+      ready: (status) => (failure ? reject(explain(failure, status)) : resolve(last)),
       lost: (error) => reject(errors.outcomeUnknown(error)),
     });
   });

@@ -7,6 +7,13 @@ export const closedSchemas = `nspname operator(pg_catalog.<>) all ('{pg_catalog,
 
 const tableKinds = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}')`;
 
+/** A table's own row security; of a view, that whoever asks reads what is behind it by their own rights. */
+const isRowSecure = `case when open.relkind operator(pg_catalog.=) any ('{r,p}') then open.relrowsecurity
+    when open.relkind operator(pg_catalog.=) 'v' then coalesce((
+      select option_value::pg_catalog.bool from pg_catalog.pg_options_to_table(open.reloptions)
+      where option_name operator(pg_catalog.=) 'security_invoker'), false)
+    else false end`;
+
 export const byName = describe(`
   select class.oid from pg_catalog.pg_class as class
   join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) class.relnamespace
@@ -27,6 +34,8 @@ export const allNames = `
     from pg_catalog.pg_class
     join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) relnamespace
     where ${tableKinds} and ${closedSchemas}
+      and pg_catalog.has_schema_privilege(namespace.oid, 'usage')
+      and pg_catalog.has_any_column_privilege(pg_class.oid, 'select, insert, update')
     order by nspname operator(pg_catalog.<>) 'public', 1, 2 limit 5000
   ) as found`;
 
@@ -100,6 +109,19 @@ function describe(which: string): string {
     'version', rowhouse.version_of(class.oid),
     'hasChildren', relhassubclass or relkind operator(pg_catalog.=) 'p',
     'updatable', pg_catalog.pg_relation_is_updatable(class.oid::pg_catalog.regclass, true),
+    'grants', pg_catalog.json_build_object(
+      'usage', pg_catalog.has_schema_privilege(class.relnamespace, 'usage'),
+      'select', pg_catalog.has_any_column_privilege(class.oid, 'select'),
+      'insert', pg_catalog.has_any_column_privilege(class.oid, 'insert'),
+      'update', pg_catalog.has_any_column_privilege(class.oid, 'update'),
+      'delete', pg_catalog.has_table_privilege(class.oid, 'delete')),
+    'exposed', (
+      select pg_catalog.json_build_object('schema', open_in.nspname, 'name', open.relname, 'kind', open.relkind)
+      from rowhouse.reads(class.oid) as read (oid)
+      join pg_catalog.pg_class as open on open.oid operator(pg_catalog.=) read.oid
+      join pg_catalog.pg_namespace as open_in on open_in.oid operator(pg_catalog.=) open.relnamespace
+      where open.${tableKinds} and not ${isRowSecure}
+      order by open.oid operator(pg_catalog.=) class.oid desc, open.oid limit 1),
     'columns', (
       select pg_catalog.json_agg(pg_catalog.json_build_object(
         'name', attname, 'type', pg_catalog.format_type(atttypid, atttypmod), 'oid', atttypid::pg_catalog.int8,

@@ -20,6 +20,10 @@ export type Table = Readonly<{
   /** Its rows can lie in other tables too, so that neither a key nor a place says which row is meant. */
   hasChildren: boolean;
   can: Readonly<{ insert: boolean; update: boolean; delete: boolean }>;
+  /** What the role that asked may do, by privileges. */
+  grants: Readonly<{ usage: boolean; select: boolean; insert: boolean; update: boolean; delete: boolean }>;
+  /** Of all that it reads, itself among that, the first whose rows row security does not guard; null: it guards them all. */
+  exposed: Pick<Table, 'schema' | 'name' | 'kind'> | null;
   /** Reading, or writing, calls nothing of the project's own and leaves nothing in a session… */
   isPlainToRead: boolean;
   isPlainToWrite: boolean;
@@ -113,9 +117,9 @@ export async function areUnchanged(ask: Ask, tables: readonly Table[]): Promise<
   });
 }
 
-/** What can change without the table's noticing: foreign keys between others, and types. */
-function surroundings({ references, columns }: Table): string {
-  return JSON.stringify([references, [...columns.values()]]);
+/** What can change without the table's noticing: foreign keys between others, types, who may use its schema. */
+function surroundings({ references, columns, grants }: Table): string {
+  return JSON.stringify([references, [...columns.values()], grants]);
 }
 
 /** The state that a guard fails with. Only together with "nothing ran" does it mean anything: projects can raise it too. */
@@ -156,6 +160,8 @@ type Row = {
   version: string;
   hasChildren: boolean;
   updatable: number;
+  grants: Table['grants'];
+  exposed: { schema: string; name: string; kind: string } | null;
   columns:
     | {
         name: string;
@@ -223,6 +229,8 @@ function toTable(row: Row): Table {
     references: toReferences(row),
     hasChildren: row.hasChildren,
     can: { update: has(row.updatable, 4), insert: has(row.updatable, 8), delete: has(row.updatable, 16) },
+    grants: row.grants,
+    exposed: row.exposed && { ...row.exposed, kind: kinds[row.exposed.kind] ?? 'table' },
     isPlainToRead,
     isPlainToWrite,
     usesSequences:

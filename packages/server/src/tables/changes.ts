@@ -9,6 +9,7 @@ import type { MaySee, Table } from './catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { statementOf, type TableDeps, tablesOf, withTables } from './kept-tables.ts';
 import { type ChangeRequest, readChangeRequest, readWord } from './request.ts';
+import { explainRefusal } from './row-security.ts';
 import { compileDelete, compileUpdate } from './write-change.ts';
 import { explainWriteError } from './write-errors.ts';
 import { compileInsert } from './write-insert.ts';
@@ -140,18 +141,24 @@ function change(
     const answers = await runTogether(deps.query, project, steps, { timeoutMs, maxAffected }, reader);
     return { answer: joined(form, answers, rowCount), isNew };
   };
-  return withTables(tables, make, run, reader, (error, made) => explain(error, made, request));
+  return withTables(tables, make, run, reader, (error, made) => explain(error, made, request, project));
 }
 
 /** Which of several statements it was is nobody's business here: rows are named by their place in the body. */
-function explain(error: unknown, { tables, writes }: Writes, { select, where }: ChangeRequest): unknown {
+function explain(
+  error: unknown,
+  { tables, writes }: Writes,
+  { select, where }: ChangeRequest,
+  { visitor }: ProjectLogin,
+): unknown {
   if (!(error instanceof RowhouseError)) return error;
   const { statement = 0 } = (error.details ?? {}) as { statement?: number };
   const write = writes[statement];
   const [table] = tables;
   if (!write || !table || !error.sql) return error;
   const context = contextOf(error);
-  const told = explainWriteError(error, write, context);
+  const refused = visitor ? explainRefusal(error, table, write.input.verb) : error;
+  const told = explainWriteError(refused, write, context);
   if (told.message !== error.message) return told;
   return explainFilterError(told, { table, select, where, params: write.params }, context);
 }

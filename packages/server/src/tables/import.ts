@@ -37,6 +37,7 @@ export async function importRows(
   { timeoutMs, stallMs = defaultStallMs }: ImportOptions,
   reader: Reader,
 ): Promise<{ rowCount: number }> {
+  if (project.visitor) throw notForUsers();
   // Before there is a session: a sender that takes its time for the first line keeps nobody from anything.
   const rows = await openRows[format](impatient(body, stallMs));
   return alone(deps, project, { reader, timeoutMs, isPlain: false }, async (work) => {
@@ -144,7 +145,7 @@ async function lookAgain(work: Work, table: Table, hasChanged: boolean): Promise
   const ask = (query: string, parameters: string[]) =>
     work.ask(query, parameters).catch((error) => {
       if (work.stoppedBy) throw work.stoppedBy;
-      throw error instanceof RowhouseError ? error : errors.unavailable(error);
+      throw error instanceof RowhouseError || error instanceof Sound ? error : errors.unavailable(error);
     });
   const answer = await ask(present, [nameOf(table)]);
   const { oid, version } = JSON.parse(answer ?? '{}') as { oid: number | null; version: string | null };
@@ -220,6 +221,11 @@ function findPlace(where: string, { name, columns }: Table): { line: number; col
 }
 
 const sendArray = 'Send the rows as a JSON array: they are inserted then, not copied.';
+
+/** COPY does not know row security. */
+function notForUsers(): RowhouseError {
+  return errors.invalidRequest([{ path: '', problem: 'an import cannot act as a user' }], sendArray);
+}
 
 function notForImports(table: Table): RowhouseError {
   return errors.invalidRequest(

@@ -22,9 +22,9 @@ import { TableChangedError } from './embeds.ts';
 
 export type TableDeps = Readonly<{ query: QueryDeps; kept: KeptTables }>;
 
-export type KeptTables = { of(projectId: string): Kept };
+export type KeptTables = { of(project: ProjectLogin): Kept };
 
-/** Of one project. */
+/** Of one project, as one role: what its users may read and write of a table is not what the project itself may. */
 export type Kept = Readonly<{
   byName: LRUCache<string, Table>;
   byOid: LRUCache<number, Table>;
@@ -39,8 +39,9 @@ const plansEach = 300;
 export function keepTables(): KeptTables {
   const houses = new LRUCache<string, Kept>({ max: projects });
   return {
-    of: (projectId) => {
-      const known = houses.get(projectId);
+    of: ({ id, seat }) => {
+      const house = seat === undefined ? id : `${id} ${seat}`;
+      const known = houses.get(house);
       if (known) return known;
       const kept: Kept = {
         byName: new LRUCache({ max: tablesEach }),
@@ -48,7 +49,7 @@ export function keepTables(): KeptTables {
         plans: new LRUCache({ max: plansEach }),
         statements: new LRUCache({ max: plansEach }),
       };
-      houses.set(projectId, kept);
+      houses.set(house, kept);
       return kept;
     },
   };
@@ -65,7 +66,7 @@ export type Tables = Readonly<{
 }>;
 
 export function tablesOf({ query, kept }: TableDeps, project: ProjectLogin, maySee: MaySee): Tables {
-  const mine = kept.of(project.id);
+  const mine = kept.of(project);
   const look: Ask = (text, parameters) => ask(query, project, text, parameters);
   const used = new Map<number, Table>();
   const give = (table: Table): Table => {

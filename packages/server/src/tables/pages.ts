@@ -13,6 +13,7 @@ import { type Relations, relate } from './embeds.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { statementOf, type TableDeps, type Tables, tablesOf, withTables } from './kept-tables.ts';
 import { type PageRequest, readPageRequest } from './request.ts';
+import { explainRefusal } from './row-security.ts';
 
 type Plan = Readonly<{
   request: PageRequest;
@@ -62,14 +63,15 @@ export function readPage(
       return null;
     },
     reader,
-    explain,
+    (error, plan) => explain(error, plan, project),
   );
 }
 
-function explain(error: unknown, { request, table, page }: Plan): unknown {
+function explain(error: unknown, { request, table, page }: Plan, { visitor }: ProjectLogin): unknown {
   if (!(error instanceof RowhouseError) || !error.sql) return error;
   const { select, where } = request;
-  return explainFilterError(error, { table, select, where, params: page.params }, contextOf(error));
+  const told = visitor ? explainRefusal(error, table, 'select') : error;
+  return explainFilterError(told, { table, select, where, params: page.params }, contextOf(error));
 }
 
 async function makePlan(

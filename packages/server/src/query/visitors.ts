@@ -1,0 +1,38 @@
+// End users in a project's sessions. The role that logs in for them may do nothing but become `authenticated`, so each of
+// their statements runs in a transaction of its own that first says who acts; outside of one nothing can be done.
+import type { Visitor } from '../engine/provision.ts';
+import { userRole } from '../engine/shared-roles.ts';
+import { errors } from '../errors.ts';
+import type { ServerError } from '../postgres/server-error.ts';
+import type { Command } from './commands.ts';
+import { Sound } from './failures.ts';
+
+/** Every session on a visitor's seat has these prepared; see migrations/project/0003_users.sql. */
+export const visitorStatements = {
+  visitor_identity: 'select auth.act_as($1, $2, $3)',
+  visitor_role: `set local role ${userRole}`,
+};
+
+/** Begins the transaction in which the user acts. */
+export function enter({ sessionId, userId, claims }: Visitor, begin = 'begin'): Command[] {
+  return [
+    begin,
+    { prepared: 'visitor_identity', parameters: [sessionId, userId, claims] },
+    { prepared: 'visitor_role', parameters: [] },
+  ];
+}
+
+/** What auth.act_as says no with. Told by nothing else: what a project's own code raises comes later. */
+const endedState = 'RH002';
+
+/** PostgreSQL's no to a statement of ours before the caller's, of which nothing has run. */
+export function refusalOf(error: ServerError, status: Sound['status']): Error {
+  if (error.state !== endedState) return errors.unavailable(error);
+  return new Sound(
+    errors.invalidToken(
+      'The session of this access token has ended.',
+      'POST …/auth/signin begins a new one.',
+    ),
+    status,
+  );
+}

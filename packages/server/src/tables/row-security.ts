@@ -1,0 +1,118 @@
+// What end users are refused on tables, told so that the project sees which statement lets them: row security, grants,
+// policies.
+import { userRole } from '../engine/shared-roles.ts';
+import { errors, type RowhouseError } from '../errors.ts';
+import { note, routineOf } from '../query/failures.ts';
+import type { Table } from './catalog.ts';
+import { id, nameOf } from './expressions.ts';
+import { retell } from './write-errors.ts';
+import type { Verb } from './write-statement.ts';
+
+export type Action = 'select' | Verb;
+
+/** Anybody may hold a publishable key and sign up: what row security does not guard is out of its reach. */
+export function requireRowSecurity(tables: readonly Table[]): void {
+  const open = tables.find(({ exposed }) => exposed !== null);
+  if (open?.exposed) throw refusal(`${nameExposed(open, open.exposed)}.`, remedyOf(open, open.exposed));
+}
+
+/** Before what is wrong with a request tells about columns of a table that is none of a user's business. */
+export function requireGrants(tables: readonly Table[], action: Action): void {
+  const closed = tables.find(({ grants }) => !grants.usage || !grants[action]);
+  if (!closed) return;
+  const { schema, grants } = closed;
+  const statements = [
+    ...(grants.usage ? [] : [`grant usage on schema ${id(schema)} to ${userRole};`]),
+    ...(grants[action] ? [] : [`grant ${action} on table ${nameOf(closed)} to ${userRole};`]),
+  ];
+  throw refusal(
+    `Users of this project may not ${doing[action]} "${closed.name}".`,
+    isOurs(closed) ? ours : `To let them: ${statements.join(' ')}`,
+  );
+}
+
+const doing: Record<Action, string> = {
+  select: 'read',
+  insert: 'insert into',
+  update: 'change rows of',
+  delete: 'delete from',
+};
+
+/** What PostgreSQL itself refused a user. Its code, status and words stay. */
+export function explainRefusal(error: RowhouseError, table: Table, action: Action): RowhouseError {
+  const hint = hintOf(error, table, action);
+  return hint === null ? error : retell(error, { hint });
+}
+
+/** By the part of PostgreSQL that said so: a project's own code can raise any state, in any words. */
+function hintOf(error: RowhouseError, table: Table, action: Action): string | null {
+  switch (routineOf(error)) {
+    case 'ExecWithCheckOptions':
+      return (
+        `No policy allows it: create policy … on ${nameOf(table)} for ${action} to ${userRole} with check (…);` +
+        ' A row that is shown must pass a policy for select too: give it one, or send returning=minimal.'
+      );
+    case 'aclcheck_error':
+    case 'aclcheck_error_col':
+      return `The request, or a policy or function that it runs, touches what "${userRole}" has no grant on: grant it, or let a function with "security definer" look there.`;
+    case 'fireRIRrules':
+      return 'A policy that reads its own table asks itself: let a function with "security definer" look there.';
+    default:
+      return null;
+  }
+}
+
+/** It is about what the tables were when they were looked at, and nothing has run: they may be others by now. */
+function refusal(message: string, hint: string): RowhouseError {
+  const error = errors.forbidden(message, hint);
+  note(error, { neverRan: true, context: undefined, routine: undefined });
+  return error;
+}
+
+type Exposed = NonNullable<Table['exposed']>;
+
+function nameExposed(table: Table, exposed: Exposed): string {
+  const isItself = exposed.name === table.name && exposed.schema === table.schema;
+  const what = isItself ? `"${table.name}"` : `"${table.name}" reads "${exposed.name}", which`;
+  return `A publishable key reaches only what row security guards, and ${what} ${lacks[exposed.kind]}`;
+}
+
+const lacks: Record<Table['kind'], string> = {
+  table: 'has none',
+  partitioned: 'has none',
+  view: 'is a view that reads with the rights of its owner',
+  materialized_view: 'is a materialized view, which can have none',
+  foreign: 'is a foreign table, which can have none',
+};
+
+const ours =
+  'What is in schema "auth" is kept by the service. GET …/auth/user tells users what it has of them; what others may know of them belongs into a table of your own.';
+
+function remedyOf(table: Table, exposed: Exposed): string {
+  if (isOurs(exposed)) return ours;
+  switch (exposed.kind) {
+    case 'table':
+    case 'partitioned': {
+      const name = nameOf(exposed);
+      const owner = exposed.name === table.name ? ownerColumn(table) : null;
+      const condition = owner === null ? '…' : `(select auth.uid()) = ${id(owner)}`;
+      return `Run: alter table ${name} enable row level security; create policy "own rows" on ${name} to ${userRole} using (${condition});`;
+    }
+    case 'view':
+      return `Run: alter view ${nameOf(exposed)} set (security_invoker = true);`;
+    default:
+      return 'Keep what users may see in a table with row security.';
+  }
+}
+
+/** Which user a row belongs to, if the table says so. */
+function ownerColumn({ columns, references }: Table): string | null {
+  const key = references.find(
+    ({ isOwn, target, columns: own }) => isOwn && isOurs(target) && own.length === 1,
+  );
+  return key?.columns[0] ?? (columns.get('user_id')?.type === 'uuid' ? 'user_id' : null);
+}
+
+function isOurs({ schema }: { schema: string }): boolean {
+  return schema === 'auth';
+}
