@@ -1014,6 +1014,20 @@ describe("users in the project's own database", () => {
     await run('create trigger now before delete on mine for each row execute function watch()');
     await run(`create constraint trigger later after delete on mine deferrable initially deferred
       for each row execute function watch()`);
+    // Types of the same name where PostgreSQL looks first.
+    await run(
+      `create function is_fine(text) returns boolean language plpgsql as $$ begin ${spy} return true; end $$`,
+    );
+    const session = claimsOf((await signIn(user.email, password, {}, project)).body.session.access_token).sid;
+    const shadows = ['jsonb', 'text', 'uuid'].map((name) => ({
+      query: `create domain pg_temp.${name} as pg_catalog.varchar check (public.is_fine(value::pg_catalog.text))`,
+    }));
+    const act = { query: `select auth.act_as('${session}', '${user.id}', '{}')` };
+    const batch = await house.call('POST', `/projects/${project.slug}/batch`, {
+      key: project.key,
+      body: { statements: [...shadows, act, { query: 'select auth.uid()' }] },
+    });
+    expect(batch.body.results?.at(-1)?.rows, JSON.stringify(batch.body)).toEqual([{ uid: null }]);
     // Names that our own statements use.
     for (const name of ['now', 'json_build_object', 'to_char', 'coalesce', 'greatest']) {
       await run(

@@ -79,7 +79,9 @@ create function auth.email() returns text language sql stable parallel safe
 -- The first statement of a transaction in which a user acts. Refuses a session that has ended; role and e-mail are what
 -- they are now, not what they were when the token was made.
 create function auth.act_as(session uuid, subject uuid, claims text) returns void
-language plpgsql security definer set search_path = pg_catalog
+language plpgsql security definer
+-- pg_temp named last: unnamed it comes first, and a type of that name there could bring code of the project's own.
+set search_path = pg_catalog, pg_temp
 as $$
 declare
   found_email text;
