@@ -1,6 +1,7 @@
 // The parts of the service put together around an address of PostgreSQL; what main.ts and the tests start and stop.
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
+import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
 import { EngineError } from './engine/engine-error.ts';
@@ -56,7 +57,8 @@ export async function openService(options: Options): Promise<Service> {
   const server = await openServer({ control, address, name: options.serverName, masterKey, installation });
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
   const spares = keepSpares({ control, server, wanted: options.spares, onError });
-  const keyRing = openKeyRing({ control, masterKey, now, onError });
+  const feed = followChanges(control);
+  const keyRing = openKeyRing({ control, feed, masterKey, now, onError });
   const repeats = openRepeats({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
   const keeper = options.keeper ? startKeeper({ control, server, spares, upgrades, limits, now }, log) : null;
@@ -108,6 +110,7 @@ export async function openService(options: Options): Promise<Service> {
       await upgrades.stop();
       await parser.stop();
       await spares.stop();
+      await feed.stop();
       await keyRing.stop();
       await repeats.stop();
       await server.maintenance.end();

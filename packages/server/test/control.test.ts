@@ -86,7 +86,8 @@ describe('the feed of changes', () => {
     await prepareControl(address(), name);
     const control = openControl(address(), name);
     const seen = new Set<string>();
-    const feed = followChanges(control, ({ keyId }) => void seen.add(keyId ?? ''));
+    const feed = followChanges(control);
+    feed.listen(({ keyId }) => void seen.add(keyId ?? ''));
     await until('it is fresh', async () => feed.isFresh());
     const late = control.transaction(async (transaction) => {
       await transaction.query(recordChange({ keyId: 'late' }));
@@ -104,7 +105,7 @@ describe('the feed of changes', () => {
     const name = newControl();
     await prepareControl(address(), name);
     const control = openControl(address(), name);
-    const feed = followChanges(control, () => {});
+    const feed = followChanges(control);
     await until('it is fresh', async () => feed.isFresh());
     await asAdmin(async (admin) => {
       await admin.query(sql`alter database ${sql.id(name)} with allow_connections false`);

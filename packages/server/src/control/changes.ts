@@ -7,7 +7,10 @@ import type { Control } from './control.ts';
 
 export type Change = { projectId: string | null; keyId: string | null };
 
+type Listener = (change: Change) => void;
+
 export type Feed = {
+  listen(listener: Listener): void;
   /** May what is kept in memory be used now? False once the last successful poll is too old. */
   isFresh(): boolean;
   stop(): Promise<void>;
@@ -21,7 +24,8 @@ export function recordChange({ projectId, keyId }: Partial<Change>): Sql {
   return sql`insert into changes (project_id, key_id) values (${projectId ?? null}, ${keyId ?? null})`;
 }
 
-export function followChanges(control: Control, onChange: (change: Change) => void): Feed {
+export function followChanges(control: Control): Feed {
+  const listeners: Listener[] = [];
   let seen: string | null = null;
   let freshSince = Number.NEGATIVE_INFINITY;
   let stopped = false;
@@ -32,7 +36,7 @@ export function followChanges(control: Control, onChange: (change: Change) => vo
     const startedAt = performance.now();
     try {
       const { rows, snapshot } = await readChanges(control, seen);
-      for (const row of rows) onChange(row);
+      for (const row of rows) for (const listener of listeners) listener(row);
       seen = snapshot;
       freshSince = startedAt;
     } catch {
@@ -46,6 +50,7 @@ export function followChanges(control: Control, onChange: (change: Change) => vo
   start();
 
   return {
+    listen: (listener) => void listeners.push(listener),
     isFresh: () => performance.now() - freshSince < trustedMs,
     stop: async () => {
       stopped = true;

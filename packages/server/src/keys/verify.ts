@@ -4,7 +4,6 @@ import { timingSafeEqual } from 'node:crypto';
 import type { Scope } from '@rowhouse/api';
 import { LRUCache } from 'lru-cache';
 import type { Change, Feed } from '../control/changes.ts';
-import { followChanges } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
@@ -24,6 +23,7 @@ export type KeyRing = {
 
 type Options = {
   control: Control;
+  feed: Feed;
   masterKey: Buffer;
   now: () => number;
   onError: (error: unknown) => void;
@@ -32,7 +32,7 @@ type Options = {
 const rememberedKeys = 20_000;
 const flushMs = 5_000;
 
-export function openKeyRing({ control, masterKey, now, onError }: Options): KeyRing {
+export function openKeyRing({ control, feed, masterKey, now, onError }: Options): KeyRing {
   const remembered = new LRUCache<string, Caller>({ max: rememberedKeys });
   const used = new Map<string, number>();
   // Checksum and hash of a good key are worked out once, not with every request.
@@ -51,7 +51,7 @@ export function openKeyRing({ control, masterKey, now, onError }: Options): KeyR
       if (hit) remembered.delete(hash);
     }
   };
-  const feed: Feed = followChanges(control, forget);
+  feed.listen(forget);
   const signing = keepSigningKeys({ control, masterKey, isFresh: feed.isFresh });
 
   const flush = async () => {
@@ -115,7 +115,6 @@ export function openKeyRing({ control, masterKey, now, onError }: Options): KeyR
     signingKeys: signing.of,
     stop: async () => {
       clearInterval(flushing);
-      await feed.stop();
       await flush();
     },
   };

@@ -1,0 +1,32 @@
+-- The last statement before a commit that might take the project over its limit. It runs with our rights, because users
+-- may not ask how large a database is; pg_temp is named last, so that nothing of the project's own is found before it.
+--
+-- ceiling: the size of the database on disk up to which anything goes, what others have not committed yet included.
+-- allowance: what the database may come to without what goes away at the commit (dropped, truncated, rewritten): so
+--   whoever makes it no larger than it was can always go on.
+-- deadline: until then nobody can have reached the ceiling, so there is nothing to measure.
+create function rowhouse.check_size(ceiling bigint, allowance bigint, deadline double precision) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  size bigint;
+begin
+  if extract(epoch from clock_timestamp()) < deadline then
+    return;
+  end if;
+  size := pg_database_size(current_database());
+  if size <= ceiling then
+    return;
+  end if;
+  -- Whoever tidies up afterwards has to know which tables it was, whether this is committed or not.
+  perform pg_stat_force_next_flush();
+  if allowance >= (
+    select sum(pg_relation_size(oid, 'main') + pg_relation_size(oid, 'fsm') + pg_relation_size(oid, 'vm')
+               + pg_relation_size(oid, 'init'))
+    from pg_class where relkind in ('r', 'i', 't', 'm', 'S')
+  ) then
+    return;
+  end if;
+  raise exception 'the project is full' using errcode = 'RH507', detail = size::text;
+end $$;

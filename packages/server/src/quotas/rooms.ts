@@ -1,0 +1,253 @@
+// How much room a project has, for whoever is about to make it larger. Far from the limit there is nothing to do but to
+// compare two numbers. Nearer, a statement runs in a transaction whose last step before the commit measures
+// (migrations/project/0004_limits.sql), unless so little time has passed since it was last measured that nobody, with all
+// the cores of the machine, can have used up what was left. While statements run that may grow it, they are watched.
+import { availableParallelism } from 'node:os';
+import { LRUCache } from 'lru-cache';
+import type { Feed } from '../control/changes.ts';
+import type { Control } from '../control/control.ts';
+import { databaseOf } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { errors, type RowhouseError } from '../errors.ts';
+import { sql } from '../postgres/sql.ts';
+
+export type Rooms = {
+  /** How a statement that may grow the project has to run. null: as it is. */
+  admit(projectId: string, how?: { evenFar?: boolean }): Admission | null | Promise<Admission | null>;
+  /** Looks after a statement while it runs: `stop` is called if the project outgrows `stopAt`. */
+  watch(projectId: string, stopAt: number | null, stop: (because: RowhouseError) => void): () => void;
+  /** What those who are refused are told; measured now. */
+  refusal(projectId: string): Promise<RowhouseError>;
+  /** Throws unless there is room for so much, for a change that is known to be small. */
+  require(projectId: string, bytes: number, mayUseReserve?: boolean): Promise<void>;
+  /** What is known of the size now. */
+  look(projectId: string): Promise<Measured>;
+  /** Its limit has changed. */
+  forget(projectId: string): void;
+  stop(): void;
+};
+
+/** Parameters of rowhouse.check_size, and what the size was. */
+export type Admission = Readonly<{
+  size: number;
+  ceiling: number;
+  allowance: number;
+  deadline: number;
+  /** So large that only what makes it no larger is let through. */
+  isFull: boolean;
+}>;
+
+export type Measured = Readonly<{ size: number; limit: number; empty: number; isFull: boolean; isServerFull: boolean }>;
+
+type Options = {
+  control: Control;
+  server: Server;
+  feed: Feed;
+  /** So little is left on the machine's disk that no project may grow. */
+  isDiskLow: () => boolean;
+  onError: (error: unknown) => void;
+};
+
+const mb = 1024 * 1024;
+/** What one core can write at most in a millisecond: 0.7 MB were measured, by a hash index with faked statistics. */
+const bytesPerMs = mb * Math.min(16, Math.max(2, availableParallelism()));
+/** Of a server elsewhere the cores are not known. */
+const elsewherePerMs = 16 * mb;
+/** From a look to the end of what was cancelled because of it, on a busy machine. */
+const reactionMs = 64;
+const tickMs = 10;
+/** A statement that commits by itself must be stopped before it comes to the limit. */
+export const unframedMargin = 32 * mb;
+/** A statement that will be refused is let go on this far, so that it is refused by what it really needs. */
+const overshoot = 2 * mb;
+/** By which something can grow that was to shrink: the catalog. */
+const slack = 256 * 1024;
+const creep = mb;
+
+type Room = {
+  id: string;
+  limit: number;
+  empty: number;
+  reserve: number;
+  size: number;
+  /** When it was measured: by our clock and by PostgreSQL's. */
+  at: number;
+  epoch: number;
+  /** The smallest it was since it went over. */
+  lowest: number;
+  measuring: Promise<void> | null;
+  growers: Set<Grower>;
+};
+type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) => void };
+
+export function openRooms({ control, server, feed, isDiskLow, onError }: Options): Rooms {
+  const rooms = new LRUCache<string, Room>({ max: 20_000 });
+  const loading = new Map<string, Promise<Room>>();
+  const rate = server.isEmbedded ? bytesPerMs : elsewherePerMs;
+  const farBytes = 2 * reactionMs * rate;
+  let watched = new Set<Room>();
+  let timer: NodeJS.Timeout | null = null;
+
+  feed.listen(({ projectId }) => {
+    if (projectId !== null) forget(projectId);
+  });
+  const forget = (projectId: string) => {
+    loading.delete(projectId);
+    rooms.delete(projectId);
+  };
+
+  const load = (projectId: string): Promise<Room> => {
+    const pending = loading.get(projectId);
+    if (pending) return pending;
+    const search = read(projectId).finally(() => {
+      if (loading.get(projectId) === search) loading.delete(projectId);
+    });
+    loading.set(projectId, search);
+    return search;
+  };
+  const read = async (projectId: string): Promise<Room> => {
+    const [row] = await control.query<{ limit: number; empty: number }>(sql`
+      select limit_mb::float8 * ${mb} as limit, empty_bytes::float8 as empty from projects where id = ${projectId}`);
+    if (!row) throw errors.unavailable('the project is gone');
+    const room: Room = {
+      ...{ id: projectId, limit: row.limit + row.empty, empty: row.empty, reserve: Math.min(mb, row.limit / 16) },
+      ...{ size: 0, at: 0, epoch: 0, lowest: Number.POSITIVE_INFINITY, measuring: null, growers: new Set() },
+    };
+    await measure(room);
+    // Whoever changed it meanwhile has made us forget.
+    if (feed.isFresh()) rooms.set(projectId, room);
+    return room;
+  };
+  const find = (projectId: string): Room | Promise<Room> =>
+    (feed.isFresh() ? rooms.get(projectId) : undefined) ?? load(projectId);
+
+  /** Those who want to know at the same moment look once. */
+  const measure = (room: Room): Promise<void> => {
+    room.measuring ??= takeMeasure(room).finally(() => {
+      room.measuring = null;
+    });
+    return room.measuring;
+  };
+  const takeMeasure = async (room: Room): Promise<void> => {
+    const at = performance.now();
+    const [row] = await server.maintenance.query<{ size: number; epoch: number }>(sql`
+      select extract(epoch from clock_timestamp())::float8 as epoch, pg_database_size(oid)::float8 as size
+      from pg_database where datname = ${databaseOf(room.id)}`);
+    if (!row) throw errors.unavailable('the database is gone');
+    Object.assign(room, { at, epoch: row.epoch, size: row.size });
+    room.lowest = row.size > room.limit ? Math.min(room.lowest, row.size) : Number.POSITIVE_INFINITY;
+  };
+
+  /** The most it can be by now. */
+  const boundOf = ({ size, at }: Room, now: number) => size + rate * (now - at);
+  const isFar = (room: Room, now: number) => boundOf(room, now) + farBytes <= room.limit && !isDiskLow();
+
+  const admissionOf = (room: Room): Admission => {
+    const { size, limit, reserve, lowest, epoch } = room;
+    const usual = limit - reserve;
+    const isFull = isDiskLow() || size > usual;
+    if (!isFull) {
+      const deadline = epoch + (usual - size) / rate / 1000;
+      return { size, ceiling: usual, allowance: size, deadline, isFull };
+    }
+    const most = size < limit ? Math.min(size + slack, limit) : Math.max(size, Math.min(size + slack, lowest + creep));
+    return { size, ceiling: -1, allowance: isDiskLow() ? size + slack : most, deadline: 0, isFull };
+  };
+
+  const admitTo = (room: Room, evenFar: boolean): Admission | null | Promise<Admission | null> => {
+    const now = performance.now();
+    if (isFar(room, now)) {
+      // Renewed before it runs out.
+      if (boundOf(room, now) + 2 * farBytes > room.limit || now - room.at > 1_000) measure(room).catch(onError);
+      return evenFar ? admissionOf(room) : null;
+    }
+    // What is left of the time in which nobody can use it up: enough for most statements.
+    if (!isDiskLow() && boundOf(room, now + 4) < room.limit - room.reserve) {
+      if (boundOf(room, now + 8) > room.limit - room.reserve) measure(room).catch(onError);
+      return admissionOf(room);
+    }
+    return measure(room).then(() => {
+      const far = isFar(room, performance.now());
+      return far && !evenFar ? null : admissionOf(room);
+    });
+  };
+
+  const look = async () => {
+    const now = performance.now();
+    for (const room of watched) {
+      let line = Number.POSITIVE_INFINITY;
+      for (const { since, stopAt } of room.growers) if (now - since >= tickMs) line = Math.min(line, stopAt);
+      if (boundOf(room, now) <= line || room.measuring) continue;
+      measure(room).then(() => stopThose(room), onError);
+    }
+  };
+  const stopThose = async (room: Room) => {
+    for (const grower of [...room.growers]) {
+      if (room.size <= grower.stopAt) continue;
+      room.growers.delete(grower);
+      grower.stop(tell(room));
+    }
+  };
+
+  const tell = (room: Room): RowhouseError =>
+    isDiskLow()
+      ? errors.serverFull()
+      : errors.projectFull({ limit_mb: toMb(room.limit - room.empty), size_mb: toMb(room.size - room.empty) });
+
+  return {
+    admit: (projectId, { evenFar = false } = {}) => {
+      const room = find(projectId);
+      return room instanceof Promise ? room.then((found) => admitTo(found, evenFar)) : admitTo(room, evenFar);
+    },
+    watch: (projectId, stopAt, stop) => {
+      const room = rooms.peek(projectId);
+      if (!room) return () => {};
+      const far = room.limit - reactionMs * rate;
+      const grower = { since: performance.now(), stopAt: stopAt ?? far, stop };
+      room.growers.add(grower);
+      watched.add(room);
+      timer ??= setInterval(look, tickMs);
+      return () => {
+        room.growers.delete(grower);
+        if (room.growers.size > 0) return;
+        watched.delete(room);
+        if (watched.size > 0 || !timer) return;
+        clearInterval(timer);
+        timer = null;
+      };
+    },
+    refusal: async (projectId) => {
+      const room = await find(projectId);
+      await measure(room);
+      return tell(room);
+    },
+    require: async (projectId, bytes, mayUseReserve = false) => {
+      const room = await find(projectId);
+      const admission = await admitTo(room, false);
+      if (admission === null) return;
+      const line = mayUseReserve ? room.limit : room.limit - room.reserve;
+      if (isDiskLow() ? mayUseReserve : room.size + bytes <= line) return;
+      throw tell(room);
+    },
+    look: async (projectId) => {
+      const room = await find(projectId);
+      await measure(room);
+      const { size, limit, empty, reserve } = room;
+      return { size, limit, empty, isFull: size > limit - reserve, isServerFull: isDiskLow() };
+    },
+    forget,
+    stop: () => {
+      if (timer) clearInterval(timer);
+      watched = new Set();
+    },
+  };
+}
+
+/** Where a statement that runs by an admission is stopped. */
+export function stopLine({ size, ceiling }: Admission): number {
+  return Math.max(size, ceiling) + overshoot;
+}
+
+function toMb(bytes: number): number {
+  return Math.max(0, Math.round((bytes / mb) * 100) / 100);
+}
