@@ -61,6 +61,11 @@ export const errorCodes = {
     status: 507,
     meaning: 'The project has reached limit_mb; deleting and raising the limit still work.',
   },
+  server_full: {
+    status: 507,
+    meaning:
+      "The service's disk is nearly full; reading and deleting still work. Try again after Retry-After seconds.",
+  },
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;

@@ -48,6 +48,12 @@ export const settings: readonly Setting[] = [
     about: 'the highest limit a project can have (1048576)',
   },
   {
+    variable: 'ROWHOUSE_DISK_RESERVE_MB',
+    flag: '--disk-reserve-mb <number>',
+    about:
+      'room to leave on the disk of the embedded PostgreSQL; 0: none (1024, at most a twentieth of the disk)',
+  },
+  {
     variable: 'ROWHOUSE_SPARES',
     flag: '--spares <number>',
     about: 'empty project databases kept ready, so that creating a project is fast (5)',

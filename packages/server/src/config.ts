@@ -13,6 +13,8 @@ export type Config = Readonly<{
   masterKey: Buffer | null;
   workers: number;
   maxLimitMb: number;
+  /** null: follows from the size of the disk. */
+  diskReserveMb: number | null;
   spares: number;
   connections: number;
   projectConnections: number;
@@ -65,6 +67,10 @@ export const settings = {
   ROWHOUSE_MASTER_KEY: optional(masterKey, 'Seals project keys: 64 hex digits. Made at the first start.'),
   ROWHOUSE_WORKERS: integer(1, 1, 64, 'API processes on this machine.'),
   ROWHOUSE_MAX_LIMIT_MB: integer(1_048_576, 1, 1_073_741_824, 'The highest limit_mb a project can have.'),
+  ROWHOUSE_DISK_RESERVE_MB: optional(
+    integer(0, 0, 1_073_741_824, '').read,
+    'Room to leave on the disk of the embedded PostgreSQL: with less, nothing may grow. 0: none.',
+  ),
   ROWHOUSE_SPARES: integer(
     5,
     0,
@@ -147,6 +153,7 @@ export function readConfig(env: Env, workingFolder: string): Config {
     masterKey: value('ROWHOUSE_MASTER_KEY'),
     workers: value('ROWHOUSE_WORKERS'),
     maxLimitMb: value('ROWHOUSE_MAX_LIMIT_MB'),
+    diskReserveMb: value('ROWHOUSE_DISK_RESERVE_MB'),
     spares: value('ROWHOUSE_SPARES'),
     connections: value('ROWHOUSE_CONNECTIONS'),
     projectConnections: value('ROWHOUSE_PROJECT_CONNECTIONS'),

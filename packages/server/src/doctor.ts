@@ -1,6 +1,6 @@
 // What would keep Rowhouse from starting or running well on this machine, found without changing or starting anything.
 // A program of its own, behind `rowhouse doctor`: prints a JSON array of checks.
-import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { accountKeyProblem } from './accounts.ts';
@@ -9,6 +9,7 @@ import { openControl } from './control/control.ts';
 import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
 import { readContents } from './engine/contents.ts';
 import { findOwner, readMasterKey } from './engine/data-folder.ts';
+import { readDisk } from './engine/disk.ts';
 import { embeddedAddress } from './engine/embedded.ts';
 import { machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
@@ -178,13 +179,22 @@ function checkService({ owner }: Place): Check {
   return ok('service', `running on this data folder (process ${owner.pid}, ${owner.address})`);
 }
 
-function checkDisk({ config: { dataFolder } }: Place): Check {
-  const folder = nearestFolder(dataFolder);
-  const { bavail, bsize } = statfsSync(folder);
-  const freeMb = Math.floor((bavail * bsize) / 1024 / 1024);
+function checkDisk({ config: { dataFolder, databaseUrl, diskReserveMb }, cluster }: Place): Check {
+  const folder = nearestFolder(databaseUrl ? dataFolder : cluster);
+  const facts = readDisk(folder, diskReserveMb === null ? null : diskReserveMb * 1024 * 1024);
+  const [freeMb = 0, reserveMb = 0] = [facts.freeBytes, facts.reserveBytes].map((bytes) =>
+    Math.floor(bytes / 1024 / 1024),
+  );
   const found = `${formatMb(freeMb)} free at ${folder}`;
   const todo = 'Make room, or choose a folder on another disk with --data or ROWHOUSE_DATA.';
   if (freeMb < 100) return problem('disk', found, todo);
+  if (!databaseUrl && freeMb < reserveMb) {
+    return problem(
+      'disk',
+      `${found}, less than the reserve of ${formatMb(reserveMb)}: nothing may grow`,
+      todo,
+    );
+  }
   return freeMb < 1024 ? warning('disk', found, todo) : ok('disk', found);
 }
 

@@ -227,6 +227,14 @@ export const errors = {
     ),
   overloaded: (message: string, retryAfterS: number) =>
     new RowhouseError('overloaded', message, { retryAfterS, hint: 'Try again a little later.' }),
+  /** Of the machine, not of the project. Without facts PostgreSQL itself has met the end of the disk. */
+  serverFull: (facts?: { free_mb: number; reserve_mb: number }, extras: Extras = {}) =>
+    new RowhouseError('server_full', "The service's disk is nearly full. Nothing was changed.", {
+      retryAfterS: 30,
+      hint: 'Reading and deleting still work. Whoever runs the service has to make room on its disk.',
+      ...(facts && { details: facts }),
+      ...extras,
+    }),
   unavailable: (cause: unknown) =>
     new RowhouseError('unavailable', 'PostgreSQL is away or starting. Nothing was changed.', {
       retryAfterS: 1,

@@ -9,7 +9,7 @@ import { buildApp, buildMetricsApp } from './app.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { prepareControl } from './control/control.ts';
 import { lockDataFolder, openDataFolder, readMasterKey } from './engine/data-folder.ts';
-import { type Embedded, embeddedAddress, startEmbedded } from './engine/embedded.ts';
+import { clusterFolderOf, type Embedded, embeddedAddress, startEmbedded } from './engine/embedded.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
 import { RowhouseError } from './errors.ts';
@@ -127,6 +127,7 @@ function openFor(
     controlDatabase: config.controlDatabase,
     masterKey,
     spares: config.spares,
+    ...(!config.databaseUrl && { disk: diskOf(config) }),
     limits: {
       maxLimitMb: config.maxLimitMb,
       keepDeletedDays: config.keepDeletedDays,
@@ -145,6 +146,11 @@ function openFor(
     log,
     ...role,
   });
+}
+
+function diskOf({ dataFolder, diskReserveMb }: Config) {
+  const reserveBytes = diskReserveMb === null ? null : diskReserveMb * 1024 * 1024;
+  return { folder: clusterFolderOf(dataFolder), reserveBytes };
 }
 
 async function listen(config: Config, service: Service, metrics: Metrics): Promise<string> {
@@ -211,6 +217,15 @@ function greet(
   say(`  docs         ${url}/docs`);
   say(`  data         ${where}`);
   if (key) say(`  account key  ${key}   (shown only now: keep it)`);
+  const { disk } = service.deps;
+  const facts = disk.facts();
+  if (facts && disk.isLow()) {
+    const [free, reserve] = [facts.freeBytes, facts.reserveBytes].map((bytes) =>
+      Math.floor(bytes / 1024 ** 2),
+    );
+    say(`  disk         only ${free} MB free: under the reserve of ${reserve} MB nothing may grow.`);
+    say('               To mend it: make room, or set ROWHOUSE_DISK_RESERVE_MB.');
+  }
   for (const { missing, risk, remedy } of server.findings) {
     say(`  not guarded  ${missing}: ${risk}.`);
     say(`               To mend it: ${remedy}`);

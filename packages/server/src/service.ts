@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
+import { type DiskWatch, openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { openServer, type Server } from './engine/servers.ts';
 import { countSpares, keepSpares } from './engine/spares.ts';
@@ -36,6 +37,8 @@ type Options = {
   controlDatabase: string;
   masterKey: Buffer;
   spares: number;
+  /** Where the data lies, if it is this machine's to look at. */
+  disk?: { folder: string; reserveBytes: number | null };
   /** Whether this process may take on the background work of all. */
   keeper: boolean;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
@@ -56,6 +59,7 @@ export async function openService(options: Options): Promise<Service> {
   const installation = await keepSetting(control, 'installation', randomUUID());
   const server = await openServer({ control, address, name: options.serverName, masterKey, installation });
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
+  const disk = openDiskWatch({ folder: null, reserveBytes: null, ...options.disk, onError });
   const spares = keepSpares({ control, server, wanted: options.spares, onError });
   const feed = followChanges(control);
   const keyRing = openKeyRing({ control, feed, masterKey, now, onError });
@@ -81,6 +85,7 @@ export async function openService(options: Options): Promise<Service> {
     control,
     server,
     spares,
+    disk,
     keyRing,
     masterKey,
     query,
@@ -99,11 +104,13 @@ export async function openService(options: Options): Promise<Service> {
       ...readGauges(control, server),
       ...sessionGauges(sessions),
       ...hashingGauges(hashing),
+      ...diskGauges(disk),
       ...kept,
     },
     keeperGauges: kept,
     stop: async () => {
       await keeper?.stop();
+      disk.stop();
       await hashing.stop();
       await delivery.stop();
       await sessions.end();
@@ -179,6 +186,19 @@ function hashingGauges(hashing: Hashing): Gauges {
   return {
     rowhouse_hashing: { help: 'Passwords that are being hashed.', read: () => hashing.counts().running },
     rowhouse_hashing_waiting: { help: 'Those that wait for it.', read: () => hashing.counts().waiting },
+  };
+}
+
+function diskGauges(disk: DiskWatch): Gauges {
+  return {
+    rowhouse_disk_free_bytes: {
+      help: 'Room on the disk of the embedded PostgreSQL.',
+      read: () => disk.facts()?.freeBytes ?? Number.NaN,
+    },
+    rowhouse_disk_reserve_bytes: {
+      help: 'With less room than this nothing may grow.',
+      read: () => disk.facts()?.reserveBytes ?? Number.NaN,
+    },
   };
 }
 

@@ -335,7 +335,7 @@ it('the error codes of the contract have its statuses', () => {
     429: ['rate_limited', 'overloaded'],
     503: ['unavailable'],
     504: ['query_timeout'],
-    507: ['project_full'],
+    507: ['project_full', 'server_full'],
   };
   for (const [status, codes] of Object.entries(contract)) {
     for (const code of codes)

@@ -120,6 +120,10 @@ export async function startEmbedded({
   };
 }
 
+export function clusterFolderOf(dataFolder: string): string {
+  return path.join(dataFolder, 'postgres');
+}
+
 /** For an API process beside the one that runs PostgreSQL: same folder, same master key, same address. */
 export function embeddedAddress(dataFolder: string, masterKey: Buffer): Address {
   const port = findPort(dataFolder);
@@ -129,7 +133,7 @@ export function embeddedAddress(dataFolder: string, masterKey: Buffer): Address 
 }
 
 function addressOf(dataFolder: string, port: number, password: string): Address {
-  const socket = path.join(dataFolder, 'postgres', `.s.PGSQL.${port}`);
+  const socket = path.join(clusterFolderOf(dataFolder), `.s.PGSQL.${port}`);
   // A socket's path has to fit into 108 bytes, 104 on some systems.
   const fits = process.platform !== 'win32' && Buffer.byteLength(socket) < 104;
   return {
@@ -139,7 +143,7 @@ function addressOf(dataFolder: string, port: number, password: string): Address 
 }
 
 function openCluster(dataFolder: string): Cluster {
-  const folder = path.join(dataFolder, 'postgres');
+  const folder = clusterFolderOf(dataFolder);
   const logs = path.join(dataFolder, 'logs');
   mkdirSync(logs, { recursive: true, mode: 0o700 });
   const logFile = path.join(logs, 'postgres.log');

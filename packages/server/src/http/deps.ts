@@ -1,6 +1,7 @@
 // What the routes need, made by main.ts (or a test) and handed down.
 import type { Logger } from 'pino';
 import type { Control } from '../control/control.ts';
+import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
 import type { KeyRing } from '../keys/verify.ts';
@@ -13,6 +14,7 @@ export type Deps = Readonly<{
   control: Control;
   server: Server;
   spares: Spares;
+  disk: DiskWatch;
   keyRing: KeyRing;
   masterKey: Buffer;
   query: QueryDeps;

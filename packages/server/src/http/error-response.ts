@@ -5,7 +5,8 @@ import type { ErrorBody } from '@rowhouse/api';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { errors, RowhouseError } from '../errors.ts';
-import { PostgresError } from '../postgres/database.ts';
+import { isState, PostgresError } from '../postgres/database.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 
 export function errorResponder(log: Logger) {
   return (
@@ -91,6 +92,7 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
 
 function toRowhouseError(thrown: Error, request: IncomingMessage): RowhouseError {
   if (thrown instanceof RowhouseError) return thrown;
+  if (isState(thrown, sqlstate.diskFull)) return errors.serverFull(undefined, { cause: thrown });
   // Our own statement met a server without memory, locks or connections left (class 53).
   if (thrown instanceof PostgresError && thrown.sqlstate.startsWith('53')) return errors.unavailable(thrown);
   // The caller went away in the middle of its own request.

@@ -7,6 +7,7 @@ export const sqlstate = {
   dependentObjects: '2BP01',
   insufficientPrivilege: '42501',
   invalidPassword: '28P01',
+  diskFull: '53100',
   limitExceeded: '54000',
   lockNotAvailable: '55P03',
   internalError: 'XX000',

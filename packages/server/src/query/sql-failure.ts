@@ -1,6 +1,7 @@
 // What PostgreSQL said about the caller's SQL, as the API's own error.
-import { RowhouseError } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 
 const badValues = new Set([
   '22001',
@@ -31,6 +32,7 @@ export function sqlFailure(error: ServerError): RowhouseError {
   const sql = Object.fromEntries(
     Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined),
   );
+  if (state === sqlstate.diskFull) return errors.serverFull(undefined, { sql });
   const retryable = conflicts.get(state);
   if (retryable !== undefined) {
     return new RowhouseError('conflict', message, { sql, details: { retryable } });
