@@ -228,6 +228,24 @@ export const errors = {
   overloaded: (message: string, retryAfterS: number) =>
     new RowhouseError('overloaded', message, { retryAfterS, hint: 'Try again a little later.' }),
   /** Of the machine, not of the project. Without facts PostgreSQL itself has met the end of the disk. */
+  projectFull: (facts: { limit_mb: number; size_mb: number }) =>
+    new RowhouseError(
+      'project_full',
+      `The project is full: ${facts.size_mb} of ${facts.limit_mb} MB are used. Nothing was changed.`,
+      {
+        hint: 'Reading, DELETE, TRUNCATE, DROP and VACUUM still work; POST …/compact gives back what deleted rows left. The account can raise limit_mb: PATCH /api/dbaas/v2/projects/:slug.',
+        details: facts,
+      },
+    ),
+  needsMoreRoom: (facts: { limit_mb: number; size_mb: number }, needsMb: number) =>
+    new RowhouseError(
+      'project_full',
+      `A statement that commits by itself (CONCURRENTLY, a procedure with COMMIT) needs ${needsMb} MB of room, more than the project has. Nothing was changed.`,
+      {
+        hint: 'Leave out CONCURRENTLY or COMMIT, make room, or let the account raise limit_mb.',
+        details: facts,
+      },
+    ),
   serverFull: (facts?: { free_mb: number; reserve_mb: number }, extras: Extras = {}) =>
     new RowhouseError('server_full', "The service's disk is nearly full. Nothing was changed.", {
       retryAfterS: 30,

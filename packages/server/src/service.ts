@@ -20,6 +20,8 @@ import { rememberHabits } from './query/habits.ts';
 import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
 import { startParser } from './query/statement.ts';
+import { openReclaim } from './quotas/reclaim.ts';
+import { openRooms } from './quotas/rooms.ts';
 import { openRepeats } from './repeats.ts';
 import { keepTables } from './tables/kept-tables.ts';
 import { type DeliveryConfig, openDelivery } from './users/delivery.ts';
@@ -69,7 +71,9 @@ export async function openService(options: Options): Promise<Service> {
   const parser = startParser();
   const sessions = openProjectSessions(server, upgrades.ensure, { ...options.connections, ...waits });
   const lanes = openLanes(sessions, options.connections.share);
-  const query = { sessions, parser, habits: rememberHabits(), lanes };
+  const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
+  const growth = { rooms, reclaim: openReclaim({ server, rooms }), onRefused: () => {} };
+  const query = { sessions, parser, habits: rememberHabits(), lanes, growth };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
     iterations: options.users.passwordIterations,
@@ -110,6 +114,7 @@ export async function openService(options: Options): Promise<Service> {
     keeperGauges: kept,
     stop: async () => {
       await keeper?.stop();
+      rooms.stop();
       disk.stop();
       await hashing.stop();
       await delivery.stop();

@@ -9,7 +9,7 @@ import {
   TooLargeError,
 } from '../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
-import { MovedError, note, Sound } from './failures.ts';
+import { MovedError, note, noteOverLimit, overLimitState, Sound } from './failures.ts';
 import { giveBack, JsonBytes } from './json-bytes.ts';
 import { needsTypes, toParameter } from './parameters.ts';
 import {
@@ -212,6 +212,9 @@ export class Exchange implements Receiver {
       if (this.step < this.options.frame.before.length) throw refusalOf(this.failure, status);
       const reason = sqlFailure(this.failure);
       note(reason, { neverRan: !this.isBound, context: this.failure.where, routine: this.failure.routine });
+      // What the caller's own code raises comes with its statement, not after it.
+      if (this.step > this.options.frame.before.length && this.failure.state === overLimitState)
+        noteOverLimit(reason);
       throw new Sound(reason, status);
     }
     if (status !== this.options.frame.endsIn) {

@@ -4,6 +4,9 @@ import type { RowhouseError } from '../errors.ts';
 const unstarted = new WeakSet<Error>();
 const contexts = new WeakMap<Error, string>();
 const routines = new WeakMap<Error, string>();
+const overLimit = new WeakSet<Error>();
+/** Raised by rowhouse.check_size. */
+export const overLimitState = 'RH507';
 
 /** PostgreSQL's CONTEXT: where it was when it failed. For clearer messages; never passed on. */
 export function contextOf(error: Error): string | undefined {
@@ -13,6 +16,16 @@ export function contextOf(error: Error): string | undefined {
 /** Which part of PostgreSQL it was that failed. For clearer messages; never passed on. */
 export function routineOf(error: Error): string | undefined {
   return routines.get(error);
+}
+
+/** Our own look at the size, before the commit, said no. */
+export function isOverLimit(error: unknown): boolean {
+  return error instanceof Error && overLimit.has(error);
+}
+
+export function noteOverLimit<T extends Error>(error: T): T {
+  overLimit.add(error);
+  return error;
 }
 
 type Facts = { neverRan: boolean; context: string | undefined; routine: string | undefined };
@@ -27,6 +40,7 @@ export function note(error: Error, { neverRan, context, routine }: Facts): void 
 /** `copy` says the same in other words. */
 export function inherit<T extends Error>(copy: T, original: Error): T {
   const [context, routine] = [contexts.get(original), routines.get(original)];
+  if (overLimit.has(original)) overLimit.add(copy);
   note(copy, { neverRan: unstarted.has(original), context, routine });
   return copy;
 }

@@ -15,6 +15,7 @@ export type Verdict =
       relations: string[] | null;
       calls: string[];
       lazyText: string | null;
+      isVacuum: boolean;
     }
   | { kind: 'refused'; what: string; hint: string }
   | { kind: 'several'; count: number }
@@ -103,6 +104,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
       relations: null,
       calls: [],
       lazyText: null,
+      isVacuum: name === 'VacuumStmt',
     };
   const found = survey({ [name]: body });
   const conduct = found.wild ? 'wild' : found.writes ? 'data' : 'clean';
@@ -113,6 +115,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
   return {
     kind: 'statement',
     ...{ conduct, preparable: true, writes: found.writes, isRead, relations, calls: found.calls, lazyText },
+    isVacuum: false,
   };
 }
 

@@ -208,6 +208,7 @@ function prepare(session: Session, project: ProjectLogin): void {
   const statements = {
     ...resetsOf(project),
     ...(project.seat === 'visitor' && visitorStatements),
+    ...(project.seat !== 'auth' && { check_size: 'select rowhouse.check_size($1, $2, $3)' }),
   };
   for (const [name, text] of Object.entries(statements)) session.out.parse(name, text);
 }

@@ -1,8 +1,10 @@
 // One request: caller → statement → session → rows → bytes, with its deadline and what the caller asked for around it.
 import type { ProjectLogin, Visitor } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import type { Admission } from '../quotas/rooms.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
 import { inherit, Sound } from './failures.ts';
+import { closing, framedBy, type GrowthDeps, withinRoom } from './growth.ts';
 import { type Habit, type Habits, isPlain, learn } from './habits.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
@@ -10,7 +12,7 @@ import type { ProjectSessions } from './project-sessions.ts';
 import type { Parser, Statement } from './statement.ts';
 import { enter } from './visitors.ts';
 import { hungUp, type Reader } from './watch.ts';
-import { alone, type Terms } from './work.ts';
+import { alone, type Terms, type Watching } from './work.ts';
 
 export type QueryInput = StatementInput &
   Readonly<{ timeoutMs: number; readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;
@@ -30,7 +32,13 @@ export type BatchInput = Readonly<{
   readOnly: boolean;
 }>;
 
-export type QueryDeps = { sessions: ProjectSessions; parser: Parser; habits: Habits; lanes: Lanes };
+export type QueryDeps = {
+  sessions: ProjectSessions;
+  parser: Parser;
+  habits: Habits;
+  lanes: Lanes;
+  growth: GrowthDeps;
+};
 
 /** With less time than this, a statement does not stand behind others. */
 const sharedTimeoutMs = 1_000;
@@ -119,16 +127,55 @@ async function runOne(
       if (exchange) return answerOf(exchange, reader);
     }
   }
-  return alone(deps, project, { reader, timeoutMs: input.timeoutMs, isPlain: plain }, async (work) => {
+  if (!mayGrow(statement, plain))
+    return runAlone(deps, project, statement, input, form, reader, habit, frame);
+  const options = { canRepeat: true, evenFar: false, changes: statement.writes };
+  return withinRoom(deps.growth, project, options, reader, (admission, watching) =>
+    runAlone(
+      deps,
+      project,
+      statement,
+      input,
+      form,
+      reader,
+      habit,
+      framedBy(frame, admission),
+      admission,
+      watching,
+    ),
+  );
+}
+
+/** What is not known to read alone may write. */
+function mayGrow({ isRead, isVacuum }: Statement, isPlainRead: boolean): boolean {
+  return !(isRead && isPlainRead) && !isVacuum;
+}
+
+function runAlone(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  statement: Statement,
+  input: QueryInput,
+  form: Form,
+  reader: Reader,
+  habit: Habit,
+  frame: Frame,
+  admission: Admission | null = null,
+  watching?: Watching,
+): Promise<Buffer | null> {
+  const { timeoutMs, maxAffected, dryRun } = input;
+  const terms = { reader, timeoutMs, isPlain: isPlain(habit), ...(watching && { watching }) };
+  return alone(deps, project, terms, async (work) => {
     // While it may yet be undone, nothing of it is shown.
-    const held = input.maxAffected === null ? null : holdingSink();
+    const held = maxAffected === null && !(admission && statement.writes) ? null : holdingSink();
     const exchange = work.exchange(statement, input, held ?? reader, frame, form);
     await work.run(exchange, habit);
-    if (input.maxAffected !== null) {
+    if (maxAffected !== null) {
       const affected = affectedBy(exchange);
-      const over = affected > input.maxAffected;
-      if (!over || !input.dryRun) await work.command(over || input.dryRun ? 'rollback' : 'commit');
-      if (over) throw errors.tooManyAffected(affected, input.maxAffected);
+      const over = affected > maxAffected;
+      if (over || dryRun) await work.command('rollback');
+      else await work.commit(closing(admission));
+      if (over) throw errors.tooManyAffected(affected, maxAffected);
     }
     return held ? Buffer.concat([...held.pieces, exchange.close()]) : answerOf(exchange, reader);
   });
@@ -221,6 +268,30 @@ function together(
   maxAffected: number | null,
   steps: readonly Step[],
 ): Promise<Buffer[]> {
+  const mayWrite = steps.some(({ statement }) => mayGrow(statement, false));
+  const options = { canRepeat: true, evenFar: false, changes: mayWrite };
+  const run = (admission: Admission | null, watching?: Watching) =>
+    togetherOnce(
+      deps,
+      project,
+      { ...terms, ...(watching && { watching }) },
+      begin,
+      maxAffected,
+      steps,
+      admission,
+    );
+  return mayWrite ? withinRoom(deps.growth, project, options, terms.reader, run) : run(null);
+}
+
+function togetherOnce(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  terms: Terms,
+  begin: string,
+  maxAffected: number | null,
+  steps: readonly Step[],
+  admission: Admission | null,
+): Promise<Buffer[]> {
   return alone(deps, project, terms, async (work) => {
     await work.begin(begin);
     const held = holdingSink();
@@ -236,8 +307,11 @@ function together(
       affected += affectedBy(exchange);
     }
     const over = maxAffected !== null && affected > maxAffected;
-    await work.command(over ? 'rollback' : 'commit');
-    if (over) throw errors.tooManyAffected(affected, maxAffected);
+    if (over) {
+      await work.command('rollback');
+      throw errors.tooManyAffected(affected, maxAffected);
+    }
+    await work.commit(closing(admission));
     return answers;
   });
 }

@@ -24,6 +24,8 @@ export type Statement = Readonly<{
   isProven: boolean;
   /** The same, so written that its first rows come before its last one is made; null: there is nothing to gain. */
   lazyText: string | null;
+  /** It makes nothing larger, and runs in no transaction. */
+  isVacuum: boolean;
   /** False for a text too large to be parsed here. */
   isParsed: boolean;
 }>;
@@ -57,6 +59,7 @@ const unparsed: Statement = {
   calls: [],
   isProven: false,
   lazyText: null,
+  isVacuum: false,
   isParsed: false,
 };
 
@@ -167,6 +170,7 @@ function judge(verdict: Verdict): Statement {
         calls: verdict.calls,
         isProven: false,
         lazyText: verdict.lazyText,
+        isVacuum: verdict.isVacuum,
         isParsed: true,
       };
     case 'invalid':

@@ -101,7 +101,8 @@ export class Watch implements Clock {
     }
   }
 
-  private stop(because: RowhouseError): void {
+  /** Also for others who have a reason. */
+  stop(because: RowhouseError): void {
     if (this.isStopped || !active.has(this)) return;
     this.stoppedBy = because;
     // What does not end now is ended by force; not after `end`: the process id may belong to somebody else by then.

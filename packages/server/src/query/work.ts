@@ -7,7 +7,7 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import { type Command, writeCommands } from './commands.ts';
 import { type CopyInput, CopyRows } from './copy-rows.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
-import { Sound } from './failures.ts';
+import { noteOverLimit, overLimitState, Sound } from './failures.ts';
 import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { queryFramed } from './query-one.ts';
@@ -18,13 +18,15 @@ import { hungUp, type Reader, Watch } from './watch.ts';
 
 export type WorkDeps = { sessions: ProjectSessions; habits: Habits };
 /** `isPlain`: it leaves nothing in a session. What a visitor does is never taken to be: no user finds traces of another. */
-export type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean };
+export type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean; watching?: Watching };
+/** Begins to look after what runs; `stop` ends it. Gives what ends the looking. */
+export type Watching = (stop: (because: RowhouseError) => void) => () => void;
 
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
 export async function alone<T>(
   { sessions, habits }: WorkDeps,
   project: ProjectLogin,
-  { reader, timeoutMs, ...terms }: Terms,
+  { reader, timeoutMs, watching, ...terms }: Terms,
   use: (work: Work) => Promise<T>,
 ): Promise<T> {
   if (reader.isGone) throw hungUp();
@@ -37,6 +39,7 @@ export async function alone<T>(
   }
   const watch = new Watch(session, reader, timeoutMs, sessions.terminate);
   const work = new Work(sessions, project, session, watch);
+  const unwatch = watching?.((because) => watch.stop(because));
   try {
     return await use(work);
   } catch (error) {
@@ -52,6 +55,7 @@ export async function alone<T>(
     // A commit of ours that the deadline cancelled.
     throw watch.stoppedBy ?? error.reason;
   } finally {
+    unwatch?.();
     watch.end();
     if (watch.isStopped) work.isBroken = true;
     sessions.release(project, session, work.leaves);
@@ -124,6 +128,17 @@ export class Work {
     else await this.command(text);
   }
 
+  /** Ends the transaction; what is in `commands` before that has to hold. */
+  async commit(commands: readonly Command[]): Promise<void> {
+    const tag = await tell(this.session, commands, (error, status) => {
+      const reason = sqlFailure(error);
+      if (error.state === overLimitState) noteOverLimit(reason);
+      return new Sound(reason, status);
+    });
+    // What cannot be committed is rolled back without an error.
+    if (tag !== 'COMMIT') throw errors.unavailable(`commit gave ${tag}`);
+  }
+
   /** A statement of ours, waited for. */
   command(text: string): Promise<void> {
     return command(this.session, text);
@@ -158,9 +173,7 @@ export class Work {
 }
 
 async function command(session: Session, text: string): Promise<void> {
-  const tag = await tell(session, [text], (error) => new Sound(sqlFailure(error), 'idle'));
-  // What cannot be committed is rolled back without an error.
-  if (text === 'commit' && tag !== 'COMMIT') throw errors.unavailable(`commit gave ${tag}`);
+  await tell(session, [text], (error) => new Sound(sqlFailure(error), 'idle'));
 }
 
 /** The last one's tag. */

@@ -9,6 +9,7 @@ import type { Control } from '../control/control.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors, type RowhouseError } from '../errors.ts';
+import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
 export type Rooms = {
@@ -17,7 +18,7 @@ export type Rooms = {
   /** Looks after a statement while it runs: `stop` is called if the project outgrows `stopAt`. */
   watch(projectId: string, stopAt: number | null, stop: (because: RowhouseError) => void): () => void;
   /** What those who are refused are told; measured now. */
-  refusal(projectId: string): Promise<RowhouseError>;
+  refusal(projectId: string, needs?: number): Promise<RowhouseError>;
   /** Throws unless there is room for so much, for a change that is known to be small. */
   require(projectId: string, bytes: number, mayUseReserve?: boolean): Promise<void>;
   /** What is known of the size now. */
@@ -30,6 +31,7 @@ export type Rooms = {
 /** Parameters of rowhouse.check_size, and what the size was. */
 export type Admission = Readonly<{
   size: number;
+  limit: number;
   ceiling: number;
   allowance: number;
   deadline: number;
@@ -37,7 +39,13 @@ export type Admission = Readonly<{
   isFull: boolean;
 }>;
 
-export type Measured = Readonly<{ size: number; limit: number; empty: number; isFull: boolean; isServerFull: boolean }>;
+export type Measured = Readonly<{
+  size: number;
+  limit: number;
+  empty: number;
+  isFull: boolean;
+  isServerFull: boolean;
+}>;
 
 type Options = {
   control: Control;
@@ -83,7 +91,7 @@ type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) =>
 export function openRooms({ control, server, feed, isDiskLow, onError }: Options): Rooms {
   const rooms = new LRUCache<string, Room>({ max: 20_000 });
   const loading = new Map<string, Promise<Room>>();
-  const rate = server.isEmbedded ? bytesPerMs : elsewherePerMs;
+  const rate = isHere(server.address) ? bytesPerMs : elsewherePerMs;
   const farBytes = 2 * reactionMs * rate;
   let watched = new Set<Room>();
   let timer: NodeJS.Timeout | null = null;
@@ -110,7 +118,12 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       select limit_mb::float8 * ${mb} as limit, empty_bytes::float8 as empty from projects where id = ${projectId}`);
     if (!row) throw errors.unavailable('the project is gone');
     const room: Room = {
-      ...{ id: projectId, limit: row.limit + row.empty, empty: row.empty, reserve: Math.min(mb, row.limit / 16) },
+      ...{
+        id: projectId,
+        limit: row.limit + row.empty,
+        empty: row.empty,
+        reserve: Math.min(mb, row.limit / 16),
+      },
       ...{ size: 0, at: 0, epoch: 0, lowest: Number.POSITIVE_INFINITY, measuring: null, growers: new Set() },
     };
     await measure(room);
@@ -148,17 +161,19 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
     const isFull = isDiskLow() || size > usual;
     if (!isFull) {
       const deadline = epoch + (usual - size) / rate / 1000;
-      return { size, ceiling: usual, allowance: size, deadline, isFull };
+      return { size, limit, ceiling: usual, allowance: size, deadline, isFull };
     }
-    const most = size < limit ? Math.min(size + slack, limit) : Math.max(size, Math.min(size + slack, lowest + creep));
-    return { size, ceiling: -1, allowance: isDiskLow() ? size + slack : most, deadline: 0, isFull };
+    const most =
+      size < limit ? Math.min(size + slack, limit) : Math.max(size, Math.min(size + slack, lowest + creep));
+    return { size, limit, ceiling: -1, allowance: isDiskLow() ? size + slack : most, deadline: 0, isFull };
   };
 
   const admitTo = (room: Room, evenFar: boolean): Admission | null | Promise<Admission | null> => {
     const now = performance.now();
     if (isFar(room, now)) {
       // Renewed before it runs out.
-      if (boundOf(room, now) + 2 * farBytes > room.limit || now - room.at > 1_000) measure(room).catch(onError);
+      if (boundOf(room, now) + 2 * farBytes > room.limit || now - room.at > 1_000)
+        measure(room).catch(onError);
       return evenFar ? admissionOf(room) : null;
     }
     // What is left of the time in which nobody can use it up: enough for most statements.
@@ -189,10 +204,11 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
     }
   };
 
-  const tell = (room: Room): RowhouseError =>
-    isDiskLow()
-      ? errors.serverFull()
-      : errors.projectFull({ limit_mb: toMb(room.limit - room.empty), size_mb: toMb(room.size - room.empty) });
+  const tell = ({ limit, size, empty }: Room, needs = 0): RowhouseError => {
+    if (isDiskLow()) return errors.serverFull();
+    const facts = { limit_mb: toMb(limit - empty), size_mb: toMb(size - empty) };
+    return needs > 0 ? errors.needsMoreRoom(facts, toMb(needs)) : errors.projectFull(facts);
+  };
 
   return {
     admit: (projectId, { evenFar = false } = {}) => {
@@ -216,10 +232,10 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
         timer = null;
       };
     },
-    refusal: async (projectId) => {
+    refusal: async (projectId, needs) => {
       const room = await find(projectId);
       await measure(room);
-      return tell(room);
+      return tell(room, needs);
     },
     require: async (projectId, bytes, mayUseReserve = false) => {
       const room = await find(projectId);
@@ -241,6 +257,10 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       watched = new Set();
     },
   };
+}
+
+function isHere({ host, socket }: Address): boolean {
+  return socket !== undefined || host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
 /** Where a statement that runs by an admission is stopped. */

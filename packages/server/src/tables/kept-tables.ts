@@ -181,6 +181,7 @@ export function statementOf(
     calls: [],
     isProven: isPlain,
     lazyText: null,
+    isVacuum: false,
     isParsed: true,
   };
   statements.set(key, statement);
