@@ -228,10 +228,13 @@ export const errors = {
   overloaded: (message: string, retryAfterS: number) =>
     new RowhouseError('overloaded', message, { retryAfterS, hint: 'Try again a little later.' }),
   /** Of the machine, not of the project. Without facts PostgreSQL itself has met the end of the disk. */
-  projectFull: (facts: { limit_mb: number; size_mb: number }) =>
+  /** `isFull`: already, or only if this were done. */
+  projectFull: (facts: { limit_mb: number; size_mb: number }, isFull = true) =>
     new RowhouseError(
       'project_full',
-      `The project is full: ${facts.size_mb} of ${facts.limit_mb} MB are used. Nothing was changed.`,
+      isFull
+        ? `The project is full: it holds ${facts.size_mb} MB, and limit_mb is ${facts.limit_mb}. Nothing was changed.`
+        : `This needs more room than the project has: it holds ${facts.size_mb} MB, and limit_mb is ${facts.limit_mb}. Nothing was changed.`,
       {
         hint: 'Reading, DELETE, TRUNCATE, DROP and VACUUM still work; POST …/compact gives back what deleted rows left. The account can raise limit_mb: PATCH /api/dbaas/v2/projects/:slug.',
         details: facts,

@@ -72,7 +72,7 @@ export async function openService(options: Options): Promise<Service> {
   const sessions = openProjectSessions(server, upgrades.ensure, { ...options.connections, ...waits });
   const lanes = openLanes(sessions, options.connections.share);
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
-  const growth = { rooms, reclaim: openReclaim({ server, rooms }), onRefused: () => {} };
+  const growth = { rooms, reclaim: openReclaim({ server, rooms, onError }), onRefused: () => {} };
   const query = { sessions, parser, habits: rememberHabits(), lanes, growth };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({

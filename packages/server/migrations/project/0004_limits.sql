@@ -1,9 +1,19 @@
+-- What the tables of the database take up, as the transaction that asks sees them: without what goes away when it is
+-- committed (dropped, truncated, rewritten), with what it has made. Ours, because it is compared with itself.
+create function rowhouse.own_size() returns bigint
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select sum(pg_relation_size(oid, 'main') + pg_relation_size(oid, 'fsm') + pg_relation_size(oid, 'vm')
+             + pg_relation_size(oid, 'init'))::bigint
+  from pg_class where relkind in ('r', 'i', 't', 'm', 'S') and not relisshared
+$$;
+
 -- The last statement before a commit that might take the project over its limit. It runs with our rights, because users
 -- may not ask how large a database is; pg_temp is named last, so that nothing of the project's own is found before it.
 --
 -- ceiling: the size of the database on disk up to which anything goes, what others have not committed yet included.
--- allowance: what the database may come to without what goes away at the commit (dropped, truncated, rewritten): so
---   whoever makes it no larger than it was can always go on.
+-- allowance: of own_size(). Whoever makes the project no larger than it was can always go on. -1: was not asked for.
 -- deadline: until then nobody can have reached the ceiling, so there is nothing to measure.
 create function rowhouse.check_size(ceiling bigint, allowance bigint, deadline double precision) returns void
 language plpgsql security definer
@@ -12,7 +22,8 @@ as $$
 declare
   size bigint;
 begin
-  if extract(epoch from clock_timestamp()) < deadline then
+  -- Without a number of its own the transaction has written nothing.
+  if pg_current_xact_id_if_assigned() is null or extract(epoch from clock_timestamp()) < deadline then
     return;
   end if;
   size := pg_database_size(current_database());
@@ -21,11 +32,7 @@ begin
   end if;
   -- Whoever tidies up afterwards has to know which tables it was, whether this is committed or not.
   perform pg_stat_force_next_flush();
-  if allowance >= (
-    select sum(pg_relation_size(oid, 'main') + pg_relation_size(oid, 'fsm') + pg_relation_size(oid, 'vm')
-               + pg_relation_size(oid, 'init'))
-    from pg_class where relkind in ('r', 'i', 't', 'm', 'S')
-  ) then
+  if allowance >= 0 and rowhouse.own_size() <= allowance then
     return;
   end if;
   raise exception 'the project is full' using errcode = 'RH507', detail = size::text;

@@ -17,7 +17,8 @@ export type Feed = {
 };
 
 const pollMs = 250;
-const trustedMs = 900;
+/** After so long without news, what is kept in memory is not used. */
+export const trustedMs = 900;
 
 /** For a `with` clause beside the change itself, so that both commit together. */
 export function recordChange({ projectId, keyId }: Partial<Change>): Sql {

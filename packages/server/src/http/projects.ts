@@ -83,7 +83,12 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<ProjectResponse> => ({
       ok: true,
-      project: await changeProject(deps, callerOf(request), request.params.slug, request.body),
+      project: await changeProject(
+        { ...deps, rooms: deps.query.growth.rooms },
+        callerOf(request),
+        request.params.slug,
+        request.body,
+      ),
     }),
   );
 

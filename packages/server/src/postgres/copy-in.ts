@@ -1,6 +1,7 @@
 // COPY … FROM STDIN: bytes go from a source to PostgreSQL at the pace of the slower one. At most four frames are on their
 // way; while they are, the source is not asked for more. Whatever goes wrong, the connection speaks the ordinary protocol
 // again afterwards, or is lost.
+import type { FrontendMessages } from './frontend-messages.ts';
 import type { ServerError } from './server-error.ts';
 import { type Receiver, type Session, silent } from './session.ts';
 
@@ -9,7 +10,7 @@ export type CopyInOptions = Readonly<{
   /** Statements before the COPY and behind it; all leave without waiting for one another. */
   before: readonly string[];
   text: string;
-  after: readonly string[];
+  after: Readonly<{ count: number; write(out: FrontendMessages): void }>;
   /** Its pieces are copied at once. It is never closed: nothing more is taken from it, that is all. */
   source: AsyncIterable<Buffer>;
   /** Told when the source is waited for, and when no longer. */
@@ -36,6 +37,7 @@ export class CopyIn {
   private readonly receiver: Receiver;
   /** Statements that have come to their end. */
   private completed = 0;
+
   private isStopped = false;
   /** Nothing more is sent for this exchange. */
   private isOver = false;
@@ -69,7 +71,7 @@ export class CopyIn {
   /** Every statement has come to its end. */
   get isComplete(): boolean {
     const { before, after } = this.options;
-    return this.completed === before.length + 1 + after.length && this.failure === null;
+    return this.completed === before.length + 1 + after.count && this.failure === null;
   }
 
   run(): Promise<CopyEnd> {
@@ -102,6 +104,11 @@ export class CopyIn {
     this.tag = tag;
     // PostgreSQL has seen an end where the source has none. What was read so far is not all.
     if (!this.isSent) this.options.session.destroy();
+  }
+
+  /** The COPY itself came to its end. */
+  get isCopied(): boolean {
+    return this.completed > this.options.before.length;
   }
 
   private async pump(): Promise<void> {
@@ -189,7 +196,7 @@ export class CopyIn {
     if (how === 'fail') out.copyFail('the rows end here');
     if (how === 'done') {
       out.copyDone();
-      for (const statement of after) out.parse('', statement).bind('', []).execute(0);
+      after.write(out);
       this.isSent = true;
     }
     session.write(out.sync().take());

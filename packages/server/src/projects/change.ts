@@ -1,12 +1,16 @@
 // Renaming, limits, deletion and restoring.
+
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChangeProject, Project } from '@rowhouse/api';
-import { recordChange } from '../control/changes.ts';
+import { recordChange, trustedMs } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
-import { databaseExists } from '../engine/provision.ts';
+import { databaseExists, databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
+import type { Rooms } from '../quotas/rooms.ts';
+import { measure } from '../quotas/sizes.ts';
 import { checkLimit } from './create.ts';
 import { settleFence } from './fence.ts';
 import { getProjectRow } from './find.ts';
@@ -20,16 +24,18 @@ type Deps = {
 
 /** A project's own key may rename it. How large it may grow is for the account to say. */
 export async function changeProject(
-  { control, limits }: Deps,
+  { control, server, rooms, limits }: Deps & { rooms: Rooms },
   caller: Caller,
   slug: string,
   { name, limit_mb: limitMb }: ChangeProject,
 ): Promise<Project> {
-  const { id } = await getProjectRow(control, caller, slug);
+  const { id, limit_mb: before } = await getProjectRow(control, caller, slug);
   requireScope(caller, 'manage');
   if (limitMb !== undefined) {
     requireAccount(caller, 'change its own limit_mb');
     checkLimit(limitMb, limits.maxLimitMb);
+    // Whether it is full now is told by what it holds now.
+    await measure({ control, server }, [databaseOf(id)]);
   }
   const [row] = await update(
     control,
@@ -38,6 +44,9 @@ export async function changeProject(
     sql`deleted_at is null`,
   );
   if (!row) throw errors.projectNotFound(slug);
+  if (limitMb !== undefined) rooms.forget(id);
+  // When it is told to be lower, it is so on every process.
+  if (limitMb !== undefined && limitMb < before) await sleep(trustedMs);
   return toProject(row, limits.keepDeletedDays);
 }
 

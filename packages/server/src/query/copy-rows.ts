@@ -3,14 +3,17 @@ import { errors, RowhouseError } from '../errors.ts';
 import { CopyIn } from '../postgres/copy-in.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import { type Session, TooLargeError } from '../postgres/session.ts';
+import { type Command, writeCommands } from './commands.ts';
 import type { Clock } from './exchange.ts';
-import { Sound } from './failures.ts';
+import { noteOverLimit, overLimitState, Sound } from './failures.ts';
 import type { Watched } from './watch.ts';
 
 export type CopyInput = Readonly<{
   /** What has to hold for the COPY to begin, in the same transaction. */
   before: readonly string[];
   text: string;
+  /** Ends the transaction. */
+  after: readonly Command[];
   /** Fails by itself if it takes too long: while it is waited for, no other clock runs. */
   source: AsyncIterable<Buffer>;
   /** PostgreSQL's no, as the caller hears it. `hasBegun`: it came with or after the first row, not before. */
@@ -30,7 +33,7 @@ export class CopyRows implements Watched {
       // Whatever the role prefers: what `before` looks at must be what is there once its locks are held.
       before: ['begin isolation level read committed', ...input.before],
       text: input.text,
-      after: ['commit'],
+      after: { count: input.after.length, write: (out) => writeCommands(out, input.after) },
       source: input.source,
       clock: {
         pause: () => this.clock?.pause(Number.POSITIVE_INFINITY),
@@ -65,7 +68,9 @@ export class CopyRows implements Watched {
     if (this.stoppedBy) throw this.stoppedBy;
     if (sourceFailure) throw asSound(sourceFailure.error, status);
     if (broken || status instanceof Error || !failure) throw errors.unavailable(broken ?? status);
-    throw new Sound(this.input.explain(failure, this.copy.hasBegun), status);
+    const reason = this.input.explain(failure, this.copy.hasBegun);
+    if (this.copy.isCopied && failure.state === overLimitState) noteOverLimit(reason);
+    throw new Sound(reason, status);
   }
 }
 

@@ -8,7 +8,7 @@ import type { Command } from './commands.ts';
 import type { Frame } from './exchange.ts';
 import { isOverLimit } from './failures.ts';
 import type { Reader } from './watch.ts';
-import type { Watching } from './work.ts';
+import type { Watching, Work } from './work.ts';
 
 export type GrowthDeps = Readonly<{
   rooms: Rooms;
@@ -24,10 +24,21 @@ type Options = Readonly<{
   evenFar: boolean;
   /** It can make room: what it deleted is there for the next one. */
   changes: boolean;
+  /** It can end up smaller than it is in between. */
+  canShrink: boolean;
 }>;
 
-/** `admission` null: it commits by itself. */
-type Run<T> = (admission: Admission | null, watching: Watching) => Promise<T>;
+/** How a statement has to be measured before it is committed; `comparesOwn`: with what was there before, too. */
+export type Measure = Omit<Admission, 'extra'> &
+  Readonly<{
+    comparesOwn: boolean;
+    extra: number;
+    /** What attempts of this very statement have left on disk. */
+    left: number;
+  }>;
+
+/** `measure` null: it commits by itself. */
+type Run<T> = (measure: Measure | null, watching: Watching) => Promise<T>;
 
 export async function withinRoom<T>(
   deps: GrowthDeps,
@@ -38,61 +49,90 @@ export async function withinRoom<T>(
 ): Promise<T> {
   const found = deps.rooms.admit(project.id, options);
   const admission = found instanceof Promise ? await found : found;
-  return attempt(deps, project, options, reader, run, admission, admission && stopLine(admission), 2);
+  return attempt(deps, project, options, reader, run, admission && measureBy(admission, options), null, 3);
 }
 
+function measureBy(
+  admission: Admission,
+  { canShrink }: Options,
+  before: Admission | Measure = admission,
+  comparesOwn = admission.isFull,
+): Measure {
+  const { usual, shrinking } = admission.extra;
+  const left = Math.max(0, admission.size - before.size) + ('left' in before ? before.left : 0);
+  return { ...admission, comparesOwn, left, extra: canShrink ? shrinking : usual };
+}
+
+/** `stopAt`: of a statement that is not measured, other than the usual one. */
 async function attempt<T>(
   deps: GrowthDeps,
   project: ProjectLogin,
   options: Options,
   reader: Reader,
   run: Run<T>,
-  admission: Admission | null,
+  measure: Measure | null,
   stopAt: number | null,
   left: number,
 ): Promise<T> {
   let isOutgrown = false;
+  const line = measure ? stopLine(measure, measure.comparesOwn && options.canShrink) : stopAt;
   const watching: Watching = (stop) =>
-    deps.rooms.watch(project.id, stopAt, (because) => {
+    deps.rooms.watch(project.id, line, (because) => {
       isOutgrown = true;
       stop(because);
     });
+  const startedAt = performance.now();
   try {
-    const result = await run(admission, watching);
-    if (admission?.isFull && options.changes) await deps.reclaim(project).catch(() => {});
+    const result = await run(measure, watching);
+    if (measure?.isFull && options.changes) await deps.reclaim(project);
+    else if (options.changes) written.add(project.id);
     return result;
   } catch (error) {
     const mayRepeat = options.canRepeat && !reader.hasBegun && left > 0;
-    const again = (next: Admission | null, line: number | null) =>
-      attempt(deps, project, options, reader, run, next, line, left - 1);
-    if (isOutgrown && admission === null && stopAt === null && mayRepeat) {
-      const next = await deps.rooms.admit(project.id, { evenFar: true });
-      if (next) return again(next, stopLine(next));
+    const again = (next: Measure | null, otherLine: number | null = null) =>
+      attempt(deps, project, options, reader, run, next, otherLine, left - 1);
+    const admit = () => deps.rooms.admit(project.id, { evenFar: true });
+    if (isOutgrown && measure === null && stopAt === null && mayRepeat) {
+      const next = await admit();
+      if (next) return again(measureBy(next, options));
     }
     if (isOutgrown || isOverLimit(error)) {
-      await deps.reclaim(project).catch(() => {});
-      const next = await deps.rooms.admit(project.id, { evenFar: true });
-      if (mayRepeat && next && admission && isOverLimit(error) && hasMoreRoom(admission, next))
-        return again(next, stopLine(next));
+      // The limit may be another one by now, and what was deleted before may make room for this.
+      deps.rooms.forget(project.id);
+      const wasWritten = written.delete(project.id);
+      await deps.reclaim(project);
+      const next = await admit();
+      const isQuick = performance.now() - startedAt < repeatWithinMs;
+      if (mayRepeat && next && measure && isQuick) {
+        if (options.canShrink && !measure.comparesOwn) return again(measureBy(next, options, measure, true));
+        if (wasWritten || hasMoreRoom(measure, next))
+          return again(measureBy(next, options, measure, measure.comparesOwn || next.isFull));
+      }
       throw await refuse(deps, project);
     }
-    if (admission && mayRepeat && wantsNoTransaction(error)) {
+    if (measure && mayRepeat && wantsNoTransaction(error)) {
       // It commits by itself, so it is stopped well before the limit.
-      const line = admission.limit - unframedMargin;
-      if (admission.isFull || admission.size > line - unframedMargin / 4)
+      const before = measure.limit - unframedMargin;
+      if (measure.isFull || measure.size > before - unframedMargin / 4)
         throw await refuse(deps, project, unframedMargin);
-      return again(null, line);
+      return again(null, before);
     }
     // What a failed statement wrote still takes up room, until it is tidied up.
-    if (admission) deps.reclaim(project).catch(() => {});
+    if (measure) void deps.reclaim(project);
     throw error;
   }
 }
 
+/** Where something was written since room was last made: there may be more to be had. */
+const written = new Set<string>();
+/** A statement that took long is not run twice to be refused twice. */
+const repeatWithinMs = 2_000;
+
 /** What the first attempt did not know, or what was freed since. */
-function hasMoreRoom(before: Admission, now: Admission): boolean {
+function hasMoreRoom(before: Measure, now: Admission): boolean {
+  if (now.limit > before.limit) return true;
   if (!before.isFull) return now.isFull;
-  return !now.isFull || now.size < before.size - 64 * 1024;
+  return !now.isFull || Math.abs(now.size - before.size) > 64 * 1024;
 }
 
 /** "cannot run inside a transaction block", and a COMMIT inside one. */
@@ -111,22 +151,30 @@ async function refuse(
   return refusal;
 }
 
+/** What the project takes up, for a statement that may only make it smaller. */
+export async function ownSize(work: Work, measure: Measure | null): Promise<number | null> {
+  if (!measure?.comparesOwn) return null;
+  return Number(await work.ask('select rowhouse.own_size()::pg_catalog.text', []));
+}
+
 /** What comes before the commit. Deferred constraints first: their triggers may write. */
-export function closing(admission: Admission | null): Command[] {
-  if (!admission) return ['commit'];
-  const { ceiling, allowance, deadline } = admission;
-  const parameters = [String(Math.floor(ceiling)), String(Math.floor(allowance)), String(deadline)];
-  return ['set constraints all immediate', { prepared: 'check_size', parameters }, 'commit'];
+export function closing(measure: Measure | null, own: number | null): Command[] {
+  if (!measure) return ['commit'];
+  const { ceiling, extra, left, deadline } = measure;
+  const allowance = own === null ? -1 : Math.max(0, own - left + extra);
+  const parameters = [ceiling, allowance].map((bytes) => String(Math.floor(bytes)));
+  return [
+    'set constraints all immediate',
+    { prepared: 'check_size', parameters: [...parameters, String(deadline)] },
+    'commit',
+  ];
 }
 
 /** The same around a statement that has to be measured. */
-export function framedBy(frame: Frame, admission: Admission | null): Frame {
-  if (!admission || frame.endsIn === 'transaction') return frame;
+export function framedBy(frame: Frame, measure: Measure | null, own: number | null): Frame {
+  if (!measure || frame.endsIn === 'transaction') return frame;
   const { before, after } = frame;
-  if (after.length === 0 && before.length === 0)
-    return { before: ['begin'], after: closing(admission), endsIn: 'idle' };
-  return {
-    ...frame,
-    after: after.flatMap((command) => (command === 'commit' ? closing(admission) : [command])),
-  };
+  const end = closing(measure, own);
+  if (after.length === 0 && before.length === 0) return { before: ['begin'], after: end, endsIn: 'idle' };
+  return { ...frame, after: after.flatMap((command) => (command === 'commit' ? end : [command])) };
 }

@@ -15,6 +15,7 @@ export type Verdict =
       relations: string[] | null;
       calls: string[];
       lazyText: string | null;
+      canShrink: boolean;
       isVacuum: boolean;
     }
   | { kind: 'refused'; what: string; hint: string }
@@ -66,6 +67,20 @@ const refusals: Record<string, { what: string; hint: string }> = {
   LoadStmt: { what: 'Libraries cannot be loaded.', hint: 'CREATE EXTENSION brings what is available.' },
 };
 
+/** What takes away, or writes anew in less room. */
+const shrinking = new Set([
+  'DropStmt',
+  'DropOwnedStmt',
+  'TruncateStmt',
+  'AlterTableStmt',
+  'RefreshMatViewStmt',
+  'ReindexStmt',
+  'ClusterStmt',
+  'GrantStmt',
+  'RenameStmt',
+  'CommentStmt',
+]);
+
 await loadModule();
 parentPort?.on('message', ({ id, text }: { id: number; text: string }) => {
   parentPort?.postMessage({ id, verdict: examine(text) });
@@ -104,6 +119,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
       relations: null,
       calls: [],
       lazyText: null,
+      canShrink: shrinking.has(name),
       isVacuum: name === 'VacuumStmt',
     };
   const found = survey({ [name]: body });
@@ -115,6 +131,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
   return {
     kind: 'statement',
     ...{ conduct, preparable: true, writes: found.writes, isRead, relations, calls: found.calls, lazyText },
+    canShrink: false,
     isVacuum: false,
   };
 }

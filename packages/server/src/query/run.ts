@@ -1,10 +1,9 @@
 // One request: caller → statement → session → rows → bytes, with its deadline and what the caller asked for around it.
 import type { ProjectLogin, Visitor } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import type { Admission } from '../quotas/rooms.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
 import { inherit, Sound } from './failures.ts';
-import { closing, framedBy, type GrowthDeps, withinRoom } from './growth.ts';
+import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './growth.ts';
 import { type Habit, type Habits, isPlain, learn } from './habits.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
@@ -129,20 +128,13 @@ async function runOne(
   }
   if (!mayGrow(statement, plain))
     return runAlone(deps, project, statement, input, form, reader, habit, frame);
-  const options = { canRepeat: true, evenFar: false, changes: statement.writes };
-  return withinRoom(deps.growth, project, options, reader, (admission, watching) =>
-    runAlone(
-      deps,
-      project,
-      statement,
-      input,
-      form,
-      reader,
-      habit,
-      framedBy(frame, admission),
-      admission,
-      watching,
-    ),
+  const options = {
+    ...{ canRepeat: true, evenFar: false },
+    changes: statement.writes,
+    canShrink: statement.canShrink,
+  };
+  return withinRoom(deps.growth, project, options, reader, (measure, watching) =>
+    runAlone(deps, project, statement, input, form, reader, habit, frame, measure, watching),
   );
 }
 
@@ -160,21 +152,22 @@ function runAlone(
   reader: Reader,
   habit: Habit,
   frame: Frame,
-  admission: Admission | null = null,
+  measure: Measure | null = null,
   watching?: Watching,
 ): Promise<Buffer | null> {
   const { timeoutMs, maxAffected, dryRun } = input;
   const terms = { reader, timeoutMs, isPlain: isPlain(habit), ...(watching && { watching }) };
   return alone(deps, project, terms, async (work) => {
     // While it may yet be undone, nothing of it is shown.
-    const held = maxAffected === null && !(admission && statement.writes) ? null : holdingSink();
-    const exchange = work.exchange(statement, input, held ?? reader, frame, form);
+    const held = maxAffected === null && !(measure && statement.writes) ? null : holdingSink();
+    const own = await ownSize(work, measure);
+    const exchange = work.exchange(statement, input, held ?? reader, framedBy(frame, measure, own), form);
     await work.run(exchange, habit);
     if (maxAffected !== null) {
       const affected = affectedBy(exchange);
       const over = affected > maxAffected;
       if (over || dryRun) await work.command('rollback');
-      else await work.commit(closing(admission));
+      else await work.commit(closing(measure, own));
       if (over) throw errors.tooManyAffected(affected, maxAffected);
     }
     return held ? Buffer.concat([...held.pieces, exchange.close()]) : answerOf(exchange, reader);
@@ -269,8 +262,9 @@ function together(
   steps: readonly Step[],
 ): Promise<Buffer[]> {
   const mayWrite = steps.some(({ statement }) => mayGrow(statement, false));
-  const options = { canRepeat: true, evenFar: false, changes: mayWrite };
-  const run = (admission: Admission | null, watching?: Watching) =>
+  const canShrink = steps.some(({ statement }) => statement.canShrink);
+  const options = { canRepeat: true, evenFar: false, changes: mayWrite, canShrink };
+  const run = (measure: Measure | null, watching?: Watching) =>
     togetherOnce(
       deps,
       project,
@@ -278,7 +272,7 @@ function together(
       begin,
       maxAffected,
       steps,
-      admission,
+      measure,
     );
   return mayWrite ? withinRoom(deps.growth, project, options, terms.reader, run) : run(null);
 }
@@ -290,9 +284,10 @@ function togetherOnce(
   begin: string,
   maxAffected: number | null,
   steps: readonly Step[],
-  admission: Admission | null,
+  measure: Measure | null,
 ): Promise<Buffer[]> {
   return alone(deps, project, terms, async (work) => {
+    const own = await ownSize(work, measure);
     await work.begin(begin);
     const held = holdingSink();
     const answers: Buffer[] = [];
@@ -311,7 +306,7 @@ function togetherOnce(
       await work.command('rollback');
       throw errors.tooManyAffected(affected, maxAffected);
     }
-    await work.commit(closing(admission));
+    await work.commit(closing(measure, own));
     return answers;
   });
 }

@@ -24,6 +24,8 @@ export type Statement = Readonly<{
   isProven: boolean;
   /** The same, so written that its first rows come before its last one is made; null: there is nothing to gain. */
   lazyText: string | null;
+  /** It can give room back by the time it is committed. */
+  canShrink: boolean;
   /** It makes nothing larger, and runs in no transaction. */
   isVacuum: boolean;
   /** False for a text too large to be parsed here. */
@@ -59,6 +61,7 @@ const unparsed: Statement = {
   calls: [],
   isProven: false,
   lazyText: null,
+  canShrink: false,
   isVacuum: false,
   isParsed: false,
 };
@@ -170,6 +173,7 @@ function judge(verdict: Verdict): Statement {
         calls: verdict.calls,
         isProven: false,
         lazyText: verdict.lazyText,
+        canShrink: verdict.canShrink,
         isVacuum: verdict.isVacuum,
         isParsed: true,
       };

@@ -4,21 +4,31 @@ import { loginOf, type ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { openDatabase, PostgresError, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import type { Rooms } from './rooms.ts';
+import { type Rooms, rewriting } from './rooms.ts';
 
-/** Done when it is done; whoever asks meanwhile waits for the same. */
+/** Whoever asks at the same moment waits for the same. Never throws: what cannot be done now is done next time. */
 export type Reclaim = (project: ProjectLogin) => Promise<void>;
 
 const tablesAtOnce = 20;
 
-export function openReclaim({ server, rooms }: { server: Server; rooms: Rooms }): Reclaim {
-  const running = new Map<string, Promise<void>>();
+type Options = { server: Server; rooms: Rooms; onError: (error: unknown) => void };
+
+export function openReclaim({ server, rooms, onError }: Options): Reclaim {
+  const running = new Map<string, { now: Promise<void>; next: Promise<void> | null }>();
+  const start = (project: ProjectLogin): Promise<void> => {
+    const turn = { now: reclaim(server, rooms, project).catch(onError), next: null };
+    running.set(project.id, turn);
+    return turn.now.finally(() => {
+      if (running.get(project.id) === turn) running.delete(project.id);
+    });
+  };
   return ({ id, passwordVersion }) => {
-    const found = running.get(id);
-    if (found) return found;
-    const work = reclaim(server, rooms, { id, passwordVersion }).finally(() => running.delete(id));
-    running.set(id, work);
-    return work;
+    const project = { id, passwordVersion };
+    const turn = running.get(id);
+    if (!turn) return start(project);
+    // The one that runs may be past the table this is about.
+    turn.next ??= turn.now.then(() => start(project));
+    return turn.next;
   };
 }
 
@@ -26,12 +36,17 @@ async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Pro
   const own = openDatabase(loginOf(server, project), { max: 1, searchPath: 'pg_catalog' });
   try {
     const tables = await findDirty(own);
-    for (const table of tables)
-      await tryTo(own, sql.script(`vacuum (skip_locked, truncate, parallel 0) ${table}`));
+    for (const { name } of tables) await tryTo(own, sql.script(`vacuum (truncate, parallel 0) ${name}`));
     const { isFull } = await rooms.look(project.id);
     if (!isFull) return;
-    for (const table of tables) await tryTo(own, sql.script(`reindex table ${table}`));
+    for (const { name } of tables) await tryTo(own, sql.script(`reindex table ${name}`));
     await vacuumOurs(server, project);
+    for (const { name, bytes } of tables) {
+      const { size, limit } = await rooms.look(project.id);
+      if (size <= limit) return;
+      // VACUUM leaves the end of a table where it is unless there is much of it.
+      if (bytes <= rewriting) await tryTo(own, sql.script(`vacuum (full) ${name}`));
+    }
     await rooms.look(project.id);
   } finally {
     await own.end();
@@ -39,17 +54,23 @@ async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Pro
 }
 
 /** With dead rows, or with more pages than it had when it was last looked after. */
-async function findDirty(own: Queryable): Promise<string[]> {
-  const rows = await own.query<{ name: string }>(sql`
-    select format('%I.%I', nspname, relname) as name
+type Dirty = { name: string; bytes: number };
+
+function findDirty(own: Queryable): Promise<Dirty[]> {
+  return own.query<Dirty>(sql`
+    select format('%I.%I', nspname, pg_class.relname) as name, pg_total_relation_size(pg_class.oid)::float8 as bytes
     from pg_class
     join pg_namespace on pg_namespace.oid = relnamespace
-    left join pg_stat_all_tables as stats on stats.relid = pg_class.oid
+    -- The table itself, and what it keeps out of line.
+    cross join lateral (
+      select coalesce(sum(n_dead_tup), 0) as dead, sum(pg_relation_size(part.oid) - part.relpages * 8192::bigint) as fresh
+      from pg_class as part left join pg_stat_all_tables as stats on stats.relid = part.oid
+      where part.oid in (pg_class.oid, pg_class.reltoastrelid)
+    ) as dirt
     where relkind in ('r', 'm') and relowner = current_user::regrole and relpersistence <> 't'
-      and (n_dead_tup > 0 or pg_relation_size(pg_class.oid) > (relpages + 8) * 8192::bigint)
-    order by coalesce(n_dead_tup, 0) desc, pg_relation_size(pg_class.oid) - relpages * 8192::bigint desc
+      and (dead > 0 or fresh > 64 * 1024)
+    order by dead desc, fresh desc
     limit ${tablesAtOnce}`);
-  return rows.map(({ name }) => name);
 }
 
 /** The catalog and the users: tables that the project's role may not tidy up. They hold no code of the project's own. */
@@ -62,8 +83,7 @@ async function vacuumOurs(server: Server, project: ProjectLogin): Promise<void> 
       where schemaname in ('pg_catalog', 'auth') and n_dead_tup > 50
         and has_table_privilege(relid, 'maintain')
       order by n_dead_tup desc limit ${tablesAtOnce}`);
-    for (const { name } of rows)
-      await tryTo(ours, sql.script(`vacuum (skip_locked, truncate, parallel 0) ${name}`));
+    for (const { name } of rows) await tryTo(ours, sql.script(`vacuum (truncate, parallel 0) ${name}`));
   } finally {
     await ours.end();
   }

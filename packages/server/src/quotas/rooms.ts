@@ -33,10 +33,11 @@ export type Admission = Readonly<{
   size: number;
   limit: number;
   ceiling: number;
-  allowance: number;
   deadline: number;
   /** So large that only what makes it no larger is let through. */
   isFull: boolean;
+  /** By how much what makes it no larger may make it larger: a page here and there; the catalog, by what is dropped. */
+  extra: Readonly<{ usual: number; shrinking: number }>;
 }>;
 
 export type Measured = Readonly<{
@@ -57,6 +58,7 @@ type Options = {
 };
 
 const mb = 1024 * 1024;
+const page = 8192;
 /** What one core can write at most in a millisecond: 0.7 MB were measured, by a hash index with faked statistics. */
 const bytesPerMs = mb * Math.min(16, Math.max(2, availableParallelism()));
 /** Of a server elsewhere the cores are not known. */
@@ -68,8 +70,10 @@ const tickMs = 10;
 export const unframedMargin = 32 * mb;
 /** A statement that will be refused is let go on this far, so that it is refused by what it really needs. */
 const overshoot = 2 * mb;
+/** A table that is rewritten lies on disk twice until that is committed. */
+export const rewriting = 28 * mb;
 /** By which something can grow that was to shrink: the catalog. */
-const slack = 256 * 1024;
+const slack = 64 * 1024;
 const creep = mb;
 
 type Room = {
@@ -81,8 +85,6 @@ type Room = {
   /** When it was measured: by our clock and by PostgreSQL's. */
   at: number;
   epoch: number;
-  /** The smallest it was since it went over. */
-  lowest: number;
   measuring: Promise<void> | null;
   growers: Set<Grower>;
 };
@@ -91,6 +93,8 @@ type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) =>
 export function openRooms({ control, server, feed, isDiskLow, onError }: Options): Rooms {
   const rooms = new LRUCache<string, Room>({ max: 20_000 });
   const loading = new Map<string, Promise<Room>>();
+  /** The smallest that projects were since they are over their limits. */
+  const lowest = new LRUCache<string, number>({ max: 20_000 });
   const rate = isHere(server.address) ? bytesPerMs : elsewherePerMs;
   const farBytes = 2 * reactionMs * rate;
   let watched = new Set<Room>();
@@ -122,9 +126,9 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
         id: projectId,
         limit: row.limit + row.empty,
         empty: row.empty,
-        reserve: Math.min(mb, row.limit / 16),
+        reserve: reserveOf(row.limit),
       },
-      ...{ size: 0, at: 0, epoch: 0, lowest: Number.POSITIVE_INFINITY, measuring: null, growers: new Set() },
+      ...{ size: 0, at: 0, epoch: 0, measuring: null, growers: new Set() },
     };
     await measure(room);
     // Whoever changed it meanwhile has made us forget.
@@ -148,7 +152,8 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       from pg_database where datname = ${databaseOf(room.id)}`);
     if (!row) throw errors.unavailable('the database is gone');
     Object.assign(room, { at, epoch: row.epoch, size: row.size });
-    room.lowest = row.size > room.limit ? Math.min(room.lowest, row.size) : Number.POSITIVE_INFINITY;
+    if (row.size > room.limit) lowest.set(room.id, Math.min(lowest.get(room.id) ?? row.size, row.size));
+    else lowest.delete(room.id);
   };
 
   /** The most it can be by now. */
@@ -156,16 +161,17 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
   const isFar = (room: Room, now: number) => boundOf(room, now) + farBytes <= room.limit && !isDiskLow();
 
   const admissionOf = (room: Room): Admission => {
-    const { size, limit, reserve, lowest, epoch } = room;
-    const usual = limit - reserve;
-    const isFull = isDiskLow() || size > usual;
-    if (!isFull) {
-      const deadline = epoch + (usual - size) / rate / 1000;
-      return { size, limit, ceiling: usual, allowance: size, deadline, isFull };
-    }
-    const most =
-      size < limit ? Math.min(size + slack, limit) : Math.max(size, Math.min(size + slack, lowest + creep));
-    return { size, limit, ceiling: -1, allowance: isDiskLow() ? size + slack : most, deadline: 0, isFull };
+    const { size, limit, reserve, epoch } = room;
+    const ceiling = limit - reserve;
+    const isFull = isDiskLow() || size > ceiling;
+    const extra = { usual: Math.max(0, Math.min(page * 4, limit - size)), shrinking: slackOf(room) };
+    if (isFull) return { size, limit, ceiling: -1, deadline: 0, isFull, extra };
+    return { size, limit, ceiling, deadline: epoch + (ceiling - size) / rate / 1000, isFull, extra };
+  };
+  /** In all no more than the limit; or, where that was lowered, a little more than the smallest it was since. */
+  const slackOf = ({ id, size, limit }: Room): number => {
+    const line = size < limit ? limit : Math.min(size, lowest.get(id) ?? size) + creep;
+    return Math.max(0, Math.min(slack, line - size));
   };
 
   const admitTo = (room: Room, evenFar: boolean): Admission | null | Promise<Admission | null> => {
@@ -204,10 +210,12 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
     }
   };
 
-  const tell = ({ limit, size, empty }: Room, needs = 0): RowhouseError => {
+  const tell = ({ limit, size, empty, reserve }: Room, needs = 0): RowhouseError => {
     if (isDiskLow()) return errors.serverFull();
     const facts = { limit_mb: toMb(limit - empty), size_mb: toMb(size - empty) };
-    return needs > 0 ? errors.needsMoreRoom(facts, toMb(needs)) : errors.projectFull(facts);
+    return needs > 0
+      ? errors.needsMoreRoom(facts, toMb(needs))
+      : errors.projectFull(facts, size > limit - reserve);
   };
 
   return {
@@ -259,13 +267,22 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
   };
 }
 
+/**
+ * Kept for what makes room, and for what VACUUM leaves of a refused statement: it cuts off the end of a table only from
+ * 8 MB or a sixteenth of it on. Tables that are small enough are rewritten instead (reclaim.ts).
+ */
+function reserveOf(limit: number): number {
+  const left = limit > rewriting ? Math.min(8 * mb, limit / 16) : 0;
+  return Math.min(mb, limit / 16) + left;
+}
+
 function isHere({ host, socket }: Address): boolean {
   return socket !== undefined || host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
-/** Where a statement that runs by an admission is stopped. */
-export function stopLine({ size, ceiling }: Admission): number {
-  return Math.max(size, ceiling) + overshoot;
+/** Where a statement that runs by an admission is stopped. `rewrites`: for a moment it needs what it gives back. */
+export function stopLine({ size, limit, ceiling }: Omit<Admission, 'extra'>, rewrites = false): number {
+  return rewrites ? Math.max(size, limit) + rewriting : Math.max(size, ceiling) + overshoot;
 }
 
 function toMb(bytes: number): number {

@@ -33,7 +33,8 @@ export async function refreshSizes({ control, server }: Deps): Promise<number> {
   return due.length;
 }
 
-async function measure({ control, server }: Deps, names: string[]): Promise<void> {
+/** Those, now. */
+export async function measure({ control, server }: Deps, names: string[]): Promise<void> {
   // Through the oid: a database dropped in the meantime gives null instead of an error.
   const sizes = await server.maintenance.query<{ name: string; bytes: number | null }>(sql`
     select datname as name, pg_database_size(oid)::float8 as bytes

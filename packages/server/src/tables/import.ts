@@ -3,7 +3,9 @@
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
+import type { Command } from '../query/commands.ts';
 import { Sound } from '../query/failures.ts';
+import { closing, ownSize, withinRoom } from '../query/growth.ts';
 import type { QueryDeps } from '../query/run.ts';
 import { sqlFailure } from '../query/sql-failure.ts';
 import type { Reader } from '../query/watch.ts';
@@ -40,15 +42,21 @@ export async function importRows(
   if (project.visitor) throw notForUsers();
   // Before there is a session: a sender that takes its time for the first line keeps nobody from anything.
   const rows = await openRows[format](impatient(body, stallMs));
-  return alone(deps, project, { reader, timeoutMs, isPlain: false }, async (work) => {
-    for (let attempt = 1; ; attempt++) {
-      const rowCount = await copyOnce(work, await lookAgain(work, table, attempt > 1), rows);
-      if (rowCount !== null) return { rowCount };
-      await work.command('rollback');
-      if (attempt === attempts)
-        throw new Sound(alwaysChanging(table, 'No row was imported. Try again.'), 'idle');
-    }
-  });
+  // What was read of the body is gone; and what takes so long can be measured at its end.
+  const room = { canRepeat: false, evenFar: true, changes: false, canShrink: false };
+  return withinRoom(deps.growth, project, room, reader, (measure, watching) =>
+    alone(deps, project, { reader, timeoutMs, isPlain: false, watching }, async (work) => {
+      const own = await ownSize(work, measure);
+      for (let attempt = 1; ; attempt++) {
+        const present = await lookAgain(work, table, attempt > 1);
+        const rowCount = await copyOnce(work, present, rows, closing(measure, own));
+        if (rowCount !== null) return { rowCount };
+        await work.command('rollback');
+        if (attempt === attempts)
+          throw new Sound(alwaysChanging(table, 'No row was imported. Try again.'), 'idle');
+      }
+    }),
+  );
 }
 
 /** What a body says first, and its rows for COPY. */
@@ -94,7 +102,12 @@ const openRows: Record<ImportFormat, (body: AsyncIterable<Buffer>) => Promise<Ro
 };
 
 /** null: the table has changed since it was looked at, and nothing was read. */
-async function copyOnce(work: Work, table: Table, rows: Rows): Promise<number | null> {
+async function copyOnce(
+  work: Work,
+  table: Table,
+  rows: Rows,
+  after: readonly Command[],
+): Promise<number | null> {
   const columns = chooseColumns(table, rows);
   const list = columns.map(({ name }) => id(name)).join(', ');
   let hasChanged = false;
@@ -109,6 +122,7 @@ async function copyOnce(work: Work, table: Table, rows: Rows): Promise<number | 
           `select ${[guard(table), ...recordGuards(columns)].join(' and ')}`,
         ],
         text: `copy ${nameOf(table)} (${list}) from stdin (format ${rows.format})`,
+        after,
         source: rows.bytes(columns, work.serverMajor),
         explain: (error, hasBegun) => {
           // Before the first row nothing but our own SQL has run.

@@ -181,6 +181,7 @@ export function statementOf(
     calls: [],
     isProven: isPlain,
     lazyText: null,
+    canShrink: false,
     isVacuum: false,
     isParsed: true,
   };

@@ -5,6 +5,7 @@ import { attemptId } from './attempts.ts';
 import { maxDataBytes, tooMuchData } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import type { Email } from './emails.ts';
+import { roomFor } from './sign-in.ts';
 import { userJson } from './store.ts';
 
 /** null: stays as it is. */
@@ -24,15 +25,17 @@ type Outcome = { found: boolean; taken: boolean; user: User | null };
 
 /** `keep`: the session that goes on when a new password, or a ban, ends the others. Throws if there is no such user. */
 export async function changeColumns(
-  { store }: UserDeps,
-  { projectId }: Door,
+  deps: UserDeps,
+  door: Door,
   id: string,
   { email, data, role, isVerified, isBanned }: Columns,
   hashes: Hashes | null,
   keep: string | null,
 ): Promise<User> {
-  const outcome = await store
-    .ask<Outcome>(projectId, changing, [
+  // A ban, a role or a shorter e-mail can always be set.
+  if (data !== null) await roomFor(deps, door, data);
+  const outcome = await deps.store
+    .ask<Outcome>(door.projectId, changing, [
       id,
       email?.typed ?? null,
       email?.key ?? null,

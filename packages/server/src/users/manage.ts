@@ -14,7 +14,7 @@ import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
 import { checkPassword } from './passwords.ts';
 import { removeUser } from './remove.ts';
-import { refuseCommon } from './sign-in.ts';
+import { refuseCommon, roomFor } from './sign-in.ts';
 import { userJson } from './store.ts';
 
 export async function listUsers(
@@ -53,6 +53,7 @@ export async function createUser(deps: UserDeps, door: Door, input: CreateUser):
   const email = readEmail(input.email);
   const data = readData(input.data);
   const role = input.role ?? readRole(door, input.data) ?? defaultRole;
+  await roomFor(deps, door, data);
   const hash = input.password === undefined ? null : await hashNew(deps, door, input.password);
   const params = [email.typed, email.key, role, data, hash, String(input.email_verified ?? false)];
   const user = await deps.store.ask<User>(door.projectId, creating, params);

@@ -26,6 +26,7 @@ export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise
     if (found?.wait) throw errors.rateLimited('Too many new users come from this address.', found.wait);
     if (found?.taken) throw errors.emailTaken();
     if (found?.refuseCommon) refuseCommon(input.password);
+    await roomFor(deps, door, data);
     const hash = await place.hash(input.password);
     const session = newSession(deps, door.projectId);
     const params = [email.typed, email.key, role, data, hash, session.id, session.hash];
@@ -35,6 +36,11 @@ export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise
   } finally {
     place.release();
   }
+}
+
+/** For a user's row with its indexes; what the caller sends of it is counted twice, for what PostgreSQL adds to it. */
+export function roomFor({ query }: UserDeps, { projectId }: Door, data: string | null): Promise<void> {
+  return query.growth.rooms.require(projectId, 64 * 1024 + 2 * (data?.length ?? 0));
 }
 
 const beforeSignUp = `
@@ -77,6 +83,8 @@ export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise
     const { matches, isOutdated } = await place.verify(input.password, kept);
     if (!matches || !known?.id || kept === null) throw errors.invalidCredentials();
     if (known.isBanned) throw errors.userBanned();
+    // Who is a user already can sign in for longer than others can be added.
+    await deps.query.growth.rooms.require(door.projectId, 0, true);
     const better = isOutdated ? await place.hash(input.password) : null;
     const session = newSession(deps, door.projectId);
     const params = [known.id, kept, better, session.id, session.hash, account, address];

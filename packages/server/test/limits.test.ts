@@ -1,0 +1,427 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { databaseOf } from '../src/engine/provision.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { type Answer, asAdmin, openHouse, useHouse } from './helpers.ts';
+
+const house = useHouse();
+type Project = { slug: string; id: string; key: string; empty: number };
+const mb = 1024 * 1024;
+
+const sizeOf = async (id: string) => {
+  const [row] = await asAdmin((admin) =>
+    admin.query<{ bytes: number }>(sql`select pg_database_size(${databaseOf(id)})::float8 as bytes`),
+  );
+  return row?.bytes ?? 0;
+};
+const newProject = async (limitMb: number, name = 'Small'): Promise<Project> => {
+  const { body } = await house.call('POST', '/projects', { body: { name, limit_mb: limitMb } });
+  const { slug, id } = body.project;
+  const [row] = await house.service.deps.control.query<{ empty: number }>(
+    sql`select empty_bytes::float8 as empty from projects where id = ${id}`,
+  );
+  return { slug, id, key: body.api_key, empty: row?.empty ?? 0 };
+};
+const storedMb = async ({ id, empty }: Project) => ((await sizeOf(id)) - empty) / mb;
+const run = (project: Project, query: string, params: unknown[] = [], more: object = {}) =>
+  house.call('POST', `/projects/${project.slug}/query`, {
+    key: project.key,
+    body: { query, params, ...more },
+  });
+const fine = async (project: Project, query: string, params: unknown[] = []) => {
+  const answer = await run(project, query, params);
+  expect(answer.status, `${query}: ${JSON.stringify(answer.body)}`).toBe(200);
+  return answer.body;
+};
+const codeOf = ({ status, body }: Answer) => [status, body.error?.code];
+const full = [507, 'project_full'];
+
+/** The largest the database was on disk while `act` ran. */
+async function peakOf<T>(project: Project, act: () => Promise<T>): Promise<{ result: T; peakMb: number }> {
+  let peak = 0;
+  let isOver = false;
+  const watch = (async () => {
+    while (!isOver) {
+      peak = Math.max(peak, await sizeOf(project.id));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  })();
+  const result = await act();
+  isOver = true;
+  await watch;
+  return { result, peakMb: (peak - project.empty) / mb };
+}
+
+let neighbour: Project;
+beforeAll(async () => {
+  neighbour = await newProject(64, 'Neighbour');
+  await fine(neighbour, 'create table t (a int)');
+});
+
+const limitMb = 4;
+const filler = `insert into t select n, repeat(md5(n::text), 10) from generate_series(1, 100000) as n`;
+const paths: [name: string, prepare: string[], grow: string][] = [
+  ['heap', ['create table t (a int, b text)'], filler],
+  [
+    'wide rows out of line',
+    ['create table t (a int, b text)', 'alter table t alter b set storage external'],
+    `insert into t select n, repeat('x', 100000) from generate_series(1, 2000) as n`,
+  ],
+  [
+    'one huge row',
+    ['create table t (a int, b text)', 'alter table t alter b set storage external'],
+    `insert into t values (1, repeat('x', 50000000))`,
+  ],
+  [
+    'indexes',
+    ['create table t (a int, b text)', 'insert into t select n, n::text from generate_series(1, 20000) as n'],
+    `create index on t (${Array(30).fill("(b || 'some more text')").join(', ')})`,
+  ],
+  [
+    'a hash index with faked statistics',
+    [
+      'create table t (a int)',
+      'insert into t values (1)',
+      "select pg_restore_relation_stats('schemaname', 'public', 'relname', 't', 'reltuples', 50000000::real, 'relpages', 1)",
+    ],
+    `create index on t using hash (a)`,
+  ],
+  [
+    'large objects',
+    [],
+    `select lo_from_bytea(0, (select string_agg(md5((n * m)::text), '')::bytea from generate_series(1, 2000) as m))
+     from generate_series(1, 200) as n`,
+  ],
+  [
+    'an unlogged table',
+    [],
+    `create unlogged table t as select n, repeat('x', 500) from generate_series(1, 100000) as n`,
+  ],
+  [
+    'a temporary table',
+    [],
+    `create temp table t as select n, repeat('x', 500) from generate_series(1, 100000) as n`,
+  ],
+  ['a new table', [], `create table t as select n, repeat('x', 500) from generate_series(1, 100000) as n`],
+  [
+    'a materialized view',
+    [],
+    `create materialized view v as select n, repeat('x', 500) from generate_series(1, 100000) as n`,
+  ],
+  [
+    'an update of all rows',
+    [
+      'create table t (a int, b text)',
+      "insert into t select n, repeat('x', 500) from generate_series(1, 5000) as n",
+    ],
+    'update t set a = a + 1',
+  ],
+  [
+    'a DO block that catches its failures',
+    ['create table t (a int, b text)'],
+    `do $$ begin for i in 1..200 loop begin
+       insert into t select n, repeat('x', 500) from generate_series(1, 2000) as n; raise 'undone';
+     exception when raise_exception then null; end; end loop; end $$`,
+  ],
+  [
+    'a function that a SELECT calls',
+    [
+      'create table t (a int, b text)',
+      `create function grow() returns int language plpgsql as $$ begin
+         insert into t select n, repeat('x', 500) from generate_series(1, 100000) as n; return 1; end $$`,
+    ],
+    'select grow()',
+  ],
+  [
+    'a trigger',
+    [
+      'create table t (a int, b text)',
+      'create table s (a int)',
+      `create function more() returns trigger language plpgsql as $$ begin
+         insert into t select n, repeat('x', 500) from generate_series(1, 100000) as n; return new; end $$`,
+      'create trigger more after insert on s for each row execute function more()',
+    ],
+    'insert into s values (1)',
+  ],
+  [
+    'a deferred trigger',
+    [
+      'create table t (a int, b text)',
+      'create table s (a int)',
+      `create function more() returns trigger language plpgsql as $$ begin
+         insert into t select n, repeat('x', 500) from generate_series(1, 20000) as n; return new; end $$`,
+      `create constraint trigger more after insert on s deferrable initially deferred
+         for each row execute function more()`,
+    ],
+    'insert into s values (1)',
+  ],
+  [
+    'tables by the thousand',
+    [],
+    `do $$ begin for i in 1..3000 loop execute format('create table t_%s (a int primary key)', i); end loop; end $$`,
+  ],
+  [
+    'sequences',
+    [],
+    `do $$ begin for i in 1..3000 loop execute format('create sequence s_%s', i); end loop; end $$`,
+  ],
+];
+
+describe.each(paths)('growth by %s', (_name, prepare, grow) => {
+  it('is refused before it is committed, leaves nothing, and hurts nobody', async () => {
+    const project = await newProject(limitMb);
+    for (const query of prepare) await run(project, query);
+    expect(await storedMb(project)).toBeLessThan(limitMb);
+    const { result, peakMb } = await peakOf(project, () => run(project, grow, [], { timeout_ms: 30_000 }));
+    expect(codeOf(result), JSON.stringify(result.body)).toEqual(full);
+    expect(result.body.error.details).toMatchObject({ limit_mb: limitMb });
+    expect(peakMb).toBeLessThan(limitMb + 32);
+    expect(await storedMb(project)).toBeLessThanOrEqual(limitMb);
+    await fine(project, 'select 1');
+    await fine(neighbour, 'insert into t values (1)');
+  });
+});
+
+describe('a full project', () => {
+  const fill = async (limit = 6) => {
+    const project = await newProject(limit);
+    await fine(project, 'create table t (a int primary key, b text)');
+    await fine(project, 'create table other (a int)');
+    await fine(project, 'create view seen as select a, length(b) as size from t');
+    await fine(
+      project,
+      `create function twice(int) returns int language plpgsql as $$ begin return $1 * 2; end $$`,
+    );
+    for (let n = 0; n < 1000; n++) {
+      const { status } = await run(
+        project,
+        "insert into t select g, repeat('x', 1000) from generate_series($1::int, $1::int + 199) as g",
+        [n * 200],
+      );
+      if (status === 507) return project;
+      expect(status).toBe(200);
+    }
+    throw new Error('It was never full.');
+  };
+  const status = async ({ slug }: Project) =>
+    (await house.call('GET', `/projects/${slug}`)).body.project.status;
+
+  it('was filled to its limit and not beyond, and says so', async () => {
+    const project = await fill();
+    const stored = await storedMb(project);
+    expect(stored).toBeLessThanOrEqual(6);
+    expect(stored).toBeGreaterThan(5);
+    const refused = await run(
+      project,
+      "insert into t select g, repeat('x', 1000) from generate_series(100001, 100800) as g",
+    );
+    expect(codeOf(refused)).toEqual(full);
+    expect(refused.body.error).toMatchObject({
+      details: { limit_mb: 6, size_mb: expect.any(Number) },
+      hint: expect.stringContaining('DELETE'),
+    });
+    expect(await storedMb(project)).toBeLessThanOrEqual(6);
+  });
+
+  it('is read, emptied and tidied up as ever', async () => {
+    const project = await fill();
+    const lowered = await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 2 } });
+    expect(lowered.body.project).toMatchObject({ limit_mb: 2, status: 'full' });
+    await fine(project, 'select count(*) from t');
+    await fine(project, 'select sum(size) from seen');
+    await fine(project, 'select twice(max(a)) from t');
+    await fine(project, 'select * from t where a < 10 for update');
+    await fine(project, 'vacuum t');
+    await fine(project, 'analyze t');
+    expect(
+      (await house.call('GET', `/projects/${project.slug}/tables/t?limit=5`, { key: project.key })).status,
+    ).toBe(200);
+    for (const refused of [
+      'insert into other values (1)',
+      "update t set b = b || 'more'",
+      'create table more as select * from t',
+      'create index on t (b)',
+    ])
+      expect(codeOf(await run(project, refused)), refused).toEqual(full);
+    await fine(project, 'alter table t drop column b');
+    await fine(project, 'delete from t where a % 2 = 0');
+    await fine(project, 'drop view if exists seen');
+    await fine(project, 'drop table other');
+    await fine(project, 'truncate t');
+    expect(await storedMb(project)).toBeLessThan(2);
+    await fine(project, 'insert into t values (1)');
+    expect(await status(project)).toMatch(/ready|full/);
+  });
+
+  it('takes rows again the moment others are deleted', async () => {
+    const project = await fill();
+    const more = "insert into t select g, repeat('y', 1000) from generate_series(200001, 200500) as g";
+    expect(codeOf(await run(project, more))).toEqual(full);
+    await fine(project, 'delete from t where a < 2000');
+    await fine(project, more);
+    expect(await storedMb(project)).toBeLessThanOrEqual(6);
+  });
+
+  it('takes them again the moment its limit is raised, and not when it is lowered', async () => {
+    const project = await fill();
+    const more =
+      "insert into t select g, repeat('y', 1000) from generate_series($1::int, $1::int + 999) as g";
+    expect(codeOf(await run(project, more, [300_000]))).toEqual(full);
+    await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 12 } });
+    await fine(project, more, [300_000]);
+    await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 3 } });
+    expect(codeOf(await run(project, more, [400_000]))).toEqual(full);
+    expect((await fine(project, 'select count(*) as n from t where a >= 300000')).rows).toEqual([
+      { n: 1000 },
+    ]);
+  });
+});
+
+describe('whoever writes', () => {
+  it('by the table endpoints, in a batch, as an import or by max_affected is held to it', async () => {
+    const project = await newProject(3);
+    await fine(project, 'create table t (a int, b text)');
+    const table = (method: string, query: string, body: unknown, type = 'application/json') =>
+      house.call(method, `/projects/${project.slug}/tables/t${query}`, {
+        key: project.key,
+        headers: { 'content-type': type },
+        ...(typeof body === 'string' ? { raw: body } : { body }),
+      });
+    const rows = Array.from({ length: 5000 }, (_, a) => ({ a, b: 'x'.repeat(1000) + a }));
+    expect(codeOf(await table('POST', '?returning=minimal', rows))).toEqual(full);
+    expect(codeOf(await table('POST', '', rows))).toEqual(full);
+    const csv = `a,b\n${rows.map(({ a, b }) => `${a},${b}`).join('\n')}\n`;
+    expect(codeOf(await table('POST', '', csv, 'text/csv'))).toEqual(full);
+    const statements = Array.from({ length: 10 }, () => ({
+      query: "insert into t select n, repeat('x', 1000) from generate_series(1, 500) as n",
+    }));
+    const batch = await house.call('POST', `/projects/${project.slug}/batch`, {
+      key: project.key,
+      body: { statements },
+    });
+    expect(codeOf(batch)).toEqual(full);
+    const held = await run(
+      project,
+      "insert into t select n, repeat('x', 1000) from generate_series(1, 5000) as n",
+      [],
+      { max_affected: 10_000 },
+    );
+    expect(codeOf(held)).toEqual(full);
+    expect((await fine(project, 'select count(*) as n from t')).rows).toEqual([{ n: 0 }]);
+    expect(await storedMb(project)).toBeLessThanOrEqual(3);
+    expect((await table('POST', '?returning=minimal', rows.slice(0, 1500))).status).toBe(201);
+    expect(
+      codeOf(
+        await table('PATCH', '?a=gte.0', {
+          b: Array.from({ length: 800 }, (_, n) => (n * 7919).toString(36)).join(''),
+        }),
+      ),
+    ).toEqual(full);
+    expect((await table('DELETE', '?a=lt.400&returning=minimal', undefined)).status).toBe(200);
+  });
+
+  it('by signing up is held to it, and users sign in as ever', async () => {
+    const project = await newProject(1);
+    const auth = (path: string, body: object) =>
+      house.call('POST', `/projects/${project.slug}/auth/${path}`, { key: project.key, body });
+    const words = (n: number) =>
+      Array.from({ length: 1000 }, (_, m) => (n * 7919 * m).toString(36)).join(' ');
+    let last: Answer | null = null;
+    for (let n = 0; n < 300; n++) {
+      last = await auth('signup', {
+        email: `u${n}@example.com`,
+        password: 'correct horse',
+        data: { a: words(n) },
+      });
+      if (last.status !== 201) break;
+    }
+    expect(codeOf(last as Answer)).toEqual(full);
+    expect(await storedMb(project)).toBeLessThanOrEqual(1);
+    expect((await auth('signin', { email: 'u0@example.com', password: 'correct horse' })).status).toBe(200);
+    expect(await storedMb(project)).toBeLessThanOrEqual(1);
+  });
+
+  it('at the same time as others, by several processes, is held to it', async () => {
+    const second = await openHouse({
+      controlDatabase: house.controlDatabase,
+      masterKey: house.service.deps.masterKey,
+      keeper: false,
+      spares: 0,
+    });
+    try {
+      const project = await newProject(8);
+      await fine(project, 'create table t (a int, b text)');
+      const insert = (n: number, size: number) =>
+        (n % 2 ? house : second).call('POST', `/projects/${project.slug}/query`, {
+          key: project.key,
+          body: {
+            query: `insert into t select n, repeat('x', 1000) from generate_series(1, $1) as n`,
+            params: [size],
+          },
+        });
+      let committed = 0;
+      let most = 0;
+      const write = async (n: number) => {
+        for (let turn = 0; turn < 12; turn++) {
+          const size = 50 * (1 + ((n * 7 + turn * 3) % 8));
+          const { status } = await insert(n, size);
+          expect([200, 507, 429]).toContain(status);
+          if (status === 200) committed += size;
+          most = Math.max(most, await storedMb(project));
+        }
+      };
+      await Promise.all(Array.from({ length: 8 }, (_, n) => write(n)));
+      expect((await fine(project, 'select count(*) as n from t')).rows).toEqual([{ n: committed }]);
+      expect(committed).toBeGreaterThan(3000);
+      expect(await storedMb(project)).toBeLessThanOrEqual(8);
+      expect(most).toBeLessThan(8 + 32);
+    } finally {
+      await second.stop();
+    }
+  });
+
+  it('far from the limit is not measured, and runs into it all the same', async () => {
+    const project = await newProject(300);
+    const { query } = house.service.deps;
+    expect(await query.growth.rooms.admit(project.id)).toBeNull();
+    const make = (rows: number) =>
+      run(
+        project,
+        `create unlogged table t_${rows} as select repeat('x', 2000) from generate_series(1, ${rows}) as n`,
+        [],
+        { timeout_ms: 60_000 },
+      );
+    const tooMuch = await peakOf(project, () => make(400_000));
+    expect(codeOf(tooMuch.result), JSON.stringify(tooMuch.result.body)).toEqual(full);
+    expect(tooMuch.peakMb).toBeLessThan(332);
+    // More than what is never looked at, less than the limit.
+    const enough = await make(100_000);
+    expect(enough.status, JSON.stringify(enough.body)).toBe(200);
+    expect(await storedMb(project)).toBeLessThanOrEqual(300);
+  }, 120_000);
+
+  it('what commits by itself needs some room, and gets it where there is', async () => {
+    const small = await newProject(4);
+    await fine(small, 'create table t (a int)');
+    const procedure = `create procedure many() language plpgsql as $$ begin
+      for i in 1..5 loop insert into t values (i); commit; end loop; end $$`;
+    await fine(small, procedure);
+    for (const query of ['create index concurrently on t (a)', 'call many()']) {
+      const refused = await run(small, query);
+      expect(codeOf(refused), query).toEqual(full);
+      expect(refused.body.error.message).toContain('commits by itself');
+    }
+    const larger = await newProject(100);
+    await fine(larger, 'create table t (a int)');
+    await fine(larger, procedure);
+    await fine(larger, 'create index concurrently on t (a)');
+    await fine(larger, 'call many()');
+    expect((await fine(larger, 'select count(*) as n from t')).rows).toEqual([{ n: 5 }]);
+    await fine(
+      larger,
+      `create procedure grow() language plpgsql as $$ begin loop
+      insert into t select generate_series(1, 100000); commit; end loop; end $$`,
+    );
+    expect(codeOf(await run(larger, 'call grow()', [], { timeout_ms: 60_000 }))).toEqual(full);
+    expect(await storedMb(larger)).toBeLessThanOrEqual(100);
+  });
+});
