@@ -48,6 +48,7 @@ function settingsWith(own: Record<string, string>): Record<string, string> {
     default_transaction_isolation: 'read committed',
     default_transaction_read_only: 'off',
     default_transaction_deferrable: 'off',
+    row_security: 'on',
     ...own,
   };
   return {
