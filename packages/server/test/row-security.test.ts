@@ -182,6 +182,95 @@ describe('rows', () => {
   });
 });
 
+describe('results', () => {
+  it('have values of types that the project made', async () => {
+    await setUp(
+      "create type mood as enum ('sad', 'happy')",
+      'create type place as (street text, number int)',
+      'create domain short as text check (length(value) < 10)',
+      `create table visits (id serial primary key, mood mood, place place, name short, moods mood[],
+        at timestamptz default '2026-01-01', user_id uuid default auth.uid())`,
+      'alter table visits enable row level security',
+      'create policy own on visits using (user_id = auth.uid())',
+    );
+    const row = { mood: 'happy', place: { street: 'A', number: 1 }, name: 'x', moods: ['sad'] };
+    const made = await seat.rows(ann, 'POST', 'visits', { body: row });
+    expect(made.body.row).toMatchObject({ ...row, at: '2026-01-01T00:00:00Z' });
+    expect((await seat.rows(ann, 'GET', 'visits?mood=eq.happy')).body.rows).toMatchObject([row]);
+    expect((await seat.rows(ben, 'GET', 'visits')).body.rows).toEqual([]);
+    const bad = await seat.rows(ann, 'POST', 'visits', { body: { ...row, mood: 'so so' } });
+    expect(refused(bad)).toEqual([422, 'constraint_violation']);
+  });
+
+  it('are streamed when they are large, and break off when a policy fails in the middle', async () => {
+    await setUp(
+      'create table pieces (id int primary key, body text)',
+      'alter table pieces enable row level security',
+      `create function refuse_last(id int) returns boolean language plpgsql as
+        $$ begin if id = 9999 and auth.email() like 'ben%' then raise exception 'last'; end if; return true; end $$`,
+      'create policy almost_all on pieces using (refuse_last(id))',
+      "insert into pieces select n, repeat('x', 500) from generate_series(1, 9999) as n",
+    );
+    const { body } = await seat.rows(ann, 'GET', 'pieces?limit=10000');
+    expect([body.row_count, body.rows.at(-1).id]).toEqual([9999, 9999]);
+    const path = `${url}${api}/projects/${project.slug}/tables/pieces?limit=10000`;
+    const headers = { 'x-api-key': seat.publishable, authorization: `Bearer ${ben.token}` };
+    await expect(fetch(path, { headers }).then((response) => response.text())).rejects.toThrow();
+    expect((await seat.rows(ben, 'GET', 'pieces?limit=1')).body.row_count).toBe(1);
+  });
+
+  it('come at the first try, however many come first', async () => {
+    const other = await openHouse({
+      controlDatabase: house.controlDatabase,
+      masterKey,
+      keeper: false,
+      spares: 0,
+    });
+    try {
+      for (let round = 0; round < 3; round++) {
+        const fresh = await house.project('Fresh');
+        const freshSeat = await seatOf(house, fresh);
+        for (const text of [todos, 'alter table todos enable row level security', ownTodos])
+          await freshSeat.query(text);
+        const user = await newUser(house, fresh);
+        const answers = await Promise.all(
+          Array.from({ length: 12 }, (_, n) =>
+            (n % 2 ? house : other).call('GET', `/projects/${fresh.slug}/tables/todos`, {
+              key: freshSeat.publishable,
+              headers: { authorization: `Bearer ${user.token}` },
+            }),
+          ),
+        );
+        for (const { status, body } of answers) expect(status, JSON.stringify(body)).toBe(200);
+      }
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it('come although the role that logs in was left half made', async () => {
+    const fresh = await house.project('Half made');
+    const freshSeat = await seatOf(house, fresh);
+    for (const text of [todos, 'alter table todos enable row level security', ownTodos])
+      await freshSeat.query(text);
+    const user = await newUser(house, fresh);
+    const role = sql.id(`p_${fresh.id}_user`);
+    const halves = [
+      sql`revoke connect on database ${sql.id(`p_${fresh.id}`)} from ${role}`,
+      sql`alter role ${role} password 'other'`,
+    ];
+    for (const half of [null, ...halves]) {
+      if (half) await asAdmin((admin) => admin.query(half));
+      await asAdmin((admin) =>
+        admin.query(
+          sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${`p_${fresh.id}`}`,
+        ),
+      );
+      await until('it is let in', async () => (await freshSeat.rows(user, 'GET', 'todos')).status === 200);
+    }
+  });
+});
+
 describe('policies as Supabase documents them', () => {
   it('one for each verb', async () => {
     await setUp(
