@@ -996,6 +996,33 @@ describe('users beside each other', () => {
     expect(withoutUser.status).toBe(403);
   });
 
+  it('do not sign each other out, nor take it for done', async () => {
+    const header = { 'idempotency-key': randomUUID() };
+    const call = (path: string, body: object, more: Record<string, string> = {}) =>
+      house.call('POST', `/projects/${project.slug}/auth/${path}`, {
+        key: seat.publishable,
+        body,
+        headers: more,
+      });
+    const signUp = async (email: string): Promise<{ token: string }> => {
+      const { status, body } = await call('signup', { email, password: 'correct horse' });
+      expect(status).toBe(201);
+      return { token: body.session.access_token };
+    };
+    const users = [await signUp('gus@example.com'), await signUp('hal@example.com')];
+    for (const [index, user] of users.entries()) {
+      const made = await seat.rows(user, 'POST', 'todos', { body: { title: `signed up ${index}` } });
+      expect(made.status).toBe(201);
+      expect((await seat.rows(user, 'GET', 'todos')).body.row_count).toBe(1);
+    }
+    for (const user of users) {
+      expect((await seat.rows(user, 'GET', 'todos')).status).toBe(200);
+      const left = await call('signout', {}, { ...header, authorization: `Bearer ${user.token}` });
+      expect([left.status, left.headers['idempotency-replayed']]).toEqual([200, undefined]);
+      expect(refused(await seat.rows(user, 'GET', 'todos'))).toEqual([401, 'invalid_token']);
+    }
+  });
+
   it('get no kept answer once their session has ended', async () => {
     const user = await newUser(house, project, 'fay@example.com');
     const options = { body: { title: 'fay once' }, headers: { 'idempotency-key': randomUUID() } };
