@@ -511,6 +511,15 @@ describe('tokens', () => {
     }
   });
 
+  it('are looked at before a body is read', async () => {
+    const answer = await seat.rows({ token: `${ann.token}x` }, 'POST', 'todos', { raw: '{"title": ' });
+    expect(refused(answer)).toEqual([401, 'invalid_token']);
+    expect(refused(await seat.rows(ann, 'POST', 'todos', { raw: '{"title": ' }))).toEqual([
+      400,
+      'invalid_json',
+    ]);
+  });
+
   it('neither stands for the other: an API key as a token, a token as an API key', async () => {
     const path = `/projects/${project.slug}/tables/todos`;
     const asKey = await house.call('GET', path, { key: ann.token });
