@@ -330,6 +330,26 @@ describe('sign-in', () => {
     expect((await signIn(email)).status).toBe(200);
   });
 
+  it('is open again to whoever got a new password, whatever others had guessed', async () => {
+    const { email, user, token } = await signUp();
+    const lock = () => Promise.all(Array.from({ length: 10 }, () => signIn(email, 'a wrong password')));
+    await lock();
+    expect((await signIn(email)).status).toBe(429);
+    const { code } = (await auth('POST', 'recover', { email })).body;
+    expect((await auth('POST', 'recover', { code, password })).status).toBe(200);
+    expect((await signIn(email)).status).toBe(200);
+    await lock();
+    expect((await signIn(email)).status).toBe(429);
+    expect((await auth('PATCH', `users/${user.id}`, { password })).status).toBe(200);
+    const again = (await signIn(email)).body.session.access_token;
+    expect(again).not.toBe(token);
+    // The right old password is no guess.
+    for (let time = 0; time < 12; time++) {
+      const change = { password, current_password: password };
+      expect((await auth('PATCH', 'user', change, { token: again })).status).toBe(200);
+    }
+  });
+
   it('lets no more guesses through however many come at once, known e-mail or not', async () => {
     const { email } = await signUp();
     for (const guessed of [email, newEmail()]) {

@@ -50,7 +50,7 @@ export async function changeOwnUser(
       ? null
       : await changePassword(deps, door, claims, before, current, password);
   const columns: Columns = { email, data, role: null, isVerified: email ? false : null, isBanned: null };
-  const user = await changeColumns(deps, door, claims.sub, columns, hashes, claims.sid);
+  const user = await changeColumns(deps, door, before, columns, hashes, claims.sid);
   if (email && user.email !== before.email) tellOldAddress(deps, door, before.email);
   return user;
 }
