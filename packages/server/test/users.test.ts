@@ -613,6 +613,20 @@ describe('a session', () => {
     }
   });
 
+  it('is ended by its own repeat alone: a key that another user has sent is not the same', async () => {
+    const key = await publishable();
+    const headers = { 'idempotency-key': 'sign-out' };
+    const [first, second] = [await signUp(), await signUp()];
+    const end = (token: string) => auth('POST', 'signout', {}, { key, token, headers });
+    expect((await end(first.token)).body).toEqual({ ok: true, ended: 1 });
+    const other = await end(second.token);
+    expect([other.status, other.headers['idempotency-replayed']]).toEqual([200, undefined]);
+    expect((await auth('GET', 'user', undefined, { token: second.token })).status).toBe(401);
+    const again = await end(first.token);
+    expect([again.status, again.headers['idempotency-replayed']]).toEqual([200, 'true']);
+    expect((await end('a.b.c')).status).toBe(401);
+  });
+
   it('of which a user has too many gives way, oldest first', async () => {
     const { email, token, user: mine } = await signUp();
     await inside(sql`
