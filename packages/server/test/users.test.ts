@@ -660,6 +660,20 @@ describe('the own user', () => {
     expect(codeOf(await change(token, { email: 'nobody' }))).toEqual([400, 'invalid_request']);
   });
 
+  it('tries out e-mails no more often than sign-ups, with a publishable key', async () => {
+    const project = await house.project('Renaming');
+    const key = await publishable(project);
+    const { token } = await signUp(newEmail(), {}, project);
+    const { email: taken } = await signUp(newEmail(), {}, project);
+    const rename = (email: string, as = key) => auth('PATCH', 'user', { email }, { key: as, token }, project);
+    expect(codeOf(await rename(taken))).toEqual([409, 'email_taken']);
+    for (let n = 1; n < 30; n++) expect((await rename(newEmail())).status).toBe(200);
+    expect(codeOf(await rename(newEmail()))).toEqual([429, 'rate_limited']);
+    expect(codeOf(await rename(taken))).toEqual([429, 'rate_limited']);
+    expect((await auth('PATCH', 'user', { data: { n: 1 } }, { key, token }, project)).status).toBe(200);
+    expect((await rename(newEmail(), project.key)).status).toBe(200);
+  });
+
   it('changes its password with the old one, which ends the other sessions', async () => {
     const { token, email } = await signUp();
     const elsewhere = (await signIn(email)).body.session.access_token;
@@ -858,13 +872,25 @@ describe('codes that are sent', () => {
       expect((await auth('GET', 'user', undefined, { token })).status).toBe(401);
       // Whoever has the old address hears that there is a new one.
       const session = await signIn(email, 'brand new password');
-      await sending.call('PATCH', `/projects/${shop.slug}/auth/user`, {
-        key,
-        body: { email: newEmail() },
-        headers: { authorization: `Bearer ${session.body.session.access_token}` },
-      });
+      const rename = (to: string) =>
+        sending.call('PATCH', `/projects/${shop.slug}/auth/user`, {
+          key: shop.key,
+          body: { email: to },
+          headers: { authorization: `Bearer ${session.body.session.access_token}` },
+        });
+      await rename(newEmail());
       await until('they hear of it', async () => letters.length === 3);
       expect(letters[2]).toMatchObject({ kind: 'email_changed', email, code: null });
+      // Somebody who never had this address is not flooded by who says so again and again.
+      const stranger = newEmail();
+      for (let n = 0; n < 6; n++) {
+        expect((await rename(stranger)).status).toBe(200);
+        const last = newEmail();
+        expect((await rename(last)).status).toBe(200);
+        await rename(newEmail());
+        await until('the next one hears of it', async () => letters.some((one) => one.email === last));
+      }
+      expect(letters.filter((one) => one.email === stranger).length).toBe(3);
     } finally {
       await sending.stop();
       receiver.close();

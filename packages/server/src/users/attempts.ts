@@ -10,10 +10,12 @@ const rules = {
   account: { burst: 10, everyS: 60 },
   /** Wrong passwords from one address, by publishable keys. */
   address: { burst: 30, everyS: 10 },
-  /** New users and codes from one address, by publishable keys. */
+  /** New users, their e-mails and codes from one address, by publishable keys: each tells whether an e-mail is taken. */
   newcomer: { burst: 30, everyS: 60 },
   /** Codes for one e-mail. */
   code: { burst: 5, everyS: 300 },
+  /** Letters to one e-mail that it is a user's no longer. Anybody can say that it was theirs. */
+  notice: { burst: 3, everyS: 3_600 },
 } satisfies Record<string, Rule>;
 
 export type Limit = keyof typeof rules;

@@ -159,9 +159,16 @@ const verifying = `
 
 /** Somebody who has only a token changed the address: the owner of the old one hears of it, where mail goes out. */
 export function tellOldAddress(deps: UserDeps, door: Door, email: string): void {
-  if (deps.delivery.isConfigured)
-    sendLater(deps, door, { kind: 'email_changed', email, code: null, expiresAt: null });
+  if (!deps.delivery.isConfigured) return;
+  const tell = async () => {
+    const params = [attemptId('notice', readEmail(email).key)];
+    const counted = await deps.store.ask<number>(door.projectId, noticing, params);
+    if (counted) sendLater(deps, door, { kind: 'email_changed', email, code: null, expiresAt: null });
+  };
+  tell().catch(deps.onError);
 }
+
+const noticing = `with counted as (${count('notice', '$1')}) select 1 from counted`;
 
 type Letter = Omit<Parameters<UserDeps['delivery']['send']>[0], 'project'>;
 
