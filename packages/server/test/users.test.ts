@@ -209,6 +209,22 @@ describe('sign-up', () => {
     expect(text.body).toContain('"__proto__":{"admin":true}');
   });
 
+  it('takes no numbers in data that would be answered with thousands of zeros, or that cannot be kept', async () => {
+    const problem = async (data: string) => {
+      const raw = `{"email":"${newEmail()}","password":"${password}","data":${data}}`;
+      const { status, body } = await auth('POST', 'signup', undefined, { raw });
+      return [status, body.error?.details?.[0]?.problem];
+    };
+    const tooMuch = [400, 'must be at most 65536 bytes of JSON'];
+    expect(await problem(`{"a":[${Array(300).fill('1e131071').join()}]}`)).toEqual(tooMuch);
+    expect(await problem(`{"a":[${Array(300).fill('1e299').join()}]}`)).toEqual(tooMuch);
+    expect(await problem('{"a":1e999999}')).toEqual(tooMuch);
+    for (const number of ['1e-100000', `0.${'0'.repeat(16_383)}1`])
+      expect(await problem(`{"a":{"b":${number}}}`)).toEqual([400, expect.stringContaining('digits after')]);
+    for (const number of ['1e60000', '1.5e-16382', '-1.25E+10', '5e-324', '0'])
+      expect(await problem(`{"a":${number}}`)).toEqual([201, undefined]);
+  });
+
   it('by a publishable key is limited for an address, and by no other key', async () => {
     const key = await publishable();
     const proxied = { key, headers: {} };
@@ -916,7 +932,7 @@ describe('administration', () => {
     const [{ id }] = (await list('?search=ada')).body.users;
     expect(await shown(`?search=${id}`)).toEqual([emails[0]]);
     expect(JSON.stringify((await list('')).body)).not.toContain('pbkdf2');
-    for (const bad of ['?limit=0', '?limit=1001', '?page=0', '?search=', '?x=1'])
+    for (const bad of ['?limit=0', '?limit=1001', '?page=0', '?search=', '?search=a%00', '?x=1'])
       expect(codeOf(await list(bad)), bad).toEqual([400, 'invalid_request']);
   });
 
