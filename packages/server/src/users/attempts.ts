@@ -27,8 +27,9 @@ export function attemptId(limit: Limit, about: string): string {
     .digest('hex')}`;
 }
 
-/** A user of IPv6 has a whole /64 to call from. */
-export function networkOf(address: string): string {
+/** A user of IPv6 has a whole /64 to call from. Some proxies write a port behind the address: another one each time. */
+export function networkOf(given: string): string {
+  const address = /^(?:(\d+\.\d+\.\d+\.\d+)|\[(.+)\])(?::\d+)?$/.exec(given)?.slice(1).find(Boolean) ?? given;
   if (!address.includes(':')) return address;
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (mapped) return mapped;
