@@ -1190,3 +1190,31 @@ describe("a project's hostile functions", () => {
     }
   });
 });
+
+describe('a function that a policy calls', () => {
+  it('makes the next user nobody else, and keeps no session alive that has ended', async () => {
+    const hostile = await house.project('Hostile');
+    const own = await seatOf(house, hostile);
+    const [first, second] = [await newUser(house, hostile), await newUser(house, hostile)];
+    await own.query('create table t (id int primary key)');
+    await own.query('insert into t values (1)');
+    await own.query('alter table t enable row level security');
+    // Whatever is prepared in the session, under whatever name, says from now on that somebody else acts.
+    await own.query(`create function plant() returns boolean language plpgsql as $$
+      declare planted text;
+      begin
+        for planted in select name from pg_prepared_statements where name !~ '^reset_' loop
+          execute format('deallocate %I', planted);
+          execute format('prepare %I (uuid, uuid, text) as select set_config(''request.jwt.claims'', ''{"sub":"${first.id}"}'', true)', planted);
+        end loop;
+        return true;
+      end $$`);
+    await own.query('create policy p on t using (plant())');
+    await own.query('create view me with (security_invoker = true) as select auth.uid() as uid from t');
+    await Promise.all(Array.from({ length: 4 }, () => own.rows(first, 'GET', 't')));
+    await own.query('alter policy p on t using (true)');
+    expect((await own.rows(second, 'GET', 'me')).body.rows).toEqual([{ uid: second.id }]);
+    await own.query(`delete from auth.users where id = '${second.id}'`);
+    expect((await own.rows(second, 'GET', 'me')).status).toBe(401);
+  });
+});

@@ -209,6 +209,22 @@ describe('sign-up', () => {
     expect(text.body).toContain('"__proto__":{"admin":true}');
   });
 
+  it('takes no numbers in data that would be answered with thousands of zeros, or that cannot be kept', async () => {
+    const problem = async (data: string) => {
+      const raw = `{"email":"${newEmail()}","password":"${password}","data":${data}}`;
+      const { status, body } = await auth('POST', 'signup', undefined, { raw });
+      return [status, body.error?.details?.[0]?.problem];
+    };
+    const tooMuch = [400, 'must be at most 65536 bytes of JSON'];
+    expect(await problem(`{"a":[${Array(300).fill('1e131071').join()}]}`)).toEqual(tooMuch);
+    expect(await problem(`{"a":[${Array(300).fill('1e299').join()}]}`)).toEqual(tooMuch);
+    expect(await problem('{"a":1e999999}')).toEqual(tooMuch);
+    for (const number of ['1e-100000', `0.${'0'.repeat(16_383)}1`])
+      expect(await problem(`{"a":{"b":${number}}}`)).toEqual([400, expect.stringContaining('digits after')]);
+    for (const number of ['1e60000', '1.5e-16382', '-1.25E+10', '5e-324', '0'])
+      expect(await problem(`{"a":${number}}`)).toEqual([201, undefined]);
+  });
+
   it('by a publishable key is limited for an address, and by no other key', async () => {
     const key = await publishable();
     const proxied = { key, headers: {} };
@@ -328,6 +344,26 @@ describe('sign-in', () => {
     expect((await signIn(neighbour)).status).toBe(200);
     await inside(sql`update auth.attempts set used_until = used_until - interval '61 s'`);
     expect((await signIn(email)).status).toBe(200);
+  });
+
+  it('is open again to whoever got a new password, whatever others had guessed', async () => {
+    const { email, user, token } = await signUp();
+    const lock = () => Promise.all(Array.from({ length: 10 }, () => signIn(email, 'a wrong password')));
+    await lock();
+    expect((await signIn(email)).status).toBe(429);
+    const { code } = (await auth('POST', 'recover', { email })).body;
+    expect((await auth('POST', 'recover', { code, password })).status).toBe(200);
+    expect((await signIn(email)).status).toBe(200);
+    await lock();
+    expect((await signIn(email)).status).toBe(429);
+    expect((await auth('PATCH', `users/${user.id}`, { password })).status).toBe(200);
+    const again = (await signIn(email)).body.session.access_token;
+    expect(again).not.toBe(token);
+    // The right old password is no guess.
+    for (let time = 0; time < 12; time++) {
+      const change = { password, current_password: password };
+      expect((await auth('PATCH', 'user', change, { token: again })).status).toBe(200);
+    }
   });
 
   it('lets no more guesses through however many come at once, known e-mail or not', async () => {
@@ -593,6 +629,20 @@ describe('a session', () => {
     }
   });
 
+  it('is ended by its own repeat alone: a key that another user has sent is not the same', async () => {
+    const key = await publishable();
+    const headers = { 'idempotency-key': 'sign-out' };
+    const [first, second] = [await signUp(), await signUp()];
+    const end = (token: string) => auth('POST', 'signout', {}, { key, token, headers });
+    expect((await end(first.token)).body).toEqual({ ok: true, ended: 1 });
+    const other = await end(second.token);
+    expect([other.status, other.headers['idempotency-replayed']]).toEqual([200, undefined]);
+    expect((await auth('GET', 'user', undefined, { token: second.token })).status).toBe(401);
+    const again = await end(first.token);
+    expect([again.status, again.headers['idempotency-replayed']]).toEqual([200, 'true']);
+    expect((await end('a.b.c')).status).toBe(401);
+  });
+
   it('of which a user has too many gives way, oldest first', async () => {
     const { email, token, user: mine } = await signUp();
     await inside(sql`
@@ -624,6 +674,20 @@ describe('the own user', () => {
     expect(codeOf(await change(token, { email: taken.toUpperCase() }))).toEqual([409, 'email_taken']);
     expect((await change(token, { email: fresh.toUpperCase() })).body.user.email).toBe(fresh.toUpperCase());
     expect(codeOf(await change(token, { email: 'nobody' }))).toEqual([400, 'invalid_request']);
+  });
+
+  it('tries out e-mails no more often than sign-ups, with a publishable key', async () => {
+    const project = await house.project('Renaming');
+    const key = await publishable(project);
+    const { token } = await signUp(newEmail(), {}, project);
+    const { email: taken } = await signUp(newEmail(), {}, project);
+    const rename = (email: string, as = key) => auth('PATCH', 'user', { email }, { key: as, token }, project);
+    expect(codeOf(await rename(taken))).toEqual([409, 'email_taken']);
+    for (let n = 1; n < 30; n++) expect((await rename(newEmail())).status).toBe(200);
+    expect(codeOf(await rename(newEmail()))).toEqual([429, 'rate_limited']);
+    expect(codeOf(await rename(taken))).toEqual([429, 'rate_limited']);
+    expect((await auth('PATCH', 'user', { data: { n: 1 } }, { key, token }, project)).status).toBe(200);
+    expect((await rename(newEmail(), project.key)).status).toBe(200);
   });
 
   it('changes its password with the old one, which ends the other sessions', async () => {
@@ -824,13 +888,25 @@ describe('codes that are sent', () => {
       expect((await auth('GET', 'user', undefined, { token })).status).toBe(401);
       // Whoever has the old address hears that there is a new one.
       const session = await signIn(email, 'brand new password');
-      await sending.call('PATCH', `/projects/${shop.slug}/auth/user`, {
-        key,
-        body: { email: newEmail() },
-        headers: { authorization: `Bearer ${session.body.session.access_token}` },
-      });
+      const rename = (to: string) =>
+        sending.call('PATCH', `/projects/${shop.slug}/auth/user`, {
+          key: shop.key,
+          body: { email: to },
+          headers: { authorization: `Bearer ${session.body.session.access_token}` },
+        });
+      await rename(newEmail());
       await until('they hear of it', async () => letters.length === 3);
       expect(letters[2]).toMatchObject({ kind: 'email_changed', email, code: null });
+      // Somebody who never had this address is not flooded by who says so again and again.
+      const stranger = newEmail();
+      for (let n = 0; n < 6; n++) {
+        expect((await rename(stranger)).status).toBe(200);
+        const last = newEmail();
+        expect((await rename(last)).status).toBe(200);
+        await rename(newEmail());
+        await until('the next one hears of it', async () => letters.some((one) => one.email === last));
+      }
+      expect(letters.filter((one) => one.email === stranger).length).toBe(3);
     } finally {
       await sending.stop();
       receiver.close();
@@ -856,7 +932,7 @@ describe('administration', () => {
     const [{ id }] = (await list('?search=ada')).body.users;
     expect(await shown(`?search=${id}`)).toEqual([emails[0]]);
     expect(JSON.stringify((await list('')).body)).not.toContain('pbkdf2');
-    for (const bad of ['?limit=0', '?limit=1001', '?page=0', '?search=', '?x=1'])
+    for (const bad of ['?limit=0', '?limit=1001', '?page=0', '?search=', '?search=a%00', '?x=1'])
       expect(codeOf(await list(bad)), bad).toEqual([400, 'invalid_request']);
   });
 

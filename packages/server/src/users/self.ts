@@ -2,7 +2,7 @@
 import type { ChangeOwnUser, User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Claims } from './access-tokens.ts';
-import { attemptId, count, waitFor } from './attempts.ts';
+import { attemptId, count, networkOf, waitFor } from './attempts.ts';
 import { type Columns, changeColumns } from './change.ts';
 import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
@@ -45,15 +45,28 @@ export async function changeOwnUser(
   }
   const { password, current_password: current } = input;
   const before = await getOwnUser(deps, door, claims);
+  if (email && door.isPublic) await countNewEmail(deps, door);
   const hashes =
     password === undefined || current === undefined
       ? null
       : await changePassword(deps, door, claims, before, current, password);
   const columns: Columns = { email, data, role: null, isVerified: email ? false : null, isBanned: null };
-  const user = await changeColumns(deps, door, claims.sub, columns, hashes, claims.sid);
+  const user = await changeColumns(deps, door, before, columns, hashes, claims.sid);
   if (email && user.email !== before.email) tellOldAddress(deps, door, before.email);
   return user;
 }
+
+/** As at sign-up: an e-mail that is taken is told by the answer, and one that is not has been taken. */
+async function countNewEmail({ store }: UserDeps, { projectId, address }: Door): Promise<void> {
+  const found = await store.ask<{ wait: number | null }>(projectId, counting, [
+    attemptId('newcomer', networkOf(address)),
+  ]);
+  if (found?.wait) throw errors.rateLimited('Too many new e-mails come from this address.', found.wait);
+}
+
+const counting = `
+  with counted as (${count('newcomer', '$1')})
+  select json_build_object('wait', case when not exists (select from counted) then ${waitFor('newcomer', '$1')} end)`;
 
 type Hashes = { old: string; fresh: string };
 

@@ -8,7 +8,7 @@ import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
 import { checkPassword, isCommon, minPasswordBytes } from './passwords.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
-import { userJson } from './store.ts';
+import { lockById, userJson } from './store.ts';
 
 export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise<SignedIn> {
   const email = readEmail(input.email);
@@ -80,7 +80,7 @@ export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise
     const better = isOutdated ? await place.hash(input.password) : null;
     const session = newSession(deps, door.projectId);
     const params = [known.id, kept, better, session.id, session.hash, account, address];
-    const user = await deps.store.ask<User>(door.projectId, signingIn, params);
+    const user = await deps.store.ask<User>(door.projectId, signingIn, params, lockById(known.id));
     // Banned, deleted, or given another password while this one was hashed.
     if (!user) throw errors.invalidCredentials();
     return { user, session: await toSession(deps, door, user, session) };
@@ -106,7 +106,7 @@ const beforeSignIn = `
 const signingIn = `
   with allowed as (
     select users.id from auth.users join auth.passwords on passwords.user_id = users.id
-    where users.id = $1::uuid and passwords.hash = $2 and users.banned_at is null for update of users
+    where users.id = $1::uuid and passwords.hash = $2 and users.banned_at is null
   ), touched as (
     update auth.users set last_sign_in_at = now() from allowed where users.id = allowed.id returning users.*
   ), better as (
