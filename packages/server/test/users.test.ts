@@ -330,6 +330,28 @@ describe('sign-in', () => {
     expect((await signIn(email)).status).toBe(200);
   });
 
+  const fresh = 'another password 1';
+  it.each<[string, (one: { email: string; token: string; id: string }) => Promise<Answer>]>([
+    [
+      'by its user',
+      ({ token }) => auth('PATCH', 'user', { password: fresh, current_password: password }, { token }),
+    ],
+    ['by an administrator', ({ id }) => auth('PATCH', `users/${id}`, { password: fresh })],
+    [
+      'by a code',
+      async ({ email }) => {
+        const { code } = (await auth('POST', 'recover', { email })).body;
+        return auth('POST', 'recover', { code, password: fresh });
+      },
+    ],
+  ])('is not held up by guesses at a password that was changed %s since', async (_, change) => {
+    const { email, token, user } = await signUp();
+    for (let n = 0; n < 9; n++) expect((await signIn(email, 'not this one')).status).toBe(401);
+    expect((await change({ email, token, id: user.id })).status).toBe(200);
+    for (let n = 0; n < 9; n++) expect((await signIn(email, 'not this one')).status).toBe(401);
+    expect((await signIn(email, fresh)).status).toBe(200);
+  });
+
   it('lets no more guesses through however many come at once, known e-mail or not', async () => {
     const { email } = await signUp();
     for (const guessed of [email, newEmail()]) {

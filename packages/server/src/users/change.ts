@@ -4,7 +4,7 @@ import { errors } from '../errors.ts';
 import { attemptId } from './attempts.ts';
 import { maxDataBytes, tooMuchData } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
-import type { Email } from './emails.ts';
+import { type Email, readEmail } from './emails.ts';
 import { userJson } from './store.ts';
 
 /** null: stays as it is. */
@@ -22,18 +22,21 @@ export type Hashes = Readonly<{ old: string | null; fresh: string }>;
 
 type Outcome = { found: boolean; taken: boolean; user: User | null };
 
-/** `keep`: the session that goes on when a new password, or a ban, ends the others. Throws if there is no such user. */
+/**
+ * `user`: as it was. `keep`: the session that goes on when a new password, or a ban, ends the others. Throws if there is no
+ * such user any more.
+ */
 export async function changeColumns(
   { store }: UserDeps,
   { projectId }: Door,
-  id: string,
+  user: User,
   { email, data, role, isVerified, isBanned }: Columns,
   hashes: Hashes | null,
   keep: string | null,
 ): Promise<User> {
   const outcome = await store
     .ask<Outcome>(projectId, changing, [
-      id,
+      user.id,
       email?.typed ?? null,
       email?.key ?? null,
       data,
@@ -43,7 +46,8 @@ export async function changeColumns(
       hashes?.old ?? null,
       hashes?.fresh ?? null,
       keep,
-      email ? attemptId('account', email.key) : null,
+      // Guesses at the old password say nothing about the new one.
+      hashes ? attemptId('account', (email ?? readEmail(user.email)).key) : null,
     ])
     .catch((error) => {
       // Two changes to one e-mail at the same moment.
@@ -97,7 +101,7 @@ const changing = `
   ), codes as (
     delete from auth.codes using changed where codes.user_id = changed.id and ($9::text is not null or $3::text is not null)
   ), forgiven as (
-    delete from auth.attempts where id = $11::bytea and $9::text is not null and exists (select from changed)
+    delete from auth.attempts where id = $11::bytea and exists (select from changed)
   )
   select json_build_object('found', exists (select from target), 'taken', exists (select from taken),
     'user', (select ${userJson('changed')} from changed))`;

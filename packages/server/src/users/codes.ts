@@ -27,10 +27,11 @@ export async function recover(deps: UserDeps, door: Door, input: Recover): Promi
   if (email !== undefined || send !== undefined)
     throw oneOf('"email" asks for a code; "code" with "password" uses it');
   if (password === undefined) throw errors.invalidRequest([{ path: 'password', problem: 'is required' }]);
-  await checkCode(deps, door, 'recovery', code);
+  const emailKey = await readCode(deps, door, 'recovery', code);
   const hash = await hashNew(deps, door, password);
   const session = newSession(deps, door.projectId);
-  const params = [toBytea(hashCode(code)), hash, session.id, session.hash];
+  const account = attemptId('account', emailKey);
+  const params = [toBytea(hashCode(code)), hash, session.id, session.hash, account];
   const user = await deps.store.ask<User>(door.projectId, recovering, params);
   if (!user) throw errors.invalidCode();
   return { user, session: await toSession(deps, door, user, session) };
@@ -106,14 +107,16 @@ function issuing(hours: number): string {
     'expiresAt', (select to_char(expires_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') from made))`;
 }
 
-/** Before a password is hashed for nothing. */
-async function checkCode({ store }: UserDeps, { projectId }: Door, kind: Kind, code: string): Promise<void> {
-  const found =
-    isCode(code) && (await store.ask<number>(projectId, looking, [toBytea(hashCode(code)), kind]));
-  if (!found) throw errors.invalidCode();
+/** Whose e-mail it was made for, as its key. Before a password is hashed for nothing. */
+async function readCode({ store }: UserDeps, { projectId }: Door, kind: Kind, code: string): Promise<string> {
+  const emailKey =
+    isCode(code) && (await store.ask<string>(projectId, looking, [toBytea(hashCode(code)), kind]));
+  if (!emailKey) throw errors.invalidCode();
+  return emailKey;
 }
 
-const looking = `select 1 from auth.codes where hash = $1::bytea and kind = $2 and expires_at > now()`;
+const looking = `
+  select to_json(email_key) from auth.codes where hash = $1::bytea and kind = $2 and expires_at > now()`;
 
 const used = (kind: Kind) => `
   used as (
@@ -133,7 +136,8 @@ const recovering = `
     on conflict (user_id) do update set hash = excluded.hash
   ), ended as (
     delete from auth.sessions using target where sessions.user_id = target.id
-  ), session as (${insertSession('target', '$3', '$4')})
+  ), session as (${insertSession('target', '$3', '$4')}),
+  forgiven as (delete from auth.attempts where id = $5::bytea and exists (select from target))
   select ${userJson('changed')} from changed`;
 
 const verifying = `

@@ -73,11 +73,11 @@ export async function changeUser(deps: UserDeps, door: Door, id: string, input: 
   const email = input.email === undefined ? null : readEmail(input.email);
   const data = input.data === undefined ? null : readData(input.data);
   const role = input.role ?? readRole(door, input.data);
-  await getUser(deps, door, id);
+  const user = await getUser(deps, door, id);
   const fresh = input.password === undefined ? null : await hashNew(deps, door, input.password);
   const isVerified = input.email_verified ?? (email ? false : null);
   const columns = { email, data, role, isVerified, isBanned: input.banned ?? null };
-  return changeColumns(deps, door, id, columns, fresh === null ? null : { old: null, fresh }, null);
+  return changeColumns(deps, door, user, columns, fresh === null ? null : { old: null, fresh }, null);
 }
 
 export async function deleteUser(deps: UserDeps, door: Door, id: string): Promise<User> {

@@ -3,7 +3,7 @@ import type { ChangeOwnUser, User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Claims } from './access-tokens.ts';
 import { attemptId, count, waitFor } from './attempts.ts';
-import { type Columns, changeColumns } from './change.ts';
+import { type Columns, changeColumns, type Hashes } from './change.ts';
 import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
@@ -50,12 +50,10 @@ export async function changeOwnUser(
       ? null
       : await changePassword(deps, door, claims, before, current, password);
   const columns: Columns = { email, data, role: null, isVerified: email ? false : null, isBanned: null };
-  const user = await changeColumns(deps, door, claims.sub, columns, hashes, claims.sid);
+  const user = await changeColumns(deps, door, before, columns, hashes, claims.sid);
   if (email && user.email !== before.email) tellOldAddress(deps, door, before.email);
   return user;
 }
-
-type Hashes = { old: string; fresh: string };
 
 async function changePassword(
   { hashing, store }: UserDeps,
