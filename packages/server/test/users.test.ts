@@ -269,6 +269,15 @@ describe('sign-in', () => {
     expect((await signIn(email, 'x'.repeat(2000))).status).toBe(400);
   });
 
+  it('takes a password in one spelling, although HMAC fills up its key with zeros', async () => {
+    const email = newEmail();
+    await auth('POST', 'signup', { email, password: 'éééé' });
+    expect(codeOf(await signIn(email, 'éééé\0'))).toEqual([400, 'invalid_request']);
+    const token = (await signIn(email, 'éééé')).body.session.access_token;
+    const change = { password, current_password: 'éééé\0' };
+    expect(codeOf(await auth('PATCH', 'user', change, { token }))).toEqual([400, 'invalid_request']);
+  });
+
   it('hashes anew when the setting has risen, and the old password goes on', async () => {
     const { email, user } = await signUp();
     const stronger = await openHouse({

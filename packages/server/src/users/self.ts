@@ -8,7 +8,7 @@ import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { checkPassword } from './passwords.ts';
+import { checkGiven, checkPassword } from './passwords.ts';
 import { removeUser } from './remove.ts';
 import { liveUser, sessionEnded } from './sessions.ts';
 import { refuseCommon, tooManyAttempts } from './sign-in.ts';
@@ -64,7 +64,7 @@ async function changePassword(
   password: string,
 ): Promise<Hashes> {
   checkPassword(password);
-  if (Buffer.byteLength(current) > maxCurrentBytes) throw errors.invalidCredentials();
+  checkGiven(current, 'current_password');
   const place = hashing.reserve(projectId);
   try {
     const account = attemptId('account', readEmail(email).key);
@@ -84,8 +84,6 @@ async function changePassword(
   }
 }
 
-const maxCurrentBytes = 1_024;
-
 const beforeChange = `
   with live as (${liveUser('$1', '$2')}),
   counted as (${count('account', '$3', 'exists (select from live)')})
@@ -96,7 +94,9 @@ const beforeChange = `
   from live`;
 
 function wrongPassword() {
-  return new RowhouseError('invalid_credentials', 'current_password is wrong.');
+  return new RowhouseError('invalid_credentials', 'current_password is wrong.', {
+    hint: 'Who has lost it gets a new one with a code: POST …/auth/recover.',
+  });
 }
 
 export async function deleteOwnUser(deps: UserDeps, door: Door, claims: Claims): Promise<User> {

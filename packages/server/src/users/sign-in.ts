@@ -6,7 +6,7 @@ import { attemptId, count, forgetPast, giveBack, networkOf, waitFor } from './at
 import { defaultRole, readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { checkPassword, isCommon, minPasswordBytes } from './passwords.ts';
+import { checkGiven, checkPassword, isCommon } from './passwords.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
 import { userJson } from './store.ts';
 
@@ -64,8 +64,7 @@ type Known = { wait: number | null; id: string | null; hash: string | null; isBa
 
 export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise<SignedIn> {
   const email = readEmail(input.email);
-  // A short one is wrong like any other; a long one is not hashed.
-  if (input.password.length >= minPasswordBytes) checkPassword(input.password);
+  checkGiven(input.password);
   const place = deps.hashing.reserve(door.projectId);
   try {
     const account = attemptId('account', email.key);
