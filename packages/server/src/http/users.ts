@@ -27,17 +27,10 @@ import { toJsonText } from '../query/json-text.ts';
 import type { Claims } from '../users/access-tokens.ts';
 import { recover, verify } from '../users/codes.ts';
 import type { Door } from '../users/deps.ts';
-import {
-  changeSettings,
-  changeUser,
-  createUser,
-  deleteUser,
-  getSettings,
-  getUser,
-  listUsers,
-} from '../users/manage.ts';
+import { changeUser, createUser, deleteUser, getUser, listUsers } from '../users/manage.ts';
 import { changeOwnUser, deleteOwnUser, getOwnUser } from '../users/self.ts';
 import { readClaims, refresh, signOut } from '../users/sessions.ts';
+import { changeSettings, getSettings } from '../users/settings.ts';
 import { signIn, signUp } from '../users/sign-in.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';

@@ -6,7 +6,7 @@ import { sql } from '../postgres/sql.ts';
 import { attemptId, count, networkOf, waitFor } from './attempts.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { hashNew } from './manage.ts';
+import { hashNew } from './new-passwords.ts';
 import { hashCode, isCode, makeCode } from './one-time-codes.ts';
 import { insertSession, newSession, type SignedIn, toBytea, toSession } from './sessions.ts';
 import { userJson } from './store.ts';

@@ -8,10 +8,11 @@ import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
+import { refuseCommon } from './new-passwords.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
 import { removeUser } from './remove.ts';
 import { liveUser, sessionEnded } from './sessions.ts';
-import { refuseCommon, tooManyAttempts } from './sign-in.ts';
+import { tooManyAttempts } from './sign-in.ts';
 import { userJson } from './store.ts';
 
 export async function getOwnUser(

@@ -6,7 +6,8 @@ import { attemptId, count, forgetPast, giveBack, networkOf, waitFor } from './at
 import { defaultRole, readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { checkGiven, checkPassword, isCommon } from './passwords.ts';
+import { refuseCommon } from './new-passwords.ts';
+import { checkGiven, checkPassword } from './passwords.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
 import { userJson } from './store.ts';
 
@@ -51,14 +52,6 @@ const signingUp = `
   ), password as (insert into auth.passwords (user_id, hash) select id, $5 from made),
   session as (${insertSession('made', '$6', '$7')})
   select ${userJson('made')} from made`;
-
-export function refuseCommon(password: string, path = 'password'): void {
-  if (!isCommon(password)) return;
-  throw errors.invalidRequest(
-    [{ path, problem: 'is among the commonest passwords, which this project refuses' }],
-    'Choose one that nobody would guess.',
-  );
-}
 
 type Known = { wait: number | null; id: string | null; hash: string | null; isBanned: boolean };
 
