@@ -685,6 +685,15 @@ describe('the own user', () => {
     expect((await signIn(email)).status).toBe(429);
   });
 
+  it('is told what it can change, if it changes nothing', async () => {
+    const { token } = await signUp();
+    const { status, body } = await change(token, {});
+    expect([status, body.error.message]).toEqual([
+      400,
+      'the body must hold at least one of email, password, current_password, data',
+    ]);
+  });
+
   it('changes its data name by name, and not its role', async () => {
     const { token } = await signUp();
     await change(token, { data: { name: 'Ada', theme: 'dark' } });
@@ -792,11 +801,23 @@ describe('one-time codes', () => {
     expect(rows.length).toBeGreaterThan(0);
     expect(rows.some(({ row }) => row.includes(code))).toBe(false);
     expect(codeOf(await auth('POST', 'recover', { email: newEmail() }))).toEqual([404, 'user_not_found']);
-    expect(codeOf(await auth('POST', 'recover', {}))).toEqual([400, 'invalid_request']);
-    expect(codeOf(await auth('POST', 'recover', { email, code, password }))).toEqual([
-      400,
-      'invalid_request',
-    ]);
+  });
+
+  it('are asked for or used: a request for neither, or both, is told how', async () => {
+    const { email } = await signUp();
+    const code = 'rh_code_x';
+    for (const body of [{}, { password }, { send: true }, { email, code, password }]) {
+      const { status, body: answer } = await auth('POST', 'recover', body);
+      expect([status, answer.error.message], JSON.stringify(body)).toEqual([
+        400,
+        '"email" asks for a code; "code" with "password" uses it',
+      ]);
+    }
+    for (const body of [{}, { email, code }]) {
+      const { status, body: answer } = await auth('POST', 'verify', body);
+      expect([status, answer.error.message]).toEqual([400, '"email" asks for a code; "code" uses it']);
+    }
+    expect((await auth('POST', 'recover', { code })).body.error.message).toBe('password: is required');
   });
 
   it('are limited for an e-mail', async () => {

@@ -11,7 +11,7 @@ import { readEmail } from './emails.ts';
 import { refuseCommon } from './new-passwords.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
 import { removeUser } from './remove.ts';
-import { liveUser, sessionEnded } from './sessions.ts';
+import { liveUser } from './sessions.ts';
 import { tooManyAttempts } from './sign-in.ts';
 import { userJson } from './store.ts';
 
@@ -21,7 +21,7 @@ export async function getOwnUser(
   { sid, sub }: Claims,
 ): Promise<User> {
   const user = await store.ask<User>(projectId, reading, [sid, sub]);
-  if (!user) throw sessionEnded();
+  if (!user) throw errors.sessionEnded();
   return user;
 }
 
@@ -74,7 +74,7 @@ async function changePassword(
       beforeChange,
       [sid, sub, account],
     );
-    if (!known) throw sessionEnded();
+    if (!known) throw errors.sessionEnded();
     if (known.wait) throw tooManyAttempts(known.wait);
     if (known.refuseCommon) refuseCommon(password);
     const { matches } = await place.verify(current, known.hash);
