@@ -25,11 +25,5 @@ const endedState = 'RH002';
 /** PostgreSQL's no to a statement of ours before the caller's, of which nothing has run. */
 export function refusalOf(error: ServerError, status: Sound['status']): Error {
   if (error.state !== endedState) return errors.unavailable(error);
-  return new Sound(
-    errors.invalidToken(
-      'The session of this access token has ended.',
-      'POST …/auth/signin begins a new one.',
-    ),
-    status,
-  );
+  return new Sound(errors.sessionEnded(), status);
 }

@@ -5,7 +5,7 @@ import { attemptId } from './attempts.ts';
 import { maxDataBytes, tooMuchData } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { type Email, readEmail } from './emails.ts';
-import { liveUser, sessionEnded } from './sessions.ts';
+import { liveUser } from './sessions.ts';
 import { lockById, userJson } from './store.ts';
 
 /** null: stays as it is. */
@@ -59,7 +59,7 @@ export async function changeColumns(
       if (isTaken(error)) throw errors.emailTaken();
       throw error;
     });
-  if (outcome && !outcome.live) throw sessionEnded();
+  if (outcome && !outcome.live) throw errors.sessionEnded();
   if (outcome?.taken) throw errors.emailTaken();
   if (outcome?.user) return outcome.user;
   if (outcome?.found && hashes?.old) throw errors.invalidCredentials();

@@ -6,7 +6,7 @@ import { sql } from '../postgres/sql.ts';
 import { attemptId, count, networkOf, waitFor } from './attempts.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { hashNew } from './manage.ts';
+import { hashNew } from './new-passwords.ts';
 import { hashCode, isCode, makeCode } from './one-time-codes.ts';
 import { insertSession, newSession, type SignedIn, toBytea, toSession } from './sessions.ts';
 import { lockByCode, lockByEmail, userJson } from './store.ts';
@@ -21,11 +21,10 @@ const hoursGood: Record<Kind, number> = { recovery: 1, verification: 24 };
 export async function recover(deps: UserDeps, door: Door, input: Recover): Promise<Issued | SignedIn> {
   const { code, email, password, send } = input;
   if (code === undefined) {
-    if (password !== undefined) throw oneOf('"email" asks for a code; "code" with "password" uses it');
+    if (password !== undefined) throw neitherNor('recovery');
     return issue(deps, door, 'recovery', email, send);
   }
-  if (email !== undefined || send !== undefined)
-    throw oneOf('"email" asks for a code; "code" with "password" uses it');
+  if (email !== undefined || send !== undefined) throw neitherNor('recovery');
   if (password === undefined) throw errors.invalidRequest([{ path: 'password', problem: 'is required' }]);
   const emailKey = await checkCode(deps, door, 'recovery', code);
   const hash = await hashNew(deps, door, password);
@@ -40,15 +39,17 @@ export async function recover(deps: UserDeps, door: Door, input: Recover): Promi
 export async function verify(deps: UserDeps, door: Door, input: Verify): Promise<Issued | { user: User }> {
   const { code, email, send } = input;
   if (code === undefined) return issue(deps, door, 'verification', email, send);
-  if (email !== undefined || send !== undefined) throw oneOf('"email" asks for a code; "code" uses it');
+  if (email !== undefined || send !== undefined) throw neitherNor('verification');
   const hash = isCode(code) ? toBytea(hashCode(code)) : null;
   const user = hash && (await deps.store.ask<User>(door.projectId, verifying, [hash], lockByCode(hash)));
   if (!user) throw errors.invalidCode();
   return { user };
 }
 
-function oneOf(problem: string) {
-  return errors.invalidRequest([{ path: '', problem }]);
+/** One endpoint does two things: the request is for none of them, or for both. */
+function neitherNor(kind: Kind) {
+  const use = kind === 'recovery' ? '"code" with "password" uses it' : '"code" uses it';
+  return errors.invalidRequest([{ path: '', problem: `"email" asks for a code; ${use}` }]);
 }
 
 type Found = { wait: number | null; user: User | null; expiresAt: string | null };
@@ -60,7 +61,7 @@ async function issue(
   typed: string | undefined,
   send: boolean | undefined,
 ): Promise<Issued> {
-  if (typed === undefined) throw errors.invalidRequest([{ path: 'email', problem: 'is required' }]);
+  if (typed === undefined) throw neitherNor(kind);
   const email = readEmail(typed);
   const isHandedOver = door.mayManage && send !== true;
   if (!isHandedOver && !deps.delivery.isConfigured) {

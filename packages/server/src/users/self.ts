@@ -3,15 +3,16 @@ import type { ChangeOwnUser, User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Claims } from './access-tokens.ts';
 import { attemptId, count, networkOf, waitFor } from './attempts.ts';
-import { type Columns, changeColumns } from './change.ts';
+import { type Columns, changeColumns, type Hashes } from './change.ts';
 import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { checkPassword } from './passwords.ts';
+import { refuseCommon } from './new-passwords.ts';
+import { checkGiven, checkPassword } from './passwords.ts';
 import { removeUser } from './remove.ts';
-import { liveUser, sessionEnded } from './sessions.ts';
-import { refuseCommon, tooManyAttempts } from './sign-in.ts';
+import { liveUser } from './sessions.ts';
+import { tooManyAttempts } from './sign-in.ts';
 import { userJson } from './store.ts';
 
 export async function getOwnUser(
@@ -20,7 +21,7 @@ export async function getOwnUser(
   { sid, sub }: Claims,
 ): Promise<User> {
   const user = await store.ask<User>(projectId, reading, [sid, sub]);
-  if (!user) throw sessionEnded();
+  if (!user) throw errors.sessionEnded();
   return user;
 }
 
@@ -68,8 +69,6 @@ const counting = `
   with counted as (${count('newcomer', '$1')})
   select json_build_object('wait', case when not exists (select from counted) then ${waitFor('newcomer', '$1')} end)`;
 
-type Hashes = { old: string; fresh: string };
-
 async function changePassword(
   { hashing, store }: UserDeps,
   { projectId }: Door,
@@ -79,7 +78,7 @@ async function changePassword(
   password: string,
 ): Promise<Hashes> {
   checkPassword(password);
-  if (Buffer.byteLength(current) > maxCurrentBytes) throw errors.invalidCredentials();
+  checkGiven(current, 'current_password');
   const place = hashing.reserve(projectId);
   try {
     const account = attemptId('account', readEmail(email).key);
@@ -88,7 +87,7 @@ async function changePassword(
       beforeChange,
       [sid, sub, account],
     );
-    if (!known) throw sessionEnded();
+    if (!known) throw errors.sessionEnded();
     if (known.wait) throw tooManyAttempts(known.wait);
     if (known.refuseCommon) refuseCommon(password);
     const { matches } = await place.verify(current, known.hash);
@@ -98,8 +97,6 @@ async function changePassword(
     place.release();
   }
 }
-
-const maxCurrentBytes = 1_024;
 
 const beforeChange = `
   with live as (${liveUser('$1', '$2')}),
@@ -111,7 +108,9 @@ const beforeChange = `
   from live`;
 
 function wrongPassword() {
-  return new RowhouseError('invalid_credentials', 'current_password is wrong.');
+  return new RowhouseError('invalid_credentials', 'current_password is wrong.', {
+    hint: 'Who has lost it gets a new one with a code: POST …/auth/recover.',
+  });
 }
 
 export async function deleteOwnUser(deps: UserDeps, door: Door, claims: Claims): Promise<User> {

@@ -6,7 +6,8 @@ import { attemptId, count, forgetPast, giveBack, networkOf, waitFor } from './at
 import { defaultRole, readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { checkPassword, isCommon, minPasswordBytes } from './passwords.ts';
+import { refuseCommon } from './new-passwords.ts';
+import { checkGiven, checkPassword } from './passwords.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
 import { lockById, userJson } from './store.ts';
 
@@ -52,20 +53,11 @@ const signingUp = `
   session as (${insertSession('made', '$6', '$7')})
   select ${userJson('made')} from made`;
 
-export function refuseCommon(password: string, path = 'password'): void {
-  if (!isCommon(password)) return;
-  throw errors.invalidRequest(
-    [{ path, problem: 'is among the commonest passwords, which this project refuses' }],
-    'Choose one that nobody would guess.',
-  );
-}
-
 type Known = { wait: number | null; id: string | null; hash: string | null; isBanned: boolean };
 
 export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise<SignedIn> {
   const email = readEmail(input.email);
-  // A short one is wrong like any other; a long one is not hashed.
-  if (input.password.length >= minPasswordBytes) checkPassword(input.password);
+  checkGiven(input.password);
   const place = deps.hashing.reserve(door.projectId);
   try {
     const account = attemptId('account', email.key);
