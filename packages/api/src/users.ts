@@ -150,6 +150,7 @@ export const ChangeUserSettings = Type.Object(
 export type ChangeUserSettings = Static<typeof ChangeUserSettings>;
 
 export const UserResponse = success({ user: User });
+export type UserResponse = Static<typeof UserResponse>;
 export const SignedInResponse = success({ user: User, session: Session });
 export const UsersResponse = success({
   users: Type.Array(User),
@@ -157,11 +158,17 @@ export const UsersResponse = success({
   limit: Type.Integer(),
   has_more: Type.Boolean(),
 });
+export type UsersResponse = Static<typeof UsersResponse>;
 export const SignedOutResponse = success({
   ended: Type.Integer({ description: 'How many sessions ended.' }),
 });
+export const HandedCodeResponse = success({
+  code: Type.String({ description: 'For one use.' }),
+  expires_at: time,
+});
+export type HandedCodeResponse = Static<typeof HandedCodeResponse>;
 export const CodeResponse = Type.Union([
-  success({ code: Type.String({ description: 'For one use.' }), expires_at: time }),
+  HandedCodeResponse,
   success({ sent: Type.Literal(true, { description: 'If there is such a user.' }) }),
 ]);
 export const UserSettingsResponse = success({ settings: UserSettings });

@@ -38,7 +38,10 @@ export function addKeys(program: Command): void {
     .option('--expires <when>', 'its end: 30d, 12h, 45m, 2027-01-31 or 2027-01-31T09:00Z', (text) =>
       parseWhen(text),
     )
-    .option('--publishable', 'a key for browsers; it has the scope auth alone')
+    .option(
+      '--publishable',
+      'a key for browsers: sign-up and sign-in and, with the token of a user, tables under row security',
+    )
     .action(issue);
   add('revoke <slug> <id>', 'Revoke a key: it stops working within a second.').action(revoke);
   add('rotate <slug>', "Replace the project's own key.")

@@ -7,6 +7,7 @@ import { showFailure } from './output.ts';
 import { addProjects } from './projects.ts';
 import { addStart } from './start.ts';
 import { addStatus } from './status.ts';
+import { addUsers } from './users.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
@@ -21,6 +22,7 @@ addStatus(program);
 addDoctor(program);
 addProjects(program);
 addKeys(program);
+addUsers(program);
 
 let json = false;
 program.hook('preAction', (_program, command) => {

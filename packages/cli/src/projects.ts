@@ -1,5 +1,4 @@
 // rowhouse projects: create, list, look at, change, delete and restore projects.
-import { confirm } from '@clack/prompts';
 import type {
   ChangeProject,
   ConnectionResponse,
@@ -9,9 +8,10 @@ import type {
   ProjectResponse,
   ProjectsResponse,
 } from '@rowhouse/api';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions } from './api.ts';
-import { failure } from './failure.ts';
+import { askToDelete } from './ask.ts';
+import { positive } from './numbers.ts';
 import { note, show } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime } from './when.ts';
@@ -85,7 +85,12 @@ async function changeLimit(slug: string, mb: number, options: ApiOptions): Promi
 }
 
 async function remove(slug: string, options: ApiOptions & { yes?: boolean }): Promise<void> {
-  if (!options.yes) await askToDelete(slug, options);
+  if (!options.yes) {
+    await askToDelete(options, slug, async () => {
+      const { project } = await callApi<ProjectResponse>(options, 'GET', ['projects', slug]);
+      return `project ${project.slug} (${project.name}, ${project.size_mb} MB)`;
+    });
+  }
   const answer = await callApi<ProjectResponse>(options, 'DELETE', ['projects', slug]);
   show(options, answer, ({ project: { slug: deleted, dropped_after: end } }) => {
     const restorable = end !== undefined && Date.parse(end) > Date.now();
@@ -93,25 +98,6 @@ async function remove(slug: string, options: ApiOptions & { yes?: boolean }): Pr
     if (restorable) lines.push(`Until ${formatTime(end)}: rowhouse projects restore ${deleted}`);
     return lines.map(clean).join('\n');
   });
-}
-
-/** Returns only after a yes. */
-async function askToDelete(slug: string, options: ApiOptions): Promise<void> {
-  if (options.json || !process.stdin.isTTY || !process.stderr.isTTY) {
-    throw failure(
-      'not_confirmed',
-      `Nothing was deleted: there is nobody to ask about "${slug}".`,
-      'Add --yes.',
-    );
-  }
-  const { project } = await callApi<ProjectResponse>(options, 'GET', ['projects', slug]);
-  const sure = await confirm({
-    message: clean(`Delete project ${project.slug} (${project.name}, ${project.size_mb} MB)?`),
-    initialValue: false,
-    output: process.stderr,
-    withGuide: false,
-  });
-  if (sure !== true) throw failure('not_confirmed', 'Nothing was deleted.');
 }
 
 async function restore(slug: string, options: ApiOptions): Promise<void> {
@@ -158,9 +144,4 @@ function tableOf(projects: readonly Project[], deleted: boolean): string {
       formatTime(deleted ? project.dropped_after : project.created_at),
     ]),
   );
-}
-
-function positive(text: string): number {
-  if (!/^[1-9]\d{0,14}$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1.');
-  return Number(text);
 }

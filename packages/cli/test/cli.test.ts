@@ -85,6 +85,26 @@ describe('with a service', () => {
     expect(run(['keys', 'issue', 'keys', '--name', 'web', '--publishable']).out).toMatch(/rh_pub_\w{49}/);
   });
 
+  it('users, from creation to deletion', () => {
+    run(['projects', 'create', 'Users', '--slug', 'users']);
+    expect(run(['users', 'list', 'users'])).toEqual({ status: 0, out: '', err: 'There are no users yet.\n' });
+    const made = json('users', 'create', 'users', 'ada@example.com', '--role', 'editor', '--verified').user;
+    expect(made).toMatchObject({ role: 'editor', email_verified_at: expect.any(String) });
+    expect(run(['users', 'recover', 'users', 'ada@example.com']).out).toMatch(/^code +rh_code_\w{32} /);
+    expect(json('users', 'ban', 'users', made.id).user.banned_at).toEqual(expect.any(String));
+    expect(json('users', 'unban', 'users', made.id).user.banned_at).toBe(null);
+    expect(run(['users', 'list', 'users', '--search', 'ada']).out).toMatch(
+      new RegExp(`^ID .*\\n${made.id} +ada@example.com +editor `),
+    );
+    expect(run(['users', 'list', 'users', '--search', 'bob']).err).toContain('No user is like this.');
+    const refused = run(['users', 'delete', 'users', made.id]);
+    expect([refused.status, refused.err]).toEqual([1, expect.stringContaining('--yes')]);
+    expect(run(['users', 'delete', 'users', made.id, '--yes']).out).toBe(
+      'User ada@example.com is deleted.\n',
+    );
+    expect(json('users', 'list', 'users').users).toEqual([]);
+  });
+
   it('failures are told on stderr, or as JSON on stdout, with exit status 1', () => {
     const missing = run(['projects', 'show', 'nowhere']);
     expect([missing.status, missing.out]).toEqual([1, '']);

@@ -78,6 +78,8 @@ export const errors = {
     message = 'This access token is not valid here.',
     hint = 'POST …/auth/signin gives a new one.',
   ) => new RowhouseError('invalid_token', message, { hint }),
+  sessionEnded: () =>
+    errors.invalidToken('The session of this token has ended.', 'POST …/auth/signin begins a new one.'),
   forbidden: (message: string, hint: string) => new RowhouseError('forbidden', message, { hint }),
   scopeMissing: (scope: Scope) =>
     new RowhouseError('forbidden', 'This key may not do that.', {

@@ -13,8 +13,8 @@ import { sqlstate } from './postgres/sqlstate.ts';
 
 export type RepeatableRequest = {
   caller: Caller;
-  /** Whom it acts for. */
-  userId: string | null;
+  /** Whom it acts for, beside the key. */
+  user: string | null;
   method: string;
   path: string;
   key: string;
@@ -193,7 +193,7 @@ export async function forgetOldRepeats(control: Control, now: number): Promise<v
 const batchSize = 1000;
 
 /** Two callers' keys never meet, nor two users'. Keys of one kind that can do the same share: a repeat may come after a rotation. */
-function idOf({ caller, userId, method, path, key }: RepeatableRequest): Buffer {
+function idOf({ caller, user, method, path, key }: RepeatableRequest): Buffer {
   const owner =
     caller.kind === 'account'
       ? caller.accountId
@@ -201,7 +201,7 @@ function idOf({ caller, userId, method, path, key }: RepeatableRequest): Buffer 
         ? caller.projectId
         : caller.keyId;
   return createHash('sha256')
-    .update(JSON.stringify([caller.kind, owner, method, path, key, ...(userId === null ? [] : [userId])]))
+    .update(JSON.stringify([caller.kind, owner, method, path, key, ...(user === null ? [] : [user])]))
     .digest();
 }
 

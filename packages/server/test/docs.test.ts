@@ -45,7 +45,14 @@ describe('README and docs', () => {
     },
   );
 
-  it('links to files that exist', () => {
+  it('links to files and headings that exist', () => {
+    const anchorsOf = (markdown: string) =>
+      [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+        heading
+          .toLowerCase()
+          .replace(/[^\w\s-]/g, '')
+          .replaceAll(' ', '-'),
+      );
     for (const file of [
       'README.md',
       'CONTRIBUTING.md',
@@ -55,11 +62,10 @@ describe('README and docs', () => {
       'docs/idempotency.md',
       'docs/users.md',
     ]) {
-      for (const [, target = ''] of read(file).matchAll(/\]\((?!http)([^)#]+)/g)) {
-        expect(
-          () => readFileSync(path.join(root, path.dirname(file), target)),
-          `${file} → ${target}`,
-        ).not.toThrow();
+      for (const [, target = '', anchor] of read(file).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]+))?\)/g)) {
+        const there = target === '' ? file : path.join(path.dirname(file), target);
+        expect(() => read(there), `${file} → ${target}`).not.toThrow();
+        if (anchor) expect(anchorsOf(read(there)), `${file} → ${target}`).toContain(anchor);
       }
     }
   });

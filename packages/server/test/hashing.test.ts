@@ -222,6 +222,26 @@ describe('places', () => {
     hashing.goOn();
   });
 
+  it('of projects whose users are locked keep out nobody else for long', async () => {
+    const hashing = open(1);
+    // One each: nobody is greedy. None of them ever gets as far as its password.
+    const stuck = Array.from({ length: 8 }, (_, n) => hashing.reserve(`locked ${n}`));
+    expect(() => hashing.reserve('other')).toThrow(expect.objectContaining(refusal));
+    const place = await until('there is room', async () => {
+      try {
+        return hashing.reserve('other');
+      } catch {
+        return false;
+      }
+    });
+    expect(await place.hash('password')).toMatch(/^\$pbkdf2/);
+    for (const one of [...stuck, place]) one.release();
+    // With many of its own a project still keeps itself out.
+    many(hashing, 'locked', 8);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(() => hashing.reserve('locked')).toThrow(expect.objectContaining(refusal));
+  });
+
   it('that have begun are not taken away, though their project is the greediest', async () => {
     const hashing = await openStill(1);
     const places = many(hashing, 'flood', 8);

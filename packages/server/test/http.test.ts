@@ -291,6 +291,13 @@ describe('what needs no key', () => {
       'text/csv',
       'application/x-ndjson',
     ]);
+    // What needs a user's token says so, and what only takes one.
+    const withToken = { apiKey: [], accessToken: [] };
+    for (const { security } of Object.values<{ security: object[] }>(
+      body.paths[`${api}/projects/{slug}/auth/user`],
+    ))
+      expect(security).toEqual([withToken]);
+    expect(get.security).toEqual([{ bearer: [] }, { apiKey: [] }, withToken]);
     expect((await house.call('GET', '/docs', { key: '' })).status).toBe(200);
   });
 });

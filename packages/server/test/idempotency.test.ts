@@ -428,7 +428,7 @@ describe('inside', () => {
   });
   const fingerprint = Buffer.alloc(32, 1);
   const requestOf = (caller: Caller, key: string): RepeatableRequest => ({
-    ...{ caller, userId: null, key, method: 'POST', path: '/x', fingerprint },
+    ...{ caller, user: null, key, method: 'POST', path: '/x', fingerprint },
     readToEnd: async () => fingerprint,
   });
   const answerOf = (size: number) => ({

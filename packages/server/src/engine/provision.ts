@@ -212,7 +212,8 @@ async function ensureRole(server: Server, name: string): Promise<void> {
   try {
     await all(server, [sql`create role ${role} ${rights}`]);
   } catch (error) {
-    if (!isState(error, sqlstate.duplicateObject)) throw error;
+    // The second: another process made it at the same moment.
+    if (!isState(error, sqlstate.duplicateObject) && !isState(error, sqlstate.uniqueViolation)) throw error;
     await all(server, [sql`alter role ${role} ${rights}`]);
   }
   await all(server, [sql`comment on role ${role} is ${sql.literal(commentOf(server))}`]);

@@ -14,6 +14,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** A user's access token may come beside the API key. */
     acceptsToken?: boolean;
+    /** It must. */
+    needsToken?: boolean;
   }
 }
 

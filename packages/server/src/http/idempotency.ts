@@ -70,7 +70,8 @@ async function begin(
   const caller = callerOf(request);
   const found = await repeats.begin({
     caller,
-    userId: request.login?.visitor?.userId ?? null,
+    // Where nobody has looked at a token yet, it stands for itself: no other user has the same.
+    user: request.login?.visitor?.userId ?? request.accessToken,
     method: request.method,
     path: pathOf(request.url),
     key: repeat.key,

@@ -54,8 +54,9 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
     transform: ({ schema, url, route }) => {
       const response = { ...(schema.response as object), default: { description: 'Failure', ...ErrorBody } };
       const headers = route.method === 'POST' && { headers: RepeatHeader };
-      const security = route.config?.acceptsToken && {
-        security: [...keyAlone, { apiKey: [], accessToken: [] }],
+      const { acceptsToken, needsToken } = route.config ?? {};
+      const security = acceptsToken && {
+        security: [...(needsToken ? [] : keyAlone), { apiKey: [], accessToken: [] }],
       };
       return { schema: { ...schema, ...headers, ...security, response }, url };
     },

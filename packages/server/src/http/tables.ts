@@ -53,7 +53,12 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['tables'];
   // Query strings have a grammar of their own here, and bodies fit a table: they are read where they are used.
   const ownInput: FastifyInstance['validatorCompiler'] = () => () => true;
-  const preHandler = admitVisitors(deps);
+  const admit = admitVisitors(deps);
+  // Before a body is read: a stranger cannot make us take one in.
+  const onRequest = async (request: FastifyRequest) => {
+    await admit(request);
+    requireUser(callerOf(request), request.login);
+  };
 
   for (const type of Object.keys(streamed))
     app.addContentTypeParser(type, (request, payload, done) => {
@@ -72,7 +77,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     tablePath,
     {
       config: { acceptsToken: true },
-      preHandler,
+      onRequest,
       schema: {
         tags,
         summary: "A page of a table's rows",
@@ -97,7 +102,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     {
       bodyLimit: maxBodyBytes,
       config: { exactNumbers: true, acceptsToken: true, beforeReplay: checkSession(deps) },
-      preHandler,
+      onRequest,
       schema: {
         tags,
         summary: 'Insert a row, or many',
@@ -148,7 +153,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     {
       bodyLimit: maxBodyBytes,
       config: { exactNumbers: true, acceptsToken: true },
-      preHandler,
+      onRequest,
       schema: {
         tags,
         summary: 'Change the rows that a filter names',
@@ -181,7 +186,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     tablePath,
     {
       config: { acceptsToken: true },
-      preHandler,
+      onRequest,
       schema: {
         tags,
         summary: 'Delete the rows that a filter names',
@@ -305,9 +310,13 @@ async function loginOf(deps: Deps, request: FastifyRequest<{ Params: Params }>):
 }
 
 /** A publishable key has no scope for rows: what it reaches is what the user may whose token comes with it. */
-function requireRows(caller: Caller, { visitor }: ProjectLogin, scope: 'tables:read' | 'tables:write'): void {
-  if (caller.kind !== 'publishable') return requireScope(caller, scope);
-  if (visitor) return;
+function requireRows(caller: Caller, project: ProjectLogin, scope: 'tables:read' | 'tables:write'): void {
+  if (caller.kind === 'publishable') requireUser(caller, project);
+  else requireScope(caller, scope);
+}
+
+function requireUser(caller: Caller, project: ProjectLogin | null): void {
+  if (caller.kind !== 'publishable' || project?.visitor) return;
   throw errors.forbidden(
     "A publishable key reaches rows only together with a user's access token.",
     'Send the key as "X-API-Key" and the token as "Authorization: Bearer <ACCESS_TOKEN>".',

@@ -27,17 +27,10 @@ import { toJsonText } from '../query/json-text.ts';
 import type { Claims } from '../users/access-tokens.ts';
 import { recover, verify } from '../users/codes.ts';
 import type { Door } from '../users/deps.ts';
-import {
-  changeSettings,
-  changeUser,
-  createUser,
-  deleteUser,
-  getSettings,
-  getUser,
-  listUsers,
-} from '../users/manage.ts';
+import { changeUser, createUser, deleteUser, getUser, listUsers } from '../users/manage.ts';
 import { changeOwnUser, deleteOwnUser, getOwnUser } from '../users/self.ts';
 import { readClaims, refresh, signOut } from '../users/sessions.ts';
+import { changeSettings, getSettings } from '../users/settings.ts';
 import { signIn, signUp } from '../users/sign-in.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
@@ -52,6 +45,9 @@ const UserParams = Type.Object({
 });
 
 const base = '/projects/:slug/auth';
+const managing = 'Needs the scope manage.';
+const deletion =
+  'Rows that refer to it with on delete cascade go with it; one that does so without is in the way: 409.';
 
 export function userRoutes(app: FastifyInstance, deps: Deps): void {
   const { users } = deps;
@@ -59,7 +55,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   const params = SlugParams;
   // Attributes of users keep all their digits.
   const config = { exactNumbers: true };
-  const withToken = { ...config, acceptsToken: true };
+  const withToken = { ...config, acceptsToken: true, needsToken: true };
 
   const doorOf = async (request: FastifyRequest, scope: 'auth' | 'manage'): Promise<Door> => {
     const caller = callerOf(request);
@@ -108,7 +104,16 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.post<{ Params: Params; Body: SignIn }>(
     `${base}/signin`,
-    { schema: { tags, summary: 'Sign in', params, body: SignIn, response: { 200: SignedInResponse } } },
+    {
+      schema: {
+        tags,
+        summary: 'Sign in',
+        description: 'A wrong e-mail and a wrong password get one answer. Too many of them: 429.',
+        params,
+        body: SignIn,
+        response: { 200: SignedInResponse },
+      },
+    },
     async (request, reply) => {
       const door = await doorOf(request, 'auth');
       return answer(reply, await signIn(users, door, request.body));
@@ -176,9 +181,9 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       config: withToken,
       schema: {
         tags,
-        summary: 'Change the own user',
+        summary: 'Change the user whose token this is',
         description:
-          'data is laid over what is there, name by name; null takes a name away. A new password ends all other sessions.',
+          'data is laid over what is there, name by name; null takes a name away. A new password needs current_password and ends all other sessions; a new e-mail is not verified.',
         params,
         body: ChangeOwnUser,
         response: { 200: UserResponse },
@@ -194,7 +199,13 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
     `${base}/user`,
     {
       config: withToken,
-      schema: { tags, summary: 'Delete the own user', params, response: { 200: UserResponse } },
+      schema: {
+        tags,
+        summary: 'Delete the user whose token this is',
+        description: deletion,
+        params,
+        response: { 200: UserResponse },
+      },
     },
     async (request, reply) => {
       const { door, claims } = await signedIn(request);
@@ -245,7 +256,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'List users',
-        description: 'Newest first. Needs a key that may manage, as everything below.',
+        description: `${managing} Newest first.`,
         params,
         querystring: ListUsers,
         response: { 200: UsersResponse },
@@ -264,7 +275,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Create a user',
-        description: 'Without a session. Without a password, the user gets one by a recovery code.',
+        description: `${managing} Without a session. Without a password, the user gets one by a recovery code.`,
         params,
         body: CreateUser,
         response: { 201: UserResponse },
@@ -278,7 +289,15 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.get<{ Params: UserParams }>(
     `${base}/users/:id`,
-    { schema: { tags, summary: 'A user', params: UserParams, response: { 200: UserResponse } } },
+    {
+      schema: {
+        tags,
+        summary: 'A user',
+        description: managing,
+        params: UserParams,
+        response: { 200: UserResponse },
+      },
+    },
     async (request, reply) => {
       const door = await doorOf(request, 'manage');
       return answer(reply, { user: await getUser(users, door, request.params.id) });
@@ -292,7 +311,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Change a user, ban one, set a password',
-        description: 'A new password and a ban end all sessions of the user at once.',
+        description: `${managing} A new password and a ban end all sessions of the user at once.`,
         params: UserParams,
         body: ChangeUser,
         response: { 200: UserResponse },
@@ -306,7 +325,15 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.delete<{ Params: UserParams }>(
     `${base}/users/:id`,
-    { schema: { tags, summary: 'Delete a user', params: UserParams, response: { 200: UserResponse } } },
+    {
+      schema: {
+        tags,
+        summary: 'Delete a user',
+        description: `${managing} ${deletion}`,
+        params: UserParams,
+        response: { 200: UserResponse },
+      },
+    },
     async (request, reply) => {
       const door = await doorOf(request, 'manage');
       return answer(reply, { user: await deleteUser(users, door, request.params.id) });
@@ -316,7 +343,13 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     `${base}/settings`,
     {
-      schema: { tags, summary: 'Settings about users', params, response: { 200: UserSettingsResponse } },
+      schema: {
+        tags,
+        summary: 'Settings about users',
+        description: managing,
+        params,
+        response: { 200: UserSettingsResponse },
+      },
     },
     async (request, reply) => {
       const door = await doorOf(request, 'manage');
@@ -330,6 +363,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Change settings about users',
+        description: managing,
         params,
         body: ChangeUserSettings,
         response: { 200: UserSettingsResponse },

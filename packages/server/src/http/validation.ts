@@ -84,9 +84,10 @@ function readable(flaws: readonly Flaw[], schema: Type.TSchema, part: string): P
     if (flaw.keyword === 'boolean') continue;
     if (flaw.keyword === 'required') {
       for (const name of params.requiredProperties as string[]) tell(join(path, name), 'is required');
+    } else if (flaw.keyword === 'minProperties') {
+      tell(path, `${path || part} must hold at least one of ${namesAt(schema, flaw.schemaPath).join(', ')}`);
     } else if (flaw.keyword === 'additionalProperties') {
-      const { properties = {} } = (partAt(schema, flaw.schemaPath) ?? {}) as { properties?: object };
-      const known = Object.keys(properties);
+      const known = namesAt(schema, flaw.schemaPath);
       for (const name of params.additionalProperties as string[]) {
         const others = known.length > 0 ? `there are ${known.join(', ')}` : `${part} takes nothing`;
         tell(join(path, name).slice(0, 100), `is not known here; ${others}`);
@@ -106,6 +107,12 @@ function readable(flaws: readonly Flaw[], schema: Type.TSchema, part: string): P
 
 function describe(schema: Type.TSchema, schemaPath: string): string | undefined {
   return (partAt(schema, schemaPath) as { description?: string } | undefined)?.description;
+}
+
+/** What an object may hold. */
+function namesAt(schema: Type.TSchema, schemaPath: string): string[] {
+  const { properties = {} } = (partAt(schema, schemaPath) ?? {}) as { properties?: object };
+  return Object.keys(properties);
 }
 
 /** `#/properties/name` → that part of the schema. */

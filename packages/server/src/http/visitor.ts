@@ -16,7 +16,7 @@ declare module 'fastify' {
 
 type Project = Readonly<{ id: string; slug: string }>;
 
-/** For a route's preHandler: before a repeat is answered, for it must not be given to a token that is not good. */
+/** For a route's onRequest: before its body is read, and before a repeat is answered. */
 export function admitVisitors(deps: Deps) {
   return async (request: FastifyRequest): Promise<void> => {
     if (request.accessToken === null) return;

@@ -165,7 +165,7 @@ export function closing(measure: Measure | null, own: number | null): Command[] 
   const parameters = [ceiling, allowance].map((bytes) => String(Math.floor(bytes)));
   return [
     'set constraints all immediate',
-    { prepared: 'check_size', parameters: [...parameters, String(deadline)] },
+    { text: 'select rowhouse.check_size($1, $2, $3)', parameters: [...parameters, String(deadline)] },
     'commit',
   ];
 }

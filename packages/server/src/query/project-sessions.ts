@@ -9,7 +9,6 @@ import { createSessionPool, type PoolLimits } from '../postgres/session-pool.ts'
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import type { Conduct } from './statement.ts';
-import { visitorStatements } from './visitors.ts';
 
 export type ProjectSessions = {
   /** `isPlain`: what runs in it cannot see what an earlier request did to sequences. */
@@ -48,6 +47,7 @@ function settingsWith(own: Record<string, string>): Record<string, string> {
     default_transaction_isolation: 'read committed',
     default_transaction_read_only: 'off',
     default_transaction_deferrable: 'off',
+    row_security: 'on',
     ...own,
   };
   return {
@@ -205,12 +205,7 @@ function clean(session: Session, project: ProjectLogin, conduct: Conduct): void 
 
 /** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
 function prepare(session: Session, project: ProjectLogin): void {
-  const statements = {
-    ...resetsOf(project),
-    ...(project.seat === 'visitor' && visitorStatements),
-    ...(project.seat !== 'auth' && { check_size: 'select rowhouse.check_size($1, $2, $3)' }),
-  };
-  for (const [name, text] of Object.entries(statements)) session.out.parse(name, text);
+  for (const [name, text] of Object.entries(resetsOf(project))) session.out.parse(name, text);
 }
 
 function resetsOf({ seat }: ProjectLogin): Record<string, string> {

@@ -4,7 +4,6 @@ import { type Session, silent } from '../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
 import { Sound } from './failures.ts';
 import { sqlFailure } from './sql-failure.ts';
-import { refusalOf } from './visitors.ts';
 
 /** The first value of the first row. */
 export function queryOne(
@@ -12,18 +11,27 @@ export function queryOne(
   query: string,
   parameters: (string | null)[],
 ): Promise<string | null> {
-  return queryFramed(session, query, parameters, [], []).catch((error) => {
+  return queryFramed(session, query, parameters, noFrame).catch((error) => {
     throw error instanceof Sound ? error.reason : error;
   });
 }
+
+export type OwnFrame = Readonly<{
+  before: readonly Command[];
+  after: readonly Command[];
+  /** For a no to one of those before. */
+  explain: (error: ServerError, status: Sound['status']) => Error;
+}>;
+
+export const soundFailure: OwnFrame['explain'] = (error, status) => new Sound(sqlFailure(error), status);
+const noFrame: OwnFrame = { before: [], after: [], explain: soundFailure };
 
 /** The same between others of ours. A `Sound` error leaves the session usable. */
 export function queryFramed(
   session: Session,
   query: string,
   parameters: (string | null)[],
-  before: readonly Command[],
-  after: readonly Command[],
+  { before, after, explain }: OwnFrame,
 ): Promise<string | null> {
   const { out } = session;
   writeCommands(out, before);
@@ -49,8 +57,7 @@ export function queryFramed(
       },
       ready: (status) => {
         if (!failure) resolve_(value);
-        else if (step < before.length) reject(refusalOf(failure, status));
-        else reject(new Sound(sqlFailure(failure), status));
+        else reject((step < before.length ? explain : soundFailure)(failure, status));
       },
       lost: reject,
     });

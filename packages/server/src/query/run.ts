@@ -1,6 +1,7 @@
 // One request: caller → statement → session → rows → bytes, with its deadline and what the caller asked for around it.
 import type { ProjectLogin, Visitor } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import type { Command } from './commands.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
 import { inherit, Sound } from './failures.ts';
 import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './growth.ts';
@@ -95,11 +96,14 @@ export function ask(
   project: ProjectLogin,
   query: string,
   parameters: (string | null)[],
-  { timeoutMs = askTimeoutMs, isPlain = true } = {},
+  { timeoutMs = askTimeoutMs, isPlain = true, first = [] }: AskOptions = {},
 ): Promise<string | null> {
   const terms = { reader: nobody, timeoutMs, isPlain };
-  return alone(deps, project, terms, (work) => work.ask(query, parameters, isPlain));
+  return alone(deps, project, terms, (work) => work.ask(query, parameters, isPlain, first));
 }
+
+/** `first`: what runs before it in the same transaction. */
+type AskOptions = { timeoutMs?: number; isPlain?: boolean; first?: readonly Command[] };
 
 async function runOne(
   deps: QueryDeps,

@@ -7,19 +7,16 @@ import type { ServerError } from '../postgres/server-error.ts';
 import type { Command } from './commands.ts';
 import { Sound } from './failures.ts';
 
-/** Every session on a visitor's seat has these prepared; see migrations/project/0003_users.sql. */
-export const visitorStatements = {
-  visitor_identity: 'select auth.act_as($1, $2, $3)',
-  visitor_role: `set local role ${userRole}`,
-};
+/** See migrations/project/0003_users.sql. */
+const identify = 'select auth.act_as($1, $2, $3)';
+const takeRole = `set local role ${userRole}`;
 
-/** Begins the transaction in which the user acts. */
+/**
+ * Begins the transaction in which the user acts. Not by prepared statements: a function that a policy calls could have
+ * put others in their place, and the next user would be somebody else.
+ */
 export function enter({ sessionId, userId, claims }: Visitor, begin = 'begin'): Command[] {
-  return [
-    begin,
-    { prepared: 'visitor_identity', parameters: [sessionId, userId, claims] },
-    { prepared: 'visitor_role', parameters: [] },
-  ];
+  return [begin, { text: identify, parameters: [sessionId, userId, claims] }, takeRole];
 }
 
 /** What auth.act_as says no with. Told by nothing else: what a project's own code raises comes later. */
@@ -28,11 +25,5 @@ const endedState = 'RH002';
 /** PostgreSQL's no to a statement of ours before the caller's, of which nothing has run. */
 export function refusalOf(error: ServerError, status: Sound['status']): Error {
   if (error.state !== endedState) return errors.unavailable(error);
-  return new Sound(
-    errors.invalidToken(
-      'The session of this access token has ended.',
-      'POST …/auth/signin begins a new one.',
-    ),
-    status,
-  );
+  return new Sound(errors.sessionEnded(), status);
 }

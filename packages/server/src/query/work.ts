@@ -10,7 +10,7 @@ import { Exchange, type Form, type Frame, type Sink, type StatementInput } from 
 import { noteOverLimit, overLimitState, Sound } from './failures.ts';
 import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
 import type { ProjectSessions } from './project-sessions.ts';
-import { queryFramed } from './query-one.ts';
+import { type OwnFrame, queryFramed, soundFailure } from './query-one.ts';
 import { sqlFailure } from './sql-failure.ts';
 import { type Conduct, type Statement, worst } from './statement.ts';
 import { enter, refusalOf } from './visitors.ts';
@@ -112,13 +112,24 @@ export class Work {
     if (exchange.endsIdle && !this.project.visitor) learn(habit, this.session);
   }
 
-  ask(query: string, parameters: (string | null)[], isPlain = true): Promise<string | null> {
+  /** `first`: in the same transaction; what the question sees is as it was after those. */
+  ask(
+    query: string,
+    parameters: (string | null)[],
+    isPlain = true,
+    first: readonly Command[] = [],
+  ): Promise<string | null> {
     this.isPlain &&= isPlain;
-    const { visitor } = this.project;
-    const [before, after] = visitor ? [enter(visitor), ['commit']] : [[], []];
-    return queryFramed(this.session, query, parameters, before, after).catch((error) => {
+    return queryFramed(this.session, query, parameters, this.frameOf(first)).catch((error) => {
       throw this.stoppedBy ?? error;
     });
+  }
+
+  private frameOf(first: readonly Command[]): OwnFrame {
+    const { visitor } = this.project;
+    if (visitor) return { before: [...enter(visitor), ...first], after: ['commit'], explain: refusalOf };
+    if (first.length === 0) return { before: [], after: [], explain: soundFailure };
+    return { before: ['begin', ...first], after: ['commit'], explain: soundFailure };
   }
 
   /** Begins a transaction; a visitor's, as that user. */

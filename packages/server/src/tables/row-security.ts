@@ -49,7 +49,7 @@ function hintOf(error: RowhouseError, table: Table, action: Action): string | nu
   switch (routineOf(error)) {
     case 'ExecWithCheckOptions':
       return (
-        `No policy allows it: create policy … on ${nameOf(table)} for ${action} to ${userRole} with check (…);` +
+        `The row passes no policy, or fails a restrictive one. To let it in: create policy … on ${nameOf(table)} for ${action} to ${userRole} with check (…);` +
         ' A row that is shown must pass a policy for select too: give it one, or send returning=minimal.'
       );
     case 'aclcheck_error':

@@ -10,10 +10,12 @@ const rules = {
   account: { burst: 10, everyS: 60 },
   /** Wrong passwords from one address, by publishable keys. */
   address: { burst: 30, everyS: 10 },
-  /** New users and codes from one address, by publishable keys. */
+  /** New users, their e-mails and codes from one address, by publishable keys: each tells whether an e-mail is taken. */
   newcomer: { burst: 30, everyS: 60 },
   /** Codes for one e-mail. */
   code: { burst: 5, everyS: 300 },
+  /** Letters to one e-mail that it is a user's no longer. Anybody can say that it was theirs. */
+  notice: { burst: 3, everyS: 3_600 },
 } satisfies Record<string, Rule>;
 
 export type Limit = keyof typeof rules;
@@ -25,8 +27,9 @@ export function attemptId(limit: Limit, about: string): string {
     .digest('hex')}`;
 }
 
-/** A user of IPv6 has a whole /64 to call from. */
-export function networkOf(address: string): string {
+/** A user of IPv6 has a whole /64 to call from. Some proxies write a port behind the address: another one each time. */
+export function networkOf(given: string): string {
+  const address = /^(?:(\d+\.\d+\.\d+\.\d+)|\[(.+)\])(?::\d+)?$/.exec(given)?.slice(1).find(Boolean) ?? given;
   if (!address.includes(':')) return address;
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (mapped) return mapped;

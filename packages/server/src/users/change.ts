@@ -4,9 +4,10 @@ import { errors } from '../errors.ts';
 import { attemptId } from './attempts.ts';
 import { maxDataBytes, tooMuchData } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
-import type { Email } from './emails.ts';
+import { type Email, readEmail } from './emails.ts';
+import { liveUser } from './sessions.ts';
 import { roomFor } from './sign-in.ts';
-import { userJson } from './store.ts';
+import { lockById, userJson } from './store.ts';
 
 /** null: stays as it is. */
 export type Columns = Readonly<{
@@ -21,38 +22,47 @@ export type Columns = Readonly<{
 /** `old` null: whatever it was. */
 export type Hashes = Readonly<{ old: string | null; fresh: string }>;
 
-type Outcome = { found: boolean; taken: boolean; user: User | null };
+type Outcome = { found: boolean; live: boolean; taken: boolean; user: User | null };
 
-/** `keep`: the session that goes on when a new password, or a ban, ends the others. Throws if there is no such user. */
+/**
+ * `by`: the session in which the user changes itself, if it still lives; a new password ends all others.
+ * Throws if there is no such user.
+ */
 export async function changeColumns(
   deps: UserDeps,
   door: Door,
-  id: string,
+  { id, email: known }: Pick<User, 'id' | 'email'>,
   { email, data, role, isVerified, isBanned }: Columns,
   hashes: Hashes | null,
-  keep: string | null,
+  by: string | null,
 ): Promise<User> {
-  // A ban, a role or a shorter e-mail can always be set.
+  // A ban, a role or another e-mail can always be set.
   if (data !== null) await roomFor(deps, door, data);
   const outcome = await deps.store
-    .ask<Outcome>(door.projectId, changing, [
-      id,
-      email?.typed ?? null,
-      email?.key ?? null,
-      data,
-      role,
-      flag(isVerified),
-      flag(isBanned),
-      hashes?.old ?? null,
-      hashes?.fresh ?? null,
-      keep,
-      email ? attemptId('account', email.key) : null,
-    ])
+    .ask<Outcome>(
+      door.projectId,
+      changing,
+      [
+        id,
+        email?.typed ?? null,
+        email?.key ?? null,
+        data,
+        role,
+        flag(isVerified),
+        flag(isBanned),
+        hashes?.old ?? null,
+        hashes?.fresh ?? null,
+        by,
+        attemptId('account', readEmail(known).key),
+      ],
+      lockById(id),
+    )
     .catch((error) => {
       // Two changes to one e-mail at the same moment.
       if (isTaken(error)) throw errors.emailTaken();
       throw error;
     });
+  if (outcome && !outcome.live) throw errors.sessionEnded();
   if (outcome?.taken) throw errors.emailTaken();
   if (outcome?.user) return outcome.user;
   if (outcome?.found && hashes?.old) throw errors.invalidCredentials();
@@ -73,7 +83,8 @@ const laidOver = `(users.data || $4::jsonb) - array(
   select key from jsonb_each($4::jsonb) as given (key, value) where given.value = 'null'::jsonb)`;
 
 const changing = `
-  with target as (select id from auth.users where id = $1::uuid for update),
+  with target as (select id from auth.users where id = $1::uuid),
+  live as (select where $10::uuid is null or exists (${liveUser('$10', '$1')})),
   taken as (select from auth.users where email_key = $3 and id <> $1::uuid),
   changed as (
     update auth.users set
@@ -87,7 +98,7 @@ const changing = `
       banned_at = case when $7::boolean then coalesce(banned_at, now()) when not $7::boolean then null else banned_at end,
       updated_at = now()
     from target
-    where users.id = target.id and not exists (select from taken)
+    where users.id = target.id and exists (select from live) and not exists (select from taken)
       and ($4::jsonb is null or octet_length((${laidOver})::text) <= ${maxDataBytes})
       and ($8::text is null or exists (select from auth.passwords where user_id = target.id and hash = $8))
     returning users.*
@@ -102,5 +113,6 @@ const changing = `
   ), forgiven as (
     delete from auth.attempts where id = $11::bytea and $9::text is not null and exists (select from changed)
   )
-  select json_build_object('found', exists (select from target), 'taken', exists (select from taken),
+  select json_build_object('found', exists (select from target), 'live', exists (select from live),
+    'taken', exists (select from taken),
     'user', (select ${userJson('changed')} from changed))`;

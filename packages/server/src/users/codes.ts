@@ -6,10 +6,10 @@ import { sql } from '../postgres/sql.ts';
 import { attemptId, count, networkOf, waitFor } from './attempts.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { hashNew } from './manage.ts';
+import { hashNew } from './new-passwords.ts';
 import { hashCode, isCode, makeCode } from './one-time-codes.ts';
 import { insertSession, newSession, type SignedIn, toBytea, toSession } from './sessions.ts';
-import { userJson } from './store.ts';
+import { lockByCode, lockByEmail, userJson } from './store.ts';
 
 type Kind = 'recovery' | 'verification';
 
@@ -21,17 +21,17 @@ const hoursGood: Record<Kind, number> = { recovery: 1, verification: 24 };
 export async function recover(deps: UserDeps, door: Door, input: Recover): Promise<Issued | SignedIn> {
   const { code, email, password, send } = input;
   if (code === undefined) {
-    if (password !== undefined) throw oneOf('"email" asks for a code; "code" with "password" uses it');
+    if (password !== undefined) throw neitherNor('recovery');
     return issue(deps, door, 'recovery', email, send);
   }
-  if (email !== undefined || send !== undefined)
-    throw oneOf('"email" asks for a code; "code" with "password" uses it');
+  if (email !== undefined || send !== undefined) throw neitherNor('recovery');
   if (password === undefined) throw errors.invalidRequest([{ path: 'password', problem: 'is required' }]);
-  await checkCode(deps, door, 'recovery', code);
+  const emailKey = await checkCode(deps, door, 'recovery', code);
   const hash = await hashNew(deps, door, password);
   const session = newSession(deps, door.projectId);
-  const params = [toBytea(hashCode(code)), hash, session.id, session.hash];
-  const user = await deps.store.ask<User>(door.projectId, recovering, params);
+  const used = toBytea(hashCode(code));
+  const params = [used, hash, session.id, session.hash, attemptId('account', emailKey)];
+  const user = await deps.store.ask<User>(door.projectId, recovering, params, lockByCode(used));
   if (!user) throw errors.invalidCode();
   return { user, session: await toSession(deps, door, user, session) };
 }
@@ -39,15 +39,17 @@ export async function recover(deps: UserDeps, door: Door, input: Recover): Promi
 export async function verify(deps: UserDeps, door: Door, input: Verify): Promise<Issued | { user: User }> {
   const { code, email, send } = input;
   if (code === undefined) return issue(deps, door, 'verification', email, send);
-  if (email !== undefined || send !== undefined) throw oneOf('"email" asks for a code; "code" uses it');
+  if (email !== undefined || send !== undefined) throw neitherNor('verification');
   const hash = isCode(code) ? toBytea(hashCode(code)) : null;
-  const user = hash && (await deps.store.ask<User>(door.projectId, verifying, [hash]));
+  const user = hash && (await deps.store.ask<User>(door.projectId, verifying, [hash], lockByCode(hash)));
   if (!user) throw errors.invalidCode();
   return { user };
 }
 
-function oneOf(problem: string) {
-  return errors.invalidRequest([{ path: '', problem }]);
+/** One endpoint does two things: the request is for none of them, or for both. */
+function neitherNor(kind: Kind) {
+  const use = kind === 'recovery' ? '"code" with "password" uses it' : '"code" uses it';
+  return errors.invalidRequest([{ path: '', problem: `"email" asks for a code; ${use}` }]);
 }
 
 type Found = { wait: number | null; user: User | null; expiresAt: string | null };
@@ -59,7 +61,7 @@ async function issue(
   typed: string | undefined,
   send: boolean | undefined,
 ): Promise<Issued> {
-  if (typed === undefined) throw errors.invalidRequest([{ path: 'email', problem: 'is required' }]);
+  if (typed === undefined) throw neitherNor(kind);
   const email = readEmail(typed);
   const isHandedOver = door.mayManage && send !== true;
   if (!isHandedOver && !deps.delivery.isConfigured) {
@@ -71,7 +73,12 @@ async function issue(
   const code = makeCode();
   const newcomer = door.isPublic ? attemptId('newcomer', networkOf(door.address)) : null;
   const params = [toBytea(hashCode(code)), kind, email.key, attemptId('code', email.key), newcomer];
-  const found = await deps.store.ask<Found>(door.projectId, issuing(hoursGood[kind]), params);
+  const found = await deps.store.ask<Found>(
+    door.projectId,
+    issuing(hoursGood[kind]),
+    params,
+    lockByEmail(email.key),
+  );
   if (found?.wait) throw errors.rateLimited('Too many codes were asked for.', found.wait);
   const { user = null, expiresAt = null } = found ?? {};
   if (isHandedOver) {
@@ -106,21 +113,27 @@ function issuing(hours: number): string {
     'expiresAt', (select to_char(expires_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') from made))`;
 }
 
-/** Before a password is hashed for nothing. */
-async function checkCode({ store }: UserDeps, { projectId }: Door, kind: Kind, code: string): Promise<void> {
+/** Before a password is hashed for nothing. The e-mail it was made for, in its plain form. */
+async function checkCode(
+  { store }: UserDeps,
+  { projectId }: Door,
+  kind: Kind,
+  code: string,
+): Promise<string> {
   const found =
-    isCode(code) && (await store.ask<number>(projectId, looking, [toBytea(hashCode(code)), kind]));
+    isCode(code) && (await store.ask<string>(projectId, looking, [toBytea(hashCode(code)), kind]));
   if (!found) throw errors.invalidCode();
+  return found;
 }
 
-const looking = `select 1 from auth.codes where hash = $1::bytea and kind = $2 and expires_at > now()`;
+const looking = `select to_json(email_key) from auth.codes where hash = $1::bytea and kind = $2 and expires_at > now()`;
 
 const used = (kind: Kind) => `
   used as (
     delete from auth.codes where hash = $1::bytea and kind = '${kind}' and expires_at > now() returning user_id, email_key
   ), target as (
     select users.id from auth.users join used on used.user_id = users.id and used.email_key = users.email_key
-    where users.banned_at is null for update of users
+    where users.banned_at is null
   )`;
 
 /** The new password ends every session there was, and forgives the attempts. */
@@ -133,6 +146,8 @@ const recovering = `
     on conflict (user_id) do update set hash = excluded.hash
   ), ended as (
     delete from auth.sessions using target where sessions.user_id = target.id
+  ), forgiven as (
+    delete from auth.attempts where id = $5::bytea and exists (select from target)
   ), session as (${insertSession('target', '$3', '$4')})
   select ${userJson('changed')} from changed`;
 
@@ -145,9 +160,16 @@ const verifying = `
 
 /** Somebody who has only a token changed the address: the owner of the old one hears of it, where mail goes out. */
 export function tellOldAddress(deps: UserDeps, door: Door, email: string): void {
-  if (deps.delivery.isConfigured)
-    sendLater(deps, door, { kind: 'email_changed', email, code: null, expiresAt: null });
+  if (!deps.delivery.isConfigured) return;
+  const tell = async () => {
+    const params = [attemptId('notice', readEmail(email).key)];
+    const counted = await deps.store.ask<number>(door.projectId, noticing, params);
+    if (counted) sendLater(deps, door, { kind: 'email_changed', email, code: null, expiresAt: null });
+  };
+  tell().catch(deps.onError);
 }
+
+const noticing = `with counted as (${count('notice', '$1')}) select 1 from counted`;
 
 type Letter = Omit<Parameters<UserDeps['delivery']['send']>[0], 'project'>;
 

@@ -1,6 +1,6 @@
 // The free-form attributes of a user, and the role among them.
 import { errors } from '../errors.ts';
-import { toJsonText } from '../query/json-text.ts';
+import { ExactNumber, toJsonText } from '../query/json-text.ts';
 import type { Door } from './deps.ts';
 
 export const maxDataBytes = 64 * 1024;
@@ -12,9 +12,9 @@ const roleForm = /^[\w.:-]{1,64}$/;
 export function readData(data: unknown): string {
   if (data === undefined) return '{}';
   if (typeof data !== 'object' || data === null || Array.isArray(data)) throw bad('must be an object');
-  checkValues(data);
+  const zeros = checkValues(data);
   const text = toJsonText(data);
-  if (Buffer.byteLength(text) > maxDataBytes) throw tooMuchData();
+  if (Buffer.byteLength(text) + zeros > maxDataBytes) throw tooMuchData();
   return text;
 }
 
@@ -41,8 +41,12 @@ export function readRole(door: Pick<Door, 'isPublic' | 'mayManage'>, data: unkno
   return asked;
 }
 
-/** Without recursion: a body may be nested as deep as its size allows. */
-function checkValues(root: object): void {
+/**
+ * How many zeros its numbers have in their plain form: PostgreSQL writes 1e100000 with all of them, each time.
+ * Without recursion: a body may be nested as deep as its size allows.
+ */
+function checkValues(root: object): number {
+  let zeros = 0;
   let level: object[] = [root];
   for (let depth = 1; level.length > 0; depth++) {
     if (depth > maxDepth) throw bad(`must not be nested more than ${maxDepth} deep`);
@@ -51,11 +55,26 @@ function checkValues(root: object): void {
       for (const [name, value] of Object.entries(holder)) {
         if (name.includes('\0') || (typeof value === 'string' && value.includes('\0')))
           throw bad('holds the character U+0000, which PostgreSQL cannot keep');
-        if (typeof value === 'object' && value !== null) next.push(value);
+        if (typeof value === 'number') zeros += zerosOf(String(value));
+        else if (value instanceof ExactNumber) zeros += zerosOf(value.text);
+        else if (typeof value === 'object' && value !== null) next.push(value);
       }
     }
     level = next;
   }
+  return zeros;
+}
+
+/** Digits after the point, in the plain form, that a jsonb can hold; before it there is room for more than `data` has. */
+const maxFraction = 16_383;
+
+function zerosOf(number: string): number {
+  const [digits = '', power = '0'] = number.toLowerCase().split('e');
+  const exponent = Number(power);
+  const fraction = (digits.split('.')[1]?.length ?? 0) - exponent;
+  if (fraction > maxFraction)
+    throw bad(`holds a number with more than ${maxFraction} digits after the point`);
+  return Math.abs(exponent);
 }
 
 function bad(problem: string) {

@@ -48,11 +48,15 @@ type Seat = {
   isHashing: boolean;
   /** What has cost CPU is not thrown away. */
   hasBegun: boolean;
+  /** When it came, or was hashed last. */
+  idleFrom: number;
 };
 
 /** Beside those that are hashing. */
 const placesPerSlot = 8;
 const waitMs = 2_000;
+/** Looking a user up takes milliseconds. Whose database takes longer has locked it, and keeps out nobody but itself. */
+const lookUpMs = 250;
 
 export function openHashing({ iterations, slots = availableParallelism(), onError }: Options): Hashing {
   const child = keepHashChild({ slots, onError });
@@ -86,6 +90,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     } finally {
       running--;
       seat.isHashing = false;
+      seat.idleFrom = performance.now();
       begin();
     }
   };
@@ -124,9 +129,13 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     leave(seat, reason);
   };
 
-  const isFull = () => {
+  const isFull = (projectId: string) => {
+    const stuckBefore = performance.now() - lookUpMs;
     let idle = 0;
-    for (const seat of seats) if (!seat.isHashing) idle++;
+    for (const seat of seats) {
+      const isStuck = !seat.waiting && seat.idleFrom < stuckBefore;
+      if (!seat.isHashing && (!isStuck || seat.projectId === projectId)) idle++;
+    }
     return idle >= placesPerSlot * slots;
   };
 
@@ -174,8 +183,11 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
   return {
     reserve: (projectId) => {
       if (isStopped) throw errors.unavailable('stopping');
-      if (isFull()) makeRoom(projectId);
-      const seat: Seat = { projectId, state: 'kept', waiting: null, isHashing: false, hasBegun: false };
+      if (isFull(projectId)) makeRoom(projectId);
+      const seat: Seat = {
+        ...{ projectId, state: 'kept', waiting: null, isHashing: false, hasBegun: false },
+        idleFrom: performance.now(),
+      };
       seats.add(seat);
       return {
         hash: (password) => hash(seat, password),

@@ -1,20 +1,13 @@
 // Users as an administrator sees them: with a key that may manage the project.
-import type {
-  ChangeUser,
-  ChangeUserSettings,
-  CreateUser,
-  ListUsers,
-  User,
-  UserSettings,
-} from '@rowhouse/api';
+import type { ChangeUser, CreateUser, ListUsers, User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { changeColumns } from './change.ts';
 import { defaultRole, readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { checkPassword } from './passwords.ts';
+import { hashNew } from './new-passwords.ts';
 import { removeUser } from './remove.ts';
-import { refuseCommon, roomFor } from './sign-in.ts';
+import { roomFor } from './sign-in.ts';
 import { userJson } from './store.ts';
 
 export async function listUsers(
@@ -22,6 +15,8 @@ export async function listUsers(
   { projectId }: Door,
   { limit = 50, page = 1, search }: ListUsers,
 ): Promise<{ users: User[]; page: number; limit: number; has_more: boolean }> {
+  if (search?.includes('\0'))
+    throw errors.invalidRequest([{ path: 'search', problem: 'must not hold a NUL character' }]);
   const part = search === undefined ? null : `%${search.normalize('NFKC').replace(/[\\%_]/g, '\\$&')}%`;
   const whole = search !== undefined && isUserId(search) ? search : null;
   const found = await store.ask<User[]>(projectId, listing, [
@@ -74,54 +69,17 @@ export async function changeUser(deps: UserDeps, door: Door, id: string, input: 
   const email = input.email === undefined ? null : readEmail(input.email);
   const data = input.data === undefined ? null : readData(input.data);
   const role = input.role ?? readRole(door, input.data);
-  await getUser(deps, door, id);
+  const user = await getUser(deps, door, id);
   const fresh = input.password === undefined ? null : await hashNew(deps, door, input.password);
   const isVerified = input.email_verified ?? (email ? false : null);
   const columns = { email, data, role, isVerified, isBanned: input.banned ?? null };
-  return changeColumns(deps, door, id, columns, fresh === null ? null : { old: null, fresh }, null);
+  return changeColumns(deps, door, user, columns, fresh === null ? null : { old: null, fresh }, null);
 }
 
 export async function deleteUser(deps: UserDeps, door: Door, id: string): Promise<User> {
   return removeUser(deps, door, await getUser(deps, door, id));
 }
 
-export async function getSettings({ store }: UserDeps, { projectId }: Door): Promise<UserSettings> {
-  return one(await store.ask<UserSettings>(projectId, readingSettings, []));
-}
-
-const settingsJson = `json_build_object('refuse_common_passwords', refuse_common_passwords)`;
-const readingSettings = `select ${settingsJson} from auth.settings`;
-
-export async function changeSettings(
-  { store }: UserDeps,
-  { projectId }: Door,
-  { refuse_common_passwords: refuse }: ChangeUserSettings,
-): Promise<UserSettings> {
-  const params = [refuse === undefined ? null : String(refuse)];
-  return one(await store.ask<UserSettings>(projectId, changingSettings, params));
-}
-
-const changingSettings = `
-  update auth.settings set refuse_common_passwords = coalesce($1::boolean, refuse_common_passwords)
-  returning ${settingsJson}`;
-
-/** For an account that somebody else set up: the same bounds, and the same queue, as at sign-up. */
-export async function hashNew(deps: UserDeps, door: Door, password: string): Promise<string> {
-  checkPassword(password);
-  const place = deps.hashing.reserve(door.projectId);
-  try {
-    if ((await getSettings(deps, door)).refuse_common_passwords) refuseCommon(password);
-    return await place.hash(password);
-  } finally {
-    place.release();
-  }
-}
-
 function isUserId(text: string): boolean {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text);
-}
-
-function one<T>(value: T | null): T {
-  if (value === null) throw new Error('The settings of users are missing.');
-  return value;
 }

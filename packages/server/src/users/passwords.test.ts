@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { checkPassword, formatHash, isCommon, parseHash } from './passwords.ts';
+import { checkGiven, checkPassword, formatHash, isCommon, parseHash } from './passwords.ts';
 
 describe('passwords', () => {
   it.each([
@@ -28,6 +28,12 @@ describe('passwords', () => {
     ['\ude001234567', /surrogate/],
   ])('refuses %j', (password, problem) => {
     expect(() => checkPassword(password)).toThrow(problem);
+  });
+
+  it('compares a short one like any other, and nothing that cannot be kept', () => {
+    for (const password of ['', 'x', 'ééé']) expect(() => checkGiven(password)).not.toThrow();
+    for (const password of ['éééé\0', 'x\0', '\ud83d', 'x'.repeat(1_025)])
+      expect(() => checkGiven(password)).toThrow();
   });
 
   it('names the field and never the password', () => {

@@ -6,20 +6,30 @@ export type PasswordHash = Readonly<{ iterations: number; salt: Buffer; hash: Bu
 
 export const saltBytes = 16;
 export const hashBytes = 32;
-export const minPasswordBytes = 8;
+const minBytes = 8;
 const maxBytes = 1_024;
 /** A kept hash that asked for more would hold up everybody. */
 const maxIterations = 10_000_000;
 const form = /^\$pbkdf2-sha256\$i=([1-9]\d{0,7})\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/;
 
+/** One that is to be kept. */
 export function checkPassword(password: string, path = 'password'): void {
+  checkGiven(password, path);
+  if (Buffer.byteLength(password) < minBytes) throw wrongLength(path);
+}
+
+/** One that is compared with what is kept: a short one is wrong like any other, what cannot be kept is not hashed. */
+export function checkGiven(password: string, path = 'password'): void {
   const refuse = (problem: string) => errors.invalidRequest([{ path, problem }]);
   // A unit is at least one byte: a long text is not even looked through.
-  const bytes = password.length > maxBytes ? password.length : Buffer.byteLength(password);
-  if (bytes < minPasswordBytes || bytes > maxBytes) throw refuse('must have 8 to 1,024 bytes as UTF-8');
+  if (password.length > maxBytes || Buffer.byteLength(password) > maxBytes) throw wrongLength(path);
   if (!password.isWellFormed()) throw refuse('holds half a character (a lone surrogate)');
   // HMAC fills up its key with zeros: "x" and "x\0" would be the same password.
   if (password.includes('\0')) throw refuse('must not hold a NUL character');
+}
+
+function wrongLength(path: string) {
+  return errors.invalidRequest([{ path, problem: 'must have 8 to 1,024 bytes as UTF-8' }]);
 }
 
 /** One of those that are tried first, in whatever case. */

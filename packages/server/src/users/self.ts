@@ -2,16 +2,17 @@
 import type { ChangeOwnUser, User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Claims } from './access-tokens.ts';
-import { attemptId, count, waitFor } from './attempts.ts';
-import { type Columns, changeColumns } from './change.ts';
+import { attemptId, count, networkOf, waitFor } from './attempts.ts';
+import { type Columns, changeColumns, type Hashes } from './change.ts';
 import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { checkPassword } from './passwords.ts';
+import { refuseCommon } from './new-passwords.ts';
+import { checkGiven, checkPassword } from './passwords.ts';
 import { removeUser } from './remove.ts';
-import { liveUser, sessionEnded } from './sessions.ts';
-import { refuseCommon, tooManyAttempts } from './sign-in.ts';
+import { liveUser } from './sessions.ts';
+import { tooManyAttempts } from './sign-in.ts';
 import { userJson } from './store.ts';
 
 export async function getOwnUser(
@@ -20,7 +21,7 @@ export async function getOwnUser(
   { sid, sub }: Claims,
 ): Promise<User> {
   const user = await store.ask<User>(projectId, reading, [sid, sub]);
-  if (!user) throw sessionEnded();
+  if (!user) throw errors.sessionEnded();
   return user;
 }
 
@@ -45,17 +46,28 @@ export async function changeOwnUser(
   }
   const { password, current_password: current } = input;
   const before = await getOwnUser(deps, door, claims);
+  if (email && door.isPublic) await countNewEmail(deps, door);
   const hashes =
     password === undefined || current === undefined
       ? null
       : await changePassword(deps, door, claims, before, current, password);
   const columns: Columns = { email, data, role: null, isVerified: email ? false : null, isBanned: null };
-  const user = await changeColumns(deps, door, claims.sub, columns, hashes, claims.sid);
+  const user = await changeColumns(deps, door, before, columns, hashes, claims.sid);
   if (email && user.email !== before.email) tellOldAddress(deps, door, before.email);
   return user;
 }
 
-type Hashes = { old: string; fresh: string };
+/** As at sign-up: an e-mail that is taken is told by the answer, and one that is not has been taken. */
+async function countNewEmail({ store }: UserDeps, { projectId, address }: Door): Promise<void> {
+  const found = await store.ask<{ wait: number | null }>(projectId, counting, [
+    attemptId('newcomer', networkOf(address)),
+  ]);
+  if (found?.wait) throw errors.rateLimited('Too many new e-mails come from this address.', found.wait);
+}
+
+const counting = `
+  with counted as (${count('newcomer', '$1')})
+  select json_build_object('wait', case when not exists (select from counted) then ${waitFor('newcomer', '$1')} end)`;
 
 async function changePassword(
   { hashing, store }: UserDeps,
@@ -66,7 +78,7 @@ async function changePassword(
   password: string,
 ): Promise<Hashes> {
   checkPassword(password);
-  if (Buffer.byteLength(current) > maxCurrentBytes) throw errors.invalidCredentials();
+  checkGiven(current, 'current_password');
   const place = hashing.reserve(projectId);
   try {
     const account = attemptId('account', readEmail(email).key);
@@ -75,7 +87,7 @@ async function changePassword(
       beforeChange,
       [sid, sub, account],
     );
-    if (!known) throw sessionEnded();
+    if (!known) throw errors.sessionEnded();
     if (known.wait) throw tooManyAttempts(known.wait);
     if (known.refuseCommon) refuseCommon(password);
     const { matches } = await place.verify(current, known.hash);
@@ -85,8 +97,6 @@ async function changePassword(
     place.release();
   }
 }
-
-const maxCurrentBytes = 1_024;
 
 const beforeChange = `
   with live as (${liveUser('$1', '$2')}),
@@ -98,7 +108,9 @@ const beforeChange = `
   from live`;
 
 function wrongPassword() {
-  return new RowhouseError('invalid_credentials', 'current_password is wrong.');
+  return new RowhouseError('invalid_credentials', 'current_password is wrong.', {
+    hint: 'Who has lost it gets a new one with a code: POST …/auth/recover.',
+  });
 }
 
 export async function deleteOwnUser(deps: UserDeps, door: Door, claims: Claims): Promise<User> {

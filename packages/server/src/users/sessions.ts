@@ -135,7 +135,7 @@ export async function signOut(
   scope: NonNullable<SignOut['scope']>,
 ): Promise<number> {
   const ended = await store.ask<number>(projectId, signingOut[scope], [sid, sub]);
-  if (ended === null) throw sessionEnded();
+  if (ended === null) throw errors.sessionEnded();
   return ended;
 }
 
@@ -150,10 +150,6 @@ function endSessions(which: string): string {
     with live as (${liveUser('$1', '$2')}),
     ended as (delete from auth.sessions where user_id = (select id from live) and ${which} returning 1)
     select (select count(*) from ended) from live`;
-}
-
-export function sessionEnded() {
-  return errors.invalidToken('The session of this token has ended.', 'Sign in again.');
 }
 
 function badRefreshToken() {

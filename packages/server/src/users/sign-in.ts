@@ -6,9 +6,10 @@ import { attemptId, count, forgetPast, giveBack, networkOf, waitFor } from './at
 import { defaultRole, readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { checkPassword, isCommon, minPasswordBytes } from './passwords.ts';
+import { refuseCommon } from './new-passwords.ts';
+import { checkGiven, checkPassword } from './passwords.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
-import { userJson } from './store.ts';
+import { lockById, userJson } from './store.ts';
 
 export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise<SignedIn> {
   const email = readEmail(input.email);
@@ -58,20 +59,11 @@ const signingUp = `
   session as (${insertSession('made', '$6', '$7')})
   select ${userJson('made')} from made`;
 
-export function refuseCommon(password: string, path = 'password'): void {
-  if (!isCommon(password)) return;
-  throw errors.invalidRequest(
-    [{ path, problem: 'is among the commonest passwords, which this project refuses' }],
-    'Choose one that nobody would guess.',
-  );
-}
-
 type Known = { wait: number | null; id: string | null; hash: string | null; isBanned: boolean };
 
 export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise<SignedIn> {
   const email = readEmail(input.email);
-  // A short one is wrong like any other; a long one is not hashed.
-  if (input.password.length >= minPasswordBytes) checkPassword(input.password);
+  checkGiven(input.password);
   const place = deps.hashing.reserve(door.projectId);
   try {
     const account = attemptId('account', email.key);
@@ -88,7 +80,7 @@ export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise
     const better = isOutdated ? await place.hash(input.password) : null;
     const session = newSession(deps, door.projectId);
     const params = [known.id, kept, better, session.id, session.hash, account, address];
-    const user = await deps.store.ask<User>(door.projectId, signingIn, params);
+    const user = await deps.store.ask<User>(door.projectId, signingIn, params, lockById(known.id));
     // Banned, deleted, or given another password while this one was hashed.
     if (!user) throw errors.invalidCredentials();
     return { user, session: await toSession(deps, door, user, session) };
@@ -114,7 +106,7 @@ const beforeSignIn = `
 const signingIn = `
   with allowed as (
     select users.id from auth.users join auth.passwords on passwords.user_id = users.id
-    where users.id = $1::uuid and passwords.hash = $2 and users.banned_at is null for update of users
+    where users.id = $1::uuid and passwords.hash = $2 and users.banned_at is null
   ), touched as (
     update auth.users set last_sign_in_at = now() from allowed where users.id = allowed.id returning users.*
   ), better as (

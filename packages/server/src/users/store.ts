@@ -1,20 +1,43 @@
 // Users in the project's own database, as the role that owns them. One statement a step, one value back: JSON.
+//
+// A statement sees what there was when it began, also when it then waits for a row. So what begins or ends sessions, or
+// uses codes, first locks its user in a statement of its own: else a sign-in with the old password could outlive the new.
 import { errors, RowhouseError } from '../errors.ts';
 import { parseJsonText } from '../query/json-text.ts';
 import { ask, type QueryDeps } from '../query/run.ts';
 
 export type UserStore = {
-  /** The value that the statement gives, or null. */
-  ask<T>(projectId: string, text: string, params: readonly (string | null)[]): Promise<T | null>;
+  /** The value that the statement gives, or null. `lock`: runs before it, in the same transaction. */
+  ask<T>(
+    projectId: string,
+    text: string,
+    params: readonly (string | null)[],
+    lock?: UserLock,
+  ): Promise<T | null>;
 };
+
+export type UserLock = Readonly<{ text: string; parameters: readonly string[] }>;
+
+/** Before anything else that belongs to the user, as deleting one does: who locks in another order waits for ever. */
+function lockUser(condition: string): (value: string) => UserLock {
+  return (value) => ({
+    text: `select from auth.users where ${condition} for update`,
+    parameters: [value],
+  });
+}
+
+export const lockById = lockUser('id = $1::uuid');
+export const lockByEmail = lockUser('email_key = $1::text');
+export const lockByCode = lockUser('id = (select user_id from auth.codes where hash = $1::bytea)');
 
 const timeoutMs = 5_000;
 
 export function openUserStore(query: QueryDeps): UserStore {
   return {
-    ask: async <T>(projectId: string, text: string, params: readonly (string | null)[]) => {
+    ask: async <T>(projectId: string, text: string, params: readonly (string | null)[], lock?: UserLock) => {
       const login = { id: projectId, passwordVersion: 1, seat: 'auth' } as const;
-      const answer = await ask(query, login, text, [...params], { timeoutMs }).catch((error) => {
+      const options = { timeoutMs, first: lock ? [lock] : [] };
+      const answer = await ask(query, login, text, [...params], options).catch((error) => {
         throw explain(error);
       });
       return answer === null ? null : (parseJsonText(answer) as T);

@@ -1,0 +1,7 @@
+// Numbers as they are typed.
+import { InvalidArgumentError } from 'commander';
+
+export function positive(text: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1.');
+  return Number(text);
+}

@@ -1,0 +1,25 @@
+// A password that is set otherwise than at sign-up, and what a project refuses in any new one.
+import { errors } from '../errors.ts';
+import type { Door, UserDeps } from './deps.ts';
+import { checkPassword, isCommon } from './passwords.ts';
+import { getSettings } from './settings.ts';
+
+/** As it is to be kept. The same bounds, and the same queue, as at sign-up. */
+export async function hashNew(deps: UserDeps, door: Door, password: string): Promise<string> {
+  checkPassword(password);
+  const place = deps.hashing.reserve(door.projectId);
+  try {
+    if ((await getSettings(deps, door)).refuse_common_passwords) refuseCommon(password);
+    return await place.hash(password);
+  } finally {
+    place.release();
+  }
+}
+
+export function refuseCommon(password: string): void {
+  if (!isCommon(password)) return;
+  throw errors.invalidRequest(
+    [{ path: 'password', problem: 'is among the commonest passwords, which this project refuses' }],
+    'Choose one that nobody would guess.',
+  );
+}

@@ -1,0 +1,28 @@
+// What a project decides about its users, in the one row of auth.settings.
+import type { ChangeUserSettings, UserSettings } from '@rowhouse/api';
+import type { Door, UserDeps } from './deps.ts';
+
+export async function getSettings({ store }: UserDeps, { projectId }: Door): Promise<UserSettings> {
+  return one(await store.ask<UserSettings>(projectId, readingSettings, []));
+}
+
+const settingsJson = `json_build_object('refuse_common_passwords', refuse_common_passwords)`;
+const readingSettings = `select ${settingsJson} from auth.settings`;
+
+export async function changeSettings(
+  { store }: UserDeps,
+  { projectId }: Door,
+  { refuse_common_passwords: refuse }: ChangeUserSettings,
+): Promise<UserSettings> {
+  const params = [refuse === undefined ? null : String(refuse)];
+  return one(await store.ask<UserSettings>(projectId, changingSettings, params));
+}
+
+const changingSettings = `
+  update auth.settings set refuse_common_passwords = coalesce($1::boolean, refuse_common_passwords)
+  returning ${settingsJson}`;
+
+function one<T>(value: T | null): T {
+  if (value === null) throw new Error('The settings of users are missing.');
+  return value;
+}
