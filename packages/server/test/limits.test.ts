@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { type Answer, asAdmin, openHouse, useHouse } from './helpers.ts';
+import { type Answer, asAdmin, openHouse, until, useHouse } from './helpers.ts';
 
 const house = useHouse();
 type Project = { slug: string; id: string; key: string; empty: number };
@@ -242,9 +242,9 @@ describe('a full project', () => {
       'create index on t (b)',
     ])
       expect(codeOf(await run(project, refused)), refused).toEqual(full);
+    await fine(project, 'drop view seen');
     await fine(project, 'alter table t drop column b');
     await fine(project, 'delete from t where a % 2 = 0');
-    await fine(project, 'drop view if exists seen');
     await fine(project, 'drop table other');
     await fine(project, 'truncate t');
     expect(await storedMb(project)).toBeLessThan(2);
@@ -372,7 +372,8 @@ describe('whoever writes', () => {
       await Promise.all(Array.from({ length: 8 }, (_, n) => write(n)));
       expect((await fine(project, 'select count(*) as n from t')).rows).toEqual([{ n: committed }]);
       expect(committed).toBeGreaterThan(3000);
-      expect(await storedMb(project)).toBeLessThanOrEqual(8);
+      // What the last of the refused left is given back right after their answers.
+      await until('it holds', async () => (await storedMb(project)) <= 8, 5_000);
       expect(most).toBeLessThan(8 + 32);
     } finally {
       await second.stop();
@@ -382,7 +383,7 @@ describe('whoever writes', () => {
   it('far from the limit is not measured, and runs into it all the same', async () => {
     const project = await newProject(300);
     const { query } = house.service.deps;
-    expect(await query.growth.rooms.admit(project.id)).toBeNull();
+    await until('it is far', async () => (await query.growth.rooms.admit(project.id)) === null);
     const make = (rows: number) =>
       run(
         project,

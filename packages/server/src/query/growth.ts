@@ -26,6 +26,10 @@ type Options = Readonly<{
   changes: boolean;
   /** It can end up smaller than it is in between. */
   canShrink: boolean;
+  /** It is sure to add something, if it does anything. */
+  adds: boolean;
+  /** It adds nothing, or makes room: let in even over the limit, as long as it makes nothing larger. */
+  isHarmless: boolean;
 }>;
 
 /** How a statement has to be measured before it is committed; `comparesOwn`: with what was there before, too. */
@@ -49,18 +53,40 @@ export async function withinRoom<T>(
 ): Promise<T> {
   const found = deps.rooms.admit(project.id, options);
   const admission = found instanceof Promise ? await found : found;
-  return attempt(deps, project, options, reader, run, admission && measureBy(admission, options), null, 3);
+  const room =
+    admission && isOver(admission) && !options.isHarmless ? await makeRoom(deps, project) : admission;
+  return attempt(deps, project, options, reader, run, room && measureBy(room, options), null, 3);
+}
+
+/** Over the limit (and not only in its reserve) nothing is even begun that adds something. */
+async function makeRoom(deps: GrowthDeps, project: ProjectLogin): Promise<Admission | null> {
+  deps.rooms.forget(project.id);
+  await deps.reclaim(project);
+  const admission = await deps.rooms.admit(project.id, { evenFar: true });
+  if (admission && isOver(admission)) throw await refuse(deps, project);
+  return admission;
+}
+
+function isOver({ isFull, size, limit }: Pick<Admission, 'isFull' | 'size' | 'limit'>): boolean {
+  return isFull && size > limit;
 }
 
 function measureBy(
   admission: Admission,
-  { canShrink }: Options,
+  { canShrink, isHarmless }: Options,
   before: Admission | Measure = admission,
-  comparesOwn = admission.isFull,
+  wantsCompared = admission.isFull,
 ): Measure {
+  // What failed attempts have left must not become room for what adds to it.
+  const comparesOwn = wantsCompared && (isHarmless || !isOver(admission));
   const { usual, shrinking } = admission.extra;
   const left = Math.max(0, admission.size - before.size) + ('left' in before ? before.left : 0);
   return { ...admission, comparesOwn, left, extra: canShrink ? shrinking : usual };
+}
+
+function mannerOf({ comparesOwn }: Measure, { canShrink, adds }: Options) {
+  if (comparesOwn && canShrink) return 'rewriting';
+  return adds ? 'adding' : 'other';
 }
 
 /** `stopAt`: of a statement that is not measured, other than the usual one. */
@@ -75,7 +101,7 @@ async function attempt<T>(
   left: number,
 ): Promise<T> {
   let isOutgrown = false;
-  const line = measure ? stopLine(measure, measure.comparesOwn && options.canShrink) : stopAt;
+  const line = measure ? stopLine(measure, mannerOf(measure, options)) : stopAt;
   const watching: Watching = (stop) =>
     deps.rooms.watch(project.id, line, (because) => {
       isOutgrown = true;

@@ -15,6 +15,7 @@ export type Verdict =
       relations: string[] | null;
       calls: string[];
       lazyText: string | null;
+      isDelete: boolean;
       canShrink: boolean;
       isVacuum: boolean;
     }
@@ -119,6 +120,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
       relations: null,
       calls: [],
       lazyText: null,
+      isDelete: false,
       canShrink: shrinking.has(name),
       isVacuum: name === 'VacuumStmt',
     };
@@ -131,6 +133,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
   return {
     kind: 'statement',
     ...{ conduct, preparable: true, writes: found.writes, isRead, relations, calls: found.calls, lazyText },
+    isDelete: name === 'DeleteStmt' && found.deletesAlone,
     canShrink: false,
     isVacuum: false,
   };
@@ -140,6 +143,8 @@ type Survey = {
   /** Calls what is not known to be harmless. */
   wild: boolean;
   writes: boolean;
+  /** Removes rows, and neither adds nor changes any. */
+  deletesAlone: boolean;
   /** Changes or removes rows that were there before. */
   changes: boolean;
   locks: boolean;
@@ -154,6 +159,7 @@ function survey(root: Node): Survey {
   let wild = false;
   let writes = false;
   let changes = false;
+  let adds = false;
   let locks = false;
   const relations = new Set<string>();
   const calls = new Set<string>();
@@ -177,12 +183,21 @@ function survey(root: Node): Survey {
       }
       if (key === 'indirection') for (const called of namesOf(value)) calls.add(called);
       if (key === 'InsertStmt') writes = true;
+      if (['InsertStmt', 'UpdateStmt', 'MergeStmt'].includes(key)) adds = true;
       if (key === 'UpdateStmt' || key === 'DeleteStmt' || key === 'MergeStmt') writes = changes = true;
       if (key === 'onConflictClause') changes ||= (value as Node).action !== 'ONCONFLICT_NOTHING';
       if (typeof value === 'object') pending.push(value);
     }
   }
-  return { wild, writes, changes, locks, relations: [...relations], calls: [...calls] };
+  return {
+    wild,
+    writes,
+    deletesAlone: writes && !adds && !wild,
+    changes,
+    locks,
+    relations: [...relations],
+    calls: [...calls],
+  };
 }
 
 /**

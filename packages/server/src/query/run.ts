@@ -136,10 +136,22 @@ async function runOne(
     ...{ canRepeat: true, evenFar: false },
     changes: statement.writes,
     canShrink: statement.canShrink,
+    adds: adds(statement),
+    isHarmless: isHarmless(statement),
   };
   return withinRoom(deps.growth, project, options, reader, (measure, watching) =>
     runAlone(deps, project, statement, input, form, reader, habit, frame, measure, watching),
   );
+}
+
+/** Of rows, which a statement that is kept prepared is about. */
+function adds({ preparable, writes, isDelete }: Statement): boolean {
+  return preparable && writes && !isDelete;
+}
+
+/** It takes away, or reads and at most locks. */
+function isHarmless({ canShrink, isDelete, writes, conduct }: Statement): boolean {
+  return canShrink || isDelete || (!writes && conduct === 'clean');
 }
 
 /** What is not known to read alone may write. */
@@ -267,7 +279,11 @@ function together(
 ): Promise<Buffer[]> {
   const mayWrite = steps.some(({ statement }) => mayGrow(statement, false));
   const canShrink = steps.some(({ statement }) => statement.canShrink);
-  const options = { canRepeat: true, evenFar: false, changes: mayWrite, canShrink };
+  const options = {
+    ...{ canRepeat: true, evenFar: false, changes: mayWrite, canShrink },
+    adds: steps.some(({ statement }) => adds(statement)),
+    isHarmless: steps.every(({ statement }) => isHarmless(statement)),
+  };
   const run = (measure: Measure | null, watching?: Watching) =>
     togetherOnce(
       deps,

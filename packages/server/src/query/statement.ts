@@ -24,6 +24,7 @@ export type Statement = Readonly<{
   isProven: boolean;
   /** The same, so written that its first rows come before its last one is made; null: there is nothing to gain. */
   lazyText: string | null;
+  isDelete: boolean;
   /** It can give room back by the time it is committed. */
   canShrink: boolean;
   /** It makes nothing larger, and runs in no transaction. */
@@ -61,6 +62,7 @@ const unparsed: Statement = {
   calls: [],
   isProven: false,
   lazyText: null,
+  isDelete: false,
   canShrink: false,
   isVacuum: false,
   isParsed: false,
@@ -173,6 +175,7 @@ function judge(verdict: Verdict): Statement {
         calls: verdict.calls,
         isProven: false,
         lazyText: verdict.lazyText,
+        isDelete: verdict.isDelete,
         canShrink: verdict.canShrink,
         isVacuum: verdict.isVacuum,
         isParsed: true,

@@ -280,9 +280,16 @@ function isHere({ host, socket }: Address): boolean {
   return socket !== undefined || host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
-/** Where a statement that runs by an admission is stopped. `rewrites`: for a moment it needs what it gives back. */
-export function stopLine({ size, limit, ceiling }: Omit<Admission, 'extra'>, rewrites = false): number {
-  return rewrites ? Math.max(size, limit) + rewriting : Math.max(size, ceiling) + overshoot;
+/**
+ * Where a statement that runs by an admission is stopped. `adding`: it has no business over the limit.
+ * `rewriting`: for a moment it needs what it gives back.
+ */
+export function stopLine(
+  { size, limit, ceiling }: Omit<Admission, 'extra'>,
+  how: 'adding' | 'other' | 'rewriting',
+): number {
+  if (how === 'rewriting') return Math.max(size, limit) + rewriting;
+  return Math.max(how === 'adding' ? Math.min(size, limit) : size, ceiling) + overshoot;
 }
 
 function toMb(bytes: number): number {

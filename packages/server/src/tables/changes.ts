@@ -127,7 +127,10 @@ function change(
       if (affectedBy(exchange) > 0) isNew = true;
     };
     const step = (write: CompiledWrite, made: Form): Step => ({
-      statement: statementOf(tables.kept, write.text, { isPlain: write.isPlain, writes: true }),
+      statement: statementOf(tables.kept, write.text, {
+        ...{ isPlain: write.isPlain, writes: true },
+        isDelete: write.input.verb === 'delete',
+      }),
       input: { query: write.text, params: write.params, limit: null, bigAsString: request.numbersAsStrings },
       form: made,
     });

@@ -43,7 +43,14 @@ export async function importRows(
   // Before there is a session: a sender that takes its time for the first line keeps nobody from anything.
   const rows = await openRows[format](impatient(body, stallMs));
   // What was read of the body is gone; and what takes so long can be measured at its end.
-  const room = { canRepeat: false, evenFar: true, changes: false, canShrink: false };
+  const room = {
+    canRepeat: false,
+    evenFar: true,
+    changes: false,
+    canShrink: false,
+    adds: true,
+    isHarmless: false,
+  };
   return withinRoom(deps.growth, project, room, reader, (measure, watching) =>
     alone(deps, project, { reader, timeoutMs, isPlain: false, watching }, async (work) => {
       const own = await ownSize(work, measure);

@@ -167,7 +167,7 @@ function forget({ kept: { byName, byOid, plans }, used }: Tables): void {
 export function statementOf(
   { statements }: Kept,
   text: string,
-  { isPlain, writes }: { isPlain: boolean; writes: boolean },
+  { isPlain, writes, isDelete = false }: { isPlain: boolean; writes: boolean; isDelete?: boolean },
 ): Statement {
   const key = `${isPlain}${text}`;
   const known = statements.get(key);
@@ -181,6 +181,7 @@ export function statementOf(
     calls: [],
     isProven: isPlain,
     lazyText: null,
+    isDelete,
     canShrink: false,
     isVacuum: false,
     isParsed: true,
