@@ -53,8 +53,7 @@ export async function withinRoom<T>(
 ): Promise<T> {
   const found = deps.rooms.admit(project.id, options);
   const admission = found instanceof Promise ? await found : found;
-  const room =
-    admission && isOver(admission) && !options.isHarmless ? await makeRoom(deps, project) : admission;
+  const room = admission && options.adds && isOver(admission) ? await makeRoom(deps, project) : admission;
   return attempt(deps, project, options, reader, run, room && measureBy(room, options), null, 3);
 }
 
