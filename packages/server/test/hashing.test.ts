@@ -104,7 +104,7 @@ describe('hashing', () => {
   });
 
   it('takes about as long for a user who is not there, and for an old hash', async () => {
-    const rounds = 300_000;
+    const rounds = 200_000;
     const place = open(1, rounds).reserve('a');
     const salt = Buffer.alloc(16, 7);
     const old = formatHash({ iterations: 1, salt, hash: pbkdf2Sync('correct horse', salt, 1, 32, 'sha256') });
@@ -114,7 +114,9 @@ describe('hashing', () => {
       await place.verify('correct horse', hash);
       return performance.now() - before;
     };
-    const usual = await time(kept);
+    // The quickest of some: whoever yields to all others may wait for long on a busy machine.
+    let usual = Number.POSITIVE_INFINITY;
+    for (let turn = 0; turn < 5; turn++) usual = Math.min(usual, await time(kept));
     for (const hash of [null, old, 'not a hash']) expect(await time(hash)).toBeGreaterThan(usual / 10);
   });
 

@@ -8,6 +8,7 @@ import { type Receiver, RefusedError, Session, silent } from '../postgres/sessio
 import { createSessionPool, type PoolLimits } from '../postgres/session-pool.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { writeCommands } from './commands.ts';
 import type { Conduct } from './statement.ts';
 
 export type ProjectSessions = {
@@ -73,8 +74,11 @@ const resets = {
   reset_sequences: 'discard sequences',
   reset_temp: 'discard temp',
 };
-/** RESET ALL leaves the role as it is, and a function that a policy calls can change it for the session. */
-const visitorResets = { reset_role: 'set role none', ...resets };
+/**
+ * RESET ALL leaves the role as it is, and a function that a policy calls can change it for the session. By text: such a
+ * function could put another statement in the place of one that is prepared, and the next user find what it left.
+ */
+const visitorResets = ['set role none', ...Object.values(resets)];
 
 const asideAtOnce = 4;
 type Aside = { session: Promise<Session>; users: number };
@@ -98,7 +102,7 @@ export function openProjectSessions(
     const address = loginOf(server, project);
     const start = async () => {
       const session = await Session.open(address, project.seat === 'auth' ? authSettings : sessionSettings);
-      prepare(session, project);
+      prepareResets(session, project);
       session.out.sync();
       session.send(sound(session));
       return session;
@@ -195,21 +199,20 @@ function clean(session: Session, project: ProjectLogin, conduct: Conduct): void 
     session.statements.clear();
     out.parse('', 'discard all').bind('', []).execute(0).sync();
     session.send(sound(session));
-    prepare(session, project);
+    prepareResets(session, project);
+  } else if (project.seat === 'visitor') {
+    writeCommands(out, visitorResets);
   } else {
-    for (const name of Object.keys(resetsOf(project))) out.bind(name, []).execute(0);
+    for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
   }
   out.sync();
   session.send(sound(session));
 }
 
 /** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
-function prepare(session: Session, project: ProjectLogin): void {
-  for (const [name, text] of Object.entries(resetsOf(project))) session.out.parse(name, text);
-}
-
-function resetsOf({ seat }: ProjectLogin): Record<string, string> {
-  return seat === 'visitor' ? visitorResets : resets;
+function prepareResets(session: Session, { seat }: ProjectLogin): void {
+  if (seat === 'visitor') return;
+  for (const [name, text] of Object.entries(resets)) session.out.parse(name, text);
 }
 
 /** A session that cannot be cleaned is not used again. */
