@@ -7,7 +7,7 @@ import { EngineError } from './engine/engine-error.ts';
 import { openServer, type Server } from './engine/servers.ts';
 import { countSpares, keepSpares } from './engine/spares.ts';
 import type { Deps } from './http/deps.ts';
-import type { Gauges } from './http/metrics.ts';
+import type { Counters, Gauges } from './http/metrics.ts';
 import { type Keeper, startKeeper } from './keeper.ts';
 import { masterKeyCheck } from './keys/seal.ts';
 import { openKeyRing } from './keys/verify.ts';
@@ -18,6 +18,8 @@ import { rememberHabits } from './query/habits.ts';
 import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
 import { startParser } from './query/statement.ts';
+import { readRoom } from './quotas/sizes.ts';
+import { countRefusals, openUsageLooks } from './quotas/usage.ts';
 import { openRepeats } from './repeats.ts';
 import { keepTables } from './tables/kept-tables.ts';
 import { type DeliveryConfig, openDelivery } from './users/delivery.ts';
@@ -27,7 +29,13 @@ import { refreshTokenKey } from './users/refresh-tokens.ts';
 import { openUserStore } from './users/store.ts';
 import { version } from './version.ts';
 
-export type Service = { deps: Deps; gauges: Gauges; keeperGauges: Gauges; stop(): Promise<void> };
+export type Service = {
+  deps: Deps;
+  gauges: Gauges;
+  counters: Counters;
+  keeperGauges: Gauges;
+  stop(): Promise<void>;
+};
 
 type Options = {
   address: Address;
@@ -75,6 +83,8 @@ export async function openService(options: Options): Promise<Service> {
     store: openUserStore(query),
     refreshKey: refreshTokenKey(masterKey),
   };
+  const usageLooks = openUsageLooks(server);
+  const refusals = countRefusals();
   const deps: Deps = {
     control,
     server,
@@ -85,6 +95,8 @@ export async function openService(options: Options): Promise<Service> {
     tables: { query, kept: keepTables() },
     users,
     repeats,
+    usageLooks,
+    countRefused: refusals.count,
     limits,
     now,
     log,
@@ -95,9 +107,17 @@ export async function openService(options: Options): Promise<Service> {
     deps,
     gauges: {
       ...readGauges(control, server),
+      ...roomGauges(control),
       ...sessionGauges(sessions),
       ...hashingGauges(hashing),
       ...kept,
+    },
+    counters: {
+      rowhouse_writes_refused_total: {
+        help: 'Writes refused for lack of room.',
+        label: 'reason',
+        read: refusals.counts,
+      },
     },
     keeperGauges: kept,
     stop: async () => {
@@ -110,6 +130,7 @@ export async function openService(options: Options): Promise<Service> {
       await spares.stop();
       await keyRing.stop();
       await repeats.stop();
+      await usageLooks.stop();
       await server.maintenance.end();
       await control.end();
     },
@@ -157,6 +178,31 @@ function readGauges(control: Control, server: Server): Gauges {
     rowhouse_spares: {
       help: 'Databases ready to become projects.',
       read: () => countSpares(control, server),
+    },
+  };
+}
+
+function roomGauges(control: Control): Gauges {
+  let reading: Promise<{ bytes: number; full: number; ratio: number }> | null = null;
+  /** One statement for all that are read at the same moment. */
+  const read = () => {
+    reading ??= readRoom(control).finally(() => {
+      reading = null;
+    });
+    return reading;
+  };
+  return {
+    rowhouse_projects_bytes: {
+      help: 'What all projects store that are not deleted.',
+      read: async () => (await read()).bytes,
+    },
+    rowhouse_projects_full: {
+      help: 'Projects that have reached their limit_mb.',
+      read: async () => (await read()).full,
+    },
+    rowhouse_nearest_to_full_ratio: {
+      help: 'How much of its limit_mb the project has used that is nearest to it.',
+      read: async () => (await read()).ratio,
     },
   };
 }

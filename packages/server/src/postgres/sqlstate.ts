@@ -9,5 +9,6 @@ export const sqlstate = {
   invalidPassword: '28P01',
   limitExceeded: '54000',
   lockNotAvailable: '55P03',
+  queryCanceled: '57014',
   internalError: 'XX000',
 } as const;
