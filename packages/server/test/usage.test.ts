@@ -3,7 +3,7 @@ import { AggregatorRegistry } from 'prom-client';
 import { Compile } from 'typebox/compile';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Control } from '../src/control/control.ts';
-import { databaseOf, loginOf, roleOf } from '../src/engine/provision.ts';
+import { authRoleOf, databaseOf, loginOf, roleOf } from '../src/engine/provision.ts';
 import type { Server } from '../src/engine/servers.ts';
 import { createMetrics } from '../src/http/metrics.ts';
 import { type Database, openDatabase } from '../src/postgres/database.ts';
@@ -302,6 +302,14 @@ describe('hostile projects', () => {
       },
       2,
     );
+  });
+
+  it('the role that looks gets its password back', async () => {
+    const project = await house.project('Changed password');
+    await asAdmin((admin) =>
+      admin.query(sql`alter role ${sql.id(authRoleOf(project.id))} password 'another one'`),
+    );
+    expect((await usageOf(project)).table_count).toBe(0);
   });
 
   it('many who ask at once share a look, and one project cannot take all of them', async () => {
