@@ -5,4 +5,5 @@ export * from './projects.ts';
 export * from './query.ts';
 export * from './service.ts';
 export * from './tables.ts';
+export * from './usage.ts';
 export * from './users.ts';

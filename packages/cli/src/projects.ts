@@ -14,6 +14,7 @@ import { askToDelete } from './ask.ts';
 import { positive } from './numbers.ts';
 import { note, show } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
+import { usage } from './usage.ts';
 import { formatTime } from './when.ts';
 
 export function addProjects(program: Command): void {
@@ -33,6 +34,9 @@ export function addProjects(program: Command): void {
     .option('--page <number>', 'which page (1)', positive)
     .action(list);
   add('show <slug>', 'Show one project.').action(showOne);
+  add('usage <slug>', 'Show what a project stores, table by table, and how much room is left.')
+    .option('--tables <number>', 'how many of its largest tables (20)', positive)
+    .action(usage);
   add('limit <slug>', "Change a project's size limit. Needs an account key.")
     .argument('<mb>', 'megabytes', positive)
     .action(changeLimit);

@@ -63,6 +63,36 @@ describe('with a service', () => {
     expect(json('projects', 'restore', 'my-shop').project.status).toBe('ready');
   });
 
+  it('projects usage', async () => {
+    run(['projects', 'create', 'Used', '--slug', 'used', '--limit-mb', '8']);
+    const empty = run(['projects', 'usage', 'used']);
+    expect([empty.status, empty.err]).toEqual([0, '']);
+    expect(empty.out).toMatch(
+      /^tables +0\n[\s\S]*size +0\.00 MB\nlimit +8 MB\nheadroom +8\.00 MB\nstatus +ready/,
+    );
+    for (const query of [
+      `create table large as select repeat('x', 1000) as text from generate_series(1, 2000)`,
+      'create schema "Ä"',
+      'create table "Ä"."evil\u001b[31m" as select 1 as one',
+    ]) {
+      const { status, body } = await service.call('POST', '/projects/used/query', { body: { query } });
+      expect(status, JSON.stringify(body)).toBe(200);
+    }
+    const { out, err } = run(['projects', 'usage', 'used']);
+    expect(err).toBe('');
+    expect(out).toMatch(
+      /^TABLE +ROWS ABOUT +SIZE MB +HEAP +INDEXES +TOAST\nlarge +- +2\.\d\d +2\.\d\d +0\.00 +0\.01\nÄ\.evil\ufffd\[31m /,
+    );
+    expect(out).toMatch(/\nheadroom +5\.\d\d MB\n/);
+    const one = run(['projects', 'usage', 'used', '--tables', '1']);
+    expect(one.out).not.toContain('evil');
+    expect(one.err).toContain('--tables 2');
+    const whole = json('projects', 'usage', 'used');
+    expect([whole.usage.tables.length, whole.usage.limit_mb]).toEqual([2, 8]);
+    expect(whole.history.length).toBeLessThan(2);
+    expect(run(['projects', 'usage', 'used', '--tables', '0']).status).toBe(1);
+  });
+
   it('keys, from issue to rotation', () => {
     run(['projects', 'create', 'Keys', '--slug', 'keys']);
     const issued = json(

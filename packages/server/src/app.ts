@@ -19,6 +19,7 @@ import { type Finished, logRequest } from './http/request-log.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { openShortWay } from './http/short-way.ts';
 import { tableRoutes } from './http/tables.ts';
+import { usageRoutes } from './http/usage.ts';
 import { userRoutes } from './http/users.ts';
 import { validatorCompiler } from './http/validation.ts';
 
@@ -133,6 +134,7 @@ export async function buildApp(
       });
       acceptRepeats(api, deps.repeats);
       projectRoutes(api, deps);
+      usageRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);
       tableRoutes(api, deps);

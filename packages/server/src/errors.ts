@@ -264,6 +264,17 @@ export const errors = {
       hint: 'Try again in a moment.',
       cause,
     }),
+  usageTimeout: (timeoutMs: number) =>
+    new RowhouseError('query_timeout', `Measuring the tables took longer than ${timeoutMs} ms.`, {
+      hint: 'Try again a little later: the machine is busy, or there are very many tables. GET the project itself has its size.',
+      details: { timeout_ms: timeoutMs },
+    }),
+  usageLocked: (cause: unknown) =>
+    new RowhouseError('unavailable', 'Tables of this project are being locked again and again.', {
+      retryAfterS: 2,
+      hint: 'Try again a little later. GET the project itself has its size.',
+      cause,
+    }),
   messageNotSent: (cause: unknown) =>
     new RowhouseError('unavailable', 'The message could not be sent.', {
       retryAfterS: 5,

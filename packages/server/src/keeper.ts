@@ -7,7 +7,8 @@ import type { Spares } from './engine/spares.ts';
 import { sql } from './postgres/sql.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
 import type { Progress, Upgrades } from './projects/upgrade.ts';
-import { refreshSizes } from './quotas/sizes.ts';
+import { refreshSizes, sizesSettled } from './quotas/sizes.ts';
+import { forgetOldUsage, recordUsage } from './quotas/usage.ts';
 import { forgetOldRepeats } from './repeats.ts';
 
 type Deps = {
@@ -24,7 +25,7 @@ export type Keeper = { discrepancies(): Discrepancies; stop(): Promise<void> };
 
 const tickMs = 2_000;
 const ticksBetweenReconciling = 15;
-/** Between two batches of upgrades: what callers wait for comes first. */
+/** Between two batches: what callers wait for comes first. */
 const shortPauseMs = 50;
 
 /** Runs for as long as the process lives; works only while it holds the lock that one process can have. */
@@ -73,7 +74,7 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
       );
       if (!lock?.mine) return;
       const ended = AbortSignal.any([stopping.signal, lost]);
-      await Promise.all([keepWatch(ended), keepUpgrading(ended)]);
+      await Promise.all([keepWatch(ended), keepMeasuring(ended), keepUpgrading(ended)]);
     });
   };
 
@@ -81,13 +82,24 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
     for (let tick = 0; !ended.aborted; tick++) {
       // Each on its own: what goes wrong with one project must not keep the others from being looked after.
       if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
-      await attempt('measuring', () => refreshSizes(deps));
       await attempt('watching locks', () => endLockHogs(deps.server));
       await attempt('watching notifications', () => shortenNotifyQueue(deps.server));
       await attempt('forgetting old answers', () => forgetOldRepeats(deps.control, deps.now()));
       deps.spares.fill();
       await pause(tickMs, ended);
     }
+  };
+
+  /** Beside the rest: dropping databases can take seconds, and sizes must not be older than that. */
+  const keepMeasuring = async (ended: AbortSignal): Promise<void> => {
+    while (!ended.aborted) {
+      const startedAt = performance.now();
+      await attempt('measuring', () => refreshSizes(deps));
+      await attempt('noting sizes', () => recordUsage(deps));
+      await attempt('forgetting old sizes', () => forgetOldUsage(deps));
+      await pause(Math.max(shortPauseMs, startedAt + tickMs - performance.now()), ended);
+    }
+    await sizesSettled(deps.server);
   };
 
   /** Beside the rest: a project that holds locks can make it slow. */

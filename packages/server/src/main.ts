@@ -59,7 +59,7 @@ async function startFirst(config: Config): Promise<void> {
 
   let url: string;
   if (config.workers === 1) {
-    const metrics = createMetrics({ ...service.gauges, ...restarts });
+    const metrics = createMetrics({ ...service.gauges, ...restarts }, service.counters);
     url = await listen(config, service, metrics);
     if (config.metricsPort) await listenForMetrics(config, metrics);
   } else {
@@ -87,7 +87,7 @@ async function startWorker(config: Config): Promise<void> {
     : embeddedAddress(config.dataFolder, masterKey);
   const service = await openFor(config, address, masterKey, log, { keeper: false });
   started.push(service.stop);
-  const metrics = createMetrics(service.gauges);
+  const metrics = createMetrics(service.gauges, service.counters);
   await listen(config, service, { ...metrics, text: sharedMetrics(metrics.registry) });
   tellReady();
 }

@@ -9,7 +9,7 @@ import { EngineError } from './engine/engine-error.ts';
 import { openServer, type Server } from './engine/servers.ts';
 import { countSpares, keepSpares } from './engine/spares.ts';
 import type { Deps } from './http/deps.ts';
-import type { Gauges } from './http/metrics.ts';
+import type { Counters, Gauges } from './http/metrics.ts';
 import { type Keeper, startKeeper } from './keeper.ts';
 import { masterKeyCheck } from './keys/seal.ts';
 import { openKeyRing } from './keys/verify.ts';
@@ -22,6 +22,8 @@ import { openProjectSessions, type ProjectSessions } from './query/project-sessi
 import { startParser } from './query/statement.ts';
 import { openReclaim } from './quotas/reclaim.ts';
 import { openRooms } from './quotas/rooms.ts';
+import { readRoom } from './quotas/sizes.ts';
+import { countRefusals, openUsageLooks } from './quotas/usage.ts';
 import { openRepeats } from './repeats.ts';
 import { keepTables } from './tables/kept-tables.ts';
 import { type DeliveryConfig, openDelivery } from './users/delivery.ts';
@@ -31,7 +33,13 @@ import { refreshTokenKey } from './users/refresh-tokens.ts';
 import { openUserStore } from './users/store.ts';
 import { version } from './version.ts';
 
-export type Service = { deps: Deps; gauges: Gauges; keeperGauges: Gauges; stop(): Promise<void> };
+export type Service = {
+  deps: Deps;
+  gauges: Gauges;
+  counters: Counters;
+  keeperGauges: Gauges;
+  stop(): Promise<void>;
+};
 
 type Options = {
   address: Address;
@@ -72,7 +80,8 @@ export async function openService(options: Options): Promise<Service> {
   const sessions = openProjectSessions(server, upgrades.ensure, { ...options.connections, ...waits });
   const lanes = openLanes(sessions, options.connections.share);
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
-  const growth = { rooms, reclaim: openReclaim({ server, rooms, onError }), onRefused: () => {} };
+  const refusals = countRefusals();
+  const growth = { rooms, reclaim: openReclaim({ server, rooms, onError }), onRefused: refusals.count };
   const query = { sessions, parser, habits: rememberHabits(), lanes, growth };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
@@ -85,6 +94,7 @@ export async function openService(options: Options): Promise<Service> {
     store: openUserStore(query),
     refreshKey: refreshTokenKey(masterKey),
   };
+  const usageLooks = openUsageLooks(server);
   const deps: Deps = {
     control,
     server,
@@ -96,6 +106,8 @@ export async function openService(options: Options): Promise<Service> {
     tables: { query, kept: keepTables() },
     users,
     repeats,
+    usageLooks,
+    countRefused: refusals.count,
     limits,
     now,
     log,
@@ -106,10 +118,18 @@ export async function openService(options: Options): Promise<Service> {
     deps,
     gauges: {
       ...readGauges(control, server),
+      ...roomGauges(control),
       ...sessionGauges(sessions),
       ...hashingGauges(hashing),
       ...diskGauges(disk),
       ...kept,
+    },
+    counters: {
+      rowhouse_writes_refused_total: {
+        help: 'Writes refused for lack of room.',
+        label: 'reason',
+        read: refusals.counts,
+      },
     },
     keeperGauges: kept,
     stop: async () => {
@@ -125,6 +145,7 @@ export async function openService(options: Options): Promise<Service> {
       await feed.stop();
       await keyRing.stop();
       await repeats.stop();
+      await usageLooks.stop();
       await server.maintenance.end();
       await control.end();
     },
@@ -172,6 +193,31 @@ function readGauges(control: Control, server: Server): Gauges {
     rowhouse_spares: {
       help: 'Databases ready to become projects.',
       read: () => countSpares(control, server),
+    },
+  };
+}
+
+function roomGauges(control: Control): Gauges {
+  let reading: Promise<{ bytes: number; full: number; ratio: number }> | null = null;
+  /** One statement for all that are read at the same moment. */
+  const read = () => {
+    reading ??= readRoom(control).finally(() => {
+      reading = null;
+    });
+    return reading;
+  };
+  return {
+    rowhouse_projects_bytes: {
+      help: 'What all projects store that are not deleted.',
+      read: async () => (await read()).bytes,
+    },
+    rowhouse_projects_full: {
+      help: 'Projects that have reached their limit_mb.',
+      read: async () => (await read()).full,
+    },
+    rowhouse_nearest_to_full_ratio: {
+      help: 'How much of its limit_mb the project has used that is nearest to it.',
+      read: async () => (await read()).ratio,
     },
   };
 }

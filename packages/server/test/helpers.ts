@@ -79,7 +79,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   });
   const app = await buildApp(service.deps, {
     corsOrigins: options.corsOrigins ?? '*',
-    metrics: createMetrics(service.gauges),
+    metrics: createMetrics(service.gauges, service.counters),
     metricsHere: true,
     trustedProxies: options.trustedProxies ?? [],
     ...(options.timeouts && { timeouts: options.timeouts }),

@@ -6,6 +6,7 @@ import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import type { QueryDeps } from '../query/run.ts';
+import type { RefusalReason, UsageLooks } from '../quotas/usage.ts';
 import type { Repeats } from '../repeats.ts';
 import type { TableDeps } from '../tables/kept-tables.ts';
 import type { UserDeps } from '../users/deps.ts';
@@ -21,6 +22,9 @@ export type Deps = Readonly<{
   tables: TableDeps;
   users: UserDeps;
   repeats: Repeats;
+  usageLooks: UsageLooks;
+  /** Called once for each write that is refused for lack of room. */
+  countRefused: (reason: RefusalReason) => void;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;
   log: Logger;

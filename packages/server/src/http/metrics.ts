@@ -13,7 +13,10 @@ export type Metrics = {
 /** Read when the metrics are asked for. */
 export type Gauges = Record<string, { help: string; read: () => number | Promise<number> }>;
 
-export function createMetrics(gauges: Gauges): Metrics {
+/** What only rises, with one label of few values; each process counts its own, and they are added up. */
+export type Counters = Record<string, { help: string; label: string; read: () => Record<string, number> }>;
+
+export function createMetrics(gauges: Gauges, counters: Counters = {}): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const durations = new Histogram({
@@ -30,6 +33,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     registers: [registry],
   });
   addGauges(registry, gauges);
+  addCounters(registry, counters);
   return {
     registry,
     contentType: registry.contentType,
@@ -59,6 +63,21 @@ function addGauges(registry: Registry, gauges: Gauges): void {
       async collect() {
         // One number that cannot be had must not take the others away.
         this.set(await Promise.resolve(read()).catch(() => Number.NaN));
+      },
+    });
+  }
+}
+
+function addCounters(registry: Registry, counters: Counters): void {
+  for (const [name, { help, label, read }] of Object.entries(counters)) {
+    new Counter({
+      name,
+      help,
+      labelNames: [label],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const [value, count] of Object.entries(read())) this.inc({ [label]: value }, count);
       },
     });
   }

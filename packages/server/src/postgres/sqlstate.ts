@@ -10,5 +10,6 @@ export const sqlstate = {
   diskFull: '53100',
   limitExceeded: '54000',
   lockNotAvailable: '55P03',
+  queryCanceled: '57014',
   internalError: 'XX000',
 } as const;

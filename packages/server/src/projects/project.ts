@@ -1,6 +1,8 @@
 // A project as the control database keeps it and as the wire shows it.
 import type { Project } from '@rowhouse/api';
 import { sql } from '../postgres/sql.ts';
+import { isFull } from '../quotas/reserve.ts';
+import { toMb } from '../quotas/sizes.ts';
 
 export type ProjectRow = {
   id: string;
@@ -14,22 +16,19 @@ export type ProjectRow = {
   deleted_at: Date | null;
 };
 
-const mb = 1024 * 1024;
-
 export const projectColumns = sql`
   projects.id, projects.account_id, projects.password_version, projects.slug, projects.name, projects.limit_mb,
   greatest(0, projects.size_bytes - projects.empty_bytes)::float8 as stored_bytes,
   projects.created_at, projects.deleted_at`;
 
 export function toProject(row: ProjectRow, keepDeletedDays: number): Project {
-  const full = row.stored_bytes >= row.limit_mb * mb;
   return {
     id: row.id,
     slug: row.slug,
     name: row.name,
     limit_mb: row.limit_mb,
-    size_mb: Math.round((row.stored_bytes / mb) * 100) / 100,
-    status: row.deleted_at ? 'deleted' : full ? 'full' : 'ready',
+    size_mb: toMb(row.stored_bytes),
+    status: row.deleted_at ? 'deleted' : isFull(row.stored_bytes, row.limit_mb) ? 'full' : 'ready',
     created_at: row.created_at.toISOString(),
     ...(row.deleted_at && {
       deleted_at: row.deleted_at.toISOString(),

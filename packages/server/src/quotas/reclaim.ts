@@ -4,7 +4,8 @@ import { loginOf, type ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { openDatabase, PostgresError, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { type Rooms, rewriting } from './rooms.ts';
+import { rewriting } from './reserve.ts';
+import type { Rooms } from './rooms.ts';
 
 /** Whoever asks at the same moment waits for the same. Never throws: what cannot be done now is done next time. */
 export type Reclaim = (project: ProjectLogin) => Promise<void>;

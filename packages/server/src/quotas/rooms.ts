@@ -11,6 +11,7 @@ import type { Server } from '../engine/servers.ts';
 import { errors, type RowhouseError } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
+import { reserveOf, rewriting } from './reserve.ts';
 
 export type Rooms = {
   /** How a statement that may grow the project has to run. null: as it is. */
@@ -70,8 +71,6 @@ const tickMs = 10;
 export const unframedMargin = 32 * mb;
 /** A statement that will be refused is let go on this far, so that it is refused by what it really needs. */
 const overshoot = 2 * mb;
-/** A table that is rewritten lies on disk twice until that is committed. */
-export const rewriting = 28 * mb;
 /** By which something can grow that was to shrink: the catalog. */
 const slack = 64 * 1024;
 const creep = mb;
@@ -265,15 +264,6 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       watched = new Set();
     },
   };
-}
-
-/**
- * Kept for what makes room, and for what VACUUM leaves of a refused statement: it cuts off the end of a table only from
- * 8 MB or a sixteenth of it on. Tables that are small enough are rewritten instead (reclaim.ts).
- */
-function reserveOf(limit: number): number {
-  const left = limit > rewriting ? Math.min(8 * mb, limit / 16) : 0;
-  return Math.min(mb, limit / 16) + left;
 }
 
 function isHere({ host, socket }: Address): boolean {

@@ -1,0 +1,26 @@
+// What is kept free below a project's limit.
+import { sql } from '../postgres/sql.ts';
+
+const mb = 1024 * 1024;
+
+/** A table that is rewritten lies on disk twice until that is committed: up to this size it may, over the limit as well. */
+export const rewriting = 28 * mb;
+
+/**
+ * For what makes room, and for what VACUUM leaves of a refused statement: it cuts off the end of a table only from 8 MB or
+ * a sixteenth of it on. Tables that are small enough are rewritten instead (reclaim.ts).
+ */
+export function reserveOf(limit: number): number {
+  const left = limit > rewriting ? Math.min(8 * mb, limit / 16) : 0;
+  return Math.min(mb, limit / 16) + left;
+}
+
+/** Nothing that adds to it is let in any more. */
+export function isFull(storedBytes: number, limitMb: number): boolean {
+  return storedBytes > limitMb * mb - reserveOf(limitMb * mb);
+}
+
+/** The same of a row of `projects`, as the index in migrations/control/0005_usage.sql has it. */
+export const isFullRow = sql`(
+  size_bytes - empty_bytes > limit_mb * bigint '1048576' - least(1048576, limit_mb * bigint '65536')
+    - case when limit_mb > 28 then least(8388608, limit_mb * bigint '65536') else 0 end)`;
