@@ -37,13 +37,13 @@ export async function stop({ child }) {
 }
 
 /** A service with a project in it. */
-export async function startService(folder) {
+export async function startService(folder, script = 'packages/server/dist/main.js') {
   const port = 20_000 + Math.floor(Math.random() * 10_000);
   const api = `http://127.0.0.1:${port}/api/dbaas/v2`;
   const { makeKey } = await import('../packages/server/dist/keys/form.js');
   const account = makeKey('rh_acct_');
   const service = await start(
-    'packages/server/dist/main.js',
+    script,
     { ROWHOUSE_DATA: path.join(folder, 'data'), ROWHOUSE_PORT: String(port), ROWHOUSE_ACCOUNT_KEY: account },
     /^ready$/m,
   );
@@ -58,8 +58,8 @@ export async function startService(folder) {
     if (!answer.ok) throw new Error(JSON.stringify(answer));
     return answer;
   };
-  const makeProject = async (name) => {
-    const { project, api_key: key } = await call('POST', '/projects', account, { name, limit_mb: 4000 });
+  const makeProject = async (name, limitMb = 4000) => {
+    const { project, api_key: key } = await call('POST', '/projects', account, { name, limit_mb: limitMb });
     const target = `/projects/${project.slug}`;
     return {
       key,

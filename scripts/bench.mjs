@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { root, setup } from './setup.mjs';
 
-const suites = ['projects', 'query', 'tables', 'users'];
+const suites = ['projects', 'query', 'tables', 'users', 'quotas'];
 const [name, ...options] = process.argv.slice(2);
 if (name && !suites.includes(name)) {
   console.error(`There is no benchmark "${name}". There are: ${suites.join(', ')}.`);

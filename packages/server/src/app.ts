@@ -109,7 +109,13 @@ export async function buildApp(
     await app.register(fastifyCors, {
       origin,
       methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
-      exposedHeaders: ['X-Request-Id', 'Retry-After', 'Idempotency-Replayed'],
+      exposedHeaders: [
+        'X-Request-Id',
+        'Retry-After',
+        'Idempotency-Replayed',
+        'X-Project-Size',
+        'X-Project-Limit',
+      ],
       maxAge: 600,
       strictPreflight: false,
     });

@@ -26,7 +26,7 @@ const asPattern = (text: string) =>
   new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/ *… */g, '.*')}$`, 's');
 
 describe('README and docs', () => {
-  it.each(['README.md', 'docs/query.md', 'docs/tables.md', 'docs/idempotency.md', 'docs/users.md'])(
+  it.each(['README.md', 'docs/query.md', 'docs/tables.md', 'docs/idempotency.md', 'docs/users.md', 'docs/limits.md'])(
     'every console session in %s gives the output it shows',
     async (file) => {
       const key = newAccountKey();
@@ -61,6 +61,7 @@ describe('README and docs', () => {
       'docs/tables.md',
       'docs/idempotency.md',
       'docs/users.md',
+      'docs/limits.md',
     ]) {
       for (const [, target = '', anchor] of read(file).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]+))?\)/g)) {
         const there = target === '' ? file : path.join(path.dirname(file), target);

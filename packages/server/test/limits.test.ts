@@ -426,3 +426,77 @@ describe('whoever writes', () => {
     expect(await storedMb(larger)).toBeLessThanOrEqual(100);
   });
 });
+
+it('users who act on tables are held to it, and told of it', async () => {
+  const project = await newProject(2);
+  await fine(project, 'create table notes (owner uuid default auth.uid(), text text)');
+  await fine(project, 'alter table notes enable row level security');
+  await fine(project, 'create policy own on notes to authenticated using (owner = auth.uid())');
+  const auth = await house.call('POST', `/projects/${project.slug}/auth/signup`, {
+    key: project.key,
+    body: { email: 'ada@example.com', password: 'correct horse' },
+  });
+  const insert = (text: string) =>
+    house.call('POST', `/projects/${project.slug}/tables/notes?returning=minimal`, {
+      key: project.key,
+      headers: { authorization: `Bearer ${auth.body.session.access_token}` },
+      body: Array.from({ length: 100 }, () => ({ text })),
+    });
+  let last: Answer | null = null;
+  for (let n = 0; n < 100 && last?.status !== 507; n++) last = await insert('x'.repeat(1500));
+  expect(codeOf(last as Answer)).toEqual(full);
+  expect(await storedMb(project)).toBeLessThanOrEqual(2);
+});
+
+it('answers to writes say how full the project is', async () => {
+  const project = await newProject(9);
+  await fine(project, 'create table t (a int)');
+  const answers = [
+    await run(project, 'insert into t values (1)'),
+    await house.call('POST', `/projects/${project.slug}/tables/t`, { key: project.key, body: { a: 1 } }),
+    await house.call('DELETE', `/projects/${project.slug}/tables/t?a=eq.1`, { key: project.key }),
+    await house.call('POST', `/projects/${project.slug}/batch`, {
+      key: project.key,
+      body: { statements: [{ query: 'insert into t values (1)' }] },
+    }),
+  ];
+  for (const { headers } of answers) {
+    expect(Number(headers['x-project-size'])).toBeGreaterThan(0);
+    expect(headers['x-project-limit']).toBe('9');
+  }
+});
+
+it('a check that a statement tries to put aside is done all the same', async () => {
+  const project = await newProject(3);
+  await fine(project, 'create table t (a int, b text)');
+  const tricks = [
+    `do $$ begin insert into t select n, repeat('x', 1000) from generate_series(1, 5000) as n;
+       perform set_config('search_path', 'public', false); perform set_config('role', 'none', false); end $$`,
+    `do $$ begin execute 'prepare check_size (bigint, bigint, float8) as select 1';
+       insert into t select n, repeat('x', 1000) from generate_series(1, 5000) as n; end $$`,
+    `do $$ begin execute 'set constraints all deferred'; execute 'create schema rowhouse2';
+       insert into t select n, repeat('x', 1000) from generate_series(1, 5000) as n; end $$`,
+    `do $$ begin insert into t select n, repeat('x', 1000) from generate_series(1, 5000) as n; commit; end $$`,
+    `with more as (insert into t select n, repeat('x', 1000) from generate_series(1, 5000) as n returning 1) select count(*) from more`,
+    `explain analyze insert into t select n, repeat('x', 1000) from generate_series(1, 5000) as n`,
+  ];
+  for (const trick of tricks) expect(codeOf(await run(project, trick)), trick).toEqual(full);
+  const refused = await run(
+    project,
+    'create or replace function rowhouse.check_size(bigint, bigint, float8) returns void language sql as $$ $$',
+  );
+  expect(refused.status).toBe(403);
+  expect((await fine(project, 'select count(*) as n from t')).rows).toEqual([{ n: 0 }]);
+  expect(await storedMb(project)).toBeLessThanOrEqual(3);
+});
+
+it('what is rolled back, or fails for another reason, gives its room back', async () => {
+  const project = await newProject(6);
+  await fine(project, 'create table t (a int primary key, b text)');
+  const grow = "insert into t select n, repeat('x', 1000) from generate_series(1, 4000) as n";
+  expect((await run(project, grow, [], { dry_run: true })).status).toBe(200);
+  for (let turn = 0; turn < 3; turn++)
+    expect((await run(project, `${grow} union all select 1, 'again'`)).status).toBe(409);
+  await until('it is given back', async () => (await storedMb(project)) < 2, 10_000);
+  await fine(project, grow);
+});

@@ -79,6 +79,9 @@ async function makeOld(
     sql`drop function rowhouse.hand_over_users, rowhouse.open_to_users, rowhouse.reads`,
     sql`drop event trigger if exists rowhouse_casts`,
     sql`drop function if exists rowhouse.check_casts`,
+    sql`drop event trigger if exists rowhouse_relations`,
+    sql`drop function if exists rowhouse.check_relations`,
+    sql`drop function rowhouse.check_size, rowhouse.own_size`,
     sql`delete from rowhouse.migrations where number > 1`,
     sql`drop table if exists rowhouse.guards`,
   );

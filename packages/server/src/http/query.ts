@@ -10,7 +10,7 @@ import type { Reader } from '../query/watch.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
-import { json, readerOf, respond } from './reader.ts';
+import { json, readerOf, respond, roomHeaders } from './reader.ts';
 
 type Params = { slug: string };
 
@@ -41,7 +41,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
       const project = await getProjectLogin(deps.control, caller, request.params.slug);
       const reader = readerOf(reply);
       const answer = answerQuery(deps, caller, project, request.body, reader);
-      return respond(deps, request, reply, reader, answer);
+      return respond(deps, request, reply, reader, answer, project.id);
     },
   );
 
@@ -72,7 +72,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
         readOnly: mustBeReadOnly(caller) || body.read_only === true,
       };
       const answer = await runBatch(deps.query, project, input, readerOf(reply));
-      return reply.header('content-type', json).send(answer);
+      return reply.headers(roomHeaders(deps, project.id)).header('content-type', json).send(answer);
     },
   );
 }

@@ -17,6 +17,12 @@ export function readerOf(reply: FastifyReply, status = 200): ResponseReader {
   return new ResponseReader(reply.raw, begin, status);
 }
 
+/** How full the project is, as far as is known without a look: beside the answer to what may have made it larger. */
+export function roomHeaders({ query }: Deps, projectId: string): Record<string, string> {
+  const room = query.growth.rooms.recall(projectId);
+  return room ? { 'x-project-size': String(room.size_mb), 'x-project-limit': String(room.limit_mb) } : {};
+}
+
 /** Sends an answer that is whole, ends one that was streamed, breaks off one that failed on its way. */
 export async function respond(
   deps: Deps,
@@ -24,9 +30,12 @@ export async function respond(
   reply: FastifyReply,
   reader: ResponseReader,
   answering: Promise<Buffer | null>,
+  /** The project, if this may have made it larger. */
+  projectId?: string,
 ): Promise<FastifyReply> {
   try {
     const answer = await answering;
+    if (projectId !== undefined && answer !== null) reply.headers(roomHeaders(deps, projectId));
     if (answer !== null) return reply.header('content-type', json).send(answer);
     reader.end();
   } catch (error) {

@@ -102,7 +102,10 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
       if (answer === null) reader.end();
       else {
         const size = String(answer.length);
-        response.writeHead(status, ['content-type', json, 'content-length', size, 'x-request-id', requestId]);
+        const head = ['content-type', json, 'content-length', size, 'x-request-id', requestId];
+        const room = method === 'POST' ? deps.query.growth.rooms.recall(caller.projectId) : null;
+        if (room) head.push('x-project-size', String(room.size_mb), 'x-project-limit', String(room.limit_mb));
+        response.writeHead(status, head);
         response.end(answer);
       }
       finish(status);

@@ -30,7 +30,7 @@ import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { checkEncoding } from './json-body.ts';
 import { SlugParams } from './projects.ts';
-import { json, readerOf, respond } from './reader.ts';
+import { json, readerOf, respond, roomHeaders } from './reader.ts';
 import { admitVisitors, checkSession } from './visitor.ts';
 
 type Params = { slug: string; table: string };
@@ -141,10 +141,14 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
           rows,
           reader,
         );
-        return reply.status(201).header('content-type', json).send(answer);
+        return reply
+          .status(201)
+          .headers(roomHeaders(deps, project.id))
+          .header('content-type', json)
+          .send(answer);
       }
       const inserting = answerInsert(deps, caller, project, params.table, queryOf(request), body, reader);
-      return respond(deps, request, reply, reader, statusOf(reply, inserting));
+      return respond(deps, request, reply, reader, statusOf(reply, inserting), project.id);
     },
   );
 
@@ -178,7 +182,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
         options,
         reader,
       );
-      return respond(deps, request, reply, reader, answerOf(changing));
+      return respond(deps, request, reply, reader, answerOf(changing), project.id);
     },
   );
 
@@ -208,7 +212,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
         options,
         reader,
       );
-      return respond(deps, request, reply, reader, answerOf(deleting));
+      return respond(deps, request, reply, reader, answerOf(deleting), project.id);
     },
   );
 

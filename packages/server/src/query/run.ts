@@ -1,6 +1,7 @@
 // One request: caller → statement → session → rows → bytes, with its deadline and what the caller asked for around it.
 import type { ProjectLogin, Visitor } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import { stopLine } from '../quotas/rooms.ts';
 import type { Command } from './commands.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
 import { inherit, Sound } from './failures.ts';
@@ -129,6 +130,12 @@ async function runOne(
       const exchange = await inLane(deps, project, lane, { statement, input, form, reader, habit });
       if (exchange) return answerOf(exchange, reader);
     }
+  }
+  if (statement.isVacuum) {
+    const room = await deps.growth.rooms.admit(project.id, { evenFar: true });
+    const watching: Watching = (stop) =>
+      deps.growth.rooms.watch(project.id, room && stopLine(room, 'rewriting'), stop);
+    return runAlone(deps, project, statement, input, form, reader, habit, frame, null, watching);
   }
   if (!mayGrow(statement, plain))
     return runAlone(deps, project, statement, input, form, reader, habit, frame);

@@ -24,6 +24,8 @@ export type Rooms = {
   require(projectId: string, bytes: number, mayUseReserve?: boolean): Promise<void>;
   /** What is known of the size now. */
   look(projectId: string): Promise<Measured>;
+  /** What memory has of it, without a look. */
+  recall(projectId: string): { size_mb: number; limit_mb: number } | null;
   /** Its limit has changed. */
   forget(projectId: string): void;
   stop(): void;
@@ -257,6 +259,10 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       await measure(room);
       const { size, limit, empty, reserve } = room;
       return { size, limit, empty, isFull: size > limit - reserve, isServerFull: isDiskLow() };
+    },
+    recall: (projectId) => {
+      const room = rooms.peek(projectId);
+      return room ? { size_mb: toMb(room.size - room.empty), limit_mb: toMb(room.limit - room.empty) } : null;
     },
     forget,
     stop: () => {
