@@ -1,0 +1,75 @@
+// Plain VACUUM: makes the room of dead rows usable again, and gives the empty end of a table back to the disk. A refused
+// INSERT leaves its pages behind, and only this takes them away.
+import { openUpkeep, type Upkeep } from '../engine/project-session.ts';
+import { databaseOf, type ProjectLogin } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { openDatabase } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+
+type Deps = { server: Server };
+
+/** What the project's role may not touch, and is vacuumed with our rights: no code of the project's runs there. */
+type Found = { name: string; isCatalog: boolean };
+
+const vacuum = 'vacuum (truncate true, index_cleanup auto, parallel 0, skip_locked true)';
+
+/**
+ * Vacuums these tables, or all that are the project's. A table that is gone, locked or not the project's is passed over;
+ * what is not done within the time is left. Throws only if the database cannot be entered.
+ */
+export async function vacuumTables(
+  { server }: Deps,
+  login: ProjectLogin,
+  tables: readonly number[] | 'all',
+  { timeoutMs }: { timeoutMs: number },
+): Promise<void> {
+  if (tables.length === 0) return;
+  const deadline = performance.now() + timeoutMs;
+  const upkeep = await openUpkeep(server, login);
+  try {
+    const found = await findTables(upkeep, tables);
+    for (const { name } of found.filter(({ isCatalog }) => !isCatalog)) {
+      const leftMs = deadline - performance.now();
+      if (leftMs <= 0 || !upkeep.isUsable) break;
+      await upkeep.ask(`${vacuum} ${name}`, [], leftMs).catch(() => {});
+    }
+    const catalogs = found.filter(({ isCatalog }) => isCatalog).map(({ name }) => name);
+    if (catalogs.length > 0) await vacuumCatalogs({ server }, login, catalogs, deadline - performance.now());
+  } finally {
+    upkeep.close();
+  }
+}
+
+/** `names` are PostgreSQL's own tables, quoted. */
+export async function vacuumCatalogs(
+  { server }: Deps,
+  { id }: ProjectLogin,
+  names: readonly string[],
+  timeoutMs: number,
+): Promise<void> {
+  if (timeoutMs <= 0) return;
+  const address = { ...server.address, database: databaseOf(id) };
+  const database = openDatabase(address, { max: 1, searchPath: 'pg_catalog' });
+  try {
+    await database.query(sql.script(`set statement_timeout = ${Math.ceil(Math.min(timeoutMs, 60_000))}`));
+    for (const name of names) await database.query(sql.script(`${vacuum} ${name}`)).catch(() => {});
+  } finally {
+    await database.end();
+  }
+}
+
+/** Large ones first. Names come back quoted; whoever is renamed in between is passed over. */
+async function findTables(upkeep: Upkeep, tables: readonly number[] | 'all'): Promise<Found[]> {
+  const wanted = tables === 'all' ? null : `{${tables.join(',')}}`;
+  const rows = await upkeep.ask(
+    `select format('%I.%I', nspname, relname), relnamespace = 'pg_catalog'::regnamespace
+     from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+     where relkind in ('r', 'm') and relpersistence <> 't' and not relisshared
+       and (pg_class.oid = any ($1::oid[])
+            or $1 is null and (relnamespace <> 'pg_catalog'::regnamespace or pg_class.oid = 'pg_largeobject'::regclass))
+       and (relnamespace = 'pg_catalog'::regnamespace or pg_has_role(relowner, 'usage'))
+     order by relpages desc`,
+    [wanted],
+  );
+  return rows.map(([name, isCatalog]) => ({ name: name as string, isCatalog: isCatalog === 't' }));
+}
