@@ -19,6 +19,7 @@ import { rememberHabits } from './query/habits.ts';
 import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
 import { startParser } from './query/statement.ts';
+import { openCompactions } from './quotas/compact.ts';
 import { openRepeats } from './repeats.ts';
 import { keepTables } from './tables/kept-tables.ts';
 import { type DeliveryConfig, openDelivery } from './users/delivery.ts';
@@ -60,6 +61,7 @@ export async function openService(options: Options): Promise<Service> {
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
   const disk = openDiskWatch({ folder: null, reserveBytes: null, ...options.disk, onError });
   const spares = keepSpares({ control, server, wanted: options.spares, onError });
+  const compactions = openCompactions({ control, server, disk, onError });
   const keyRing = openKeyRing({ control, masterKey, now, onError });
   const repeats = openRepeats({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
@@ -84,6 +86,7 @@ export async function openService(options: Options): Promise<Service> {
     server,
     spares,
     disk,
+    compactions,
     keyRing,
     masterKey,
     query,
@@ -108,6 +111,7 @@ export async function openService(options: Options): Promise<Service> {
     keeperGauges: kept,
     stop: async () => {
       await keeper?.stop();
+      await compactions.stop();
       disk.stop();
       await hashing.stop();
       await delivery.stop();

@@ -5,12 +5,17 @@ import { ask, type TextRow } from '../postgres/ask.ts';
 import { RefusedError, Session } from '../postgres/session.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { loginOf, type ProjectLogin, restoreLogin } from './provision.ts';
+import { databaseOf, loginOf, type ProjectLogin, restoreLogin } from './provision.ts';
 import type { Server } from './servers.ts';
 
 export type Upkeep = {
   /** Whatever the project's own code does, it is over soon after `timeoutMs`. */
-  ask(text: string, parameters?: readonly (string | null)[], timeoutMs?: number): Promise<TextRow[]>;
+  ask(
+    text: string,
+    parameters?: readonly (string | null)[],
+    timeoutMs?: number,
+    signal?: AbortSignal,
+  ): Promise<TextRow[]>;
   readonly isUsable: boolean;
   close(): void;
 };
@@ -46,20 +51,39 @@ const settings = {
     .join(' '),
 };
 
-export async function openUpkeep(server: Server, login: ProjectLogin, signal?: AbortSignal): Promise<Upkeep> {
-  const session = await open(server, login);
+type Options = {
+  /** Cancels what runs. */
+  signal?: AbortSignal;
+  /** With our own rights: for PostgreSQL's own tables alone, where nothing of the project's is run. */
+  asService?: boolean;
+};
+
+export async function openUpkeep(
+  server: Server,
+  login: ProjectLogin,
+  { signal, asService = false }: Options = {},
+): Promise<Upkeep> {
+  const session = await (asService ? openAsService(server, login) : open(server, login));
   const terminate = ({ pid }: Session) => {
     session.destroy();
     server.maintenance.query(sql`select pg_terminate_backend(${pid})`).catch(() => {});
   };
   return {
-    ask: (text, parameters = [], timeoutMs = lookMs) =>
-      ask(session, text, parameters, { timeoutMs, terminate, ...(signal && { signal }) }),
+    ask: (text, parameters = [], timeoutMs = lookMs, more) => {
+      const signals = [signal, more].filter((given) => given !== undefined);
+      return ask(session, text, parameters, { timeoutMs, terminate, signal: AbortSignal.any(signals) });
+    },
     get isUsable() {
       return session.isUsable;
     },
     close: () => session.close(),
   };
+}
+
+function openAsService(server: Server, { id }: ProjectLogin): Promise<Session> {
+  return Session.open({ ...server.address, database: databaseOf(id) }, settings).catch((error) => {
+    throw errors.unavailable(error);
+  });
 }
 
 async function open(server: Server, login: ProjectLogin): Promise<Session> {

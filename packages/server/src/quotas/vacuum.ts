@@ -1,10 +1,8 @@
 // Plain VACUUM: makes the room of dead rows usable again, and gives the empty end of a table back to the disk. A refused
 // INSERT leaves its pages behind, and only this takes them away.
 import { openUpkeep, type Upkeep } from '../engine/project-session.ts';
-import { databaseOf, type ProjectLogin } from '../engine/provision.ts';
+import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
-import { openDatabase } from '../postgres/database.ts';
-import { sql } from '../postgres/sql.ts';
 
 type Deps = { server: Server };
 
@@ -41,20 +39,22 @@ export async function vacuumTables(
 }
 
 /** `names` are PostgreSQL's own tables, quoted. */
-export async function vacuumCatalogs(
+async function vacuumCatalogs(
   { server }: Deps,
-  { id }: ProjectLogin,
+  login: ProjectLogin,
   names: readonly string[],
   timeoutMs: number,
 ): Promise<void> {
   if (timeoutMs <= 0) return;
-  const address = { ...server.address, database: databaseOf(id) };
-  const database = openDatabase(address, { max: 1, searchPath: 'pg_catalog' });
+  const deadline = performance.now() + timeoutMs;
+  const upkeep = await openUpkeep(server, login, { asService: true });
   try {
-    await database.query(sql.script(`set statement_timeout = ${Math.ceil(Math.min(timeoutMs, 60_000))}`));
-    for (const name of names) await database.query(sql.script(`${vacuum} ${name}`)).catch(() => {});
+    for (const name of names) {
+      const leftMs = deadline - performance.now();
+      if (leftMs > 0 && upkeep.isUsable) await upkeep.ask(`${vacuum} ${name}`, [], leftMs).catch(() => {});
+    }
   } finally {
-    await database.end();
+    upkeep.close();
   }
 }
 

@@ -1,0 +1,1 @@
+-- Its place in the row; what belongs here comes with the merge.
