@@ -91,10 +91,10 @@ describe('a direct connection', () => {
     expect(await outcome(again.query(`insert into t ${wide(100)}`))).toBe('done');
   });
 
-  it('four writers of unlogged wide rows at once', { timeout: 60_000 }, async () => {
+  it('four writers of wide rows at once', { timeout: 60_000 }, async () => {
     const project = await projectOf(5);
     const clients = await Promise.all([1, 2, 3, 4].map(() => connect(project)));
-    for (const [n, client] of clients.entries()) await client.query(`create unlogged table u${n} (v text)`);
+    for (const [n, client] of clients.entries()) await client.query(`create table u${n} (v text)`);
     const { peak, result } = await peakDuring(project, () =>
       Promise.all(clients.map((client, n) => outcome(client.query(`insert into u${n} ${wide(400_000)}`)))),
     );

@@ -6,6 +6,7 @@ export const sqlstate = {
   undefinedTable: '42P01',
   undefinedSchema: '3F000',
   queryCanceled: '57014',
+  undefinedObject: '42704',
   undefinedDatabase: '3D000',
   dependentObjects: '2BP01',
   insufficientPrivilege: '42501',

@@ -96,6 +96,7 @@ async function compactEach(work: Work, tables: readonly Table[], open: () => Pro
 
 /** null: all is done that is worth it. Else why not. */
 async function compactOne(work: Work, upkeep: Upkeep, { oid, name, bytes }: Table): Promise<string | null> {
+  if (bytes === null) return 'locked';
   await upkeep.ask(`vacuum (truncate true, index_cleanup auto, parallel 0) ${name}`, [], work.times.vacuumMs);
   if (bytes < leastGainBytes) return null;
   // Without fresh statistics there is no telling how much is dead. The project's functions run here: they may fail.

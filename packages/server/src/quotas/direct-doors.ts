@@ -3,7 +3,7 @@
 import type { Control } from '../control/control.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
-import { isState } from '../postgres/database.ts';
+import { isState, openDatabase } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 
@@ -17,7 +17,8 @@ export function wayIn(server: Server): 'socket' | 'name' {
   return server.address.socket ? 'socket' : 'name';
 }
 
-export async function setDoor(server: Server, id: string, door: Door): Promise<void> {
+/** `isTelling`: the trigger is known to be enabled already. */
+export async function setDoor(server: Server, id: string, door: Door, isTelling = false): Promise<void> {
   const database = sql.id(databaseOf(id));
   const more = door.state === 'closed' ? ` ${Math.floor(door.reopenBytes)}` : '';
   const value = sql.literal(`${door.state} ${wayIn(server)}${more}`);
@@ -25,9 +26,27 @@ export async function setDoor(server: Server, id: string, door: Door): Promise<v
     door.state === 'open'
       ? sql`alter database ${database} reset rowhouse.direct`
       : sql`alter database ${database} set rowhouse.direct = ${value}`;
+  // In this order: whoever sees the setting finds the trigger that tells of it.
+  if (door.state !== 'open' && !isTelling) await enableGreeting(server, id, true);
   await server.maintenance.change(statement).catch((error) => {
     if (!isState(error, sqlstate.undefinedDatabase)) throw error;
   });
+  if (door.state === 'open') await enableGreeting(server, id, false);
+}
+
+/** Where the guard is missing (no superuser, PostgreSQL 16) nothing is told at a login. */
+async function enableGreeting(server: Server, id: string, enable: boolean): Promise<void> {
+  if (!server.superuser) return;
+  const address = { ...server.address, database: databaseOf(id) };
+  const database = openDatabase(address, { max: 1, searchPath: 'pg_catalog' });
+  const how = enable ? sql`enable` : sql`disable`;
+  try {
+    await database.change(sql`alter event trigger rowhouse_logins ${how}`).catch((error) => {
+      if (!isState(error, sqlstate.undefinedObject)) throw error;
+    });
+  } finally {
+    await database.end();
+  }
 }
 
 /** Puts every door as it should be by the last measured sizes. Only those that change cost a statement. */
@@ -41,14 +60,23 @@ export async function settleDoors({ control, server }: Deps): Promise<number> {
   let changed = 0;
   for (const { id, bytes, limitBytes } of projects) {
     const now = doors.get(id) ?? { state: 'open' };
-    const isOver = bytes > limitBytes;
-    if (now.state === 'closed' && isOver && bytes > now.reopenBytes) continue;
+    // Measured now: what was kept may be from before the door was closed.
+    const isTooLarge = async (door: { reopenBytes: number }) =>
+      (await measure(server, id)) > Math.max(door.reopenBytes, limitBytes);
+    if (now.state === 'closed' && (await isTooLarge(now))) continue;
     const wanted: Door = bytes >= limitBytes ? { state: 'full' } : { state: 'open' };
     if (wanted.state === now.state) continue;
     await setDoor(server, id, wanted);
     changed++;
   }
   return changed;
+}
+
+async function measure(server: Server, id: string): Promise<number> {
+  const [row] = await server.maintenance.query<{ bytes: number | null }>(
+    sql`select pg_database_size(oid)::float8 as bytes from pg_database where datname = ${databaseOf(id)}`,
+  );
+  return row?.bytes ?? 0;
 }
 
 type Measured = { id: string; bytes: number; limitBytes: number };

@@ -45,11 +45,16 @@ type Place = Limit & {
   /** Somebody was stopped, and what is left of it has not been judged yet. */
   hasActed: boolean;
   told: number;
+  /** Sessions that had to be ended since it was last under its limit. */
+  ended: number;
+  /** As far as we have set it; settleDoors may have opened it since. */
+  door: 'open' | 'full' | 'closed';
+  doorWork: Promise<void>;
 };
 type Strike = { at: number; ranAt: string | null; startedAt: string; count: number };
 
 const mb = 1024 * 1024;
-/** Faster than four sessions wrote on two cores (0.55 GB/s into an unlogged table). */
+/** Faster than a session wrote here: 0.55 GB/s, CREATE UNLOGGED TABLE AS with wide rows. */
 const bytesPerMs = mb;
 const [shortestMs, longestMs] = [10, 1_000];
 /** Between two looks at who is there, while somebody is active. */
@@ -58,6 +63,8 @@ const lookMs = 25;
 const toleratedBytes = 16 * mb;
 /** So far over, a session is ended without being cancelled first. */
 const hurryBytes = 8 * mb;
+/** And after so many were, nobody is let in any more. */
+const endedAtMost = 3;
 const patienceMs = 100;
 const forgetStrikesMs = 10_000;
 const vacuumMs = 20_000;
@@ -75,19 +82,32 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   let waitingPid = 0;
   let isWoken = false;
   let limitsReadAt = Number.NEGATIVE_INFINITY;
-  const vacuuming = new Set<Promise<void>>();
+  const asides = new Set<Promise<void>>();
+
+  /** Nothing that takes its time is waited for here. */
+  const aside = (id: string, act: Promise<void>) => {
+    const work = act
+      .catch((error) =>
+        log.warn({ err: error, project: id }, 'a direct connection was stopped, but not all is put right'),
+      )
+      .finally(() => asides.delete(work));
+    asides.add(work);
+  };
 
   const look = async (): Promise<number> => {
     mayWatch ??= await canSee(eye);
     if (!mayWatch) return longestMs;
-    const sessions = await findSessions(eye, server);
+    const later = [...places].filter(([, { dueAt }]) => dueAt > performance.now()).map(([id]) => id);
+    const began = performance.now();
+    const { sessions, sizes } = await findSessions(eye, server, later);
+    const tookMs = performance.now() - began;
     const busy = new Set(sessions.filter((session) => hasRun(session, before)).map(({ id }) => id));
     for (const [id, { hasActed }] of places) if (hasActed) busy.add(id);
-    await keepPlaces(busy, sessions);
-    const due = [...busy].filter(
-      (id) => (places.get(id)?.dueAt ?? Number.POSITIVE_INFINITY) <= performance.now(),
-    );
-    if (due.length > 0) await measure(due, sessions);
+    await keepPlaces(sessions);
+    // Those who run something have come with their sizes; others have done it since the last look.
+    const missing = [...busy].filter((id) => !sizes.has(id) && isDue(id));
+    if (missing.length > 0) for (const [id, bytes] of await readSizes(eye, missing)) sizes.set(id, bytes);
+    for (const [id, bytes] of sizes) await judgeSize(id, bytes, tookMs, sessions);
     before = new Map(sessions.map((session) => [session.pid, session]));
     startVacuuming(sessions);
     if (busy.size > 0) return pauseUntilDue(busy);
@@ -95,8 +115,10 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     return 0;
   };
 
-  /** Who is watched, and what limit holds. */
-  const keepPlaces = async (busy: Set<string>, sessions: Seen[]) => {
+  const isDue = (id: string) => (places.get(id)?.dueAt ?? Number.POSITIVE_INFINITY) <= performance.now();
+
+  /** Who is watched, and what limit holds: known before the first statement, where it does not come with the login. */
+  const keepPlaces = async (sessions: Seen[]) => {
     const present = new Set(sessions.map(({ id }) => id));
     for (const [id, place] of places) {
       // While it is over, what it may go back to is remembered: else each new session would begin with more.
@@ -104,36 +126,33 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     }
     for (const [pid, { at }] of strikes) if (performance.now() - at > forgetStrikesMs) strikes.delete(pid);
     const isOld = performance.now() - limitsReadAt > longestMs;
-    if (busy.size === 0 || (!isOld && [...busy].every((id) => places.has(id) || others.has(id)))) return;
+    const isKnown = (id: string) => places.has(id) || others.has(id);
+    if (present.size === 0 || (!isOld && [...present].every(isKnown))) return;
     limitsReadAt = performance.now();
     others.clear();
-    const limits = await readLimits(control, server, [...new Set([...busy, ...places.keys()])]);
+    const limits = await readLimits(control, server, [...new Set([...present, ...places.keys()])]);
     for (const [id, { bytes, ...limit }] of limits) {
       const place = places.get(id);
       if (place) Object.assign(place, limit);
       else places.set(id, newPlace(limit, bytes));
     }
     for (const id of places.keys()) if (!limits.has(id)) places.delete(id);
-    for (const id of busy) if (!limits.has(id)) others.add(id);
+    for (const id of present) if (!limits.has(id)) others.add(id);
   };
 
-  const measure = async (ids: string[], sessions: Seen[]) => {
-    const began = performance.now();
-    const sizes = await readSizes(eye, ids);
-    const tookMs = performance.now() - began;
-    for (const [id, bytes] of sizes) {
-      const place = places.get(id);
-      if (!place) continue;
-      const grown = bytes - place.bytes;
-      place.bytes = bytes;
-      place.floorBytes = Math.max(place.limitBytes, Math.min(place.floorBytes, bytes));
-      const roomMs = (place.limitBytes - bytes) / bytesPerMs;
-      // A database of very many files takes its time to measure: at most a third of it is spent on that.
-      const pauseMs = Math.max(Math.min(Math.max(roomMs, shortestMs), longestMs), tookMs * 2);
-      place.dueAt = performance.now() + pauseMs;
-      if (grown > 0 && bytes > place.limitBytes) await stopGrowth(id, place, sessions);
-      if (place.hasActed) await judge(id, place, sessions);
-    }
+  const judgeSize = async (id: string, bytes: number, tookMs: number, sessions: Seen[]) => {
+    const place = places.get(id);
+    if (!place) return;
+    const grown = bytes - place.bytes;
+    place.bytes = bytes;
+    if (bytes <= place.limitBytes) Object.assign(place, { ended: 0, door: 'open' });
+    place.floorBytes = Math.max(place.limitBytes, Math.min(place.floorBytes, bytes));
+    const roomMs = (place.limitBytes - bytes) / bytesPerMs;
+    // A database of very many files takes its time to measure: at most a third of it is spent on that.
+    const pauseMs = Math.max(Math.min(Math.max(roomMs, shortestMs), longestMs), tookMs * 2);
+    place.dueAt = performance.now() + pauseMs;
+    if (grown > 0 && bytes > place.limitBytes) await stopGrowth(id, place, sessions);
+    if (place.hasActed) judge(id, place, sessions);
   };
 
   const stopGrowth = async (id: string, place: Place, sessions: Seen[]) => {
@@ -158,9 +177,13 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     }
     if (toCancel.length + toEnd.length === 0) return;
     for (const oid of await act(eye, id, toCancel, toEnd)) place.toVacuum.add(oid);
-    // Whoever was stopped learns at its next login why; settleDoors takes the notice back.
-    if (!place.hasActed) await setDoor(server, id, { state: 'full' });
     place.hasActed = true;
+    place.ended += toEnd.length;
+    // Whoever was stopped learns at its next login why; settleDoors takes the notice back.
+    if (place.door === 'open') putDoor(id, place, 'full');
+    // It does not matter any more whether all of it is committed: those who come again are faster than VACUUM.
+    if (excess >= toleratedBytes || (excess >= hurryBytes && place.ended >= endedAtMost))
+      putDoor(id, place, 'closed');
     if (performance.now() - place.told < tellAgainMs) return;
     place.told = performance.now();
     const facts = { project: id, size_bytes: place.bytes, limit_bytes: place.limitBytes };
@@ -171,11 +194,26 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   };
 
   /** Once nothing runs and all is vacuumed. What was committed cannot be taken back: nobody comes in to add to it. */
-  const judge = async (id: string, place: Place, sessions: Seen[]) => {
+  const judge = (id: string, place: Place, sessions: Seen[]) => {
     if (place.toVacuum.size > 0 || place.isVacuuming || isStopping(id, sessions)) return;
     place.hasActed = false;
-    if (place.bytes - place.floorBytes < hurryBytes) return;
-    await setDoor(server, id, { state: 'closed', reopenBytes: place.floorBytes });
+    if (place.bytes - place.floorBytes >= hurryBytes) putDoor(id, place, 'closed');
+  };
+
+  /** One after the other: a notice that is slow to be set must not open what was closed meanwhile. */
+  const putDoor = (id: string, place: Place, state: 'full' | 'closed') => {
+    const isTelling = place.door !== 'open';
+    place.door = state;
+    const door = state === 'full' ? { state } : { state, reopenBytes: place.floorBytes };
+    place.doorWork = place.doorWork
+      .catch(() => {})
+      .then(() => setDoor(server, id, door, isTelling))
+      .catch((error) => {
+        place.door = 'open';
+        throw error;
+      });
+    aside(id, place.doorWork);
+    if (state === 'full') return;
     log.warn(
       { project: id, size_bytes: place.bytes, limit_bytes: place.limitBytes },
       'direct connections took a project too far over its limit: none is let in until there is room',
@@ -195,14 +233,11 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
       place.toVacuum.clear();
       place.isVacuuming = true;
       const login = { id, passwordVersion: place.passwordVersion };
-      const work = vacuumTables({ server }, login, oids, { timeoutMs: vacuumMs })
-        .catch((error) => log.warn({ err: error, project: id }, 'what was broken off could not be vacuumed'))
-        .finally(() => {
-          place.isVacuuming = false;
-          place.dueAt = 0;
-          vacuuming.delete(work);
-        });
-      vacuuming.add(work);
+      const work = vacuumTables({ server }, login, oids, { timeoutMs: vacuumMs }).finally(() => {
+        place.isVacuuming = false;
+        place.dueAt = 0;
+      });
+      aside(id, work);
     }
   };
 
@@ -212,15 +247,15 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     return Math.min(Math.max(nextMs, shortestMs), lookMs);
   };
 
-  /** PostgreSQL looks for us, every 20 ms and for a second at most: no round trips while nothing happens. */
+  /** PostgreSQL looks for us, every 10 ms and for a second at most: no round trips while nothing happens. */
   const waitForActivity = async () => {
     const work = eye.transaction(async (inside) => {
       const [own] = await inside.query<{ pid: number }>(sql`select pg_backend_pid() as pid`);
       waitingPid = own?.pid ?? 0;
       if (isWoken) return;
       await inside.query(sql`
-        select from generate_series(1, 50) as n,
-          lateral (select pg_stat_clear_snapshot(), pg_sleep(0.02), n as turn offset 0) as pause
+        select from generate_series(1, 100) as n,
+          lateral (select pg_stat_clear_snapshot(), pg_sleep(0.01), n as turn offset 0) as pause
         where exists (
           select from pg_stat_get_activity(nullif(pause.turn, pause.turn)) as session
           where ${isDirect(server, sql`session`)} and (${isRunning} or session.state_change > now())
@@ -244,7 +279,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
       if (waitingPid > 0) eye.query(sql`select pg_cancel_backend(${waitingPid})`).catch(() => {});
     },
     stop: async () => {
-      await Promise.allSettled(vacuuming);
+      await Promise.allSettled(asides);
       await eye.end();
     },
   };
@@ -260,6 +295,9 @@ function newPlace(limit: Limit, bytes: number): Place {
     isVacuuming: false,
     hasActed: false,
     told: Number.NEGATIVE_INFINITY,
+    ended: 0,
+    door: 'open',
+    doorWork: Promise.resolve(),
   };
 }
 
@@ -305,13 +343,28 @@ async function canSee(eye: Database): Promise<boolean> {
   return row?.can ?? false;
 }
 
-/** A project's role has the name of its database. */
-async function findSessions(eye: Database, server: Server): Promise<Seen[]> {
-  return eye.query<Seen>(sql`
-    select pid, substr(datname, 3) as id, backend_start::text as "startedAt", query_start::text as "ranAt",
-           ${isRunning} as "isRunning", backend_xid is not null as "hasXid", left(query, 100) as query
-    from pg_stat_activity as session
-    where datname like 'p\\_%' and usename = datname and state is not null and ${isDirect(server, sql`session`)}`);
+/**
+ * A project's role has the name of its database. In the same breath, for every moment counts: how large those databases
+ * are in which something runs, but for those in `later`.
+ */
+async function findSessions(
+  eye: Database,
+  server: Server,
+  later: string[],
+): Promise<{ sessions: Seen[]; sizes: Map<string, number> }> {
+  const rows = await eye.query<Seen & { bytes: number | null }>(sql`
+    with found as materialized (
+      select pid, substr(datname, 3) as id, datid, backend_start::text as "startedAt", query_start::text as "ranAt",
+             ${isRunning} as "isRunning", backend_xid is not null as "hasXid", left(query, 100) as query
+      from pg_stat_activity as session
+      where datname like 'p\\_%' and usename = datname and state is not null and ${isDirect(server, sql`session`)}
+    ), sizes as materialized (
+      select datid, pg_database_size(datid)::float8 as bytes
+      from (select distinct datid from found where "isRunning" and id <> all (${later}::text[])) as running
+    )
+    select found.*, bytes from found left join sizes using (datid)`);
+  const sizes = new Map(rows.flatMap(({ id, bytes }) => (bytes === null ? [] : [[id, bytes] as const])));
+  return { sessions: rows, sizes };
 }
 
 async function readLimits(

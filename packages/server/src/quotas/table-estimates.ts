@@ -1,9 +1,19 @@
 // Which tables there are to compact, and how large each would be without its dead space. Asked in sessions whose
 // search_path is PostgreSQL's own schema.
 import type { Upkeep } from '../engine/project-session.ts';
+import { AskError, type TextRow } from '../postgres/ask.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 
-/** `name` is quoted. */
-export type Table = { oid: string; name: string; bytes: number };
+/** `name` is quoted; `bytes` null: somebody has it for himself. */
+export type Table = { oid: string; name: string; bytes: number | null };
+
+const listMs = 120_000;
+
+/**
+ * Of a row with `bytes`, `live` and `dead` rows. VACUUM adds maps of 32 kB and more to a table and its indexes: over 20,000
+ * tables of one row each it made a project of 550 MB one of 1,180.
+ */
+export const isWorthVacuum = `(bytes >= 1048576 or bytes * (dead / greatest(live + dead, 1)::float8) >= 65536)`;
 
 /** Those that the session's role may vacuum, most waste first. Partitions are tables; what they are parts of is empty. */
 export function listTables(upkeep: Upkeep): Promise<Table[]> {
@@ -15,27 +25,52 @@ export function listTables(upkeep: Upkeep): Promise<Table[]> {
 
 /** PostgreSQL's own in this database that have grown: large objects, and what many tables leave behind. */
 export function listCatalogs(upkeep: Upkeep): Promise<Table[]> {
-  return list(
-    upkeep,
-    `relnamespace = 'pg_catalog'::regnamespace and not relisshared and pg_total_relation_size(pg_class.oid) > 1048576`,
-  );
+  return list(upkeep, `relnamespace = 'pg_catalog'::regnamespace and not relisshared`);
 }
 
 async function list(upkeep: Upkeep, condition: string): Promise<Table[]> {
-  const rows = await upkeep.ask(
+  const rows = await askDespiteLocks(
+    upkeep,
     `select oid, name, bytes from (
-       select pg_class.oid, format('%I.%I', nspname, relname) as name,
-              coalesce(pg_total_relation_size(pg_class.oid), 0) as bytes,
+       select pg_class.oid, format('%I.%I', nspname, relname) as name, ${sizeUnlessLocked} as bytes,
               pg_stat_get_dead_tuples(pg_class.oid) as dead, pg_stat_get_live_tuples(pg_class.oid) as live
        from pg_class join pg_namespace on pg_namespace.oid = relnamespace
        where relkind in ('r', 'm') and ${condition}
      ) as found
-     where bytes > 0
-     order by bytes * (dead / greatest(live + dead, 1)::float8) desc, bytes desc`,
+     where bytes is null or ${isWorthVacuum}
+     order by bytes * (dead / greatest(live + dead, 1)::float8) desc nulls last, bytes desc`,
     [],
-    120_000,
   );
-  return rows.map(([oid, name, bytes]) => ({ oid: oid ?? '', name: name ?? '', bytes: Number(bytes) }));
+  return rows.map(([oid, name, bytes]) => ({
+    oid: oid ?? '',
+    name: name ?? '',
+    bytes: bytes === null || bytes === undefined ? null : Number(bytes),
+  }));
+}
+
+/** Of pg_class. To be measured a table has to be locked: one that somebody has for himself gives null instead of a wait. */
+export const sizeUnlessLocked = `
+  case when pg_class.oid in (
+    select coalesce(indrelid, toasted.oid, relation) from pg_locks
+    left join pg_index on indexrelid = relation left join pg_class as toasted on toasted.reltoastrelid = relation
+    where locktype = 'relation' and mode = 'AccessExclusiveLock'
+      and database = (select oid from pg_database where datname = current_database())
+  ) then null else coalesce(pg_total_relation_size(pg_class.oid), 0) end`;
+
+/** Somebody can take a lock just then. */
+export async function askDespiteLocks(
+  upkeep: Upkeep,
+  text: string,
+  parameters: (string | null)[],
+): Promise<TextRow[]> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await upkeep.ask(text, parameters, listMs);
+    } catch (error) {
+      const isLocked = error instanceof AskError && error.sqlstate === sqlstate.lockNotAvailable;
+      if (!isLocked || attempt === 5) throw error;
+    }
+  }
 }
 
 /**

@@ -3,6 +3,7 @@
 import { openUpkeep, type Upkeep } from '../engine/project-session.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
+import { askDespiteLocks, isWorthVacuum, sizeUnlessLocked } from './table-estimates.ts';
 
 type Deps = { server: Server };
 
@@ -12,7 +13,7 @@ type Found = { name: string; isCatalog: boolean };
 const vacuum = 'vacuum (truncate true, index_cleanup auto, parallel 0, skip_locked true)';
 
 /**
- * Vacuums these tables, or all that are the project's. A table that is gone, locked or not the project's is passed over;
+ * Vacuums these tables, or all of the project's in which there is something to gain. A table that is gone, locked or not the project's is passed over;
  * what is not done within the time is left. Throws only if the database cannot be entered.
  */
 export async function vacuumTables(
@@ -61,14 +62,20 @@ async function vacuumCatalogs(
 /** Large ones first. Names come back quoted; whoever is renamed in between is passed over. */
 async function findTables(upkeep: Upkeep, tables: readonly number[] | 'all'): Promise<Found[]> {
   const wanted = tables === 'all' ? null : `{${tables.join(',')}}`;
-  const rows = await upkeep.ask(
-    `select format('%I.%I', nspname, relname), relnamespace = 'pg_catalog'::regnamespace
-     from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-     where relkind in ('r', 'm') and relpersistence <> 't' and not relisshared
-       and (pg_class.oid = any ($1::oid[])
-            or $1 is null and (relnamespace <> 'pg_catalog'::regnamespace or pg_class.oid = 'pg_largeobject'::regclass))
-       and (relnamespace = 'pg_catalog'::regnamespace or pg_has_role(relowner, 'usage'))
-     order by relpages desc`,
+  const rows = await askDespiteLocks(
+    upkeep,
+    `select name, is_catalog from (
+       select format('%I.%I', nspname, relname) as name, relnamespace = 'pg_catalog'::regnamespace as is_catalog,
+              ${sizeUnlessLocked} as bytes,
+              pg_stat_get_dead_tuples(pg_class.oid) as dead, pg_stat_get_live_tuples(pg_class.oid) as live
+       from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+       where relkind in ('r', 'm') and relpersistence <> 't' and not relisshared
+         and (pg_class.oid = any ($1::oid[])
+              or $1 is null and (relnamespace <> 'pg_catalog'::regnamespace or pg_class.oid = 'pg_largeobject'::regclass))
+         and (relnamespace = 'pg_catalog'::regnamespace or pg_has_role(relowner, 'usage'))
+     ) as found
+     where $1 is not null or ${isWorthVacuum}
+     order by bytes desc nulls last`,
     [wanted],
   );
   return rows.map(([name, isCatalog]) => ({ name: name as string, isCatalog: isCatalog === 't' }));
