@@ -1,3 +1,4 @@
+export * from './compact.ts';
 export * from './envelope.ts';
 export * from './error-codes.ts';
 export * from './keys.ts';

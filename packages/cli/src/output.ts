@@ -17,6 +17,20 @@ export function note({ json }: OutputOptions, text: string): void {
   if (!json) process.stderr.write(`${text}\n`);
 }
 
+/** For work that goes on elsewhere: one line that changes on a terminal, a line for each change otherwise. null: over. */
+export function progressOf({ json }: OutputOptions): (text: string | null) => void {
+  if (json) return () => {};
+  let last: string | null = null;
+  const { stderr } = process;
+  return (text) => {
+    if (text === last) return;
+    last = text;
+    const line = text === null ? '' : clean(text);
+    if (stderr.isTTY) stderr.write(`\r\x1b[K${line.slice(0, Math.max(20, (stderr.columns ?? 80) - 1))}`);
+    else if (text !== null) stderr.write(`${line}\n`);
+  };
+}
+
 export function showFailure({ json }: OutputOptions, thrown: unknown): void {
   const body = thrown instanceof Failure ? thrown.body : unexpected(thrown);
   if (json) process.stdout.write(`${formatJson(body)}\n`);

@@ -1,9 +1,13 @@
 // rowhouse projects: create, list, look at, change, delete and restore projects.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   ChangeProject,
+  Compaction,
+  CompactionResponse,
   ConnectionResponse,
   CreatedProjectResponse,
   CreateProject,
+  LastCompactionResponse,
   Project,
   ProjectResponse,
   ProjectsResponse,
@@ -12,10 +16,12 @@ import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions } from './api.ts';
 import { askToDelete } from './ask.ts';
 import { positive } from './numbers.ts';
-import { note, show } from './output.ts';
+import { note, progressOf, show } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { usage } from './usage.ts';
 import { formatTime } from './when.ts';
+
+const lookMs = 500;
 
 export function addProjects(program: Command): void {
   const projects = program
@@ -44,6 +50,7 @@ export function addProjects(program: Command): void {
     .option('--yes', 'do not ask')
     .action(remove);
   add('restore <slug>', 'Restore a deleted project. Needs an account key.').action(restore);
+  add('compact <slug>', 'Give space back to the disk, and wait until that is done.').action(compact);
   add('connection <slug>', 'Print the address for psql and PostgreSQL drivers. It holds a password.').action(
     connection,
   );
@@ -107,6 +114,41 @@ async function remove(slug: string, options: ApiOptions & { yes?: boolean }): Pr
 async function restore(slug: string, options: ApiOptions): Promise<void> {
   const answer = await callApi<ProjectResponse>(options, 'POST', ['projects', slug, 'restore']);
   show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
+}
+
+/** Started once and then only looked at: whoever stops the command does not stop the work. */
+async function compact(slug: string, options: ApiOptions): Promise<void> {
+  const path = ['projects', slug, 'compact'];
+  let answer: LastCompactionResponse = await callApi<CompactionResponse>(options, 'POST', path);
+  const tell = progressOf(options);
+  while (answer.compaction?.status === 'running') {
+    tell(describeProgress(answer.compaction));
+    await sleep(lookMs);
+    answer = await callApi<LastCompactionResponse>(options, 'GET', path);
+  }
+  tell(null);
+  show(options, answer, ({ compaction }) => describeCompaction(compaction));
+  if (answer.compaction?.status !== 'done') process.exitCode = 1;
+}
+
+function describeProgress({ tables_done: done, tables_total: total, current }: Compaction): string {
+  return `${done} of ${total} tables${current === null ? '' : `, now ${current}`}`;
+}
+
+function describeCompaction(compaction: Compaction | null): string {
+  if (!compaction) return 'There was no compaction.';
+  const { status, error, skipped, skipped_count: count } = compaction;
+  const more = count - skipped.length;
+  return [
+    formatFields([
+      ['status', error === null ? status : `${status}: ${error}`],
+      ['tables', `${compaction.tables_done} of ${compaction.tables_total}`],
+      ['size', `${compaction.size_mb} MB, ${compaction.size_before_mb} before`],
+      ['freed', `${compaction.freed_mb} MB`],
+    ]),
+    ...skipped.map(({ table, reason }) => clean(`skipped  ${table}: ${reason}`)),
+    ...(more > 0 ? [`skipped  ${more} more`] : []),
+  ].join('\n');
 }
 
 async function connection(slug: string, options: ApiOptions): Promise<void> {

@@ -93,6 +93,15 @@ describe('with a service', () => {
     expect(run(['projects', 'usage', 'used', '--tables', '0']).status).toBe(1);
   });
 
+  it('compacts a project', () => {
+    run(['projects', 'create', 'Compact', '--slug', 'compact-me']);
+    const { status, out } = run(['projects', 'compact', 'compact-me']);
+    expect(status).toBe(0);
+    expect(out).toMatch(/^status +done\ntables +\d+ of \d+\nsize +\S+ MB, \S+ before\nfreed +\S+ MB\n$/);
+    expect(json('projects', 'compact', 'compact-me').compaction.status).toBe('done');
+    expect(run(['projects', 'compact', 'nowhere']).status).toBe(1);
+  });
+
   it('keys, from issue to rotation', () => {
     run(['projects', 'create', 'Keys', '--slug', 'keys']);
     const issued = json(

@@ -6,6 +6,7 @@ import Fastify, { type FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { errors } from './errors.ts';
 import { identify, readRequestId } from './http/caller.ts';
+import { compactRoutes } from './http/compact.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
 import { acceptRepeats } from './http/idempotency.ts';
@@ -141,6 +142,7 @@ export async function buildApp(
       acceptRepeats(api, deps.repeats);
       projectRoutes(api, deps);
       usageRoutes(api, deps);
+      compactRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);
       tableRoutes(api, deps);

@@ -7,6 +7,8 @@ import type { Spares } from './engine/spares.ts';
 import { sql } from './postgres/sql.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
 import type { Progress, Upgrades } from './projects/upgrade.ts';
+import { settleDoors } from './quotas/direct-doors.ts';
+import { watchDirectSessions } from './quotas/direct-sessions.ts';
 import { refreshSizes, sizesSettled } from './quotas/sizes.ts';
 import { forgetOldUsage, recordUsage } from './quotas/usage.ts';
 import { forgetOldRepeats } from './repeats.ts';
@@ -74,7 +76,7 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
       );
       if (!lock?.mine) return;
       const ended = AbortSignal.any([stopping.signal, lost]);
-      await Promise.all([keepWatch(ended), keepMeasuring(ended), keepUpgrading(ended)]);
+      await Promise.all([keepWatch(ended), keepMeasuring(ended), keepUpgrading(ended), keepDirect(ended)]);
     });
   };
 
@@ -82,6 +84,7 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
     for (let tick = 0; !ended.aborted; tick++) {
       // Each on its own: what goes wrong with one project must not keep the others from being looked after.
       if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
+      await attempt('telling direct connections', () => settleDoors(deps));
       await attempt('watching locks', () => endLockHogs(deps.server));
       await attempt('watching notifications', () => shortenNotifyQueue(deps.server));
       await attempt('forgetting old answers', () => forgetOldRepeats(deps.control, deps.now()));
@@ -113,6 +116,20 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
       });
       await pause(upgraded > 0 ? shortPauseMs : tickMs, ended);
     }
+  };
+
+  /** On its own: what is watched here grows by megabytes while the rest takes its time. */
+  const keepDirect = async (ended: AbortSignal): Promise<void> => {
+    const watch = watchDirectSessions(deps, log);
+    ended.addEventListener('abort', watch.wake, { once: true });
+    while (!ended.aborted) {
+      let pauseMs = tickMs;
+      await attempt('watching direct connections', async () => {
+        pauseMs = await watch.look();
+      });
+      await pause(pauseMs, ended);
+    }
+    await watch.stop();
   };
 
   const run = async () => {

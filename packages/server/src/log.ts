@@ -6,6 +6,8 @@ import pino, { type Logger } from 'pino';
 import type { Config } from './config.ts';
 
 const maxBytes = 16 * 1024 * 1024;
+/** What waits in memory while nothing can be written; lines beyond it are lost. Without end it took 145 MB in a second. */
+const maxWaitingBytes = 256 * 1024;
 
 export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'>): Logger {
   const options: pino.LoggerOptions = {
@@ -19,7 +21,13 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
   if (config.logTo === 'stderr') return pino(options, pino.destination({ fd: 2, sync: true }));
   const file = path.join(config.dataFolder, 'logs', 'rowhouse.log');
   mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
-  const destination = pino.destination({ dest: file, append: true, mode: 0o600, sync: true });
+  const destination = pino.destination({
+    dest: file,
+    append: true,
+    mode: 0o600,
+    sync: true,
+    maxLength: maxWaitingBytes,
+  });
   let inode = statSync(file, { throwIfNoEntry: false })?.ino;
   // A full disk must cost log lines, not the service.
   destination.on('error', () => {});
@@ -39,6 +47,14 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
     }
   };
   rotateIfPossible();
+  // A flood of failures writes more within a minute than the file may hold.
+  let written = 0;
+  destination.on('write', (bytes: number) => {
+    written += bytes;
+    if (written < maxBytes / 16) return;
+    written = 0;
+    setImmediate(rotateIfPossible);
+  });
   setInterval(rotateIfPossible, 60_000).unref();
   return pino(options, destination);
 }

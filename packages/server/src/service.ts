@@ -20,6 +20,7 @@ import { rememberHabits } from './query/habits.ts';
 import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
 import { startParser } from './query/statement.ts';
+import { openCompactions } from './quotas/compact.ts';
 import { openReclaim } from './quotas/reclaim.ts';
 import { openRooms } from './quotas/rooms.ts';
 import { readRoom } from './quotas/sizes.ts';
@@ -72,6 +73,7 @@ export async function openService(options: Options): Promise<Service> {
   const disk = openDiskWatch({ folder: null, reserveBytes: null, ...options.disk, onError });
   const spares = keepSpares({ control, server, wanted: options.spares, onError });
   const feed = followChanges(control);
+  const compactions = openCompactions({ control, server, disk, onError });
   const keyRing = openKeyRing({ control, feed, masterKey, now, onError });
   const repeats = openRepeats({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
@@ -100,6 +102,7 @@ export async function openService(options: Options): Promise<Service> {
     server,
     spares,
     disk,
+    compactions,
     keyRing,
     masterKey,
     query,
@@ -135,6 +138,7 @@ export async function openService(options: Options): Promise<Service> {
     stop: async () => {
       await keeper?.stop();
       rooms.stop();
+      await compactions.stop();
       disk.stop();
       await hashing.stop();
       await delivery.stop();

@@ -58,6 +58,7 @@ describe('a role that is not a superuser', () => {
         'guards inside project databases',
         'a limit on temporary files',
         'quiet logs for project roles',
+        'a watch over direct connections',
       ]),
     );
     for (const { remedy } of server.findings) expect(remedy.length).toBeGreaterThan(10);

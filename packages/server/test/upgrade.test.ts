@@ -77,6 +77,8 @@ async function makeOld(
     sql`alter default privileges for role ${sql.id(roleOf(id))} in schema public revoke all on tables from authenticated`,
     sql`alter default privileges for role ${sql.id(roleOf(id))} in schema public revoke all on sequences from authenticated`,
     sql`drop function rowhouse.hand_over_users, rowhouse.open_to_users, rowhouse.reads`,
+    sql`drop event trigger if exists rowhouse_logins`,
+    sql`drop function if exists rowhouse.greet_direct_login`,
     sql`drop event trigger if exists rowhouse_casts`,
     sql`drop function if exists rowhouse.check_casts`,
     sql`drop event trigger if exists rowhouse_relations`,

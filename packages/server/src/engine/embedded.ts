@@ -1,5 +1,5 @@
 // The embedded PostgreSQL: made at the first start, adopted if it outlived its service, watched, restarted when it dies.
-import { copyFileSync, existsSync, mkdirSync, statSync, truncateSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -193,6 +193,7 @@ function trimLog(file: string): void {
     copyFileSync(file, `${file}.1`);
   } catch {
     // No room for the old part: then it goes.
+    rmSync(`${file}.1`, { force: true });
   }
   truncateSync(file);
 }

@@ -66,6 +66,8 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
            has_parameter_privilege(current_user, 'temp_file_limit', 'SET') as "tempFiles",
            has_parameter_privilege(current_user, 'log_min_messages', 'SET')
              and has_parameter_privilege(current_user, 'log_min_error_statement', 'SET') as "logs",
+           pg_has_role(current_user, 'pg_read_all_stats', 'usage')
+             and pg_has_role(current_user, 'pg_signal_backend', 'usage') as "watch",
            current_setting('max_locks_per_transaction')::int as locks,
            current_setting('max_prepared_transactions')::int as prepared,
            current_setting('fsync')::bool as fsync,
@@ -100,6 +102,13 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
       `grant set on parameter log_min_messages, log_min_error_statement to "${facts.role}"`,
     );
   }
+  if (!facts.watch) {
+    report(
+      'a watch over direct connections',
+      'with psql or an ORM a project can go over its limit_mb',
+      `grant pg_read_all_stats, pg_signal_backend to "${facts.role}"`,
+    );
+  }
   for (const name of facts.open) {
     report(
       `a closed door on database "${name}"`,
@@ -132,6 +141,7 @@ type Facts = {
   super: boolean;
   tempFiles: boolean;
   logs: boolean;
+  watch: boolean;
   locks: number;
   prepared: number;
   fsync: boolean;

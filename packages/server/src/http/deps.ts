@@ -6,6 +6,7 @@ import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import type { QueryDeps } from '../query/run.ts';
+import type { Compactions } from '../quotas/compact.ts';
 import type { RefusalReason, UsageLooks } from '../quotas/usage.ts';
 import type { Repeats } from '../repeats.ts';
 import type { TableDeps } from '../tables/kept-tables.ts';
@@ -16,6 +17,7 @@ export type Deps = Readonly<{
   server: Server;
   spares: Spares;
   disk: DiskWatch;
+  compactions: Compactions;
   keyRing: KeyRing;
   masterKey: Buffer;
   query: QueryDeps;

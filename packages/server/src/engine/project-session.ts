@@ -1,0 +1,101 @@
+// A session of its own in a project's database, as the project's role, for upkeep: apart from those that answer callers,
+// with little memory, and with settings that the role cannot have changed beforehand.
+import { errors } from '../errors.ts';
+import { ask, type TextRow } from '../postgres/ask.ts';
+import { RefusedError, Session } from '../postgres/session.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import { databaseOf, loginOf, type ProjectLogin, restoreLogin } from './provision.ts';
+import type { Server } from './servers.ts';
+
+export type Upkeep = {
+  /** Whatever the project's own code does, it is over soon after `timeoutMs`. */
+  ask(
+    text: string,
+    parameters?: readonly (string | null)[],
+    timeoutMs?: number,
+    signal?: AbortSignal,
+  ): Promise<TextRow[]>;
+  readonly isUsable: boolean;
+  close(): void;
+};
+
+const lookMs = 30_000;
+
+/** Startup options beat what the role has set for itself with ALTER ROLE. */
+const options = {
+  statement_timeout: '0',
+  // Who waits for a lock stands in the way of everybody who comes after.
+  lock_timeout: '2000',
+  idle_in_transaction_session_timeout: '0',
+  search_path: 'pg_catalog',
+  maintenance_work_mem: '32MB',
+  work_mem: '4MB',
+  max_parallel_maintenance_workers: '0',
+  max_parallel_workers_per_gather: '0',
+  vacuum_cost_delay: '0',
+  synchronous_commit: 'on',
+  local_preload_libraries: '',
+  default_transaction_isolation: 'read\\ committed',
+  default_transaction_read_only: 'off',
+  default_transaction_deferrable: 'off',
+  // A table space or a way of storing that the project has made its default must not decide where our copy goes.
+  default_tablespace: '',
+  row_security: 'on',
+};
+const settings = {
+  application_name: 'rowhouse',
+  client_min_messages: 'error',
+  options: Object.entries(options)
+    .map(([name, value]) => `-c ${name}=${value}`)
+    .join(' '),
+};
+
+type Options = {
+  /** Cancels what runs. */
+  signal?: AbortSignal;
+  /** With our own rights: for PostgreSQL's own tables alone, where nothing of the project's is run. */
+  asService?: boolean;
+};
+
+export async function openUpkeep(
+  server: Server,
+  login: ProjectLogin,
+  { signal, asService = false }: Options = {},
+): Promise<Upkeep> {
+  const session = await (asService ? openAsService(server, login) : open(server, login));
+  const terminate = ({ pid }: Session) => {
+    session.destroy();
+    server.maintenance.query(sql`select pg_terminate_backend(${pid})`).catch(() => {});
+  };
+  return {
+    ask: (text, parameters = [], timeoutMs = lookMs, more) => {
+      const signals = [signal, more].filter((given) => given !== undefined);
+      return ask(session, text, parameters, { timeoutMs, terminate, signal: AbortSignal.any(signals) });
+    },
+    get isUsable() {
+      return session.isUsable;
+    },
+    close: () => session.close(),
+  };
+}
+
+function openAsService(server: Server, { id }: ProjectLogin): Promise<Session> {
+  return Session.open({ ...server.address, database: databaseOf(id) }, settings).catch((error) => {
+    throw errors.unavailable(error);
+  });
+}
+
+async function open(server: Server, login: ProjectLogin): Promise<Session> {
+  const start = () => Session.open(loginOf(server, login), settings);
+  try {
+    return await start();
+  } catch (error) {
+    if (!(error instanceof RefusedError) || error.sqlstate !== sqlstate.invalidPassword)
+      throw errors.unavailable(error);
+  }
+  await restoreLogin(server, login);
+  return start().catch((error) => {
+    throw errors.unavailable(error);
+  });
+}

@@ -1,0 +1,186 @@
+// Compaction: gives space back to the disk, table by table, as the project's own roles. One at a time for a project; how
+// it goes stands in the control database, so any process can tell, and one that died is told from one that works.
+import { randomUUID } from 'node:crypto';
+import type { Compaction } from '@rowhouse/api';
+import type { Control } from '../control/control.ts';
+import type { DiskWatch } from '../engine/disk.ts';
+import type { ProjectLogin } from '../engine/provision.ts';
+import { databaseOf } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { errors, RowhouseError } from '../errors.ts';
+import { sql } from '../postgres/sql.ts';
+import { compactTables, type Progress } from './compact-tables.ts';
+
+export { vacuumTables } from './vacuum.ts';
+
+export type Compactions = {
+  /** Starts one, unless one runs already: then that one's state. */
+  start(login: ProjectLogin): Promise<Compaction>;
+  find(projectId: string): Promise<Compaction | null>;
+  stop(): Promise<void>;
+};
+
+type Deps = { control: Control; server: Server; disk: DiskWatch; onError: (error: unknown) => void };
+type Running = { run: string; login: ProjectLogin; progress: Progress };
+
+/** Each reads and writes whole tables: more at once would take the disk away from everybody's statements. */
+const atOnce = 2;
+const noteMs = 1_000;
+const aliveFor = sql`interval '15 seconds'`;
+const maxMs = 30 * 60_000;
+const maxSkipped = 100;
+
+export function openCompactions({ control, server, disk, onError }: Deps): Compactions {
+  const stopping = new AbortController();
+  const works = new Set<Promise<void>>();
+  const waiting: (() => void)[] = [];
+  let running = 0;
+
+  const inTurn = async (act: () => Promise<void>) => {
+    if (running >= atOnce) await new Promise<void>((resolve) => waiting.push(resolve));
+    running++;
+    try {
+      await act();
+    } finally {
+      running--;
+      waiting.shift()?.();
+    }
+  };
+
+  const work = async ({ run, login, progress }: Running): Promise<void> => {
+    let isMine = true;
+    const overdue = AbortSignal.timeout(maxMs);
+    const lost = new AbortController();
+    const signal = AbortSignal.any([stopping.signal, overdue, lost.signal]);
+    const keepNote = async () => {
+      isMine = await note(control, login.id, run, progress);
+      if (!isMine) lost.abort();
+    };
+    // Also while it waits for its turn.
+    const timer = setInterval(() => keepNote().catch(onError), noteMs);
+    let end: Pick<Compaction, 'status' | 'error'> = { status: 'done', error: null };
+    try {
+      await inTurn(() => compactTables({ control, server, disk }, login, progress, signal));
+    } catch (error) {
+      if (!signal.aborted) onError(error);
+      end = { status: 'failed', error: explain(error) };
+    } finally {
+      clearInterval(timer);
+    }
+    if (overdue.aborted) end = { status: 'stopped', error: 'Its time was over. Start it again to go on.' };
+    if (stopping.signal.aborted) end = { status: 'stopped', error: 'The service was stopped meanwhile.' };
+    progress.bytes = await sizeOf(server, login.id).catch(() => progress.bytes);
+    await note(control, login.id, run, progress, end);
+  };
+
+  return {
+    start: async (login) => {
+      if (stopping.signal.aborted) throw errors.unavailable('stopping');
+      const bytes = await sizeOf(server, login.id);
+      const run = randomUUID();
+      if (await reserve(control, login.id, run, bytes)) {
+        const progress = { total: 0, done: 0, current: null, bytes, skipped: [], skippedCount: 0 };
+        const working = work({ run, login, progress })
+          .catch(onError)
+          .finally(() => works.delete(working));
+        works.add(working);
+      }
+      const found = await find(control, login.id);
+      if (!found) throw new Error('The compaction that was begun is not there.');
+      return found;
+    },
+    find: (projectId) => find(control, projectId),
+    stop: async () => {
+      stopping.abort();
+      for (const goOn of waiting.splice(0)) goOn();
+      await Promise.allSettled(works);
+    },
+  };
+}
+
+/** False: one runs already. */
+async function reserve(control: Control, id: string, run: string, bytes: number): Promise<boolean> {
+  const rows = await control.change(sql`
+    insert into compactions as last (project_id, run, status, alive_until, bytes_before, bytes)
+    values (${id}, ${run}, 'running', now() + ${aliveFor}, ${bytes}::float8::bigint, ${bytes}::float8::bigint)
+    on conflict (project_id) do update
+    set run = excluded.run, status = 'running', alive_until = excluded.alive_until, started_at = now(),
+        finished_at = null, tables_total = 0, tables_done = 0, current = null, bytes_before = excluded.bytes_before,
+        bytes = excluded.bytes, skipped = '[]', skipped_count = 0, error = null
+    where last.status <> 'running' or last.alive_until < now()
+    returning run`);
+  return rows.length > 0;
+}
+
+/** False: the row belongs to a later run. */
+async function note(
+  control: Control,
+  id: string,
+  run: string,
+  { total, done, current, bytes, skipped, skippedCount }: Progress,
+  end: Pick<Compaction, 'status' | 'error'> | null = null,
+): Promise<boolean> {
+  const rows = await control.query(sql`
+    update compactions
+    set alive_until = now() + ${aliveFor}, tables_total = ${total}, tables_done = ${done},
+        current = ${end ? null : current}, bytes = ${bytes}::float8::bigint,
+        skipped = ${JSON.stringify(skipped.slice(0, maxSkipped))}::text::jsonb, skipped_count = ${skippedCount},
+        status = ${end?.status ?? 'running'}, error = ${end?.error ?? null},
+        finished_at = case when ${end !== null} then now() end
+    where project_id = ${id} and run = ${run} and status = 'running'
+    returning run`);
+  return rows.length > 0;
+}
+
+type Row = Pick<
+  Compaction,
+  'status' | 'tables_total' | 'tables_done' | 'current' | 'skipped' | 'skipped_count' | 'error'
+> & {
+  started_at: Date;
+  finished_at: Date | null;
+  alive_until: Date;
+  is_dead: boolean;
+  before: number;
+  now: number;
+};
+
+async function find(control: Control, id: string): Promise<Compaction | null> {
+  const [row] = await control.query<Row>(sql`
+    select status, started_at, finished_at, alive_until, status = 'running' and alive_until < now() as is_dead,
+           tables_total, tables_done, current, skipped, skipped_count, error,
+           greatest(0, bytes_before - empty_bytes)::float8 as before, greatest(0, bytes - empty_bytes)::float8 as now
+    from compactions join projects on projects.id = project_id where project_id = ${id}`);
+  if (!row) return null;
+  return {
+    status: row.is_dead ? 'stopped' : row.status,
+    started_at: row.started_at.toISOString(),
+    finished_at: (row.is_dead ? row.alive_until : row.finished_at)?.toISOString() ?? null,
+    tables_total: row.tables_total,
+    tables_done: row.tables_done,
+    current: row.is_dead ? null : row.current,
+    size_before_mb: toMb(row.before),
+    size_mb: toMb(row.now),
+    freed_mb: toMb(Math.max(0, row.before - row.now)),
+    skipped: row.skipped,
+    skipped_count: row.skipped_count,
+    error: row.is_dead ? 'The process that ran it is gone. Start it again to go on.' : row.error,
+  };
+}
+
+function toMb(bytes: number): number {
+  return Math.round((bytes / 1024 / 1024) * 100) / 100;
+}
+
+async function sizeOf(server: Server, id: string): Promise<number> {
+  const [row] = await server.maintenance.query<{ bytes: number | null }>(
+    sql`select pg_database_size(oid)::float8 as bytes from pg_database where datname = ${databaseOf(id)}`,
+  );
+  if (!row || row.bytes === null) throw errors.unavailable('the database of the project is not there');
+  return row.bytes;
+}
+
+/** The project's owner reads this: nothing of our own inside. */
+function explain(error: unknown): string {
+  if (error instanceof RowhouseError) return error.message;
+  return "Something went wrong inside the service. The service's log has more.";
+}

@@ -1,0 +1,96 @@
+// What a direct login is told: that the project is full, or that no direct connection is let in. It stands in a setting of
+// the project's database, where a guard (migrations/guards/0003) reads it at each login, whichever process is alive.
+import type { Control } from '../control/control.ts';
+import { databaseOf } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { isState, openDatabase } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+
+type Deps = { control: Control; server: Server };
+
+/** `reopenBytes`: closed until the database is no larger than this. */
+export type Door = { state: 'open' } | { state: 'full' } | { state: 'closed'; reopenBytes: number };
+
+/** Direct sessions cannot reach the socket. Where ours come over the network too, only their name tells them apart. */
+export function wayIn(server: Server): 'socket' | 'name' {
+  return server.address.socket ? 'socket' : 'name';
+}
+
+/** `isTelling`: the trigger is known to be enabled already. */
+export async function setDoor(server: Server, id: string, door: Door, isTelling = false): Promise<void> {
+  const database = sql.id(databaseOf(id));
+  const more = door.state === 'closed' ? ` ${Math.floor(door.reopenBytes)}` : '';
+  const value = sql.literal(`${door.state} ${wayIn(server)}${more}`);
+  const statement =
+    door.state === 'open'
+      ? sql`alter database ${database} reset rowhouse.direct`
+      : sql`alter database ${database} set rowhouse.direct = ${value}`;
+  // In this order: whoever sees the setting finds the trigger that tells of it.
+  if (door.state !== 'open' && !isTelling) await enableGreeting(server, id, true);
+  await server.maintenance.change(statement).catch((error) => {
+    if (!isState(error, sqlstate.undefinedDatabase)) throw error;
+  });
+  if (door.state === 'open') await enableGreeting(server, id, false);
+}
+
+/** Where the guard is missing (no superuser, PostgreSQL 16) nothing is told at a login. */
+async function enableGreeting(server: Server, id: string, enable: boolean): Promise<void> {
+  if (!server.superuser) return;
+  const address = { ...server.address, database: databaseOf(id) };
+  const database = openDatabase(address, { max: 1, searchPath: 'pg_catalog' });
+  const how = enable ? sql`enable` : sql`disable`;
+  try {
+    await database.change(sql`alter event trigger rowhouse_logins ${how}`).catch((error) => {
+      if (!isState(error, sqlstate.undefinedObject)) throw error;
+    });
+  } finally {
+    await database.end();
+  }
+}
+
+/** Puts every door as it should be by the last measured sizes. Only those that change cost a statement. */
+export async function settleDoors({ control, server }: Deps): Promise<number> {
+  const doors = await readDoors(server);
+  const projects = await control.query<Measured>(sql`
+    select id, size_bytes::float8 as bytes, (empty_bytes + limit_mb * 1048576::bigint)::float8 as "limitBytes"
+    from projects
+    where server_id = ${server.id} and deleted_at is null
+      and (size_bytes - empty_bytes >= limit_mb * 1048576::bigint or id = any (${[...doors.keys()]}::text[]))`);
+  let changed = 0;
+  for (const { id, bytes, limitBytes } of projects) {
+    const now = doors.get(id) ?? { state: 'open' };
+    // Measured now: what was kept may be from before the door was closed.
+    const isTooLarge = async (door: { reopenBytes: number }) =>
+      (await measure(server, id)) > Math.max(door.reopenBytes, limitBytes);
+    if (now.state === 'closed' && (await isTooLarge(now))) continue;
+    const wanted: Door = bytes >= limitBytes ? { state: 'full' } : { state: 'open' };
+    if (wanted.state === now.state) continue;
+    await setDoor(server, id, wanted);
+    changed++;
+  }
+  return changed;
+}
+
+async function measure(server: Server, id: string): Promise<number> {
+  const [row] = await server.maintenance.query<{ bytes: number | null }>(
+    sql`select pg_database_size(oid)::float8 as bytes from pg_database where datname = ${databaseOf(id)}`,
+  );
+  return row?.bytes ?? 0;
+}
+
+type Measured = { id: string; bytes: number; limitBytes: number };
+
+async function readDoors(server: Server): Promise<Map<string, Door>> {
+  const rows = await server.maintenance.query<{ id: string; door: string }>(sql`
+    select substr(datname, 3) as id, substr(setting, length('rowhouse.direct=') + 1) as door
+    from pg_db_role_setting
+    join pg_database on pg_database.oid = setdatabase, unnest(setconfig) as setting
+    where setrole = 0 and datname like 'p\\_%' and setting like 'rowhouse.direct=%'`);
+  return new Map(rows.map(({ id, door }) => [id, parse(door)]));
+}
+
+function parse(text: string): Door {
+  const [state, , bytes] = text.split(' ');
+  return state === 'closed' ? { state, reopenBytes: Number(bytes) || 0 } : { state: 'full' };
+}

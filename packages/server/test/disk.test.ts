@@ -1,0 +1,243 @@
+import { execFileSync } from 'node:child_process';
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { openDiskWatch, usualReserve } from '../src/engine/disk.ts';
+import { openLog } from '../src/log.ts';
+import { until } from './helpers.ts';
+import { launch, newAccountKey, newDataFolder, postmasterPid, usedDataFolder } from './process.ts';
+
+const mb = 1024 * 1024;
+
+/** A disk of its own, gone after the test; null where this machine does not let us make one. */
+function smallDisk(sizeMb: number): string | null {
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-disk-'));
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeMb}m,mode=0755`, 'rowhouse-test', folder], {
+      stdio: 'pipe',
+    });
+  } catch (error) {
+    rmSync(folder, { recursive: true });
+    console.error(
+      `NOT TESTED: a disk that really runs full. It needs root and mount: ${(error as Error).message}`,
+    );
+    return null;
+  }
+  onTestFinished(() => {
+    // Lazily: whoever still has a file open there keeps it, and nobody else sees it.
+    execFileSync('umount', ['-l', folder]);
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return folder;
+}
+
+/** Takes all the room there is but so much. */
+function fill(disk: string, leaveBytes = 0): { free(): void } {
+  const file = path.join(disk, 'filler');
+  const descriptor = openSync(file, 'a');
+  const piece = Buffer.alloc(64 * 1024);
+  try {
+    for (;;) {
+      const { bavail, bsize } = statfsSync(disk);
+      const left = bavail * bsize - leaveBytes;
+      if (left <= 0) break;
+      writeSync(descriptor, piece, 0, Math.min(piece.length, left));
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+  } finally {
+    closeSync(descriptor);
+  }
+  return { free: () => rmSync(file) };
+}
+
+describe('the watch', () => {
+  const watch = (folder: string | null, reserveBytes: number | null, errors: unknown[] = []) => {
+    const disk = openDiskWatch({ folder, reserveBytes, onError: (error) => errors.push(error) });
+    onTestFinished(disk.stop);
+    return disk;
+  };
+
+  it('is low under the reserve, and fine again only well above it', async ({ skip }) => {
+    const folder = smallDisk(200);
+    if (!folder) return skip();
+    const disk = watch(folder, 50 * mb);
+    expect(disk.isLow()).toBe(false);
+    expect(disk.facts()).toMatchObject({ totalBytes: 200 * mb, reserveBytes: 50 * mb });
+    const most = fill(folder, 49 * mb);
+    await disk.look();
+    expect(disk.isLow()).toBe(true);
+    most.free();
+    const some = fill(folder, 100 * mb);
+    await disk.look();
+    expect(disk.isLow()).toBe(true);
+    some.free();
+    await disk.look();
+    expect(disk.isLow()).toBe(false);
+    // By itself, without being asked.
+    fill(folder, 10 * mb);
+    await until('it has looked', async () => disk.isLow());
+  });
+
+  it('without a folder, without a reserve, or of a disk that cannot be seen is never low', async () => {
+    const errors: unknown[] = [];
+    for (const disk of [watch(null, 1e15), watch(tmpdir(), 0), watch('/nowhere/at/all', 1e15, errors)]) {
+      await disk.look();
+      await disk.look();
+      expect(disk.isLow()).toBe(false);
+    }
+    expect(errors.length).toBe(1);
+    expect(watch(tmpdir(), 1e15).isLow()).toBe(true);
+  });
+
+  it('keeps a gigabyte by itself, or a twentieth of a small disk', () => {
+    expect([usualReserve(1000 * 1024 * mb), usualReserve(1000 * mb)]).toEqual([1024 * mb, 50 * mb]);
+  });
+});
+
+it('a start and the doctor tell of a disk under its reserve', { timeout: 60_000 }, async () => {
+  const env = { ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_DISK_RESERVE_MB: '1000000000' };
+  const service = await launch({ ...env, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
+  expect(service.output()).toMatch(/disk {9}only \d+ MB free: under the reserve of 1000000000 MB/);
+  const { body } = await service.call('GET', '/metrics');
+  expect(body).toMatch(/^rowhouse_disk_free_bytes [1-9]\d*$/m);
+  expect(body).toMatch(/^rowhouse_disk_reserve_bytes 1\d+(e\+\d+)?$/m);
+  await service.stop();
+  const doctor = fileURLToPath(new URL('../dist/doctor.js', import.meta.url));
+  const checks = JSON.parse(
+    execFileSync(process.execPath, [doctor], { env: { ...process.env, ...env } }).toString(),
+  );
+  expect(checks).toContainEqual(
+    expect.objectContaining({ check: 'disk', state: 'problem', found: expect.stringContaining('reserve') }),
+  );
+});
+
+describe('a disk that really runs full', () => {
+  type Row = { id: number };
+
+  /** A whole installation on a small disk, whose own reserve is switched off: PostgreSQL meets the end itself. */
+  async function install(disk: string) {
+    const data = newDataFolder(disk);
+    const service = await launch({
+      ROWHOUSE_DATA: data,
+      ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
+      ROWHOUSE_DISK_RESERVE_MB: '0',
+    });
+    expect(service.output()).toContain('\nready\n');
+    const { body } = await service.call('POST', '/projects', { body: { name: 'Disk' } });
+    const run = (query: string) =>
+      service.call('POST', `/projects/${body.project.slug}/query`, { key: body.api_key, body: { query } });
+    const acknowledged: number[] = [];
+    const insert = async (id: number, value: string) => {
+      const answer = await run(`insert into t select ${id}, ${value}`);
+      if (answer.status === 200) acknowledged.push(id);
+      return answer;
+    };
+    await run('create table t (id int primary key, v text)');
+    for (let id = 0; id < 50; id++) await insert(id, "'x'");
+    /** Room has come back: it recovers by itself, and all that was acknowledged is there. */
+    const recovers = async () => {
+      await until('it writes again', async () => (await insert(100_000, "'y'")).status === 200, 90_000);
+      const { body: found } = await run('select id from t');
+      const there = new Set(found.rows.map(({ id }: Row) => id));
+      expect(acknowledged.filter((id) => !there.has(id))).toEqual([]);
+      expect(acknowledged.length).toBeGreaterThan(50);
+      expect(service.child.exitCode).toBe(null);
+      const logs = readdirSync(path.join(data, 'logs')).map(
+        (file) => statSync(path.join(data, 'logs', file)).size,
+      );
+      expect(logs.reduce((sum, size) => sum + size, 0)).toBeLessThan(16 * mb);
+    };
+    return { service, data, run, insert, recovers };
+  }
+
+  const wide = "(select string_agg(md5(random()::text || m), '') from generate_series(1, 3000) as m)";
+
+  it('growth is refused, reading and deleting go on, and nothing is lost', { timeout: 180_000 }, async ({
+    skip,
+  }) => {
+    const disk = smallDisk(400);
+    if (!disk) return skip();
+    const { service, data, run, insert, recovers } = await install(disk);
+    const postmaster = postmasterPid(data);
+    const filler = fill(disk);
+    let refused = 0;
+    for (let id = 1_000; refused < 20 && id < 2_000; id++) {
+      const { status, body, headers } = await insert(id, wide);
+      if (status === 200) continue;
+      expect([status, body.error.code, headers['retry-after']]).toEqual([507, 'server_full', '30']);
+      refused++;
+      expect((await run('select count(*)::int as n from t where id < 50')).body.rows).toEqual([{ n: 50 }]);
+    }
+    expect(refused).toBe(20);
+    expect((await run('delete from t where id = 49')).status).toBe(200);
+    expect((await run('insert into t values (49)')).status).toBe(200);
+    expect((await service.call('GET', '/projects')).status).toBe(200);
+    expect(postmasterPid(data)).toBe(postmaster);
+    filler.free();
+    await recovers();
+    expect(await service.stop()).toBe(0);
+  });
+
+  it('PostgreSQL itself dies of it, and comes back when there is room', { timeout: 180_000 }, async ({
+    skip,
+  }) => {
+    const disk = smallDisk(400);
+    if (!disk) return skip();
+    const { service, data, run, insert, recovers } = await install(disk);
+    await run('create table d (id int)');
+    await run('insert into d select n from generate_series(1, 400000) as n');
+    const filler = fill(disk);
+    // Deleting needs no room for rows, but for the log of changes: without it PostgreSQL cannot go on.
+    let deleted = 0;
+    let last = 200;
+    for (let below = 4_000; below <= 400_000 && last === 200; below += 4_000) {
+      last = (await run(`delete from d where id <= ${below}`)).status;
+      if (last === 200) deleted = below;
+      if (last === 200) await insert(1_000 + below, "'z'");
+    }
+    expect(last).toBe(503);
+    // It goes on trying, and says so to everybody who asks meanwhile.
+    await until('PostgreSQL is down', async () => postmasterPid(data) === null);
+    for (let n = 0; n < 50; n++) {
+      const { status, body } = await run('select 1');
+      expect([status, body.error.code]).toEqual([503, 'unavailable']);
+    }
+    expect((await service.call('GET', '/healthz')).status).toBe(200);
+    filler.free();
+    await recovers();
+    expect((await run(`select count(*)::int as n from d where id <= ${deleted}`)).body.rows).toEqual([
+      { n: 0 },
+    ]);
+    expect(await service.stop()).toBe(0);
+  });
+
+  it('a log that cannot be written costs lines, not memory, and goes on when there is room', async ({
+    skip,
+  }) => {
+    const disk = smallDisk(2);
+    if (!disk) return skip();
+    const log = openLog({ dataFolder: disk, logLevel: 'info', logTo: 'file' });
+    const filler = fill(disk);
+    const before = process.memoryUsage().rss;
+    for (let n = 0; n < 100_000; n++) log.info({ text: 'x'.repeat(1_000) }, 'lost');
+    expect(process.memoryUsage().rss - before).toBeLessThan(80 * mb);
+    filler.free();
+    log.info({}, 'room again');
+    log.info({}, 'written');
+    const text = readFileSync(path.join(disk, 'logs', 'rowhouse.log'), 'utf8');
+    expect(text.trimEnd().split('\n').at(-1)).toContain('written');
+  });
+});
