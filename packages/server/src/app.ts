@@ -9,6 +9,7 @@ import { identify, readRequestId } from './http/caller.ts';
 import { compactRoutes } from './http/compact.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
+import { fewAtATime } from './http/few-at-a-time.ts';
 import { acceptRepeats } from './http/idempotency.ts';
 import { checkEncoding, parseJsonBody } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
@@ -63,8 +64,9 @@ export async function buildApp(
         requestTimeout: timeouts.requestMs,
         keepAliveTimeout: 72_000,
       };
+      const longWay = fewAtATime(handler);
       const server = createServer(options, (request, response) => {
-        if (!shortWay(request, response)) handler(request, response);
+        if (!shortWay(request, response)) longWay(request, response);
       });
       // Nothing moves on a connection while its statement runs: it may be silent for as long as that, and a little more.
       server.setTimeout(Math.max(120_000, deps.limits.maxTimeoutMs + 10_000));

@@ -1,0 +1,20 @@
+// Sign-ups and sign-ins that arrive together are begun a few at a time, with everything else in between: hundreds of them
+// at once, most of them to be refused, would otherwise be hundreds of milliseconds in which no query is answered.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+const atATime = 1;
+const paths = /\/auth\/(?:signin|signup)(?:\?|$)/;
+
+export function fewAtATime(handle: Handler): Handler {
+  const waiting: [IncomingMessage, ServerResponse][] = [];
+  const begin = () => {
+    for (const [request, response] of waiting.splice(0, atATime)) handle(request, response);
+    if (waiting.length > 0) setImmediate(begin);
+  };
+  return (request, response) => {
+    if (request.method !== 'POST' || !paths.test(request.url ?? '')) return handle(request, response);
+    if (waiting.push([request, response]) === 1) setImmediate(begin);
+  };
+}
