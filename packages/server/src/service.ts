@@ -83,7 +83,8 @@ export async function openService(options: Options): Promise<Service> {
   const lanes = openLanes(sessions, options.connections.share);
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
   const refusals = countRefusals();
-  const growth = { rooms, reclaim: openReclaim({ server, rooms, onError }), onRefused: refusals.count };
+  const reclaim = openReclaim({ server, rooms, onError });
+  const growth = { rooms, reclaim, onRefused: refusals.count };
   const query = { sessions, parser, habits: rememberHabits(), lanes, growth };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
@@ -143,6 +144,7 @@ export async function openService(options: Options): Promise<Service> {
       await hashing.stop();
       await delivery.stop();
       await sessions.end();
+      await reclaim.stop();
       await upgrades.stop();
       await parser.stop();
       await spares.stop();

@@ -24,6 +24,8 @@ type Options = Readonly<{
   evenFar: boolean;
   /** It can make room: what it deleted is there for the next one. */
   changes: boolean;
+  /** It is rolled back, and leaves what it wrote to be tidied up. */
+  isUndone: boolean;
   /** It can end up smaller than it is in between. */
   canShrink: boolean;
   /** It is sure to add something, if it does anything. */
@@ -60,7 +62,7 @@ export async function withinRoom<T>(
 /** Over the limit (and not only in its reserve) nothing is even begun that adds something. */
 async function makeRoom(deps: GrowthDeps, project: ProjectLogin): Promise<Admission | null> {
   deps.rooms.forget(project.id);
-  await deps.reclaim(project);
+  await deps.reclaim.run(project);
   const admission = await deps.rooms.admit(project.id, { evenFar: true });
   if (admission && isOver(admission)) throw await refuse(deps, project);
   return admission;
@@ -109,8 +111,9 @@ async function attempt<T>(
   const startedAt = performance.now();
   try {
     const result = await run(measure, watching);
-    if (measure?.isFull && options.changes) await deps.reclaim(project);
+    if (measure?.isFull && options.changes) await deps.reclaim.run(project);
     else if (options.changes) written.add(project.id);
+    if (measure && options.isUndone) void deps.reclaim.run(project);
     return result;
   } catch (error) {
     const mayRepeat = options.canRepeat && !reader.hasBegun && left > 0;
@@ -125,7 +128,7 @@ async function attempt<T>(
       // The limit may be another one by now, and what was deleted before may make room for this.
       deps.rooms.forget(project.id);
       const wasWritten = written.delete(project.id);
-      await deps.reclaim(project);
+      await deps.reclaim.run(project);
       const next = await admit();
       const isQuick = performance.now() - startedAt < repeatWithinMs;
       if (mayRepeat && next && measure && isQuick) {
@@ -143,7 +146,7 @@ async function attempt<T>(
       return again(null, before);
     }
     // What a failed statement wrote still takes up room, until it is tidied up.
-    if (measure) void deps.reclaim(project);
+    if (measure) void deps.reclaim.run(project);
     throw error;
   }
 }
@@ -156,8 +159,8 @@ const repeatWithinMs = 2_000;
 /** What the first attempt did not know, or what was freed since. */
 function hasMoreRoom(before: Measure, now: Admission): boolean {
   if (now.limit > before.limit) return true;
-  if (!before.isFull) return now.isFull;
-  return !now.isFull || Math.abs(now.size - before.size) > 64 * 1024;
+  const isOther = Math.abs(now.size - before.size) > 64 * 1024;
+  return before.isFull !== now.isFull || (before.isFull ? isOther : isOther && now.size < before.size);
 }
 
 /** "cannot run inside a transaction block", and a COMMIT inside one. */

@@ -142,6 +142,7 @@ async function runOne(
   const options = {
     ...{ canRepeat: true, evenFar: false },
     changes: statement.writes,
+    isUndone: input.dryRun,
     canShrink: statement.canShrink,
     adds: adds(statement),
     isHarmless: isHarmless(statement),
@@ -287,7 +288,7 @@ function together(
   const mayWrite = steps.some(({ statement }) => mayGrow(statement, false));
   const canShrink = steps.some(({ statement }) => statement.canShrink);
   const options = {
-    ...{ canRepeat: true, evenFar: false, changes: mayWrite, canShrink },
+    ...{ canRepeat: true, evenFar: false, changes: mayWrite, isUndone: false, canShrink },
     adds: steps.some(({ statement }) => adds(statement)),
     isHarmless: steps.every(({ statement }) => isHarmless(statement)),
   };

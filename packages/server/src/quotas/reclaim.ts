@@ -7,48 +7,77 @@ import { sql } from '../postgres/sql.ts';
 import { rewriting } from './reserve.ts';
 import type { Rooms } from './rooms.ts';
 
-/** Whoever asks at the same moment waits for the same. Never throws: what cannot be done now is done next time. */
-export type Reclaim = (project: ProjectLogin) => Promise<void>;
+export type Reclaim = {
+  /** Whoever asks at the same moment waits for the same. Never throws: what cannot be done now is done next time. */
+  run(project: ProjectLogin): Promise<void>;
+  stop(): Promise<void>;
+};
 
 const tablesAtOnce = 20;
+const attempts = 10;
+const againMs = 1_000;
 
 type Options = { server: Server; rooms: Rooms; onError: (error: unknown) => void };
 
 export function openReclaim({ server, rooms, onError }: Options): Reclaim {
   const running = new Map<string, { now: Promise<void>; next: Promise<void> | null }>();
-  const start = (project: ProjectLogin): Promise<void> => {
-    const turn = { now: reclaim(server, rooms, project).catch(onError), next: null };
+  let isStopped = false;
+  const start = (project: ProjectLogin, attempt = 1): Promise<void> => {
+    if (isStopped) return Promise.resolve();
+    const work = async () => {
+      const isDone = await reclaim(server, rooms, project).catch((error) => {
+        onError(error);
+        return false;
+      });
+      // Somebody had a table locked: it is not forgotten because of that.
+      if (!isDone && attempt < attempts) setTimeout(() => void again(project, attempt + 1), againMs).unref();
+    };
+    const turn = { now: work(), next: null };
     running.set(project.id, turn);
     return turn.now.finally(() => {
       if (running.get(project.id) === turn) running.delete(project.id);
     });
   };
-  return ({ id, passwordVersion }) => {
-    const project = { id, passwordVersion };
-    const turn = running.get(id);
-    if (!turn) return start(project);
-    // The one that runs may be past the table this is about.
-    turn.next ??= turn.now.then(() => start(project));
-    return turn.next;
+  const again = (project: ProjectLogin, attempt: number) =>
+    running.get(project.id)?.now ?? start(project, attempt);
+  return {
+    run: ({ id, passwordVersion }) => {
+      const project = { id, passwordVersion };
+      const turn = running.get(id);
+      if (!turn) return start(project);
+      // The one that runs may be past the table this is about.
+      turn.next ??= turn.now.then(() => start(project));
+      return turn.next;
+    },
+    stop: async () => {
+      isStopped = true;
+      await Promise.all([...running.values()].map(({ now, next }) => next ?? now));
+    },
   };
 }
 
-async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Promise<void> {
+/** False if there is more to be had, and something was in the way. */
+async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Promise<boolean> {
   const own = openDatabase(loginOf(server, project), { max: 1, searchPath: 'pg_catalog' });
+  let isDone = true;
+  const run = async (text: string) => {
+    isDone = (await tryTo(own, text)) && isDone;
+  };
   try {
     const tables = await findDirty(own);
-    for (const { name } of tables) await tryTo(own, sql.script(`vacuum (truncate, parallel 0) ${name}`));
+    for (const { name } of tables) await run(`vacuum (truncate, parallel 0) ${name}`);
     const { isFull } = await rooms.look(project.id);
-    if (!isFull) return;
-    for (const { name } of tables) await tryTo(own, sql.script(`reindex table ${name}`));
+    if (!isFull) return true;
+    for (const { name } of tables) await run(`reindex table ${name}`);
     await vacuumOurs(server, project);
     for (const { name, bytes } of tables) {
       const { size, limit } = await rooms.look(project.id);
-      if (size <= limit) return;
+      if (size <= limit) return true;
       // VACUUM leaves the end of a table where it is unless there is much of it.
-      if (bytes <= rewriting) await tryTo(own, sql.script(`vacuum (full) ${name}`));
+      if (bytes <= rewriting) await run(`vacuum (full) ${name}`);
     }
-    await rooms.look(project.id);
+    const { size, limit } = await rooms.look(project.id);
+    return isDone || size <= limit;
   } finally {
     await own.end();
   }
@@ -84,15 +113,19 @@ async function vacuumOurs(server: Server, project: ProjectLogin): Promise<void> 
       where schemaname in ('pg_catalog', 'auth') and n_dead_tup > 50
         and has_table_privilege(relid, 'maintain')
       order by n_dead_tup desc limit ${tablesAtOnce}`);
-    for (const { name } of rows) await tryTo(ours, sql.script(`vacuum (truncate, parallel 0) ${name}`));
+    for (const { name } of rows) await tryTo(ours, `vacuum (truncate, parallel 0) ${name}`);
   } finally {
     await ours.end();
   }
 }
 
-/** A table that is gone or locked meanwhile is left for the next time. */
-async function tryTo(database: Queryable, statement: ReturnType<typeof sql.script>): Promise<void> {
-  await database.query(statement).catch((error) => {
-    if (!(error instanceof PostgresError)) throw error;
-  });
+/** False: the table is gone, or locked for longer than we wait. */
+async function tryTo(database: Queryable, text: string): Promise<boolean> {
+  try {
+    await database.query(sql.script(text));
+    return true;
+  } catch (error) {
+    if (error instanceof PostgresError) return false;
+    throw error;
+  }
 }

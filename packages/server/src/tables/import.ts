@@ -47,6 +47,7 @@ export async function importRows(
     canRepeat: false,
     evenFar: true,
     changes: false,
+    isUndone: false,
     canShrink: false,
     adds: true,
     isHarmless: false,
