@@ -112,9 +112,21 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
   const load = (projectId: string): Promise<Room> => {
     const pending = loading.get(projectId);
     if (pending) return pending;
-    const search = read(projectId).finally(() => {
+    const search = read(projectId).then(
+      (room) => {
+        // Whoever changed it meanwhile has made us forget.
+        if (loading.get(projectId) === search) rooms.set(projectId, room);
+        settle();
+        return room;
+      },
+      (error) => {
+        settle();
+        throw error;
+      },
+    );
+    const settle = () => {
       if (loading.get(projectId) === search) loading.delete(projectId);
-    });
+    };
     loading.set(projectId, search);
     return search;
   };
@@ -132,8 +144,6 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       ...{ size: 0, at: 0, epoch: 0, measuring: null, growers: new Set() },
     };
     await measure(room);
-    // Whoever changed it meanwhile has made us forget.
-    if (feed.isFresh()) rooms.set(projectId, room);
     return room;
   };
   const find = (projectId: string): Room | Promise<Room> =>
