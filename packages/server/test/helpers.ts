@@ -44,6 +44,7 @@ type HouseOptions = {
   passwordIterations?: number;
   delivery?: DeliveryConfig;
   trustedProxies?: string[];
+  disk?: { folder: string; reserveBytes: number | null };
   now?: () => number;
   corsOrigins?: '*' | string[];
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
@@ -71,6 +72,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
       delivery: options.delivery ?? { smtpUrl: null, mailFrom: null, webhookUrl: null, webhookSecret: null },
     },
     ...(options.now && { now: options.now }),
+    ...(options.disk && { disk: options.disk }),
     log,
   });
   let accountKey = '';

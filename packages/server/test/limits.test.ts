@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -499,4 +500,33 @@ it('what is rolled back, or fails for another reason, gives its room back', asyn
     expect((await run(project, `${grow} union all select 1, 'again'`)).status).toBe(409);
   await until('it is given back', async () => (await storedMb(project)) < 2, 10_000);
   await fine(project, grow);
+});
+
+it('on a machine whose disk is nearly full nothing grows, and reading and deleting go on', async () => {
+  const project = await newProject(64);
+  await fine(project, 'create table t (a int, b text)');
+  await fine(project, "insert into t select n, repeat('x', 100) from generate_series(1, 5000) as n");
+  const crowded = await openHouse({
+    controlDatabase: house.controlDatabase,
+    masterKey: house.service.deps.masterKey,
+    keeper: false,
+    spares: 0,
+    disk: { folder: tmpdir(), reserveBytes: Number.MAX_SAFE_INTEGER },
+  });
+  try {
+    await crowded.service.deps.disk.look();
+    const there = (query: string) =>
+      crowded.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query } });
+    const grow = "insert into t select n, repeat('x', 1000) from generate_series(1, 2000) as n";
+    const refused = await there(grow);
+    expect(codeOf(refused)).toEqual([507, 'server_full']);
+    expect(refused.headers['retry-after']).toBeTruthy();
+    expect((await there('select count(*) from t')).status).toBe(200);
+    expect((await there('delete from t where a > 100')).status).toBe(200);
+    expect((await there('truncate t')).status).toBe(200);
+    // Another process, whose disk has room, goes on.
+    await fine(project, grow);
+  } finally {
+    await crowded.stop();
+  }
 });
