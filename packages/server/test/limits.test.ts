@@ -374,7 +374,7 @@ describe('whoever writes', () => {
       expect((await fine(project, 'select count(*) as n from t')).rows).toEqual([{ n: committed }]);
       expect(committed).toBeGreaterThan(3000);
       // What the last of the refused left is given back right after their answers.
-      await until('it holds', async () => (await storedMb(project)) <= 8, 5_000);
+      await until('it holds', async () => (await storedMb(project)) <= 8);
       expect(most).toBeLessThan(8 + 32);
     } finally {
       await second.stop();

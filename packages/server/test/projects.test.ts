@@ -240,10 +240,10 @@ describe('changing', () => {
 
   it('shows the size within seconds, and full at the limit', async () => {
     const { slug, id } = await house.project('Growing');
-    await house.call('PATCH', `/projects/${slug}`, { body: { limit_mb: 1 } });
     await inProject(id, (database) =>
       database.query(sql`create table t as select repeat('x', 1000) as text from generate_series(1, 3000)`),
     );
+    await house.call('PATCH', `/projects/${slug}`, { body: { limit_mb: 1 } });
     const project = await until('the size is seen', async () => {
       const { body } = await house.call('GET', `/projects/${slug}`);
       return body.project.size_mb > 2 && body.project;

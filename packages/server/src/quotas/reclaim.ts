@@ -59,10 +59,7 @@ export function openReclaim({ server, rooms, onError }: Options): Reclaim {
 /** False if there is more to be had, and something was in the way. */
 async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Promise<boolean> {
   const own = openDatabase(loginOf(server, project), { max: 1, searchPath: 'pg_catalog' });
-  let isDone = true;
-  const run = async (text: string) => {
-    isDone = (await tryTo(own, text)) && isDone;
-  };
+  const run = (text: string) => tryTo(own, text);
   try {
     const tables = await findDirty(own);
     for (const { name } of tables) await run(`vacuum (truncate, parallel 0) ${name}`);
@@ -77,7 +74,8 @@ async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Pro
       if (bytes <= rewriting) await run(`vacuum (full) ${name}`);
     }
     const { size, limit } = await rooms.look(project.id);
-    return isDone || size <= limit;
+    // What is over its limit with nothing left to tidy up stays so until it is made smaller.
+    return size <= limit || tables.length === 0;
   } finally {
     await own.end();
   }
