@@ -484,7 +484,7 @@ it('a check that a statement tries to put aside is done all the same', async () 
   for (const trick of tricks) expect(codeOf(await run(project, trick)), trick).toEqual(full);
   const refused = await run(
     project,
-    'create or replace function rowhouse.check_size(bigint, bigint, float8) returns void language sql as $$ $$',
+    'create or replace function rowhouse.check_size(bigint, bigint, bigint, float8) returns void language sql as $$ $$',
   );
   expect(refused.status).toBe(403);
   expect((await fine(project, 'select count(*) as n from t')).rows).toEqual([{ n: 0 }]);

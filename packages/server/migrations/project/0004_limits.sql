@@ -14,8 +14,10 @@ $$;
 --
 -- ceiling: the size of the database on disk up to which anything goes, what others have not committed yet included.
 -- allowance: of own_size(). Whoever makes the project no larger than it was can always go on. -1: was not asked for.
+-- cap: on disk, for what adds something although the project is full: what others have not committed yet makes
+--   own_size() larger, and must not become an allowance. -1: none.
 -- deadline: until then nobody can have reached the ceiling, so there is nothing to measure.
-create function rowhouse.check_size(ceiling bigint, allowance bigint, deadline double precision) returns void
+create function rowhouse.check_size(ceiling bigint, allowance bigint, cap bigint, deadline double precision) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -32,7 +34,7 @@ begin
   end if;
   -- Whoever tidies up afterwards has to know which tables it was, whether this is committed or not.
   perform pg_stat_force_next_flush();
-  if allowance >= 0 and rowhouse.own_size() <= allowance then
+  if allowance >= 0 and (cap < 0 or size <= cap) and rowhouse.own_size() <= allowance then
     return;
   end if;
   raise exception 'the project is full' using errcode = 'RH507', detail = size::text;

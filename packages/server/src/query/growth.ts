@@ -38,6 +38,8 @@ type Options = Readonly<{
 export type Measure = Omit<Admission, 'extra'> &
   Readonly<{
     comparesOwn: boolean;
+    /** On disk, whatever is compared; null: none. */
+    cap: number | null;
     extra: number;
     /** What attempts of this very statement have left on disk. */
     left: number;
@@ -82,7 +84,8 @@ function measureBy(
   const comparesOwn = wantsCompared && (isHarmless || !isOver(admission));
   const { usual, shrinking } = admission.extra;
   const left = Math.max(0, admission.size - before.size) + ('left' in before ? before.left : 0);
-  return { ...admission, comparesOwn, left, extra: canShrink ? shrinking : usual };
+  const cap = isHarmless ? null : admission.limit;
+  return { ...admission, comparesOwn, cap, left, extra: canShrink ? shrinking : usual };
 }
 
 function mannerOf({ comparesOwn }: Measure, { canShrink, adds }: Options) {
@@ -188,12 +191,12 @@ export async function ownSize(work: Work, measure: Measure | null): Promise<numb
 /** What comes before the commit. Deferred constraints first: their triggers may write. */
 export function closing(measure: Measure | null, own: number | null): Command[] {
   if (!measure) return ['commit'];
-  const { ceiling, extra, left, deadline } = measure;
+  const { ceiling, cap, extra, left, deadline } = measure;
   const allowance = own === null ? -1 : Math.max(0, own - left + extra);
-  const parameters = [ceiling, allowance].map((bytes) => String(Math.floor(bytes)));
+  const parameters = [ceiling, allowance, cap ?? -1].map((bytes) => String(Math.floor(bytes)));
   return [
     'set constraints all immediate',
-    { text: 'select rowhouse.check_size($1, $2, $3)', parameters: [...parameters, String(deadline)] },
+    { text: 'select rowhouse.check_size($1, $2, $3, $4)', parameters: [...parameters, String(deadline)] },
     'commit',
   ];
 }
