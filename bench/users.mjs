@@ -1,5 +1,6 @@
 // Sign-ins a second against what the machine can hash at all, and what a flood of 500 sign-ins at once does to queries,
 // in the same project and in another one.
+// The clients of the flood run on the same machine, with a lower priority than the service (signins.mjs).
 // npm run bench -- users [--seconds 10] [--repeats 3] [--write]
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
