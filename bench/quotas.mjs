@@ -13,6 +13,7 @@ const { values: options } = parseArgs({
   options: {
     seconds: { type: 'string', default: '3' },
     repeats: { type: 'string', default: '7' },
+    writers: { type: 'string', default: '1,4,16' },
     write: { type: 'boolean', default: false },
   },
 });
@@ -100,7 +101,7 @@ try {
     shown(rates.near),
     ratio(rates.near, rates.off).toFixed(2),
   ]);
-  for (const writers of [1, 4, 16]) {
+  for (const writers of options.writers.split(',').map(Number)) {
     const { peak, end, refused } = await fill(await ours.makeProject(`Fill ${writers}`, 60), writers);
     rows.push([
       `${writers} writers, limit 60 MB: peak, end`,

@@ -24,6 +24,7 @@ import { openCompactions } from './quotas/compact.ts';
 import { openReclaim } from './quotas/reclaim.ts';
 import { openRooms } from './quotas/rooms.ts';
 import { readRoom } from './quotas/sizes.ts';
+import { openTurns } from './quotas/turns.ts';
 import { countRefusals, openUsageLooks } from './quotas/usage.ts';
 import { openRepeats } from './repeats.ts';
 import { keepTables } from './tables/kept-tables.ts';
@@ -84,7 +85,7 @@ export async function openService(options: Options): Promise<Service> {
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
   const refusals = countRefusals();
   const reclaim = openReclaim({ server, rooms, onError });
-  const growth = { rooms, reclaim, onRefused: refusals.count };
+  const growth = { rooms, turns: openTurns(), reclaim, onRefused: refusals.count };
   const query = { sessions, parser, habits: rememberHabits(), lanes, growth };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({

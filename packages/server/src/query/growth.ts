@@ -4,6 +4,7 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
 import type { Reclaim } from '../quotas/reclaim.ts';
 import { type Admission, type Rooms, stopLine, unframedMargin } from '../quotas/rooms.ts';
+import type { Turns } from '../quotas/turns.ts';
 import type { Command } from './commands.ts';
 import type { Frame } from './exchange.ts';
 import { isOverLimit } from './failures.ts';
@@ -12,6 +13,7 @@ import type { Watching, Work } from './work.ts';
 
 export type GrowthDeps = Readonly<{
   rooms: Rooms;
+  turns: Turns;
   reclaim: Reclaim;
   /** For the metrics. */
   onRefused: (code: 'project_full' | 'server_full') => void;
@@ -38,8 +40,8 @@ type Options = Readonly<{
 export type Measure = Omit<Admission, 'extra'> &
   Readonly<{
     comparesOwn: boolean;
-    /** On disk, whatever is compared; null: none. */
-    cap: number | null;
+    /** On disk no more than `cap`, whatever is compared. */
+    isCapped: boolean;
     extra: number;
     /** What attempts of this very statement have left on disk. */
     left: number;
@@ -48,6 +50,9 @@ export type Measure = Omit<Admission, 'extra'> &
 /** `measure` null: it commits by itself. */
 type Run<T> = (measure: Measure | null, watching: Watching) => Promise<T>;
 
+/** A statement on its way: at its turn, once the project was found full. */
+type Passage = { leave: (() => void) | null };
+
 export async function withinRoom<T>(
   deps: GrowthDeps,
   project: ProjectLogin,
@@ -55,13 +60,35 @@ export async function withinRoom<T>(
   reader: Reader,
   run: Run<T>,
 ): Promise<T> {
+  const passage: Passage = { leave: null };
+  if (!options.isHarmless && deps.turns.isClosed(project.id)) await waitForTurn(deps, project, passage);
+  try {
+    return await enter(deps, project, options, reader, run, passage);
+  } finally {
+    passage.leave?.();
+  }
+}
+
+async function waitForTurn({ turns }: GrowthDeps, { id }: ProjectLogin, passage: Passage): Promise<void> {
+  passage.leave ??= await turns.take(id);
+}
+
+async function enter<T>(
+  deps: GrowthDeps,
+  project: ProjectLogin,
+  options: Options,
+  reader: Reader,
+  run: Run<T>,
+  passage: Passage,
+): Promise<T> {
   const found = deps.rooms.admit(project.id, options);
   const admission = found instanceof Promise ? await found : found;
   const room = admission && options.adds && isOver(admission) ? await makeRoom(deps, project) : admission;
-  return attempt(deps, project, options, reader, run, room && measureBy(room, options), null, 3);
+  const measure = room && measureBy(room, options);
+  return attempt(deps, project, options, reader, run, passage, measure, null, 3);
 }
 
-/** Over the limit (and not only in its reserve) nothing is even begun that adds something. */
+/** So far in its reserve that nothing is to be had within, nothing is even begun that adds something. */
 async function makeRoom(deps: GrowthDeps, project: ProjectLogin): Promise<Admission | null> {
   deps.rooms.forget(project.id);
   await deps.reclaim.run(project);
@@ -70,8 +97,8 @@ async function makeRoom(deps: GrowthDeps, project: ProjectLogin): Promise<Admiss
   return admission;
 }
 
-function isOver({ isFull, size, limit }: Pick<Admission, 'isFull' | 'size' | 'limit'>): boolean {
-  return isFull && size > limit;
+function isOver({ isFull, size, cap }: Admission): boolean {
+  return isFull && size > cap;
 }
 
 function measureBy(
@@ -84,14 +111,16 @@ function measureBy(
   const comparesOwn = wantsCompared && (isHarmless || !isOver(admission));
   const { usual, shrinking } = admission.extra;
   const left = Math.max(0, admission.size - before.size) + ('left' in before ? before.left : 0);
-  const cap = isHarmless ? null : admission.limit;
-  return { ...admission, comparesOwn, cap, left, extra: canShrink ? shrinking : usual };
+  return { ...admission, comparesOwn, isCapped: !isHarmless, left, extra: canShrink ? shrinking : usual };
 }
 
 function mannerOf({ comparesOwn }: Measure, { canShrink, adds }: Options) {
   if (comparesOwn && canShrink) return 'rewriting';
   return adds ? 'adding' : 'other';
 }
+
+/** It has not begun, and has to wait for its turn. */
+class NotNow extends Error {}
 
 /** `stopAt`: of a statement that is not measured, other than the usual one. */
 async function attempt<T>(
@@ -100,17 +129,21 @@ async function attempt<T>(
   options: Options,
   reader: Reader,
   run: Run<T>,
+  passage: Passage,
   measure: Measure | null,
   stopAt: number | null,
   left: number,
 ): Promise<T> {
   let isOutgrown = false;
   const line = measure ? stopLine(measure, mannerOf(measure, options)) : stopAt;
-  const watching: Watching = (stop) =>
-    deps.rooms.watch(project.id, line, (because) => {
+  const watching: Watching = (stop) => {
+    // While it waited for a session the project was found full, and there are others before it.
+    if (!options.isHarmless && !passage.leave && deps.turns.isClosed(project.id)) throw new NotNow();
+    return deps.rooms.watch(project.id, line, (because) => {
       isOutgrown = true;
       stop(because);
     });
+  };
   const startedAt = performance.now();
   try {
     const result = await run(measure, watching);
@@ -119,15 +152,21 @@ async function attempt<T>(
     if (measure && options.isUndone) void deps.reclaim.run(project);
     return result;
   } catch (error) {
+    if (error instanceof NotNow) {
+      await waitForTurn(deps, project, passage);
+      return enter(deps, project, options, reader, run, passage);
+    }
     const mayRepeat = options.canRepeat && !reader.hasBegun && left > 0;
     const again = (next: Measure | null, otherLine: number | null = null) =>
-      attempt(deps, project, options, reader, run, next, otherLine, left - 1);
+      attempt(deps, project, options, reader, run, passage, next, otherLine, left - 1);
     const admit = () => deps.rooms.admit(project.id, { evenFar: true });
     if (isOutgrown && measure === null && stopAt === null && mayRepeat) {
       const next = await admit();
       if (next) return again(measureBy(next, options));
     }
     if (isOutgrown || isOverLimit(error)) {
+      deps.turns.close(project.id);
+      if (!options.isHarmless) await waitForTurn(deps, project, passage);
       // The limit may be another one by now, and what was deleted before may make room for this.
       deps.rooms.forget(project.id);
       const wasWritten = written.delete(project.id);
@@ -191,9 +230,9 @@ export async function ownSize(work: Work, measure: Measure | null): Promise<numb
 /** What comes before the commit. Deferred constraints first: their triggers may write. */
 export function closing(measure: Measure | null, own: number | null): Command[] {
   if (!measure) return ['commit'];
-  const { ceiling, cap, extra, left, deadline } = measure;
+  const { ceiling, cap, isCapped, extra, left, deadline } = measure;
   const allowance = own === null ? -1 : Math.max(0, own - left + extra);
-  const parameters = [ceiling, allowance, cap ?? -1].map((bytes) => String(Math.floor(bytes)));
+  const parameters = [ceiling, allowance, isCapped ? cap : -1].map((bytes) => String(Math.floor(bytes)));
   return [
     'set constraints all immediate',
     { text: 'select rowhouse.check_size($1, $2, $3, $4)', parameters: [...parameters, String(deadline)] },

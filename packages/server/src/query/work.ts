@@ -19,7 +19,7 @@ import { hungUp, type Reader, Watch } from './watch.ts';
 export type WorkDeps = { sessions: ProjectSessions; habits: Habits };
 /** `isPlain`: it leaves nothing in a session. What a visitor does is never taken to be: no user finds traces of another. */
 export type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean; watching?: Watching };
-/** Begins to look after what runs; `stop` ends it. Gives what ends the looking. */
+/** Begins to look after what runs; `stop` ends it. Gives what ends the looking. Throws if it must not run now. */
 export type Watching = (stop: (because: RowhouseError) => void) => () => void;
 
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
@@ -32,14 +32,18 @@ export async function alone<T>(
   if (reader.isGone) throw hungUp();
   const isPlain = terms.isPlain && project.visitor === undefined;
   const session = (isPlain ? sessions.takeIdle(project) : null) ?? (await sessions.acquire(project, isPlain));
-  // It may have happened while we waited for the session.
-  if (reader.isGone) {
+  let watch: Watch | null = null;
+  let unwatch: (() => void) | undefined;
+  try {
+    // It may have happened while we waited for the session.
+    if (reader.isGone) throw hungUp();
+    unwatch = watching?.((because) => watch?.stop(because));
+  } catch (error) {
     sessions.release(project, session, 'clean');
-    throw hungUp();
+    throw error;
   }
-  const watch = new Watch(session, reader, timeoutMs, sessions.terminate);
+  watch = new Watch(session, reader, timeoutMs, sessions.terminate);
   const work = new Work(sessions, project, session, watch);
-  const unwatch = watching?.((because) => watch.stop(because));
   try {
     return await use(work);
   } catch (error) {

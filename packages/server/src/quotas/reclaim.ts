@@ -68,14 +68,14 @@ async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Pro
     for (const { name } of tables) await run(`reindex table ${name}`);
     await vacuumOurs(server, project);
     for (const { name, bytes } of tables) {
-      const { size, limit } = await rooms.look(project.id);
-      if (size <= limit) return true;
+      const { size, cap } = await rooms.look(project.id);
+      if (size <= cap) return true;
       // VACUUM leaves the end of a table where it is unless there is much of it.
       if (bytes <= rewriting) await run(`vacuum (full) ${name}`);
     }
-    const { size, limit } = await rooms.look(project.id);
-    // What is over its limit with nothing left to tidy up stays so until it is made smaller.
-    return size <= limit || tables.length === 0;
+    const { size, cap } = await rooms.look(project.id);
+    // What is over it with nothing left to tidy up stays so until it is made smaller.
+    return size <= cap || tables.length === 0;
   } finally {
     await own.end();
   }

@@ -7,12 +7,16 @@ const mb = 1024 * 1024;
 export const rewriting = 28 * mb;
 
 /**
- * For what makes room, and for what VACUUM leaves of a refused statement: it cuts off the end of a table only from 8 MB or
- * a sixteenth of it on. Tables that are small enough are rewritten instead (reclaim.ts).
+ * What VACUUM can leave of a refused statement: it cuts off the end of a table only from 8 MB or a sixteenth of it on.
+ * Tables that are small enough are rewritten instead (reclaim.ts).
  */
+export function tailOf(limit: number): number {
+  return limit > rewriting ? Math.min(8 * mb, limit / 16) : 0;
+}
+
+/** With what makes room: it needs a page here and there. */
 export function reserveOf(limit: number): number {
-  const left = limit > rewriting ? Math.min(8 * mb, limit / 16) : 0;
-  return Math.min(mb, limit / 16) + left;
+  return Math.min(mb, limit / 16) + tailOf(limit);
 }
 
 /** Nothing that adds to it is let in any more. */

@@ -11,7 +11,7 @@ import type { Server } from '../engine/servers.ts';
 import { errors, type RowhouseError } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { reserveOf, rewriting } from './reserve.ts';
+import { reserveOf, rewriting, tailOf } from './reserve.ts';
 
 export type Rooms = {
   /** How a statement that may grow the project has to run. null: as it is. */
@@ -36,6 +36,8 @@ export type Admission = Readonly<{
   size: number;
   limit: number;
   ceiling: number;
+  /** Up to here what adds something may use what is free within. */
+  cap: number;
   deadline: number;
   /** So large that only what makes it no larger is let through. */
   isFull: boolean;
@@ -46,6 +48,7 @@ export type Admission = Readonly<{
 export type Measured = Readonly<{
   size: number;
   limit: number;
+  cap: number;
   empty: number;
   isFull: boolean;
   isServerFull: boolean;
@@ -82,6 +85,7 @@ type Room = {
   limit: number;
   empty: number;
   reserve: number;
+  cap: number;
   size: number;
   /** When it was measured: by our clock and by PostgreSQL's. */
   at: number;
@@ -140,6 +144,7 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
         limit: row.limit + row.empty,
         empty: row.empty,
         reserve: reserveOf(row.limit),
+        cap: row.limit + row.empty - tailOf(row.limit),
       },
       ...{ size: 0, at: 0, epoch: 0, measuring: null, growers: new Set() },
     };
@@ -172,12 +177,12 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
   const isFar = (room: Room, now: number) => boundOf(room, now) + farBytes <= room.limit && !isDiskLow();
 
   const admissionOf = (room: Room): Admission => {
-    const { size, limit, reserve, epoch } = room;
+    const { size, limit, cap, reserve, epoch } = room;
     const ceiling = limit - reserve;
     const isFull = isDiskLow() || size > ceiling;
     const extra = { usual: Math.max(0, Math.min(page * 4, limit - size)), shrinking: slackOf(room) };
-    if (isFull) return { size, limit, ceiling: -1, deadline: 0, isFull, extra };
-    return { size, limit, ceiling, deadline: epoch + (ceiling - size) / rate / 1000, isFull, extra };
+    if (isFull) return { size, limit, cap, ceiling: -1, deadline: 0, isFull, extra };
+    return { size, limit, cap, ceiling, deadline: epoch + (ceiling - size) / rate / 1000, isFull, extra };
   };
   /** In all no more than the limit; or, where that was lowered, a little more than the smallest it was since. */
   const slackOf = ({ id, size, limit }: Room): number => {
@@ -267,8 +272,8 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
     look: async (projectId) => {
       const room = await find(projectId);
       await measure(room);
-      const { size, limit, empty, reserve } = room;
-      return { size, limit, empty, isFull: size > limit - reserve, isServerFull: isDiskLow() };
+      const { size, limit, cap, empty, reserve } = room;
+      return { size, limit, cap, empty, isFull: size > limit - reserve, isServerFull: isDiskLow() };
     },
     recall: (projectId) => {
       const room = rooms.peek(projectId);
@@ -291,11 +296,11 @@ function isHere({ host, socket }: Address): boolean {
  * `rewriting`: for a moment it needs what it gives back.
  */
 export function stopLine(
-  { size, limit, ceiling }: Omit<Admission, 'extra'>,
+  { size, limit, cap, ceiling }: Pick<Admission, 'size' | 'limit' | 'cap' | 'ceiling'>,
   how: 'adding' | 'other' | 'rewriting',
 ): number {
   if (how === 'rewriting') return Math.max(size, limit) + rewriting;
-  return Math.max(how === 'adding' ? Math.min(size, limit) : size, ceiling) + overshoot;
+  return Math.max(how === 'adding' ? Math.min(size, cap) : size, ceiling) + overshoot;
 }
 
 function toMb(bytes: number): number {
