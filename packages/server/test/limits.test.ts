@@ -381,6 +381,36 @@ describe('whoever writes', () => {
     }
   });
 
+  it('sixteen at once, again and again, leaves no more on disk than that', async () => {
+    const project = await newProject(40);
+    await fine(project, 'create table t (a int, b text)');
+    let committed = 0;
+    const write = async (n: number) => {
+      for (let refused = 0, turn = 0; refused < 3; turn++) {
+        const rows = 500 + ((n * 997 + turn * 631) % 3000);
+        const { status, body } = await run(
+          project,
+          `insert into t select n, repeat('x', 1000) from generate_series(1, ${rows}) as n`,
+        );
+        if (status === 200) committed += rows;
+        else refused++;
+        if (status !== 200) expect(codeOf({ status, body } as Answer)).toEqual(full);
+      }
+    };
+    const { peakMb } = await peakOf(project, () =>
+      Promise.all(Array.from({ length: 16 }, (_, n) => write(n))),
+    );
+    expect(peakMb).toBeLessThan(40 + 32);
+    await until('it holds', async () => (await storedMb(project)) <= 40);
+    expect((await fine(project, 'select count(*) as n from t')).rows).toEqual([{ n: committed }]);
+    expect(committed).toBeGreaterThan(20_000);
+    // With room again, nobody waits for anybody's turn.
+    await fine(project, 'truncate t');
+    await until('the door is open', async () => !house.service.deps.query.growth.turns.isClosed(project.id));
+    await fine(project, `insert into t values (1, 'x')`);
+    await fine(neighbour, 'insert into t values (1)');
+  }, 120_000);
+
   it('far from the limit is not measured, and runs into it all the same', async () => {
     const project = await newProject(300);
     const { query } = house.service.deps;
