@@ -46,7 +46,8 @@ export class ConfigError extends Error {
 }
 
 type Env = Readonly<Record<string, string | undefined>>;
-type Setting<T> = { fallback: T; about: string; read: (text: string) => T };
+/** `unset`: what holds without it, where the fallback does not say so. */
+type Setting<T> = { fallback: T; about: string; read: (text: string) => T; unset?: string };
 
 /** The whole list, in the order the documentation shows it. */
 export const settings = {
@@ -62,14 +63,20 @@ export const settings = {
   ROWHOUSE_ACCOUNT_KEY: optional(
     (value) => value,
     'The account key, instead of one made at the first start.',
+    'made at the first start',
   ),
   ROWHOUSE_NEW_ACCOUNT_KEY: boolean(false, 'Make and print a new account key; the old one ends.'),
-  ROWHOUSE_MASTER_KEY: optional(masterKey, 'Seals project keys: 64 hex digits. Made at the first start.'),
+  ROWHOUSE_MASTER_KEY: optional(
+    masterKey,
+    'Seals project keys: 64 hex digits. Made at the first start.',
+    'made at the first start',
+  ),
   ROWHOUSE_WORKERS: integer(1, 1, 64, 'API processes on this machine.'),
   ROWHOUSE_MAX_LIMIT_MB: integer(1_048_576, 1, 1_073_741_824, 'The highest limit_mb a project can have.'),
   ROWHOUSE_DISK_RESERVE_MB: optional(
     integer(0, 0, 1_073_741_824, '').read,
     'Room to leave on the disk of the embedded PostgreSQL: with less, nothing may grow. 0: none.',
+    '1024, at most a twentieth of the disk',
   ),
   ROWHOUSE_SPARES: integer(
     5,
@@ -203,8 +210,11 @@ export function urlOf(host: string, port: number): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Read by the command line and the tests; they may stand in the same environment. */
-const notForTheService = new Set(['ROWHOUSE_URL', 'ROWHOUSE_API_KEY', 'ROWHOUSE_TEST_DATABASE_URL']);
+/** Read by the command line, the examples and the tests; they may stand in the same environment. */
+const notForTheService = new Set([
+  ...['ROWHOUSE_URL', 'ROWHOUSE_API_KEY', 'ROWHOUSE_PROJECT'],
+  'ROWHOUSE_TEST_DATABASE_URL',
+]);
 
 function text(fallback: string, about: string): Setting<string> {
   return { fallback, about, read: matching(/^[^\0]+$/, 'a text that is not empty') };
@@ -229,8 +239,8 @@ function boolean(fallback: boolean, about: string): Setting<boolean> {
   return { fallback, about, read: (value) => ['true', '1'].includes(read(value)) };
 }
 
-function optional<T>(read: (text: string) => T, about: string): Setting<T | null> {
-  return { fallback: null, about, read };
+function optional<T>(read: (text: string) => T, about: string, unset = 'none'): Setting<T | null> {
+  return { fallback: null, about, read, unset };
 }
 
 function matching(pattern: RegExp, description: string) {
