@@ -227,23 +227,38 @@ export async function ownSize(work: Work, measure: Measure | null): Promise<numb
   return Number(await work.ask('select rowhouse.own_size()::pg_catalog.text', []));
 }
 
-/** What comes before the commit. Deferred constraints first: their triggers may write. */
+/** What comes before the commit, and that. */
 export function closing(measure: Measure | null, own: number | null): Command[] {
-  if (!measure) return ['commit'];
+  return measure ? [...check(measure, own), 'commit'] : ['commit'];
+}
+
+/** Before its deadline the function, which takes longer than all of the rest, is not even called. */
+const checkText = `select rowhouse.check_size($1, $2, $3, $4)
+  where pg_catalog.clock_timestamp() operator(pg_catalog.>=) pg_catalog.to_timestamp($4::pg_catalog.float8)`;
+
+/** Deferred constraints first: their triggers may write. */
+function check(measure: Measure, own: number | null): Command[] {
   const { ceiling, cap, isCapped, extra, left, deadline } = measure;
   const allowance = own === null ? -1 : Math.max(0, own - left + extra);
   const parameters = [ceiling, allowance, isCapped ? cap : -1].map((bytes) => String(Math.floor(bytes)));
   return [
     'set constraints all immediate',
-    { text: 'select rowhouse.check_size($1, $2, $3, $4)', parameters: [...parameters, String(deadline)] },
-    'commit',
+    { text: checkText, parameters: [...parameters, String(deadline)] },
   ];
 }
 
-/** The same around a statement that has to be measured. */
-export function framedBy(frame: Frame, measure: Measure | null, own: number | null): Frame {
+/** The same around a statement that has to be measured. `canCommit`: it could end a transaction that was not begun. */
+export function framedBy(
+  frame: Frame,
+  measure: Measure | null,
+  own: number | null,
+  canCommit: boolean,
+): Frame {
   if (!measure || frame.endsIn === 'transaction') return frame;
   const { before, after } = frame;
+  if (after.length === 0 && before.length === 0 && !canCommit)
+    // What is sent in one go is one transaction, without a word about it.
+    return { before, after: check(measure, own), endsIn: 'idle' };
   const end = closing(measure, own);
   if (after.length === 0 && before.length === 0) return { before: ['begin'], after: end, endsIn: 'idle' };
   return { ...frame, after: after.flatMap((command) => (command === 'commit' ? end : [command])) };

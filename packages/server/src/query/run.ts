@@ -185,7 +185,8 @@ function runAlone(
     // While it may yet be undone, nothing of it is shown.
     const held = maxAffected === null && !(measure && statement.writes) ? null : holdingSink();
     const own = await ownSize(work, measure);
-    const exchange = work.exchange(statement, input, held ?? reader, framedBy(frame, measure, own), form);
+    const framed = framedBy(frame, measure, own, !statement.preparable);
+    const exchange = work.exchange(statement, input, held ?? reader, framed, form);
     await work.run(exchange, habit);
     if (maxAffected !== null) {
       const affected = affectedBy(exchange);
