@@ -94,3 +94,25 @@ export const BatchResponse = success({
 
 export type QueryResponse = Static<typeof QueryResponse>;
 export type BatchResponse = Static<typeof BatchResponse>;
+
+const neonResult = Type.Object({
+  fields: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      tableID: Type.Integer(),
+      columnID: Type.Integer(),
+      dataTypeID: Type.Integer({ description: "The type's oid." }),
+      dataTypeSize: Type.Integer(),
+      dataTypeModifier: Type.Integer(),
+      format: Type.Literal('text'),
+    }),
+  ),
+  rows: Type.Array(Type.Unknown(), {
+    description: 'Arrays with Neon-Array-Mode: true, else objects; with Neon-Raw-Text-Output: true, of text.',
+  }),
+  command: Type.String({ examples: ['SELECT', 'INSERT', 'CREATE'] }),
+  rowCount: Type.Union([Type.Integer(), Type.Null()]),
+  rowAsArray: Type.Boolean(),
+});
+/** Of one query, or of several. */
+export const NeonResponse = Type.Union([neonResult, Type.Object({ results: Type.Array(neonResult) })]);

@@ -1,7 +1,7 @@
 // SQL over HTTP as Neon's driver speaks it (@neondatabase/serverless, and what is built on it: Drizzle, Kysely, Prisma).
 // The same run as /query and /batch; the caller, the form of an answer and of an error are the driver's.
 import type { IncomingHttpHeaders } from 'node:http';
-import { RunNeon } from '@rowhouse/api';
+import { NeonResponse, RunNeon } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
@@ -41,6 +41,7 @@ export function sqlRoutes(app: FastifyInstance, deps: Deps): void {
         description: 'The protocol of @neondatabase/serverless over HTTP: see docs/compatibility.md.',
         security: [{ connectionString: [] }],
         body: RunNeon,
+        response: { 200: NeonResponse },
       },
     },
     async (request, reply) => {
