@@ -6,7 +6,12 @@ export default defineConfig({
     alias: { '@rowhouse/api': fileURLToPath(new URL('packages/api/src/index.ts', import.meta.url)) },
   },
   test: {
-    include: ['packages/*/src/**/*.test.ts', 'packages/*/test/**/*.test.ts', 'scripts/*.test.mjs'],
+    include: [
+      'packages/*/src/**/*.test.ts',
+      'packages/*/test/**/*.test.ts',
+      'scripts/*.test.mjs',
+      'compatibility/*.test.mjs',
+    ],
     globalSetup: 'packages/server/test/global-setup.ts',
     pool: 'forks',
     maxWorkers: 3,

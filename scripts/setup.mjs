@@ -9,33 +9,54 @@ import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** `tests`: compile (check) them too. */
-export function setup({ tests = false } = {}) {
+/** `tests`: compile (check) them too. `clients`: what the tests in compatibility/ need. */
+export function setup({ tests = false, clients = false } = {}) {
   const [major, minor] = process.versions.node.split('.').map(Number);
   if (major < 20 || (major === 20 && minor < 19)) {
     fail(`Rowhouse needs Node.js 20.19 or newer; this is ${process.versions.node}.`);
   }
-  install();
+  install(root, ['package-lock.json'], 'dependencies (only at the first start)');
+  if (clients) installClients();
   build(tests ? [] : ['packages/api', 'packages/server', 'packages/cli']);
 }
 
-function install() {
-  const marker = path.join(root, 'node_modules', '.rowhouse-installed');
-  const lock = readFileSync(path.join(root, 'package-lock.json'));
-  const wanted = `${createHash('sha256').update(lock).digest('hex')} ${process.platform} ${process.arch}\n`;
+/** Once for each state of `files`. `more`: arguments of npm; `finish`: what else belongs to it. */
+function install(folder, files, what, more = [], finish = () => {}) {
+  const marker = path.join(folder, 'node_modules', '.rowhouse-installed');
+  const hash = createHash('sha256');
+  for (const file of files) hash.update(readFileSync(path.join(folder, file)));
+  const wanted = `${hash.digest('hex')} ${process.platform} ${process.arch}\n`;
   if (existsSync(marker) && readFileSync(marker, 'utf8') === wanted) return;
-  console.log('Installing dependencies (only at the first start) …');
+  console.log(`Installing ${what} …`);
   const npm = process.env.npm_execpath;
-  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error'];
+  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...more];
   const result = npm
-    ? spawnSync(process.execPath, [npm, ...args], { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] })
+    ? spawnSync(process.execPath, [npm, ...args], { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
     : spawnSync('npm', args, {
-        cwd: root,
+        cwd: folder,
         stdio: ['ignore', 'ignore', 'inherit'],
         shell: process.platform === 'win32',
       });
   if (result.status !== 0) fail('The dependencies could not be installed: see above. Is the network there?');
+  finish();
   writeFileSync(marker, wanted);
+}
+
+/** Clients that others wrote. None of their install scripts is needed, and some would download programs. */
+function installClients() {
+  const folder = path.join(root, 'compatibility');
+  const files = ['package-lock.json', 'schema.prisma', 'prisma.config.mjs'];
+  install(folder, files, 'clients to be tested', ['--ignore-scripts'], () => {
+    // Its engine for schemas is such a program: it has to be named, and is not run to generate a client.
+    const env = { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' };
+    const args = ['node_modules/prisma/build/index.js', 'generate', '--config', 'prisma.config.mjs'];
+    const { status } = spawnSync(process.execPath, args, {
+      cwd: folder,
+      env,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    if (status !== 0) fail("Prisma's client could not be generated: see above.");
+  });
 }
 
 function build(projects) {

@@ -43,6 +43,8 @@ export const RunQuery = Type.Object(
 );
 export type RunQuery = Static<typeof RunQuery>;
 
+const maxStatements = 1000;
+
 export const RunBatch = Type.Object(
   {
     statements: Type.Array(
@@ -50,7 +52,7 @@ export const RunBatch = Type.Object(
         { query, params: Type.Optional(params), limit: Type.Optional(limit) },
         { additionalProperties: false },
       ),
-      { minItems: 1, maxItems: 1000 },
+      { minItems: 1, maxItems: maxStatements },
     ),
     timeout_ms: Type.Optional(timeoutMs),
     read_only: Type.Optional(readOnly),
@@ -59,6 +61,21 @@ export const RunBatch = Type.Object(
   { additionalProperties: false },
 );
 export type RunBatch = Static<typeof RunBatch>;
+
+/** What Neon's driver sends: one query, or several for one transaction. */
+export const RunNeon = Type.Object(
+  {
+    query: Type.Optional(query),
+    params: Type.Optional(params),
+    queries: Type.Optional(
+      Type.Array(Type.Object({ query, params: Type.Optional(params) }, { additionalProperties: false }), {
+        maxItems: maxStatements,
+      }),
+    ),
+  },
+  { additionalProperties: false, minProperties: 1 },
+);
+export type RunNeon = Static<typeof RunNeon>;
 
 const result = {
   columns: Type.Array(Type.String(), { description: 'In result order; a repeated name gets _2, _3.' }),
@@ -77,3 +94,25 @@ export const BatchResponse = success({
 
 export type QueryResponse = Static<typeof QueryResponse>;
 export type BatchResponse = Static<typeof BatchResponse>;
+
+const neonResult = Type.Object({
+  fields: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      tableID: Type.Integer(),
+      columnID: Type.Integer(),
+      dataTypeID: Type.Integer({ description: "The type's oid." }),
+      dataTypeSize: Type.Integer(),
+      dataTypeModifier: Type.Integer(),
+      format: Type.Literal('text'),
+    }),
+  ),
+  rows: Type.Array(Type.Unknown(), {
+    description: 'Arrays with Neon-Array-Mode: true, else objects; with Neon-Raw-Text-Output: true, of text.',
+  }),
+  command: Type.String({ examples: ['SELECT', 'INSERT', 'CREATE'] }),
+  rowCount: Type.Union([Type.Integer(), Type.Null()]),
+  rowAsArray: Type.Boolean(),
+});
+/** Of one query, or of several. */
+export const NeonResponse = Type.Union([neonResult, Type.Object({ results: Type.Array(neonResult) })]);

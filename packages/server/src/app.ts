@@ -11,7 +11,7 @@ import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
 import { fewAtATime } from './http/few-at-a-time.ts';
 import { acceptRepeats } from './http/idempotency.ts';
-import { checkEncoding, parseJsonBody } from './http/json-body.ts';
+import { takeJson } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
 import type { Metrics } from './http/metrics.ts';
 import { registerOpenApi } from './http/openapi.ts';
@@ -20,6 +20,7 @@ import { queryRoutes } from './http/query.ts';
 import { type Finished, logRequest } from './http/request-log.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { openShortWay } from './http/short-way.ts';
+import { sqlRoutes } from './http/sql.ts';
 import { tableRoutes } from './http/tables.ts';
 import { usageRoutes } from './http/usage.ts';
 import { userRoutes } from './http/users.ts';
@@ -83,14 +84,7 @@ export async function buildApp(
   // Response schemas are documentation: what a domain function returns is sent as it is.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      checkEncoding(request.headers);
-      done(null, parseJsonBody(body as Buffer, request.routeOptions.config));
-    } catch (error) {
-      done(error as Error);
-    }
-  });
+  takeJson(app, 'application/json');
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
     done();
@@ -131,16 +125,14 @@ export async function buildApp(
   app.decorateRequest('caller', null);
   app.decorateRequest('accessToken', null);
   app.decorateRequest('login', null);
+  app.decorateRequest('failure', null);
   await app.register(
     async (api) => {
       // Before the body is read: a stranger cannot make us take one in.
       api.addHook('onRequest', async (request) => {
         Object.assign(request, await identify(request, deps.keyRing));
       });
-      // A parameter nobody knows is named, not ignored, on every endpoint.
-      api.addHook('onRoute', (route) => {
-        route.schema = { querystring: NoQuery, ...route.schema };
-      });
+      refuseUnknownParameters(api);
       acceptRepeats(api, deps.repeats);
       projectRoutes(api, deps);
       usageRoutes(api, deps);
@@ -152,11 +144,22 @@ export async function buildApp(
     },
     { prefix: apiPrefix },
   );
+  await app.register(async (scope) => {
+    refuseUnknownParameters(scope);
+    sqlRoutes(scope, deps);
+  });
   answerOtherMethods();
   app.setNotFoundHandler((request) => {
     throw errors.routeNotFound(request.method, request.url.split('?')[0] ?? '');
   });
   return app;
+}
+
+/** A parameter nobody knows is named, not ignored, on every endpoint. */
+function refuseUnknownParameters(app: FastifyInstance): void {
+  app.addHook('onRoute', (route) => {
+    route.schema = { querystring: NoQuery, ...route.schema };
+  });
 }
 
 /** The metrics on a port of their own, away from callers. */

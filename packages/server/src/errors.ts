@@ -70,8 +70,8 @@ export const errors = {
     new RowhouseError('sql_error', message, {
       hint: 'Ask for less of it: substr(…), fewer columns, fewer rows.',
     }),
-  missingApiKey: (message = 'This request needs an API key.') =>
-    new RowhouseError('missing_api_key', message, { hint: keyHint }),
+  missingApiKey: (message = 'This request needs an API key.', hint = keyHint) =>
+    new RowhouseError('missing_api_key', message, { hint }),
   invalidApiKey: (message = 'This API key is unknown, expired or revoked.', hint?: string) =>
     new RowhouseError('invalid_api_key', message, { ...(hint && { hint }) }),
   invalidToken: (
@@ -136,6 +136,11 @@ export const errors = {
   invalidCredentials: () =>
     new RowhouseError('invalid_credentials', 'The e-mail or the password is wrong.', {
       hint: 'Passwords are told apart by case. POST …/auth/recover begins with a new one.',
+    }),
+  /** The same whether there is such a role or not; in PostgreSQL's words, which drivers know. */
+  wrongPassword: (role: string) =>
+    new RowhouseError('invalid_credentials', `password authentication failed for user "${clip(role)}"`, {
+      hint: 'GET …/connection gives role and password. An API key is good as the password as well, with the slug as the database.',
     }),
   invalidCode: () =>
     new RowhouseError('invalid_code', 'This code is not one, was used before, or is past its time.', {

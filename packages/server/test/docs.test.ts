@@ -2,33 +2,21 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { asPattern, runConsole, sessionsIn } from './console.ts';
 import { launch, newAccountKey, usedDataFolder } from './process.ts';
+import { examples } from './toolchains.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
 
-/** Commands after `$ ` with the output that follows each; … stands for anything. */
-function sessionsIn(markdown: string): { command: string; output: string }[] {
-  const blocks = [...markdown.matchAll(/^```console\n(.*?)^```$/gms)].map(([, block = '']) => block);
-  return blocks.flatMap((block) =>
-    block
-      .split(/^\$ /m)
-      .filter(Boolean)
-      .map((part) => {
-        const [command = '', ...output] = part.trimEnd().split('\n');
-        return { command, output: output.join('\n') };
-      }),
-  );
-}
-
-const asPattern = (text: string) =>
-  new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/ *… */g, '.*')}$`, 's');
-
 const pages = ['README.md', ...readdirSync(path.join(root, 'docs')).map((name) => `docs/${name}`)].filter(
   (name) => name.endsWith('.md'),
 );
-/** They tell what others show. */
-const withoutSessions = ['docs/operating.md', 'docs/security.md'];
+/** They tell what others show. Programs in client.md are run by the client's own tests. */
+const withoutSessions = ['docs/client.md', 'docs/operating.md', 'docs/security.md'];
+
+const hasPsql = spawnSync('psql', ['--version']).status === 0;
+if (!hasPsql) console.error('SKIPPED: psql is not installed, so what the docs show of it is not run.');
 
 describe('README and docs', () => {
   it('show what they tell', () => {
@@ -37,20 +25,18 @@ describe('README and docs', () => {
 
   it.each(pages.filter((page) => !withoutSessions.includes(page)))(
     'every console session in %s gives the output it shows',
-    { timeout: 120_000 },
+    // Passwords are hashed with the lowest priority: on a busy machine that takes its time.
+    { timeout: 300_000 },
     async (file) => {
       const key = newAccountKey();
       const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
-      const sessions = sessionsIn(read(file));
-      const script = sessions
-        .map(({ command }) => command.replace('http://127.0.0.1:8765', service.url).replace('rh_acct_…', key))
-        .map((command) => `${command}\nprintf '\\n@@@\\n'`)
-        .join('\n');
-      const result = spawnSync('bash', ['-c', script], { encoding: 'utf8', cwd: root });
-      const outputs = result.stdout.split(/\n@@@\n/).map((output) => output.trim());
-      sessions.forEach(({ command, output }, index) => {
-        expect(outputs[index], `${command}\n${result.stderr}`).toMatch(asPattern(output));
-      });
+      const edit = (command: string) =>
+        command.replace('http://127.0.0.1:8765', service.url).replace('rh_acct_…', key);
+      const { ran, problems } = await runConsole(read(file), edit, { cwd: root });
+      for (const { command, shown, output } of ran) {
+        if (hasPsql || !command.startsWith('psql '))
+          expect(output, `${command}\n${problems}`).toMatch(asPattern(shown));
+      }
     },
   );
 
@@ -62,7 +48,11 @@ describe('README and docs', () => {
           .replace(/[^\w\s-]/g, '')
           .replaceAll(' ', '-'),
       );
-    for (const file of [...pages, 'CONTRIBUTING.md', 'CHANGELOG.md', 'llms.txt']) {
+    for (const file of [
+      ...pages,
+      ...['CONTRIBUTING.md', 'CHANGELOG.md', 'llms.txt', 'packages/client/README.md'],
+      ...examples.map((example) => `examples/${example}/README.md`),
+    ]) {
       for (const [, target = '', anchor] of read(file).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]+))?\)/g)) {
         const there = target === '' ? file : path.join(path.dirname(file), target);
         expect(existsSync(path.join(root, there)), `${file} → ${target}`).toBe(true);
@@ -102,4 +92,13 @@ it('package-lock.json covers every platform, and names no address', () => {
     for (const platform of platforms) expect(names).toContain(prefix + platform);
   }
   for (const { resolved } of Object.values(lock.packages)) expect(resolved ?? '').not.toMatch(/^http/);
+});
+
+it('the lock of the clients that are tested names no address, and exact versions alone are asked for', () => {
+  const lock = JSON.parse(read('compatibility/package-lock.json')) as { packages: Record<string, object> };
+  for (const entry of Object.values(lock.packages)) expect(entry).not.toHaveProperty('resolved');
+  const { dependencies } = JSON.parse(read('compatibility/package.json')) as {
+    dependencies: Record<string, string>;
+  };
+  for (const version of Object.values(dependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
 });

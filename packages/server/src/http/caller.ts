@@ -72,7 +72,7 @@ function readKeyAndToken({ headers, routeOptions }: FastifyRequest): {
   );
 }
 
-function readBearer(header: string | undefined): string | null {
+export function readBearer(header: string | undefined): string | null {
   if (header === undefined) return null;
   const [, token] = /^bearer +(\S+) *$/i.exec(header) ?? [];
   if (!token) throw errors.missingApiKey('The Authorization header is not "Bearer <API_KEY>".');
@@ -101,7 +101,7 @@ function findRepeated(rawHeaders: readonly string[]): string | null {
   return null;
 }
 
-function refuseRepeated(rawHeaders: readonly string[]): void {
+export function refuseRepeated(rawHeaders: readonly string[]): void {
   const name = findRepeated(rawHeaders);
   if (name) throw errors.invalidRequest([{ path: name, problem: 'this header was sent more than once' }]);
 }

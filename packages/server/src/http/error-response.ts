@@ -8,7 +8,21 @@ import { errors, RowhouseError } from '../errors.ts';
 import { isState, PostgresError } from '../postgres/database.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 
-export function errorResponder(log: Logger) {
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What it was answered with, if it failed. */
+    failure: RowhouseError | null;
+  }
+}
+
+/** How an error is said: with which status, in which body. */
+export type Voice = {
+  statusOf(error: RowhouseError): number;
+  bodyOf(error: RowhouseError, requestId: string): ErrorBody;
+};
+const ownVoice: Voice = { statusOf: (error) => error.status, bodyOf: errorBody };
+
+export function errorResponder(log: Logger, { statusOf, bodyOf }: Voice = ownVoice) {
   return (
     thrown: FastifyError | RowhouseError,
     request: FastifyRequest,
@@ -16,10 +30,13 @@ export function errorResponder(log: Logger) {
   ): FastifyReply => {
     const error = readFastifyError(thrown, request) ?? toRowhouseError(thrown, request.raw);
     logOurs(log, error, request.id);
+    const status = statusOf(error);
+    // What comes of a repeat hangs on what happened, not on how it is said.
+    request.failure = error;
     return reply
-      .headers(headersOf(error, request.id))
-      .status(error.status)
-      .send(errorBody(error, request.id));
+      .headers(headersOf(error, status, request.id))
+      .status(status)
+      .send(bodyOf(error, request.id));
   };
 }
 
@@ -35,7 +52,7 @@ export function respondWithError(
   logOurs(log, error, requestId);
   const body = Buffer.from(JSON.stringify(errorBody(error, requestId)));
   const more = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length };
-  response.writeHead(error.status, { ...headersOf(error, requestId), ...more });
+  response.writeHead(error.status, { ...headersOf(error, error.status, requestId), ...more });
   response.end(body);
   return error.status;
 }
@@ -46,12 +63,12 @@ function logOurs(log: Logger, error: RowhouseError, requestId: string): void {
   log[level]({ request_id: requestId, code: error.code, err: error.cause ?? error }, error.message);
 }
 
-function headersOf(error: RowhouseError, requestId: string): Record<string, string> {
+function headersOf(error: RowhouseError, status: number, requestId: string): Record<string, string> {
   return {
     // Also for errors from before the hooks that set it.
     'x-request-id': requestId,
     ...(error.retryAfterS !== undefined && { 'retry-after': String(error.retryAfterS) }),
-    ...(error.status === 401 && { 'www-authenticate': 'Bearer realm="rowhouse"' }),
+    ...(status === 401 && { 'www-authenticate': 'Bearer realm="rowhouse"' }),
     ...(error.code === 'method_not_allowed' && { allow: allowedOf(error).join(', ') }),
   };
 }

@@ -115,16 +115,17 @@ function replay(reply: FastifyReply, { status, contentType, location, body }: An
 }
 
 function outcomeOf(body: HashedBody, reply: FastifyReply, payload: unknown): Outcome {
-  const status = reply.statusCode;
+  const status = reply.request.failure?.status ?? reply.statusCode;
   const fingerprint = body.fingerprint();
   const bytes = toBytes(payload);
   const is = status < 400 ? 'answered' : fateOf(status, bytes);
   if (is === 'nothing_ran') return { is };
   if (is === 'unknown') return { is, fingerprint };
-  if (bytes === null || fingerprint === null) return { is: 'not_kept', fingerprint, status };
+  if (bytes === null || fingerprint === null)
+    return { is: 'not_kept', fingerprint, status: reply.statusCode };
   const contentType = textOf(reply.getHeader('content-type'));
   const location = textOf(reply.getHeader('location'));
-  return { is, fingerprint, answer: { status, contentType, location, body: bytes } };
+  return { is, fingerprint, answer: { status: reply.statusCode, contentType, location, body: bytes } };
 }
 
 /** A failure is kept if it would be the same again; one that comes of the moment, or of the key, leaves the way free. */

@@ -1,8 +1,21 @@
 // Reading JSON bodies strictly: valid UTF-8, valid JSON, no text that PostgreSQL could not keep as it is.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
+import type { FastifyInstance } from 'fastify';
 import { errors } from '../errors.ts';
 import { parseJsonText, readWellFormed } from '../query/json-text.ts';
+
+/** Bodies of this type are JSON. */
+export function takeJson(app: FastifyInstance, contentType: string): void {
+  app.addContentTypeParser(contentType, { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      checkEncoding(request.headers);
+      done(null, parseJsonBody(body as Buffer, request.routeOptions.config));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+}
 
 /** A body that is packed or in another alphabet would be read as something else than was meant. */
 export function checkEncoding(headers: IncomingHttpHeaders): void {

@@ -40,6 +40,12 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
         securitySchemes: {
           bearer: { type: 'http', scheme: 'bearer', description: 'Authorization: Bearer <API_KEY>' },
           apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+          connectionString: {
+            type: 'apiKey',
+            in: 'header',
+            name: 'Neon-Connection-String',
+            description: 'postgres://user:password@host/database, or an API key as the password',
+          },
           accessToken: {
             type: 'http',
             scheme: 'bearer',

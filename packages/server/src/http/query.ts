@@ -17,7 +17,7 @@ type Params = { slug: string };
 const queryPath = '/projects/:slug/query';
 export const queryRoute = apiPrefix + queryPath;
 
-const maxBodyBytes = 32 * 1024 * 1024;
+export const maxBodyBytes = 32 * 1024 * 1024;
 const defaultTimeoutMs = 30_000;
 
 export function queryRoutes(app: FastifyInstance, deps: Deps): void {
@@ -99,14 +99,14 @@ export function answerQuery(
 }
 
 /** A key with query:read alone reads; one with neither is refused. */
-function mustBeReadOnly(caller: Caller): boolean {
+export function mustBeReadOnly(caller: Caller): boolean {
   if (caller.kind === 'scoped' && caller.scopes.includes('query:read') && !caller.scopes.includes('query'))
     return true;
   requireScope(caller, 'query');
   return false;
 }
 
-function readTimeout(given: number | undefined, maxTimeoutMs: number): number {
+export function readTimeout(given: number | undefined, maxTimeoutMs: number): number {
   if (given !== undefined && given > maxTimeoutMs) {
     throw errors.invalidRequest([
       { path: 'timeout_ms', problem: `must be at most ${maxTimeoutMs}, the maximum of this installation` },

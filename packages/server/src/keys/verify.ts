@@ -7,8 +7,9 @@ import type { Change, Feed } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
-import type { Caller } from './caller.ts';
+import type { Caller, ProjectCaller } from './caller.ts';
 import { hashKey, looksLikeKey, readKeyPrefix } from './form.ts';
+import { keepRoleLogins } from './role-logins.ts';
 import { keepSigningKeys, type SigningKey } from './signing-keys.ts';
 
 export type KeyRing = {
@@ -16,6 +17,8 @@ export type KeyRing = {
   verify(key: string): Promise<Caller>;
   /** The caller of a good key if memory alone can tell. */
   recall(key: string): Caller | null;
+  /** The same for the role and the password of a project's direct connection. */
+  verifyRole(role: string, password: string): Promise<ProjectCaller>;
   /** What a project's tokens may be signed with now; the first is what signs new ones. */
   signingKeys(projectId: string): Promise<readonly SigningKey[]>;
   stop(): Promise<void>;
@@ -44,6 +47,7 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
   const forget = ({ projectId, keyId }: Change) => {
     changes++;
     signing.forget({ projectId, keyId });
+    roles.forget({ projectId, keyId });
     // Who asks from now on must not hear what was found before.
     looking.clear();
     for (const [hash, caller] of remembered.entries()) {
@@ -53,6 +57,7 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
   };
   feed.listen(forget);
   const signing = keepSigningKeys({ control, masterKey, isFresh: feed.isFresh });
+  const roles = keepRoleLogins({ control, masterKey, isFresh: feed.isFresh });
 
   const flush = async () => {
     if (used.size === 0) return;
@@ -112,6 +117,7 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
       used.set(caller.keyId, at);
       return caller;
     },
+    verifyRole: roles.verify,
     signingKeys: signing.of,
     stop: async () => {
       clearInterval(flushing);

@@ -11,15 +11,9 @@ import {
 import { type Command, writeCommands } from './commands.ts';
 import { MovedError, note, noteOverLimit, overLimitState, Sound } from './failures.ts';
 import { giveBack, JsonBytes } from './json-bytes.ts';
+import { type Layout, objects, type Shape } from './layout.ts';
 import { needsTypes, toParameter } from './parameters.ts';
-import {
-  type Column,
-  compileRowWriter,
-  type RowWriter,
-  readColumns,
-  typesOf,
-  unknownTypes,
-} from './row-writer.ts';
+import { type Column, readColumns, typesOf, unknownTypes } from './row-writer.ts';
 import { sqlFailure } from './sql-failure.ts';
 import type { Conduct, Statement } from './statement.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
@@ -40,9 +34,6 @@ export type Sink = {
   drained(carryOn: () => void): void;
 };
 
-/** What is the same for every run of a statement, worked out once. */
-type Shape = { head: Buffer; types: string; write: RowWriter };
-
 /** Statements of ours around the caller's, sent in the same write, and whether a transaction is open after them. */
 export type Frame = { before: readonly Command[]; after: readonly Command[]; endsIn: 'idle' | 'transaction' };
 
@@ -58,6 +49,8 @@ export type Form = Readonly<{
   /** Told of the last row within the limit: is there more, the next page begins behind it. */
   onLastRow: ((row: Buffer, start: number) => void) | null;
   close(exchange: Exchange): string;
+  /** Left out: the API's own. */
+  layout?: Layout;
 }>;
 
 export type ExchangeOptions = {
@@ -95,6 +88,8 @@ export class Exchange implements Receiver {
   private isBound = false;
   private failure: ServerError | null = null;
   private prepared: PreparedStatement | null = null;
+  /** From an earlier run: PostgreSQL is not asked again. */
+  private known: Shape | null = null;
   private name = '';
   private keep = false;
   private end: (ended: Ended) => void = () => {};
@@ -264,12 +259,14 @@ export class Exchange implements Receiver {
     const name = prepared?.name ?? (keep ? `s${++named}` : '');
     const { out } = session;
     const types = prepared?.parameterTypes;
+    const shape = prepared?.columns as Shape | null | undefined;
+    this.known = shape?.layout === this.layout ? shape : null;
     // Before anything is written: a value that cannot be sent leaves nothing half said.
     const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
     writeCommands(out, frame.before);
     if (!prepared) out.parse(name, input.query);
     out.bind(name, parameters);
-    if (!prepared?.columns) out.describePortal();
+    if (!this.known) out.describePortal();
     // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
     out.execute(input.limit === null || statement.writes ? 0 : input.limit + 1);
     writeCommands(out, frame.after);
@@ -291,14 +288,17 @@ export class Exchange implements Receiver {
     return this.step === this.options.frame.before.length;
   }
 
+  private get layout(): Layout {
+    return this.options.form.layout ?? objects;
+  }
+
   parameterTypes(): void {}
 
   bound(): void {
     if (!this.isTarget) return;
     this.isBound = true;
     if (this.keep) this.remember(this.prepared ?? { name: this.name, columns: null, parameterTypes: null });
-    const known = this.prepared?.columns as Shape | null | undefined;
-    if (known) this.begin(known);
+    if (this.known) this.begin(this.known);
   }
 
   rowDescription(bytes: Buffer, start: number): void {
@@ -307,8 +307,8 @@ export class Exchange implements Receiver {
 
   noData(): void {
     if (!this.isTarget) return;
-    this.know(noShape);
-    this.begin(noShape);
+    this.know(this.layout.empty);
+    this.begin(this.layout.empty);
   }
 
   complete(tag: string | null): void {
@@ -340,7 +340,7 @@ export class Exchange implements Receiver {
 
   private describe(columns: Column[]): void {
     if (this.isMoved) return;
-    const unknown = unknownTypes(columns);
+    const unknown = this.layout.needsTypes ? unknownTypes(columns) : [];
     if (unknown.length === 0) {
       this.use(columns, new Map(), true);
       return;
@@ -362,13 +362,7 @@ export class Exchange implements Receiver {
   private use(all: Column[], looked: Map<number, ValueType>, stable: boolean): void {
     const { hidden } = this.options.form;
     const columns = hidden === 0 ? all : all.slice(0, -hidden);
-    const types = typesOf(columns, looked);
-    const names = JSON.stringify(columns.map(({ name }) => name));
-    const shape = {
-      head: Buffer.from(`"columns":${names},"rows":[`),
-      types: JSON.stringify(types.map(({ name }) => name)),
-      write: compileRowWriter(columns, types),
-    };
+    const shape = this.layout.shapeOf(columns, typesOf(columns, looked));
     if (stable) this.know(shape);
     this.begin(shape);
   }
@@ -464,8 +458,6 @@ export class Exchange implements Receiver {
 /** `patienceMs`: how long the other side may take. */
 export type Clock = { pause(patienceMs?: number): void; resume(): void };
 type Ended = 'idle' | 'transaction' | 'failed' | Error;
-
-const noShape: Shape = { head: Buffer.from('"columns":[],"rows":['), types: '[]', write: () => {} };
 
 /** "cached plan must not change result type", and a prepared statement that is gone. */
 function isStalePlan({ state }: ServerError): boolean {

@@ -97,6 +97,8 @@ export class JsonBytes {
         return this.composite(null, source, start, end);
       case 'hstore':
         return this.hstore(source, start, end);
+      case 'rewritten':
+        return this.text(JSON.stringify(kind.rewrite(source.toString('utf8', start, end))));
     }
   }
 

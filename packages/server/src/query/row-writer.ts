@@ -2,7 +2,13 @@
 import { type JsonBytes, writeEscape } from './json-bytes.ts';
 import { builtInType, type Kind, string, type ValueType } from './value-kinds.ts';
 
-export type Column = { name: string; oid: number };
+export type Column = {
+  /** No other column of the result has the same. */
+  name: string;
+  oid: number;
+  /** As PostgreSQL describes it. */
+  given: { name: string; table: number; attribute: number; size: number; modifier: number };
+};
 export type RowWriter = (row: Buffer, start: number, end: number, json: JsonBytes) => void;
 
 /** Column names in result order; a repeated one gets _2, _3. */
@@ -13,11 +19,20 @@ export function readColumns(bytes: Buffer, start: number): Column[] {
   let at = start + 2;
   for (let index = 0; index < count; index++) {
     const stop = bytes.indexOf(0, at);
-    columns.push({ name: bytes.toString('utf8', at, stop), oid: bytes.readUInt32BE(stop + 7) });
+    const name = bytes.toString('utf8', at, stop);
+    const given = {
+      name,
+      table: bytes.readUInt32BE(stop + 1),
+      attribute: bytes.readInt16BE(stop + 5),
+      size: bytes.readInt16BE(stop + 11),
+      modifier: bytes.readInt32BE(stop + 13),
+    };
+    columns.push({ name, oid: bytes.readUInt32BE(stop + 7), given });
     at = stop + 19;
   }
   const given = new Set(columns.map(({ name }) => name));
-  return columns.map(({ name, oid }) => {
+  return columns.map((column) => {
+    const { name } = column;
     let free = name;
     // A suffix that is itself the name of another column is passed over.
     for (let n = 2; taken.has(free); n++) {
@@ -25,7 +40,7 @@ export function readColumns(bytes: Buffer, start: number): Column[] {
       free = given.has(next) && !taken.has(next) ? name : next;
     }
     taken.add(free);
-    return { name: free, oid };
+    return { ...column, name: free };
   });
 }
 
@@ -41,13 +56,22 @@ export function typesOf(columns: readonly Column[], looked: ReadonlyMap<number, 
 /** Rows up to this size are written with room made once, and without a call for each value. */
 const smallRow = 16_384;
 
-export function compileRowWriter(columns: readonly Column[], types: readonly ValueType[]): RowWriter {
+/** Rows as objects, or as arrays. */
+export function compileRowWriter(
+  columns: readonly Column[],
+  types: readonly Pick<ValueType, 'kind'>[],
+  asArrays = false,
+): RowWriter {
   const kinds = types.map(({ kind }) => kind);
-  const keys = columns.map(({ name }, index) => Buffer.from(`${index ? ',' : '{'}${JSON.stringify(name)}:`));
+  const [open, close] = asArrays ? [openBracket, closeBracket] : [openBrace, closeBrace];
+  const keys = columns.map(({ name }, index) => {
+    const before = index ? ',' : String.fromCharCode(open);
+    return Buffer.from(asArrays ? before : `${before}${JSON.stringify(name)}:`);
+  });
   const count = columns.length;
 
   const writeAny: RowWriter = (row, start, _end, json) => {
-    if (count === 0) json.byte(openBrace);
+    if (count === 0) json.byte(open);
     let at = start + 2;
     for (let index = 0; index < count; index++) {
       json.raw(keys[index] as Buffer);
@@ -60,7 +84,7 @@ export function compileRowWriter(columns: readonly Column[], types: readonly Val
       json.value(kinds[index] as Kind, row, at, at + size);
       at += size;
     }
-    json.byte(closeBrace);
+    json.byte(close);
   };
   if (count === 0) return writeAny;
 
@@ -133,12 +157,12 @@ export function compileRowWriter(columns: readonly Column[], types: readonly Val
       }
       from = to;
     }
-    out.setUint8(at++, closeBrace);
+    out.setUint8(at++, close);
     json.length = at;
   };
 }
 
-const [quote, backslash, openBrace, closeBrace] = [34, 92, 123, 125];
+const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [34, 92, 91, 93, 123, 125];
 /** What the fast way knows; numbers, because they are compared for every value. */
 const [rare, text, digits, big, truth, asIs, moment] = [0, 1, 2, 3, 4, 5, 6];
 const wayOf: Partial<Record<Kind['is'], number>> = {

@@ -33,6 +33,9 @@ export type BatchInput = Readonly<{
   readOnly: boolean;
 }>;
 
+/** `listName`: what the caller calls the list of statements. */
+export type ScriptInput = Omit<BatchInput, 'readOnly'> & Readonly<{ begin: string; listName: string }>;
+
 export type QueryDeps = {
   sessions: ProjectSessions;
   parser: Parser;
@@ -50,24 +53,18 @@ export async function runQuery(
   project: ProjectLogin,
   input: QueryInput,
   reader: Reader,
+  form = queryForm,
 ): Promise<Buffer | null> {
   const statement = deps.parser.recall(input.query) ?? (await deps.parser.parse(input.query));
   if (input.limit !== null && statement.lazyText !== null) {
     try {
-      return await runOne(
-        deps,
-        project,
-        statement,
-        { ...input, query: statement.lazyText },
-        queryForm,
-        reader,
-      );
+      return await runOne(deps, project, statement, { ...input, query: statement.lazyText }, form, reader);
     } catch (error) {
       // Whatever is wrong with it is told in the caller's own words. It reads, so it can be run again.
       if (!(error instanceof RowhouseError && error.sql) || reader.hasBegun) throw error;
     }
   }
-  return runOne(deps, project, statement, input, queryForm, reader);
+  return runOne(deps, project, statement, input, form, reader);
 }
 
 /** The whole answer, or null if it was streamed to the reader. */
@@ -237,9 +234,22 @@ function answerOf(exchange: Exchange, reader: Reader): Buffer | null {
 export async function runBatch(
   deps: QueryDeps,
   project: ProjectLogin,
-  input: BatchInput,
+  { readOnly, ...input }: BatchInput,
   reader: Reader,
 ): Promise<Buffer> {
+  const script = { ...input, begin: readOnly ? 'begin read only' : 'begin', listName: 'statements' };
+  const answers = await runScript(deps, project, script, [firstForm, nextForm], reader);
+  return Buffer.concat([Buffer.from('{"ok":true,"results":['), ...answers, Buffer.from(']}')]);
+}
+
+/** The same with any beginning of a transaction and any form; what each answered. */
+export async function runScript(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  input: ScriptInput,
+  [first, next]: readonly [Form, Form],
+  reader: Reader,
+): Promise<Buffer[]> {
   const statements: Statement[] = [];
   for (const [index, { query }] of input.statements.entries()) {
     const statement = await deps.parser.parse(query).catch((error) => Promise.reject(atIndex(error, index)));
@@ -247,7 +257,7 @@ export async function runBatch(
     if (!statement.isParsed) {
       throw errors.invalidRequest([
         {
-          path: `statements.${index}.query`,
+          path: `${input.listName}.${index}.query`,
           problem: 'is too large for a batch: send it alone, or use params',
         },
       ]);
@@ -257,12 +267,10 @@ export async function runBatch(
   const steps = statements.map((statement, index) => ({
     statement,
     input: input.statements[index] as StatementInput,
-    form: index ? nextForm : firstForm,
+    form: index ? next : first,
   }));
   const terms = { reader, timeoutMs: input.timeoutMs, isPlain: false };
-  const begin = input.readOnly ? 'begin read only' : 'begin';
-  const answers = await together(deps, project, terms, begin, null, steps);
-  return Buffer.concat([Buffer.from('{"ok":true,"results":['), ...answers, Buffer.from(']}')]);
+  return together(deps, project, terms, input.begin, null, steps);
 }
 
 /** Several compiled statements in one transaction; what each answered. */

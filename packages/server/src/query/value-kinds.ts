@@ -16,6 +16,8 @@ export type Kind =
     }
   | { is: 'array'; element: Kind; delimiter: number }
   | { is: 'vector'; element: Kind }
+  /** A string of our own making. */
+  | { is: 'rewritten'; rewrite: (text: string) => string }
   | { is: 'composite'; fields: readonly { key: Buffer; kind: Kind }[] };
 
 /** A type as a result shows it: its name, and how its values are written. */

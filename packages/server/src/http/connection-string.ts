@@ -1,0 +1,79 @@
+// Who is calling, out of a connection string instead of an API key: as drivers for PostgreSQL over HTTP send it.
+import type { FastifyRequest } from 'fastify';
+import { databaseOf, type ProjectLogin } from '../engine/provision.ts';
+import { errors } from '../errors.ts';
+import type { Caller } from '../keys/caller.ts';
+import { looksLikeKey } from '../keys/form.ts';
+import { getProjectLogin } from '../projects/find.ts';
+import { readBearer, refuseRepeated } from './caller.ts';
+import type { Deps } from './deps.ts';
+
+export const connectionHeader = 'neon-connection-string';
+
+/** The database that PostgreSQL's tools take when none is named. */
+const usualDatabase = 'postgres';
+
+/**
+ * The password is that of the project's role, or an API key, with the project's slug as the database. An API key may also
+ * come as Authorization: Bearer, as the driver's `authToken`.
+ */
+export async function identifyByConnection(
+  deps: Pick<Deps, 'control' | 'keyRing'>,
+  { headers, raw }: FastifyRequest,
+): Promise<{ caller: Caller; login: ProjectLogin }> {
+  refuseRepeated(raw.rawHeaders);
+  const { user, password, database } = readConnectionString(headers[connectionHeader]);
+  const bearer = readBearer(headers.authorization);
+  if (bearer !== null && password !== '' && password !== bearer) {
+    throw errors.invalidRequest(
+      [{ path: '', problem: `Authorization and the password in ${connectionHeader} differ` }],
+      'Send one of them.',
+    );
+  }
+  const secret = bearer ?? password;
+  if (secret === '') throw errors.missingApiKey(`The address in ${connectionHeader} has no password.`);
+  if (bearer !== null || looksLikeKey(secret)) {
+    const caller = await deps.keyRing.verify(secret);
+    return { caller, login: await getProjectLogin(deps.control, caller, slugOf(caller, user, database)) };
+  }
+  const caller = await deps.keyRing.verifyRole(user, secret);
+  if (database !== databaseOf(caller.projectId)) throw errors.projectNotFound(database);
+  return { caller, login: { id: caller.projectId, passwordVersion: caller.passwordVersion } };
+}
+
+/** The database is named by the project's slug. A project's own key leaves no doubt, so that there the user's name will do. */
+function slugOf(caller: Caller, user: string, database: string): string {
+  if (caller.kind === 'account') return database;
+  if (database === databaseOf(caller.projectId)) return caller.slug;
+  return database === usualDatabase && user === caller.slug ? caller.slug : database;
+}
+
+function readConnectionString(header: string | string[] | undefined): {
+  user: string;
+  password: string;
+  database: string;
+} {
+  if (typeof header !== 'string' || header === '')
+    throw errors.missingApiKey(`This request needs the header ${connectionHeader}.`, form);
+  try {
+    const { protocol, username, password, pathname, searchParams } = new URL(header);
+    if (protocol !== 'postgres:' && protocol !== 'postgresql:') throw new URIError('another protocol');
+    if (searchParams.has('options')) {
+      throw errors.invalidRequest([{ path: connectionHeader, problem: 'options have no effect over HTTP' }]);
+    }
+    const [user = '', secret = '', database = ''] = [username, password, pathname.slice(1)].map(
+      decodeURIComponent,
+    );
+    return { user, password: secret, database };
+  } catch (error) {
+    if (!(error instanceof TypeError || error instanceof URIError)) throw error;
+    // Without a word of it: it holds a password.
+    throw errors.invalidRequest(
+      [{ path: connectionHeader, problem: 'is not the address of a database' }],
+      form,
+    );
+  }
+}
+
+const form =
+  'It has the form postgres://user:password@host/database, with %-escapes for what is not a letter.';

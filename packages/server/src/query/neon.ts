@@ -1,0 +1,89 @@
+// Answers as Neon's SQL over HTTP gives them, for its driver and all that is built on it: fields as PostgreSQL describes
+// them, and values as PostgreSQL's text, which the driver parses by type as `pg` does.
+import type { Exchange, Form } from './exchange.ts';
+import { toPostgresInterval, toPostgresIntervals } from './intervals.ts';
+import type { Layout, Shape } from './layout.ts';
+import { type Column, compileRowWriter } from './row-writer.ts';
+import { type Kind, string, type ValueType } from './value-kinds.ts';
+
+/** `rawText`: every value as text; else numbers, booleans and JSON as such. `arrays`: rows as arrays, not objects. */
+export type NeonMode = Readonly<{ rawText: boolean; arrays: boolean }>;
+
+/** What stands around the answer of a statement: alone, or as the first or a later one of a batch. */
+export function neonForms({ rawText, arrays }: NeonMode): { alone: Form; first: Form; next: Form } {
+  return (rawText ? textForms : jsonForms)[arrays ? 'arrays' : 'objects'];
+}
+
+const [textForms, jsonForms] = [true, false].map((rawText) => ({
+  arrays: formsOf({ rawText, arrays: true }),
+  objects: formsOf({ rawText, arrays: false }),
+})) as [Record<'arrays' | 'objects', Forms>, Record<'arrays' | 'objects', Forms>];
+type Forms = ReturnType<typeof formsOf>;
+
+function formsOf(mode: NeonMode) {
+  const layout = layoutOf(mode);
+  const end = (exchange: Exchange) => neonEnd(exchange, mode.arrays);
+  const form = (opening: string): Form => ({
+    ...{ opening: Buffer.from(opening), hasHead: true, hasRows: true, hidden: 0, onLastRow: null },
+    ...{ close: end, layout },
+  });
+  return { alone: form('{'), first: form('{'), next: form(',{') };
+}
+
+function layoutOf({ rawText, arrays }: NeonMode): Layout {
+  const layout: Layout = {
+    shapeOf: (columns, types) => {
+      const kinds = columns.map(({ oid }, index) => ({
+        kind: rawText ? textKind(oid) : jsonKind(oid, (types[index] as ValueType).kind),
+      }));
+      return shape(columns.map(fieldOf), compileRowWriter(columns, kinds, arrays));
+    },
+    get empty() {
+      return empty;
+    },
+    needsTypes: !rawText,
+  };
+  const shape = (fields: object[], write: Shape['write']): Shape => ({
+    layout,
+    head: Buffer.from(`"fields":${JSON.stringify(fields)},"rows":[`),
+    types: '[]',
+    write,
+  });
+  const empty = shape([], () => {});
+  return layout;
+}
+
+function fieldOf({ oid, given }: Column): object {
+  return {
+    name: given.name,
+    tableID: given.table,
+    columnID: given.attribute,
+    dataTypeID: oid,
+    dataTypeSize: given.size,
+    dataTypeModifier: given.modifier,
+    format: 'text',
+  };
+}
+
+const [intervalOid, intervalsOid] = [1186, 1187];
+const interval: Kind = { is: 'rewritten', rewrite: toPostgresInterval };
+const intervals: Kind = { is: 'rewritten', rewrite: toPostgresIntervals };
+
+function textKind(oid: number): Kind {
+  if (oid === intervalOid) return interval;
+  return oid === intervalsOid ? intervals : string;
+}
+
+/** What JSON can say without loss for every reader, whose numbers may be doubles; all else is text. */
+function jsonKind(oid: number, kind: Kind): Kind {
+  if (oid === intervalOid) return interval;
+  if (kind.is === 'array')
+    return { ...kind, element: oid === intervalsOid ? interval : jsonKind(0, kind.element) };
+  return kind.is === 'number' || kind.is === 'boolean' || kind.is === 'json' ? kind : string;
+}
+
+/** SELECT 5, INSERT 0 5, CREATE TABLE: the first word and the last number, as `pg` reads it. */
+function neonEnd({ tag }: Exchange, arrays: boolean): string {
+  const [, command = '', count = 'null'] = /^(\w*)(?:.* (\d+))?/.exec(tag ?? '') ?? [];
+  return `],"command":"${command}","rowCount":${count},"rowAsArray":${arrays}}`;
+}
