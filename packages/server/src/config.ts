@@ -196,8 +196,13 @@ export function urlOf(host: string, port: number): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Read by the command line and the tests; they may stand in the same environment. */
-const notForTheService = new Set(['ROWHOUSE_URL', 'ROWHOUSE_API_KEY', 'ROWHOUSE_TEST_DATABASE_URL']);
+/** Read by the command line, the examples and the tests; they may stand in the same environment. */
+const notForTheService = new Set([
+  'ROWHOUSE_URL',
+  'ROWHOUSE_API_KEY',
+  'ROWHOUSE_PROJECT',
+  'ROWHOUSE_TEST_DATABASE_URL',
+]);
 
 function text(fallback: string, about: string): Setting<string> {
   return { fallback, about, read: matching(/^[^\0]+$/, 'a text that is not empty') };
