@@ -80,20 +80,21 @@ class Client:
         """All of them or none."""
         return self._request("POST", f"/tables/{_segment(table)}", list(rows))["rows"]
 
-    def page(self, table: str, **parameters: Any) -> dict[str, Any]:
+    def page(self, table: str, /, **parameters: Any) -> dict[str, Any]:
         """One page: `limit`, `page`, `cursor`, `select`, `order`, and filters such as `price="lt.10"`."""
         return self._request("GET", f"/tables/{_segment(table)}?{urllib.parse.urlencode(parameters)}")
 
-    def pages(self, table: str, **parameters: Any) -> Iterator[list[Row]]:
+    def pages(self, table: str, /, **parameters: Any) -> Iterator[list[Row]]:
         """All pages, by cursor: each costs the same, however deep. Views have none, and go by number."""
-        number = 1
+        always = {name: value for name, value in parameters.items() if name not in ("page", "cursor")}
+        number = int(parameters.get("page", 1))
         answer = self.page(table, **parameters)
         yield answer["rows"]
         while answer["has_more"]:
             number += 1
             cursor = answer["next_cursor"]
             following = {"page": number} if cursor is None else {"cursor": cursor}
-            answer = self.page(table, **parameters, **following)
+            answer = self.page(table, **always, **following)
             yield answer["rows"]
 
     def _request(self, method: str, path: str, body: Any = None) -> Any:

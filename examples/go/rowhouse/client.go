@@ -148,7 +148,11 @@ func EachPage[T any](
 	for name, values := range parameters {
 		asked[name] = values
 	}
-	for number := 2; ; number++ {
+	number, err := strconv.Atoi(asked.Get("page"))
+	if err != nil {
+		number = 1
+	}
+	for {
 		page, err := GetPage[T](ctx, c, table, asked)
 		if err != nil {
 			return err
@@ -159,6 +163,8 @@ func EachPage[T any](
 		if !page.HasMore {
 			return nil
 		}
+		number++
+		asked.Del("page")
 		if page.NextCursor != "" {
 			asked.Set("cursor", page.NextCursor)
 		} else {

@@ -145,12 +145,17 @@ impl Client {
         table: &'a str,
         parameters: &'a [(&'a str, &'a str)],
     ) -> impl Iterator<Item = Result<Vec<T>>> + 'a {
-        let mut number = 1;
+        let first =
+            parameters.iter().find(|(name, _)| *name == "page").and_then(|(_, value)| value.parse().ok());
+        let mut number: u64 = first.unwrap_or(1);
         let mut next = Some(None);
         std::iter::from_fn(move || {
             let following: Option<(&str, String)> = next.take()?;
             let mut asked = parameters.to_vec();
-            asked.extend(following.iter().map(|(name, value)| (*name, value.as_str())));
+            if let Some((name, value)) = &following {
+                asked.retain(|(name, _)| !["page", "cursor"].contains(name));
+                asked.push((name, value));
+            }
             let page = match self.page(table, &asked) {
                 Ok(page) => page,
                 Err(error) => return Some(Err(error)),
