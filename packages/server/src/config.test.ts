@@ -25,6 +25,10 @@ describe('readConfig', () => {
     expect(Object.isFrozen(config)).toBe(true);
   });
 
+  it('leaves alone what the command line and the examples read', () => {
+    expect(problemsOf({ ROWHOUSE_URL: 'x', ROWHOUSE_API_KEY: 'x', ROWHOUSE_PROJECT: 'x' })).toEqual([]);
+  });
+
   it.each([
     [{ ROWHOUSE_PORT: '80a' }],
     [{ ROWHOUSE_PORT: '70000' }],

@@ -1,0 +1,3 @@
+module example.com/rowhouse-example
+
+go 1.19

@@ -1,0 +1,46 @@
+// Console sessions in Markdown: commands with the output that they shall have, and what came out when they ran.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+
+export type Ran = { command: string; shown: string; output: string };
+
+/** Runs the commands of a page one after another in one shell. `edit` puts real addresses and keys into them. */
+export async function runConsole(
+  markdown: string,
+  edit: (command: string) => string,
+  options: { cwd: string; env?: NodeJS.ProcessEnv },
+): Promise<{ ran: Ran[]; problems: string; status: number | null }> {
+  const sessions = sessionsIn(markdown);
+  const script = sessions.map(({ command }) => `${edit(command)}\nprintf '\\n@@@\\n'`).join('\n');
+  const bash = spawn('bash', ['-c', script], { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  const [stdout, problems, [status]] = await Promise.all([
+    text(bash.stdout),
+    text(bash.stderr),
+    once(bash, 'close'),
+  ]);
+  const outputs = stdout.split(/\n@@@\n/).map((output) => output.trim());
+  return {
+    ran: sessions.map((session, index) => ({ ...session, output: outputs[index] ?? '' })),
+    problems,
+    status,
+  };
+}
+
+/** Commands after `$ ` with the output that follows each. */
+export function sessionsIn(markdown: string): { command: string; shown: string }[] {
+  const blocks = [...markdown.matchAll(/^```console\n(.*?)^```$/gms)].map(([, block = '']) => block);
+  return blocks.flatMap((block) =>
+    block
+      .split(/^\$ /m)
+      .filter(Boolean)
+      .map((part) => {
+        const [command = '', ...shown] = part.trimEnd().split('\n');
+        return { command, shown: shown.join('\n') };
+      }),
+  );
+}
+
+/** … stands for anything. */
+export const asPattern = (shown: string) =>
+  new RegExp(`^${shown.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/ *… */g, '.*')}$`, 's');

@@ -1,0 +1,98 @@
+// Programs of other languages that tests run: which of them are here, and the environment they run in.
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, mkdirSync, readdirSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import path from 'node:path';
+
+export const root = path.resolve(import.meta.dirname, '../../..');
+
+/** The folders of examples/, each with a README.md. */
+export const examples = readdirSync(path.join(root, 'examples'), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name);
+
+/** Compiling for the first time, with downloads, on a small and busy machine. */
+export const buildTimeoutMs = 900_000;
+
+type Program = { name: string; args?: string[]; oldest: string };
+
+/** By folder of examples/. */
+const programs: Record<string, Program[]> = {
+  curl: [
+    { name: 'curl', oldest: '7.0' },
+    { name: 'openssl', args: ['version'], oldest: '1.1' },
+  ],
+  go: [{ name: 'go', args: ['version'], oldest: '1.19' }],
+  python: [{ name: 'python3', oldest: '3.9' }],
+  rust: [{ name: 'cargo', oldest: '1.63' }],
+  typescript: [{ name: 'node', oldest: '20.19' }],
+};
+
+export const environment = makeEnvironment();
+
+/** Why a language cannot be tried here, said aloud; null if it can. `without`: what then stays untested. */
+export function skipReason(language: string, without: string): string | null {
+  const wanted = programs[language];
+  if (!wanted) throw new Error(`toolchains.ts does not say which programs examples/${language} needs.`);
+  const reason = wanted.map(problemOf).find((problem) => problem !== null) ?? null;
+  if (reason) console.warn(`SKIPPED: ${reason}, so ${without}.`);
+  return reason;
+}
+
+function problemOf({ name, args = ['--version'], oldest }: Program): string | null {
+  const found = spawnSync(name, args, { env: environment, encoding: 'utf8' });
+  if (found.status !== 0) return `${name} is not installed`;
+  const version = /\d+\.\d+/.exec(found.stdout)?.[0] ?? '0.0';
+  if (isOlder(version, oldest)) return `${name} is ${version} and would have to be ${oldest}`;
+  return name === 'cargo' && isOlder(version, '1.68') ? cratesProblem(version) : null;
+}
+
+/** Older ones know the registry only as a git repository on another host, which not every network reaches. */
+function cratesProblem(version: string): string | null {
+  const cwd = path.join(root, 'examples/rust');
+  const fetched = spawnSync('cargo', ['fetch', '--locked'], {
+    cwd,
+    env: environment,
+    timeout: buildTimeoutMs,
+  });
+  return fetched.status === 0 ? null : `cargo ${version} could not download crates here (1.68 could)`;
+}
+
+function isOlder(version: string, than: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [thanMajor = 0, thanMinor = 0] = than.split('.').map(Number);
+  return major < thanMajor || (major === thanMajor && minor < thanMinor);
+}
+
+function makeEnvironment(): NodeJS.ProcessEnv {
+  const ours = Object.entries(process.env).filter(([name]) => !name.startsWith('ROWHOUSE_'));
+  const direct = `127.0.0.1,${process.env.no_proxy ?? process.env.NO_PROXY ?? ''}`;
+  return {
+    ...Object.fromEntries(ours),
+    ...homeForTools(),
+    GOFLAGS: '-mod=mod',
+    GOTOOLCHAIN: 'local',
+    // What is built stays outside of the examples, and is there at the next run.
+    CARGO_TARGET_DIR: path.join(root, 'node_modules/.cache/rowhouse-examples'),
+    PYTHONDONTWRITEBYTECODE: '1',
+    no_proxy: direct,
+    NO_PROXY: direct,
+  };
+}
+
+/** Go and cargo write into the home folder; where they cannot, into a temporary one. */
+function homeForTools(): NodeJS.ProcessEnv {
+  try {
+    accessSync(homedir(), constants.W_OK);
+    return {};
+  } catch {
+    const home = path.join(tmpdir(), 'rowhouse-home');
+    mkdirSync(home, { recursive: true });
+    return {
+      HOME: home,
+      GOCACHE: path.join(home, 'cache'),
+      GOPATH: home,
+      CARGO_HOME: path.join(home, 'cargo'),
+    };
+  }
+}
