@@ -26,24 +26,28 @@ const asPattern = (text: string) =>
   new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/ *… */g, '.*')}$`, 's');
 
 describe('README and docs', () => {
-  it.each(['README.md', 'docs/query.md', 'docs/tables.md', 'docs/idempotency.md', 'docs/users.md'])(
-    'every console session in %s gives the output it shows',
-    async (file) => {
-      const key = newAccountKey();
-      const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
-      const sessions = sessionsIn(read(file));
-      expect(sessions.length).toBeGreaterThan(5);
-      const script = sessions
-        .map(({ command }) => command.replace('http://127.0.0.1:8765', service.url).replace('rh_acct_…', key))
-        .map((command) => `${command}\nprintf '\\n@@@\\n'`)
-        .join('\n');
-      const result = spawnSync('bash', ['-c', script], { encoding: 'utf8', cwd: root });
-      const outputs = result.stdout.split(/\n@@@\n/).map((output) => output.trim());
-      sessions.forEach(({ command, output }, index) => {
-        expect(outputs[index], `${command}\n${result.stderr}`).toMatch(asPattern(output));
-      });
-    },
-  );
+  it.each([
+    'README.md',
+    'docs/query.md',
+    'docs/tables.md',
+    'docs/idempotency.md',
+    'docs/users.md',
+    'docs/types.md',
+  ])('every console session in %s gives the output it shows', async (file) => {
+    const key = newAccountKey();
+    const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
+    const sessions = sessionsIn(read(file));
+    expect(sessions.length).toBeGreaterThan(5);
+    const script = sessions
+      .map(({ command }) => command.replace('http://127.0.0.1:8765', service.url).replace('rh_acct_…', key))
+      .map((command) => `${command}\nprintf '\\n@@@\\n'`)
+      .join('\n');
+    const result = spawnSync('bash', ['-c', script], { encoding: 'utf8', cwd: root });
+    const outputs = result.stdout.split(/\n@@@\n/).map((output) => output.trim());
+    sessions.forEach(({ command, output }, index) => {
+      expect(outputs[index], `${command}\n${result.stderr}`).toMatch(asPattern(output));
+    });
+  });
 
   it('links to files and headings that exist', () => {
     const anchorsOf = (markdown: string) =>
@@ -61,6 +65,7 @@ describe('README and docs', () => {
       'docs/tables.md',
       'docs/idempotency.md',
       'docs/users.md',
+      'docs/types.md',
     ]) {
       for (const [, target = '', anchor] of read(file).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]+))?\)/g)) {
         const there = target === '' ? file : path.join(path.dirname(file), target);
