@@ -8,8 +8,8 @@ import { type Field, type Shape, sorted, stringLiteral, writeShape } from './typ
 export type Numbers = 'number' | 'string' | 'bigint';
 
 type Resolver = {
-  /** `dimensions`: as declared, for arrays. */
-  nameOf(oid: number, dimensions?: number): string;
+  /** `dimensions`: as declared, for arrays. `isInside`: the value is a part of another one. */
+  nameOf(oid: number, dimensions?: number, isInside?: boolean): string;
   find(oid: number): TypeRow | undefined;
   /** Enums and composite types that were named, or are the project's own. */
   used(): TypeRow[];
@@ -52,7 +52,8 @@ export function writeTypes(project: string, catalog: Catalog, numbers: Numbers):
   return [
     `// Types of the project ${project}, made by \`rowhouse types\`: run it again when the schema has changed.`,
     '',
-    'export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];',
+    // A number that a double cannot hold comes out of json as a bigint too.
+    `export type Json = string | number${numbers === 'bigint' ? ' | bigint' : ''} | boolean | null | { [key: string]: Json | undefined } | Json[];`,
     '',
     `export type Database = ${writeShape(database.length > 0 ? sorted(database) : nothing, 0)};`,
   ].join('\n');
@@ -191,7 +192,7 @@ function compositeField(type: TypeRow, resolver: Resolver): Field {
   const fields = (type.fields ?? []).map(
     ({ name, type: of, dimensions }): Field => ({
       name,
-      shape: `${resolver.nameOf(of, dimensions)} | null`,
+      shape: `${resolver.nameOf(of, dimensions, true)} | null`,
     }),
   );
   return { name: type.name, comment: type.comment, shape: fields.length > 0 ? sorted(fields) : nothing };
@@ -217,17 +218,23 @@ function openResolver(types: readonly TypeRow[], numbers: Numbers): Resolver {
   return {
     find: (oid) => byOid.get(oid),
     used: () => [...used],
-    nameOf: (oid, dimensions = 0) => {
+    nameOf: (oid, dimensions = 0, isInside = false) => {
       let brackets = '';
+      let isPlain = !isInside;
       let type = byOid.get(oid);
       let declared = dimensions;
       while (type && (type.kind === 'd' || type.element !== 0)) {
-        if (type.kind !== 'd') brackets += '[]'.repeat(Math.min(Math.max(declared, 1), maxDimensions));
-        declared = type.kind === 'd' ? type.dimensions || declared : 0;
+        if (type.kind === 'd') {
+          declared = type.dimensions || declared;
+          isPlain = false;
+        } else {
+          brackets += '[]'.repeat(Math.min(Math.max(declared, 1), maxDimensions));
+          declared = 0;
+        }
         type = byOid.get(type.kind === 'd' ? type.base : type.element);
       }
       if (!type) return `unknown${brackets}`;
-      if (type.kind !== 'e' && type.kind !== 'c') return plainName(type, numbers) + brackets;
+      if (type.kind !== 'e' && type.kind !== 'c') return plainName(type, numbers, isPlain) + brackets;
       used.add(type);
       return reference(type.schema, type.kind === 'e' ? 'Enums' : 'CompositeTypes', type.name) + brackets;
     },
@@ -252,10 +259,11 @@ const plainNames = new Map([
 ]);
 
 /** Everything else is PostgreSQL's text of the value. */
-function plainName({ schema, name, kind }: TypeRow, numbers: Numbers): string {
+function plainName({ schema, name, kind }: TypeRow, numbers: Numbers, isPlain: boolean): string {
   if (schema !== 'pg_catalog')
     return name === 'hstore' && kind === 'b' ? 'Record<string, string | null>' : 'string';
-  if (name === 'int8') return numbers;
+  // The client goes by a column's own type: inside a composite value, and under a domain's name, digits stay a string.
+  if (name === 'int8') return numbers === 'bigint' && !isPlain ? 'string' : numbers;
   // A fraction is no bigint.
   if (name === 'numeric') return numbers === 'number' ? 'number' : 'string';
   return plainNames.get(name) ?? 'string';

@@ -97,7 +97,8 @@ describe('every kind of column', () => {
       'create domain small as int not null check (value < 1000)',
       "create domain label as text default 'none'",
       'create domain grid as int[][]',
-      'create type pair as (a int, "b c" text)',
+      'create domain count as int8',
+      'create type pair as (a int8, "b c" text)',
       'create type nest as (p pair, ps pair[], at timestamptz, m mood[], d small, j jsonb)',
       'create type span as range (subtype = float8)',
       'create extension hstore',
@@ -112,39 +113,40 @@ describe('every kind of column', () => {
          j json not null, jb jsonb not null, mood mood not null, moods mood[] not null, small small, label label not null,
          grid grid not null, i4s int[] not null, cube text[][][] not null, jbs jsonb[] not null, big int8[] not null,
          pair pair not null, nest nest not null, pairs pair[] not null, span span not null, h hstore not null,
-         size shop.size not null, nothing text)`,
+         size shop.size not null, nothing text, counts count[] not null)`,
     );
   });
 
   /** Each column's type, as the answers have it. */
-  const expected = (big: string, decimal: string) => `{
+  const expected = (big: string, decimal: string, inside: string) => `{
     i2: number; i4: number; i8: ${big}; n: ${decimal}; f4: number; f8: number; b: boolean; t: string; v: string; c: string;
     bytes: string; u: string; d: string; tm: string; ts: string; tz: string; iv: string; ip: string; m: string;
     cash: string; bits: string; pt: string; r: string; mr: string; tv: string; x: string; o: string; j: Json; jb: Json;
     mood: Mood; moods: Mood[]; small: number; label: string; grid: number[][]; i4s: number[]; cube: string[][][];
     jbs: Json[]; big: ${big}[]; pair: Pair; nest: Nest; pairs: Pair[]; span: string; h: Record<string, string | null>;
-    size: 's' | 'm'; nothing: string | null }`;
-  const named = `
+    size: 's' | 'm'; nothing: string | null; counts: ${inside}[] }`;
+  const named = (inside: string) => `
     type Mood = 'sad' | 'so so' | 'it\\'s "fine"';
-    type Pair = { a: number | null; 'b c': string | null };
+    type Pair = { a: ${inside} | null; 'b c': string | null };
     type Nest = { p: Pair | null; ps: Pair[] | null; at: string | null; m: Mood[] | null; d: number | null; j: Json | null };`;
 
   it.each([
-    ['number', 'number', 'number'],
-    ['string', 'string', 'string'],
-    ['bigint', 'bigint', 'string'],
-  ])('with --numbers %s', (numbers, big, decimal) => {
+    ['number', 'number', 'number', 'number'],
+    ['string', 'string', 'string', 'string'],
+    ['bigint', 'bigint', 'string', 'string'],
+  ])('with --numbers %s', (numbers, big, decimal, inside) => {
     const text = types('kinds', '--numbers', numbers);
     const problems = compile(
       text,
-      `${named}
+      `${named(inside)}
        type Row = Public['Tables']['kinds']['Row'];
-       type Expected = ${expected(big, decimal)};
+       type Expected = ${expected(big, decimal, inside)};
        holds<Same<keyof Row, keyof Expected>>();
        holds<Same<{ [K in keyof Row]: Same<Row[K], Expected[K]> }, { [K in keyof Row]: true }>>();
        holds<Same<Public['Enums'], { mood: Mood }>>();
        holds<Same<Public['CompositeTypes'], { nest: Nest; pair: Pair }>>();
-       holds<Same<Database['shop']['Enums']['size'], 's' | 'm'>>();`,
+       holds<Same<Database['shop']['Enums']['size'], 's' | 'm'>>();
+       holds<Same<bigint extends Json ? true : false, ${numbers === 'bigint'}>>();`,
     );
     expect(problems).toBe('');
   });
@@ -157,7 +159,7 @@ describe('every kind of column', () => {
          '{"a": [1]}', '[null]', 'sad', '{sad,"so so"}', 5, 'l', '{{1,2},{3,4}}', '{1}', '{{{a}}}',
          array['{}'::jsonb], '{9}', row(1, 'x')::pair,
          row(row(1, 'y')::pair, array[row(2, 'z')::pair], now(), '{sad}', 5, '1')::nest,
-         array[row(3, null)::pair], '[1.5,2]', 'a=>1,b=>NULL', 's', null`,
+         array[row(3, null)::pair], '[1.5,2]', 'a=>1,b=>NULL', 's', null, '{7}'`,
     );
     const [row] = await sql('kinds', 'select * from kinds');
     const text = types('kinds');
