@@ -72,7 +72,7 @@ describe.each(published.map(({ folder, manifest }) => ({ name: manifest.name, fo
       const packed = files();
       expect(packed).toEqual(expect.arrayContaining(['package.json', 'README.md', 'LICENSE']));
       const allowed =
-        /^(package\.json|README\.md|LICENSE|bin\/[\w-]+\.mjs|dist\/(.+\.([cm]?js|d\.[cm]?ts)|cjs\/package\.json)|migrations\/.+\.sql|data\/.+\.txt)$/;
+        /^(package\.json|README\.md|LICENSE|bin\/[\w-]+\.mjs|dist\/(.+\.([cm]?js|[cm]?js\.map|d\.[cm]?ts)|cjs\/package\.json)|migrations\/.+\.sql|data\/.+\.txt)$/;
       expect(packed.filter((file) => !allowed.test(file) || /\.test\.|\.tsbuildinfo$/.test(file))).toEqual(
         [],
       );
