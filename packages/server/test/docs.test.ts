@@ -33,7 +33,7 @@ describe('README and docs', () => {
     'docs/idempotency.md',
     'docs/users.md',
     'docs/types.md',
-  ])('every console session in %s gives the output it shows', async (file) => {
+  ])('every console session in %s gives the output it shows', { timeout: 240_000 }, async (file) => {
     const key = newAccountKey();
     const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
     const sessions = sessionsIn(read(file));
