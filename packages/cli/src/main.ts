@@ -7,6 +7,7 @@ import { showFailure } from './output.ts';
 import { addProjects } from './projects.ts';
 import { addStart } from './start.ts';
 import { addStatus } from './status.ts';
+import { addTypes } from './types.ts';
 import { addUsers } from './users.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -23,6 +24,7 @@ addDoctor(program);
 addProjects(program);
 addKeys(program);
 addUsers(program);
+addTypes(program);
 
 let json = false;
 program.hook('preAction', (_program, command) => {

@@ -6,6 +6,8 @@ import { failure } from './failure.ts';
 import { findProgram } from './server.ts';
 import { environmentOf, withSettings } from './settings.ts';
 
+const parentCheckMs = 250;
+
 export function addStart(program: Command): void {
   const command = program
     .command('start')
@@ -25,6 +27,7 @@ async function start(options: Record<string, unknown>): Promise<void> {
   });
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
     process.on(signal, () => pass(child, signal));
+  endWithNpm(child);
   process.exitCode = await ended(child);
 }
 
@@ -32,6 +35,21 @@ function pass(child: ChildProcess, signal: NodeJS.Signals): void {
   // On Windows a signal is a kill; a closed channel lets the service stop in order.
   if (process.platform !== 'win32') child.kill(signal);
   else if (child.connected) child.disconnect();
+}
+
+/**
+ * npm puts a shell between itself and us, and some shells die of a signal without passing it on: `npx rowhouse start`
+ * would be gone and the service not. That our parent has become another one tells us.
+ */
+function endWithNpm(child: ChildProcess): void {
+  if (process.env.npm_command === undefined) return;
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    pass(child, 'SIGTERM');
+  }, parentCheckMs);
+  timer.unref();
 }
 
 function ended(child: ChildProcess): Promise<number> {

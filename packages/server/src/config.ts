@@ -212,13 +212,9 @@ export function urlOf(host: string, port: number): string {
 
 /** Read by the command line, the examples and the tests; they may stand in the same environment. */
 const notForTheService = new Set([
-<<<<<<< HEAD
-  ...['ROWHOUSE_URL', 'ROWHOUSE_API_KEY', 'ROWHOUSE_PROJECT'],
-=======
   'ROWHOUSE_URL',
   'ROWHOUSE_API_KEY',
   'ROWHOUSE_PROJECT',
->>>>>>> cef19235fd9173324449bd4e23e4eb7dade2dc3d
   'ROWHOUSE_TEST_DATABASE_URL',
 ]);
 
