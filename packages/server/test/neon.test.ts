@@ -381,13 +381,13 @@ describe('callers', () => {
     expect((await sql('delete from notes', [], { url: read })).body.code).toBe('25006');
     const writable = { url: read, headers: { 'neon-batch-read-only': 'false' } };
     expect((await batch(['delete from notes'], writable)).body.code).toBe('25006');
-    for (const escape of [
+    for (const attempt of [
       "select set_config('transaction_read_only', 'off', true)",
       'set transaction read write',
       "do $$ begin execute 'set transaction read write'; end $$",
     ]) {
-      expect((await batch([escape, 'delete from notes'], writable)).status, escape).toBe(400);
-      expect((await batch(['select 1', escape, 'delete from notes'], writable)).status, escape).toBe(400);
+      expect((await batch([attempt, 'delete from notes'], writable)).status, attempt).toBe(400);
+      expect((await batch(['select 1', attempt, 'delete from notes'], writable)).status, attempt).toBe(400);
     }
     const tables = await issue(['tables:read', 'tables:write']);
     expect((await sql('select 1', [], { url: tables })).body).toMatchObject({
