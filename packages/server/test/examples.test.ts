@@ -46,7 +46,7 @@ for (const example of examples) {
     // Apart from the run, so that what a compiler or a download says is not taken for the program's words.
     if (example === 'rust')
       beforeAll(async () => {
-        await promisify(execFile)('cargo', ['build', '--locked'], { cwd: folder, env: environment });
+        await promisify(execFile)('cargo', ['build'], { cwd: folder, env: environment });
       }, buildTimeoutMs);
 
     it('gives the output that its README shows, and again the second time', async () => {

@@ -108,7 +108,7 @@ async function buildRust(): Promise<void> {
   const target = environment.CARGO_TARGET_DIR ?? '';
   const run = promisify(execFile);
   const options = { cwd: path.join(root, 'examples/rust'), env: environment };
-  await run('cargo', ['build', '--quiet', '--locked', '--lib'], options);
+  await run('cargo', ['build', '--quiet', '--lib'], options);
   const library = `rowhouse=${path.join(target, 'debug/librowhouse.rlib')}`;
   const search = `dependency=${path.join(target, 'debug/deps')}`;
   const source = path.join(import.meta.dirname, 'tokens/verify.rs');

@@ -50,7 +50,7 @@ function problemOf({ name, args = ['--version'], oldest }: Program): string | nu
 /** Older ones know the registry only as a git repository on another host, which not every network reaches. */
 function cratesProblem(version: string): string | null {
   const cwd = path.join(root, 'examples/rust');
-  const fetched = spawnSync('cargo', ['fetch', '--locked'], {
+  const fetched = spawnSync('cargo', ['fetch'], {
     cwd,
     env: environment,
     timeout: buildTimeoutMs,
