@@ -117,15 +117,14 @@ async function vacuumOurs(server: Server, project: ProjectLogin): Promise<void> 
   const ours = await openUpkeep(server, project, { asService: true });
   try {
     const rows = await ours.ask(
-      `select format('%I.%I', nspname, relname)
+      `select format('%I.%I', nspname, pg_class.relname)
        from pg_class join pg_namespace on pg_namespace.oid = relnamespace
        left join pg_stat_all_tables as stats on stats.relid = pg_class.oid
        where relkind in ('r', 't') and not relisshared and has_table_privilege(pg_class.oid, 'maintain')
          and (nspname in ('pg_catalog', 'auth')
               or relkind = 't' and exists (select from pg_class as main where main.reltoastrelid = pg_class.oid
                                            and main.relnamespace = 'pg_catalog'::regnamespace))
-         and (n_dead_tup > 50 or pg_stat_get_dead_tuples(pg_class.oid) * 2000 > 64 * 1024
-              or relkind = 't' and (n_dead_tup > 0 or n_tup_ins > 0))
+         and (n_dead_tup > 50 or relkind = 't' and n_dead_tup > 0)
        order by n_dead_tup desc limit ${tablesAtOnce}`,
     );
     for (const [name] of rows) await tryTo(ours, `${vacuum} ${name}`);
