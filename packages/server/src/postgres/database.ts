@@ -26,6 +26,8 @@ export type Database = Queryable & {
   transaction<T>(run: (transaction: Queryable) => Promise<T>): Promise<T>;
   /** One connection for as long as `run` takes: for session locks. It is closed afterwards. */
   session<T>(run: (session: Queryable, lost: AbortSignal) => Promise<T>): Promise<T>;
+  /** A statement without an end, on a connection of its own: what it raises as INFO or more is handed on, until `ended`. */
+  follow(statement: Sql, onMessage: (text: string) => void, ended: AbortSignal): Promise<void>;
   end(): Promise<void>;
 };
 
@@ -103,6 +105,33 @@ export function openDatabase(address: Address, { max = 4, searchPath = 'public' 
         await client.query('set lock_timeout = 0');
         return await run({ query: (statement) => send(client, statement, errors.unavailable) }, lost.signal);
       } finally {
+        await client.end().catch(() => {});
+      }
+    },
+    follow: async (statement, onMessage, ended) => {
+      const client = new pg.Client({ ...options, query_timeout: 0 });
+      client.on('error', () => {});
+      client.on('notice', ({ message }) => onMessage(message ?? ''));
+      await client.connect().catch(rethrow(errors.unavailable));
+      let cancelling: Promise<unknown> = Promise.resolve();
+      const cancel = (pid: number) => {
+        cancelling = pool.query('select pg_cancel_backend($1)', [pid]).catch(() => {});
+      };
+      try {
+        const { rows } = await client.query(
+          `select pg_backend_pid() as pid, set_config('statement_timeout', '0', false)`,
+        );
+        const running = send(client, statement, errors.unavailable);
+        const stop = () => cancel(rows[0].pid);
+        if (ended.aborted) stop();
+        ended.addEventListener('abort', stop, { once: true });
+        await running
+          .catch((error) => {
+            if (!ended.aborted) throw error;
+          })
+          .finally(() => ended.removeEventListener('abort', stop));
+      } finally {
+        await cancelling;
         await client.end().catch(() => {});
       }
     },
