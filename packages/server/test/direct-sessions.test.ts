@@ -72,9 +72,6 @@ beforeAll(async () => {
   await run(neighbour, 'create table calm (id int primary key)');
 });
 
-/** 32 MB is what it comes to on a machine that has time; it is a race, and here others run beside it. */
-const busy = 320;
-
 describe('a direct connection', () => {
   it('that makes a full project larger is cancelled, and what it wrote is given back', {
     timeout: 60_000,
@@ -86,7 +83,7 @@ describe('a direct connection', () => {
       outcome(client.query(`insert into t ${wide(400_000)}`)),
     );
     expect(['57014', '57P01']).toContain(result);
-    expect(peak).toBeLessThan(busy);
+    expect(peak).toBeLessThan(32);
     await until('what it left is vacuumed', async () => (await overMb(project)) < -4);
     expect((await run(project, 'select count(*)::int as n from t')).body.rows).toEqual([{ n: 0 }]);
     // And small things still work.
@@ -103,7 +100,7 @@ describe('a direct connection', () => {
     );
     for (const each of result)
       expect(['57014', '57P01', 'Connection terminated unexpectedly']).toContain(each);
-    expect(peak).toBeLessThan(busy);
+    expect(peak).toBeLessThan(32);
     await until('what they left is vacuumed', async () => (await overMb(project)) < -4);
   });
 
@@ -130,8 +127,8 @@ describe('a direct connection', () => {
       };
       await Promise.all([write(), write()]);
     });
-    expect(peak).toBeLessThan(busy);
-    expect([...notices, ...refusals].join('\n')).toMatch(/has reached limit_mb|over limit_mb/);
+    expect(peak).toBeLessThan(32);
+    expect(notices.join('\n')).toContain('has reached limit_mb');
     for (const refusal of refusals) expect(refusal).toContain('over limit_mb');
     // The API gets in all the same, and makes room: then direct connections are let in again.
     expect((await run(project, 'truncate t')).status).toBe(200);
@@ -152,7 +149,7 @@ describe('a direct connection', () => {
       exception when query_canceled then null; end; end loop; end $$`;
     const { peak, result } = await peakDuring(project, () => outcome(client.query(stubborn)));
     expect(['57P01', 'Connection terminated unexpectedly']).toContain(result);
-    expect(peak).toBeLessThan(busy);
+    expect(peak).toBeLessThan(32);
     await until('what it left is vacuumed', async () => (await overMb(project)) < -2);
   });
 
@@ -166,7 +163,7 @@ describe('a direct connection', () => {
       ),
     );
     expect(['57014', '57P01', 'Connection terminated unexpectedly']).toContain(result);
-    expect(peak).toBeLessThan(busy);
+    expect(peak).toBeLessThan(32);
     await until('what it left is vacuumed', async () => (await overMb(project)) < -2);
   });
 

@@ -46,7 +46,7 @@ const settleMs = 10_000;
 const vacuumMs = 20_000;
 const tellAgainMs = 10_000;
 /** settleDoors takes a notice back when it finds room. */
-const trustDoorMs = 1_000;
+const [trustFullMs, trustClosedMs] = [1_000, 100];
 const forgetMs = 60_000;
 
 export function watchDirectSessions({ control, server }: Deps, log: Log): DirectWatch {
@@ -107,9 +107,12 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
    * that is slow to be set must not open what was closed meanwhile.
    */
   const putDoor = (stop: Stop, place: Place, state: 'full' | 'closed') => {
-    const isFresh = performance.now() - place.doorAt < trustDoorMs;
-    if (place.door === 'closed' || (place.door === state && isFresh)) return;
-    const isTelling = place.door === 'full' && isFresh;
+    if (place.door === 'closed' && state === 'full') return;
+    // A closed door through which somebody came has been opened by others, or is not shut yet.
+    const trustMs = state === 'full' ? trustFullMs : trustClosedMs;
+    if (place.door === state && performance.now() - place.doorAt < trustMs) return;
+    const isTelling = place.door === 'full' && performance.now() - place.doorAt < trustFullMs;
+    const isNew = place.door !== state;
     Object.assign(place, { door: state, doorAt: performance.now() });
     const door = state === 'full' ? { state } : { state, reopenBytes: stop.floorBytes };
     place.doorWork = place.doorWork
@@ -120,7 +123,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
         throw error;
       });
     aside(stop.project, place.doorWork);
-    if (state === 'full') return;
+    if (state === 'full' || !isNew) return;
     log.warn(
       factsOf(stop),
       'direct connections took a project too far over its limit: none is let in until there is room',
