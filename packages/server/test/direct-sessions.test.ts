@@ -91,6 +91,37 @@ describe('a direct connection', () => {
     expect(await outcome(again.query(`insert into t ${wide(100)}`))).toBe('done');
   });
 
+  it('is stopped though this process has no time for it', { timeout: 60_000 }, async () => {
+    const project = await projectOf(5);
+    const clients = await Promise.all([1, 2, 3, 4].map(() => connect(project)));
+    for (const [n, client] of clients.entries()) await client.query(`create table u${n} (v text)`);
+    const results = Promise.all(
+      clients.map((client, n) => outcome(client.query(`insert into u${n} ${wide(400_000)}`))),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const till = performance.now() + 2_000;
+    while (performance.now() < till);
+    // Nothing is vacuumed yet: this is what they had got to.
+    expect(await overMb(project)).toBeLessThan(32);
+    for (const each of await results)
+      expect(['57014', '57P01', 'Connection terminated unexpectedly']).toContain(each);
+    await until('what they left is vacuumed', async () => (await overMb(project)) < -4);
+  });
+
+  it('that builds a hash index with faked statistics', { timeout: 60_000 }, async () => {
+    const project = await projectOf(5);
+    const client = await connect(project);
+    await client.query('create table t (a int)');
+    await client.query('insert into t values (1)');
+    await client.query(`select pg_restore_relation_stats('schemaname', 'public', 'relname', 't',
+                                                         'reltuples', 50000000::real, 'relpages', 1)`);
+    const { peak, result } = await peakDuring(project, () =>
+      outcome(client.query('create index on t using hash (a)')),
+    );
+    expect(['57014', '57P01']).toContain(result);
+    expect(peak).toBeLessThan(32);
+  });
+
   it('four writers of wide rows at once', { timeout: 60_000 }, async () => {
     const project = await projectOf(5);
     const clients = await Promise.all([1, 2, 3, 4].map(() => connect(project)));

@@ -113,25 +113,28 @@ export function openDatabase(address: Address, { max = 4, searchPath = 'public' 
       client.on('error', () => {});
       client.on('notice', ({ message }) => onMessage(message ?? ''));
       await client.connect().catch(rethrow(errors.unavailable));
-      let cancelling: Promise<unknown> = Promise.resolve();
-      const cancel = (pid: number) => {
-        cancelling = pool.query('select pg_cancel_backend($1)', [pid]).catch(() => {});
+      // Ended, not cancelled: that holds also if the statement has not begun yet.
+      let ending: Promise<unknown> = Promise.resolve();
+      const stop = (pid: number) => {
+        ending = pool
+          .query('select pg_terminate_backend($1)', [pid])
+          .catch(() => {})
+          .finally(() => client.end().catch(() => {}));
       };
       try {
-        const { rows } = await client.query(
-          `select pg_backend_pid() as pid, set_config('statement_timeout', '0', false)`,
-        );
-        const running = send(client, statement, errors.unavailable);
-        const stop = () => cancel(rows[0].pid);
-        if (ended.aborted) stop();
-        ended.addEventListener('abort', stop, { once: true });
-        await running
+        const { rows } = await client
+          .query(`select pg_backend_pid() as pid, set_config('statement_timeout', '0', false)`)
+          .catch(rethrow(errors.unavailable));
+        const onAbort = () => stop(rows[0].pid);
+        ended.addEventListener('abort', onAbort, { once: true });
+        if (ended.aborted) onAbort();
+        await send(client, statement, errors.unavailable)
           .catch((error) => {
             if (!ended.aborted) throw error;
           })
-          .finally(() => ended.removeEventListener('abort', stop));
+          .finally(() => ended.removeEventListener('abort', onAbort));
       } finally {
-        await cancelling;
+        await ending;
         await client.end().catch(() => {});
       }
     },

@@ -23,8 +23,8 @@ export type Stop = {
   /** Process ids. Whoever went on after a cancel, or is far over, is ended. */
   cancelled: number[];
   ended: number[];
-  /** Sessions that had to be ended since it was last under its limit. */
-  endedSoFar: number;
+  /** Nobody is to be let in any more until there is room: those who come again are faster than VACUUM. */
+  isTooFar: boolean;
   /** The first since it was last under its limit. */
   isFirst: boolean;
   /** Tables that these sessions were changing, in which they leave something behind. */
@@ -39,9 +39,11 @@ const [lookMs, nearMs] = [10, 4];
 const bytesPerMs = 4 * mb;
 const longestMs = 1_000;
 /** One that deletes, drops or vacuums may need this much for a moment; others who look harmless too. */
-export const toleratedBytes = 16 * mb;
+const toleratedBytes = 16 * mb;
 /** So far over, a session is ended without being cancelled first. */
 export const hurryBytes = 8 * mb;
+/** And after so many were, nobody is let in any more. */
+const endedAtMost = 3;
 const patienceMs = 100;
 const forgetStrikesMs = 10_000;
 
@@ -78,6 +80,8 @@ declare
   bytes bigint;
   floor_bytes bigint;
   excess bigint;
+  is_growing boolean;
+  is_too_far boolean;
   tables bigint[];
   to_cancel integer[];
   to_end integer[];
@@ -111,7 +115,7 @@ begin
       now_ms := extract(epoch from clock_timestamp()) * 1000;
       state := coalesce(places -> place.id, jsonb_build_object(
         'bytes', place.size_bytes, 'floor', greatest(place.size_bytes, place.limit_bytes), 'due', 0,
-        'ended', 0, 'acted', false));
+        'ended', 0, 'acted', false, 'closed', null));
       due_ms := (state -> 'due')::float8;
       if due_ms > now_ms then
         pause_ms := least(pause_ms, greatest(due_ms - now_ms, ${nearMs}));
@@ -139,20 +143,28 @@ begin
       if bytes <= place.limit_bytes then
         state := state || '{"ended": 0, "acted": false}';
       end if;
-      if bytes > place.limit_bytes and bytes > (state -> 'bytes')::bigint then
+      if bytes <= greatest(place.limit_bytes, (state ->> 'reopen')::bigint) then
+        state := state || '{"closed": null}';
+      end if;
+      is_growing := bytes > place.limit_bytes and bytes > (state -> 'bytes')::bigint;
+      if is_growing or state ->> 'closed' is not null then
         -- The further over, the less is believed: at first only who has a transaction id and does not say that it
         -- deletes; then everybody who has run anything since the last look. One that is over already has no
         -- transaction id any more: its text has to do. The cancel needs a moment; a second strike in another
-        -- statement is a session that goes on.
+        -- statement is a session that goes on. Who comes in after the door was closed found it not shut yet.
         select coalesce(array_agg(pid) filter (where not is_last), '{}'),
                coalesce(array_agg(pid) filter (where is_last), '{}')
         into to_cancel, to_end
         from (
-          select pid, strike is not null or excess >= ${hurryBytes} as is_last
+          select pid, strike is not null or is_late or excess >= ${hurryBytes} as is_last
           from jsonb_to_recordset(place.sessions) as s (pid integer, came text, ran text, running boolean, xid boolean, text text)
             left join lateral (select strikes -> pid::text as strike) as found on strike ->> 'came' = came
-          where (excess >= ${toleratedBytes}
-                 or text !~* '${gentle}' and (xid or pid = any (had_xid) or not running and text ~* '${growing}'))
+            cross join lateral (
+              select coalesce(came::timestamptz > (state ->> 'closed')::timestamptz, false) as is_late
+            ) as door
+          where (is_late or is_growing and (
+                   excess >= ${toleratedBytes}
+                   or text !~* '${gentle}' and (xid or pid = any (had_xid) or not running and text ~* '${growing}')))
             and not (strike is not null and (strike ->> 'ended')::boolean and (strike -> 'at')::float8 > now_ms - ${patienceMs})
             and not (strike is not null and strike ->> 'ran' = ran and (strike -> 'at')::float8 > now_ms - ${patienceMs}
                      and excess < ${hurryBytes})
@@ -164,12 +176,17 @@ begin
               and mode not in ('AccessShareLock', 'RowShareLock'));
           perform pg_cancel_backend(pid) from unnest(to_cancel) as pid;
           perform pg_terminate_backend(pid) from unnest(to_end) as pid;
+          state := state || jsonb_build_object('ended', (state -> 'ended')::integer + cardinality(to_end));
+          is_too_far := excess >= ${toleratedBytes} or state ->> 'closed' is not null
+            or excess >= ${hurryBytes} and (state -> 'ended')::integer >= ${endedAtMost};
           raise info '%', jsonb_build_object(
             'project', place.id, 'at', now_ms, 'bytes', bytes, 'limitBytes', place.limit_bytes,
             'floorBytes', floor_bytes, 'cancelled', to_cancel, 'ended', to_end, 'tables', tables,
-            'endedSoFar', (state -> 'ended')::integer + cardinality(to_end),
-            'isFirst', not (state -> 'acted')::boolean);
-          state := state || jsonb_build_object('ended', (state -> 'ended')::integer + cardinality(to_end), 'acted', true);
+            'isTooFar', is_too_far, 'isFirst', not (state -> 'acted')::boolean);
+          state := state || '{"acted": true}';
+          if is_too_far and state ->> 'closed' is null then
+            state := state || jsonb_build_object('closed', clock_timestamp(), 'reopen', floor_bytes);
+          end if;
           strikes := strikes || (
             select jsonb_object_agg(pid, jsonb_build_object(
                      'came', came, 'ran', ran, 'at', now_ms, 'ended', pid = any (to_end)))

@@ -7,13 +7,7 @@ import type { Server } from '../engine/servers.ts';
 import { openDatabase } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { setDoor } from './direct-doors.ts';
-import {
-  guardDirectSessions,
-  hurryBytes,
-  type Stop,
-  toleratedBytes,
-  type Unmeasured,
-} from './direct-guard.ts';
+import { guardDirectSessions, hurryBytes, type Stop, type Unmeasured } from './direct-guard.ts';
 import { vacuumTables } from './vacuum.ts';
 
 type Deps = { control: Control; server: Server };
@@ -40,8 +34,6 @@ type Place = {
   doorWork: Promise<void>;
 };
 
-/** After so many sessions had to be ended, nobody is let in any more. */
-const endedAtMost = 3;
 const settleMs = 10_000;
 const vacuumMs = 20_000;
 const tellAgainMs = 10_000;
@@ -69,7 +61,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   const onEvent = (event: Stop | Unmeasured) => {
     if ('error' in event) return tellUnmeasured(event);
     forgetOld();
-    const { project: id, bytes, floorBytes, cancelled, ended } = event;
+    const { project: id, floorBytes, cancelled, ended } = event;
     const place = places.get(id) ?? newPlace();
     places.set(id, place);
     for (const oid of event.tables) place.toVacuum.add(oid);
@@ -77,10 +69,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     place.stoppedAt = event.at;
     place.floorBytes = floorBytes;
     if (event.isFirst) place.door = 'open';
-    const excess = bytes - floorBytes;
-    // It does not matter any more whether all of it is committed: those who come again are faster than VACUUM.
-    const isTooFar = excess >= toleratedBytes || (excess >= hurryBytes && event.endedSoFar >= endedAtMost);
-    putDoor(event, place, isTooFar ? 'closed' : 'full');
+    putDoor(event, place, event.isTooFar ? 'closed' : 'full');
     if (!place.isSettling) aside(id, settle(event, place));
     if (performance.now() - place.toldAt < tellAgainMs) return;
     place.toldAt = performance.now();
