@@ -33,8 +33,8 @@ export type Stop = {
 export type Unmeasured = { project: string; error: string };
 
 const mb = 1024 * 1024;
-/** Between two looks at who is there; and near a limit, between two looks at the size. */
-const [lookMs, nearMs] = [10, 4];
+/** Between two looks: while nobody is there, while somebody is, and at the size while somebody writes near the limit. */
+const [emptyMs, lookMs, nearMs] = [20, 10, 4];
 /** Several sessions on several cores: one alone wrote 0.7 GB/s here. */
 const bytesPerMs = 4 * mb;
 const longestMs = 1_000;
@@ -63,8 +63,11 @@ export async function guardDirectSessions(
 
 /** Each turn is a transaction: it sees what is committed, and keeps no old row alive. */
 function loop(server: Server): string {
+  const who = `${isDirect(server)} and session.usesysid <> us`;
+  const hasRun = `(${isRunning} or session.state_change >= looked_at)`;
   return `
 declare
+  us oid := (select oid from pg_roles where rolname = current_user);
   places jsonb := '{}';
   strikes jsonb := '{}';
   had_xid integer[] := '{}';
@@ -75,11 +78,13 @@ declare
   place record;
   state jsonb;
   now_ms float8;
-  pause_ms float8;
+  pause_ms float8 := 0;
   due_ms float8;
   bytes bigint;
   floor_bytes bigint;
   excess bigint;
+  is_anyone boolean;
+  is_busy boolean;
   is_growing boolean;
   is_too_far boolean;
   tables bigint[];
@@ -87,9 +92,34 @@ declare
   to_end integer[];
 begin
   loop
+    commit;
+    perform pg_sleep(pause_ms / 1000);
     began_at := clock_timestamp();
     pause_ms := ${lookMs};
     has_xid := '{}';
+    if told_at < began_at - interval '1 s' then
+      told_at := began_at;
+      -- Of a client that is gone PostgreSQL learns when it sends something.
+      raise info '';
+      now_ms := extract(epoch from began_at) * 1000;
+      strikes := coalesce((
+        select jsonb_object_agg(key, value) from jsonb_each(strikes)
+        where (value -> 'at')::float8 > now_ms - ${forgetStrikesMs}), '{}');
+      -- While it is over, what it may go back to is remembered: else each new session would begin with more.
+      places := coalesce((
+        select jsonb_object_agg(key, value) from jsonb_each(places) join public.projects on id = key
+        where (value -> 'due')::float8 > now_ms - ${forgetStrikesMs}
+          or (value -> 'bytes')::bigint > (value -> 'limit')::bigint), '{}');
+    end if;
+    -- Most of the time nobody does anything, and to come in takes a while.
+    select count(*) > 0, coalesce(bool_or(${hasRun}), false) into is_anyone, is_busy
+    from pg_stat_get_activity(null) as session where ${who};
+    if not is_busy then
+      if not is_anyone then pause_ms := ${emptyMs}; end if;
+      had_xid := '{}';
+      looked_at := began_at;
+      continue;
+    end if;
     for place in
       select project.id, session.datid, project.size_bytes,
              project.empty_bytes + project.limit_mb * 1048576::bigint as limit_bytes,
@@ -106,8 +136,7 @@ begin
           select id, size_bytes, empty_bytes, limit_mb from public.projects
           where id = substr(database.datname, 3) and server_id = ${server.id} and deleted_at is null offset 0
         ) as project
-      where ${isDirect(server)} and (${isRunning} or session.state_change >= looked_at)
-        and session.usesysid <> (select oid from pg_roles where rolname = current_user)
+      where ${who} and ${hasRun}
         and database.datname like 'p\\_%' and role.rolname = database.datname
       group by project.id, session.datid, project.size_bytes, project.empty_bytes, project.limit_mb
     loop
@@ -125,7 +154,6 @@ begin
       if place.has_xid is null and not place.has_ended and places ? place.id
         and not exists (select from jsonb_array_elements(place.sessions) as s where (s -> 'pid')::integer = any (had_xid))
       then
-        if (state -> 'bytes')::bigint > place.limit_bytes - ${lookMs * bytesPerMs} then pause_ms := ${nearMs}; end if;
         continue;
       end if;
       begin
@@ -204,22 +232,6 @@ begin
     end loop;
     had_xid := has_xid;
     looked_at := began_at;
-    if told_at < began_at - interval '1 s' then
-      told_at := began_at;
-      -- Of a client that is gone PostgreSQL learns when it sends something.
-      raise info '';
-      now_ms := extract(epoch from began_at) * 1000;
-      strikes := coalesce((
-        select jsonb_object_agg(key, value) from jsonb_each(strikes)
-        where (value -> 'at')::float8 > now_ms - ${forgetStrikesMs}), '{}');
-      -- While it is over, what it may go back to is remembered: else each new session would begin with more.
-      places := coalesce((
-        select jsonb_object_agg(key, value) from jsonb_each(places) join public.projects on id = key
-        where (value -> 'due')::float8 > now_ms - ${forgetStrikesMs}
-          or (value -> 'bytes')::bigint > (value -> 'limit')::bigint), '{}');
-    end if;
-    commit;
-    perform pg_sleep(pause_ms / 1000);
   end loop;
 end`;
 }
