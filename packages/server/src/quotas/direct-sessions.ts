@@ -37,7 +37,7 @@ type Place = {
 const settleMs = 10_000;
 const vacuumMs = 20_000;
 const tellAgainMs = 10_000;
-/** settleDoors takes a notice back when it finds room. */
+/** How long a door stays as it was put: settleDoors takes a notice back when it finds room. */
 const [trustFullMs, trustClosedMs] = [1_000, 100];
 const forgetMs = 60_000;
 
@@ -47,6 +47,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   const places = new Map<string, Place>();
   const asides = new Set<Promise<void>>();
   let unmeasuredToldAt = Number.NEGATIVE_INFINITY;
+  let isStopping = false;
 
   /** Nothing that takes its time is waited for here. */
   const aside = (id: string, act: Promise<void>) => {
@@ -139,7 +140,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
 
   const waitUntilStopped = async (place: Place) => {
     const deadline = performance.now() + settleMs;
-    while (performance.now() < deadline) {
+    while (performance.now() < deadline && !isStopping) {
       const [row] = await eye.query<{ pids: number[] }>(sql`
         select coalesce(array_agg(pid), '{}') as pids from pg_stat_activity
         where pid = any (${[...place.stopped]}::int[]) and state in ('active', 'fastpath function call')
@@ -163,9 +164,11 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
         select pg_has_role('pg_read_all_stats', 'usage') and pg_has_role('pg_signal_backend', 'usage') as can`);
       // Without that our role does not see what others do and may not end it: reported as a finding at the start.
       if (role?.can) return guardDirectSessions({ control, server }, onEvent, ended);
+      if (ended.aborted) return;
       await new Promise((resolve) => ended.addEventListener('abort', resolve, { once: true }));
     },
     stop: async () => {
+      isStopping = true;
       await Promise.allSettled(asides);
       await eye.end();
     },
