@@ -256,6 +256,15 @@ export const errors = {
         details: facts,
       },
     ),
+  stoppedHalfway: (facts: { limit_mb: number; size_mb: number }) =>
+    new RowhouseError(
+      'project_full',
+      `The statement was stopped: it took the project too near to its limit_mb, ${facts.limit_mb}. What it had committed by itself stays.`,
+      {
+        hint: 'Make room, do less at a time, or let the account raise limit_mb.',
+        details: facts,
+      },
+    ),
   serverFull: (facts?: { free_mb: number; reserve_mb: number }, extras: Extras = {}) =>
     new RowhouseError('server_full', "The service's disk is nearly full. Nothing was changed.", {
       retryAfterS: 30,

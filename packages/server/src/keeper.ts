@@ -121,13 +121,16 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
   /** On its own: what is watched here grows by megabytes while the rest takes its time. */
   const keepDirect = async (ended: AbortSignal): Promise<void> => {
     const watch = watchDirectSessions(deps, log);
-    ended.addEventListener('abort', watch.wake, { once: true });
+    let isTold = false;
     while (!ended.aborted) {
-      let pauseMs = tickMs;
-      await attempt('watching direct connections', async () => {
-        pauseMs = await watch.look();
+      const startedAt = performance.now();
+      await watch.run(ended).catch((error) => {
+        // Soon, for whoever comes back first is not watched; said once while PostgreSQL is away.
+        isTold &&= performance.now() - startedAt < tickMs;
+        if (!isTold) log.error({ err: error }, 'watching direct connections failed; it is tried again');
+        isTold = true;
       });
-      await pause(pauseMs, ended);
+      await pause(shortPauseMs, ended);
     }
     await watch.stop();
   };

@@ -85,7 +85,11 @@ export async function openService(options: Options): Promise<Service> {
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
   const refusals = countRefusals();
   const reclaim = openReclaim({ server, rooms, onError });
-  const growth = { rooms, turns: openTurns(), reclaim, onRefused: refusals.count };
+  const turns = openTurns();
+  feed.listen(({ projectId }) => {
+    if (projectId !== null) turns.open(projectId);
+  });
+  const growth = { rooms, turns, reclaim, onRefused: refusals.count };
   const query = { sessions, parser, habits: rememberHabits(), lanes, growth };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({

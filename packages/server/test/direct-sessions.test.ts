@@ -72,9 +72,6 @@ beforeAll(async () => {
   await run(neighbour, 'create table calm (id int primary key)');
 });
 
-/** 32 MB is what it comes to on a machine that has time; it is a race, and here others run beside it. */
-const busy = 320;
-
 describe('a direct connection', () => {
   it('that makes a full project larger is cancelled, and what it wrote is given back', {
     timeout: 60_000,
@@ -86,12 +83,43 @@ describe('a direct connection', () => {
       outcome(client.query(`insert into t ${wide(400_000)}`)),
     );
     expect(['57014', '57P01']).toContain(result);
-    expect(peak).toBeLessThan(busy);
+    expect(peak).toBeLessThan(32);
     await until('what it left is vacuumed', async () => (await overMb(project)) < -4);
     expect((await run(project, 'select count(*)::int as n from t')).body.rows).toEqual([{ n: 0 }]);
     // And small things still work.
     const again = await connect(project);
     expect(await outcome(again.query(`insert into t ${wide(100)}`))).toBe('done');
+  });
+
+  it('is stopped though this process has no time for it', { timeout: 60_000 }, async () => {
+    const project = await projectOf(5);
+    const clients = await Promise.all([1, 2, 3, 4].map(() => connect(project)));
+    for (const [n, client] of clients.entries()) await client.query(`create table u${n} (v text)`);
+    const results = Promise.all(
+      clients.map((client, n) => outcome(client.query(`insert into u${n} ${wide(400_000)}`))),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const till = performance.now() + 2_000;
+    while (performance.now() < till);
+    // Nothing is vacuumed yet: this is what they had got to.
+    expect(await overMb(project)).toBeLessThan(32);
+    for (const each of await results)
+      expect(['57014', '57P01', 'Connection terminated unexpectedly']).toContain(each);
+    await until('what they left is vacuumed', async () => (await overMb(project)) < -4);
+  });
+
+  it('that builds a hash index with faked statistics', { timeout: 60_000 }, async () => {
+    const project = await projectOf(5);
+    const client = await connect(project);
+    await client.query('create table t (a int)');
+    await client.query('insert into t values (1)');
+    await client.query(`select pg_restore_relation_stats('schemaname', 'public', 'relname', 't',
+                                                         'reltuples', 50000000::real, 'relpages', 1)`);
+    const { peak, result } = await peakDuring(project, () =>
+      outcome(client.query('create index on t using hash (a)')),
+    );
+    expect(['57014', '57P01']).toContain(result);
+    expect(peak).toBeLessThan(32);
   });
 
   it('four writers of wide rows at once', { timeout: 60_000 }, async () => {
@@ -103,7 +131,7 @@ describe('a direct connection', () => {
     );
     for (const each of result)
       expect(['57014', '57P01', 'Connection terminated unexpectedly']).toContain(each);
-    expect(peak).toBeLessThan(busy);
+    expect(peak).toBeLessThan(32);
     await until('what they left is vacuumed', async () => (await overMb(project)) < -4);
   });
 
@@ -130,8 +158,8 @@ describe('a direct connection', () => {
       };
       await Promise.all([write(), write()]);
     });
-    expect(peak).toBeLessThan(busy);
-    expect([...notices, ...refusals].join('\n')).toMatch(/has reached limit_mb|over limit_mb/);
+    expect(peak).toBeLessThan(32);
+    expect(notices.join('\n')).toContain('has reached limit_mb');
     for (const refusal of refusals) expect(refusal).toContain('over limit_mb');
     // The API gets in all the same, and makes room: then direct connections are let in again.
     expect((await run(project, 'truncate t')).status).toBe(200);
@@ -152,7 +180,7 @@ describe('a direct connection', () => {
       exception when query_canceled then null; end; end loop; end $$`;
     const { peak, result } = await peakDuring(project, () => outcome(client.query(stubborn)));
     expect(['57P01', 'Connection terminated unexpectedly']).toContain(result);
-    expect(peak).toBeLessThan(busy);
+    expect(peak).toBeLessThan(32);
     await until('what it left is vacuumed', async () => (await overMb(project)) < -2);
   });
 
@@ -166,7 +194,7 @@ describe('a direct connection', () => {
       ),
     );
     expect(['57014', '57P01', 'Connection terminated unexpectedly']).toContain(result);
-    expect(peak).toBeLessThan(busy);
+    expect(peak).toBeLessThan(32);
     await until('what it left is vacuumed', async () => (await overMb(project)) < -2);
   });
 

@@ -1,13 +1,25 @@
 -- What the tables of the database take up, as the transaction that asks sees them: without what goes away when it is
 -- committed (dropped, truncated, rewritten), with what it has made. Ours, because it is compared with itself.
 create function rowhouse.own_size() returns bigint
-language sql stable security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select sum(pg_relation_size(oid, 'main') + pg_relation_size(oid, 'fsm') + pg_relation_size(oid, 'vm')
-             + pg_relation_size(oid, 'init'))::bigint
-  from pg_class where relkind in ('r', 'i', 't', 'm', 'S') and not relisshared
-$$;
+begin
+  -- By the files: pg_relation_size locks what it measures, and would wait for whoever has a table for himself.
+  if has_function_privilege('pg_stat_file(text, boolean)', 'execute') then
+    return sum(coalesce(first.size, 0) + coalesce(further.size, 0))
+      from (select pg_relation_filepath(oid) as path from pg_class
+            where relkind in ('r', 'i', 't', 'm', 'S') and not relisshared) as files
+      cross join lateral (select (pg_stat_file(path, true)).size) as first (size)
+      -- A file of 1 GB is followed by others.
+      left join lateral (
+        select sum((pg_stat_file(path || '.' || number, true)).size)
+        from generate_series(1, (pg_database_size(current_database()) >> 30)::int) as number
+      ) as further (size) on first.size >= 1 << 30;
+  end if;
+  return sum(pg_relation_size(oid)) from pg_class
+    where relkind in ('r', 'i', 't', 'm', 'S') and not relisshared;
+end $$;
 
 -- The last statement before a commit that might take the project over its limit. It runs with our rights, because users
 -- may not ask how large a database is; pg_temp is named last, so that nothing of the project's own is found before it.

@@ -37,7 +37,8 @@ const options = {
   synchronous_commit: 'on',
   local_preload_libraries: '',
   default_transaction_isolation: 'read\\ committed',
-  default_transaction_read_only: 'off',
+  // VACUUM, ANALYZE and REINDEX do their work all the same; functions of the project's in its indexes write nothing.
+  default_transaction_read_only: 'on',
   default_transaction_deferrable: 'off',
   // A table space or a way of storing that the project has made its default must not decide where our copy goes.
   default_tablespace: '',

@@ -26,6 +26,8 @@ export type Database = Queryable & {
   transaction<T>(run: (transaction: Queryable) => Promise<T>): Promise<T>;
   /** One connection for as long as `run` takes: for session locks. It is closed afterwards. */
   session<T>(run: (session: Queryable, lost: AbortSignal) => Promise<T>): Promise<T>;
+  /** A statement without an end, on a connection of its own: what it raises as INFO or more is handed on, until `ended`. */
+  follow(statement: Sql, onMessage: (text: string) => void, ended: AbortSignal): Promise<void>;
   end(): Promise<void>;
 };
 
@@ -103,6 +105,36 @@ export function openDatabase(address: Address, { max = 4, searchPath = 'public' 
         await client.query('set lock_timeout = 0');
         return await run({ query: (statement) => send(client, statement, errors.unavailable) }, lost.signal);
       } finally {
+        await client.end().catch(() => {});
+      }
+    },
+    follow: async (statement, onMessage, ended) => {
+      const client = new pg.Client({ ...options, query_timeout: 0 });
+      client.on('error', () => {});
+      client.on('notice', ({ message }) => onMessage(message ?? ''));
+      await client.connect().catch(rethrow(errors.unavailable));
+      // Ended, not cancelled: that holds also if the statement has not begun yet.
+      let ending: Promise<unknown> = Promise.resolve();
+      const stop = (pid: number) => {
+        ending = pool
+          .query('select pg_terminate_backend($1)', [pid])
+          .catch(() => {})
+          .finally(() => client.end().catch(() => {}));
+      };
+      try {
+        const { rows } = await client
+          .query(`select pg_backend_pid() as pid, set_config('statement_timeout', '0', false)`)
+          .catch(rethrow(errors.unavailable));
+        const onAbort = () => stop(rows[0].pid);
+        ended.addEventListener('abort', onAbort, { once: true });
+        if (ended.aborted) onAbort();
+        await send(client, statement, errors.unavailable)
+          .catch((error) => {
+            if (!ended.aborted) throw error;
+          })
+          .finally(() => ended.removeEventListener('abort', onAbort));
+      } finally {
+        await ending;
         await client.end().catch(() => {});
       }
     },

@@ -22,6 +22,8 @@ export type GrowthDeps = Readonly<{
 type Options = Readonly<{
   /** It can be run again: it reads nothing that is gone afterwards. */
   canRepeat: boolean;
+  /** It can commit by itself, so that what it has done stays done. */
+  canCommit: boolean;
   /** It takes long anyway: measured however far the limit is. */
   evenFar: boolean;
   /** It can make room: what it deleted is there for the next one. */
@@ -83,19 +85,30 @@ async function enter<T>(
 ): Promise<T> {
   const found = deps.rooms.admit(project.id, options);
   const admission = found instanceof Promise ? await found : found;
-  const room = admission && options.adds && isOver(admission) ? await makeRoom(deps, project) : admission;
+  const hasNoBusiness = admission && !options.isHarmless && (options.adds ? isOver : isFarOver)(admission);
+  const room = hasNoBusiness ? await makeRoom(deps, project, options) : admission;
   const measure = room && measureBy(room, options);
   return attempt(deps, project, options, reader, run, passage, measure, null, 3);
 }
 
 /** So far in its reserve that nothing is to be had within, nothing is even begun that adds something. */
-async function makeRoom(deps: GrowthDeps, project: ProjectLogin): Promise<Admission | null> {
+async function makeRoom(
+  deps: GrowthDeps,
+  project: ProjectLogin,
+  { adds }: Options,
+): Promise<Admission | null> {
   deps.rooms.forget(project.id);
   await deps.reclaim.run(project);
   const admission = await deps.rooms.admit(project.id, { evenFar: true });
-  if (admission && isOver(admission)) throw await refuse(deps, project);
+  if (admission && (adds ? isOver : isFarOver)(admission)) throw await refuse(deps, project);
   return admission;
 }
+
+/** Here not even what might make room is tried, unless it is known to. */
+function isFarOver({ isFull, size, limit }: Admission): boolean {
+  return isFull && size > limit + farOver;
+}
+const farOver = 8 * 1024 * 1024;
 
 function isOver({ isFull, size, cap }: Admission): boolean {
   return isFull && size > cap;
@@ -141,7 +154,8 @@ async function attempt<T>(
     if (!options.isHarmless && !passage.leave && deps.turns.isClosed(project.id)) throw new NotNow();
     return deps.rooms.watch(project.id, line, (because) => {
       isOutgrown = true;
-      stop(because);
+      // A function can take a cancel for an error like others, and go on; what can commit has no time to.
+      stop(because, measure ? cancelMs : 0);
     });
   };
   const startedAt = performance.now();
@@ -156,7 +170,8 @@ async function attempt<T>(
       await waitForTurn(deps, project, passage);
       return enter(deps, project, options, reader, run, passage);
     }
-    const mayRepeat = options.canRepeat && !reader.hasBegun && left > 0;
+    const hasCommitted = measure === null && options.canCommit;
+    const mayRepeat = options.canRepeat && !hasCommitted && !reader.hasBegun && left > 0;
     const again = (next: Measure | null, otherLine: number | null = null) =>
       attempt(deps, project, options, reader, run, passage, next, otherLine, left - 1);
     const admit = () => deps.rooms.admit(project.id, { evenFar: true });
@@ -178,7 +193,7 @@ async function attempt<T>(
         if (wasWritten || hasMoreRoom(measure, next))
           return again(measureBy(next, options, measure, measure.comparesOwn || next.isFull));
       }
-      throw await refuse(deps, project);
+      throw await refuse(deps, project, 0, hasCommitted);
     }
     if (measure && mayRepeat && wantsNoTransaction(error)) {
       // It commits by itself, so it is stopped well before the limit.
@@ -197,6 +212,8 @@ async function attempt<T>(
 const written = new Set<string>();
 /** A statement that took long is not run twice to be refused twice. */
 const repeatWithinMs = 2_000;
+/** From being told to stop to being ended. */
+const cancelMs = 50;
 
 /** What the first attempt did not know, or what was freed since. */
 function hasMoreRoom(before: Measure, now: Admission): boolean {
@@ -215,8 +232,9 @@ async function refuse(
   { rooms, onRefused }: GrowthDeps,
   { id }: ProjectLogin,
   needs = 0,
+  hasCommitted = false,
 ): Promise<RowhouseError> {
-  const refusal = await rooms.refusal(id, needs);
+  const refusal = await rooms.refusal(id, { needs, hasCommitted });
   onRefused(refusal.code as 'project_full' | 'server_full');
   return refusal;
 }
@@ -232,9 +250,13 @@ export function closing(measure: Measure | null, own: number | null): Command[] 
   return measure ? [...check(measure, own), 'commit'] : ['commit'];
 }
 
-/** Before its deadline the function, which takes longer than all of the rest, is not even called. */
-const checkText = `select rowhouse.check_size($1, $2, $3, $4)
-  where pg_catalog.clock_timestamp() operator(pg_catalog.>=) pg_catalog.to_timestamp($4::pg_catalog.float8)`;
+/**
+ * Before its deadline the function, which takes longer than all of the rest, is not even called. After this nothing is
+ * written any more: a deferred trigger can defer another one until the commit.
+ */
+const checkText = `select pg_catalog.set_config('transaction_read_only', 'on', true), (
+  select rowhouse.check_size($1, $2, $3, $4)
+  where pg_catalog.clock_timestamp() operator(pg_catalog.>=) pg_catalog.to_timestamp($4::pg_catalog.float8))`;
 
 /** Deferred constraints first: their triggers may write. */
 function check(measure: Measure, own: number | null): Command[] {

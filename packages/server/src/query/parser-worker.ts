@@ -18,6 +18,7 @@ export type Verdict =
       isDelete: boolean;
       canShrink: boolean;
       isVacuum: boolean;
+      canCommit: boolean;
     }
   | { kind: 'refused'; what: string; hint: string }
   | { kind: 'several'; count: number }
@@ -77,10 +78,11 @@ const shrinking = new Set([
   'RefreshMatViewStmt',
   'ReindexStmt',
   'ClusterStmt',
-  'GrantStmt',
   'RenameStmt',
-  'CommentStmt',
 ]);
+
+/** Without CONCURRENTLY, which is looked for in the text. */
+const committing = new Set(['CallStmt', 'DoStmt', 'VacuumStmt', 'ClusterStmt', 'ReindexStmt']);
 
 await loadModule();
 parentPort?.on('message', ({ id, text }: { id: number; text: string }) => {
@@ -123,6 +125,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
       isDelete: false,
       canShrink: shrinking.has(name),
       isVacuum: name === 'VacuumStmt',
+      canCommit: committing.has(name) || /concurrently/i.test(text),
     };
   const found = survey({ [name]: body });
   const conduct = found.wild ? 'wild' : found.writes ? 'data' : 'clean';
@@ -136,6 +139,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
     isDelete: name === 'DeleteStmt' && found.deletesAlone,
     canShrink: false,
     isVacuum: false,
+    canCommit: false,
   };
 }
 

@@ -131,13 +131,13 @@ async function runOne(
   if (statement.isVacuum) {
     const room = await deps.growth.rooms.admit(project.id, { evenFar: true });
     const watching: Watching = (stop) =>
-      deps.growth.rooms.watch(project.id, room && stopLine(room, 'rewriting'), stop);
+      deps.growth.rooms.watch(project.id, room && stopLine(room, 'rewriting'), (because) => stop(because, 0));
     return runAlone(deps, project, statement, input, form, reader, habit, frame, null, watching);
   }
   if (!mayGrow(statement, plain))
     return runAlone(deps, project, statement, input, form, reader, habit, frame);
   const options = {
-    ...{ canRepeat: true, evenFar: false },
+    ...{ canRepeat: true, canCommit: statement.canCommit, evenFar: false },
     changes: statement.writes,
     isUndone: input.dryRun,
     canShrink: statement.canShrink,
@@ -179,12 +179,16 @@ function runAlone(
   const { timeoutMs, maxAffected, dryRun } = input;
   const terms = { reader, timeoutMs, isPlain: isPlain(habit), ...(watching && { watching }) };
   return alone(deps, project, terms, async (work) => {
+    // The project's functions in indexes run here, and shall write nothing; VACUUM itself does its work all the same.
+    if (statement.isVacuum) await work.command('set default_transaction_read_only = on');
     // While it may yet be undone, nothing of it is shown.
     const held = maxAffected === null && !(measure && statement.writes) ? null : holdingSink();
-    const own = await ownSize(work, measure);
+    // What only reads has nothing to compare.
+    const own = statement.isRead ? null : await ownSize(work, measure);
     const framed = framedBy(frame, measure, own, !statement.preparable);
     const exchange = work.exchange(statement, input, held ?? reader, framed, form);
     await work.run(exchange, habit);
+    if (statement.isVacuum) await work.command('reset default_transaction_read_only');
     if (maxAffected !== null) {
       const affected = affectedBy(exchange);
       const over = affected > maxAffected;
@@ -297,7 +301,7 @@ function together(
   const mayWrite = steps.some(({ statement }) => mayGrow(statement, false));
   const canShrink = steps.some(({ statement }) => statement.canShrink);
   const options = {
-    ...{ canRepeat: true, evenFar: false, changes: mayWrite, isUndone: false, canShrink },
+    ...{ canRepeat: true, canCommit: false, evenFar: false, changes: mayWrite, isUndone: false, canShrink },
     adds: steps.some(({ statement }) => adds(statement)),
     isHarmless: steps.every(({ statement }) => isHarmless(statement)),
   };

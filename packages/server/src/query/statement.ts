@@ -29,6 +29,8 @@ export type Statement = Readonly<{
   canShrink: boolean;
   /** It makes nothing larger, and runs in no transaction. */
   isVacuum: boolean;
+  /** It can commit in the middle, or by itself. */
+  canCommit: boolean;
   /** False for a text too large to be parsed here. */
   isParsed: boolean;
 }>;
@@ -65,6 +67,7 @@ const unparsed: Statement = {
   isDelete: false,
   canShrink: false,
   isVacuum: false,
+  canCommit: true,
   isParsed: false,
 };
 
@@ -178,6 +181,7 @@ function judge(verdict: Verdict): Statement {
         isDelete: verdict.isDelete,
         canShrink: verdict.canShrink,
         isVacuum: verdict.isVacuum,
+        canCommit: verdict.canCommit,
         isParsed: true,
       };
     case 'invalid':

@@ -102,14 +102,15 @@ export class Watch implements Clock {
   }
 
   /** Also for others who have a reason. */
-  stop(because: RowhouseError): void {
+  stop(because: RowhouseError, patienceMs = graceMs): void {
     if (this.isStopped || !active.has(this)) return;
     this.stoppedBy = because;
     // What does not end now is ended by force; not after `end`: the process id may belong to somebody else by then.
-    this.endsAt = performance.now() + graceMs;
+    this.endsAt = performance.now() + patienceMs;
     this.current?.stop(because);
     this.pausedAt = null;
-    void this.session.cancel();
+    if (patienceMs === 0) this.force();
+    else void this.session.cancel();
   }
 
   private force(): void {

@@ -20,7 +20,7 @@ export type WorkDeps = { sessions: ProjectSessions; habits: Habits };
 /** `isPlain`: it leaves nothing in a session. What a visitor does is never taken to be: no user finds traces of another. */
 export type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean; watching?: Watching };
 /** Begins to look after what runs; `stop` ends it. Gives what ends the looking. Throws if it must not run now. */
-export type Watching = (stop: (because: RowhouseError) => void) => () => void;
+export type Watching = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
 
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
 export async function alone<T>(
@@ -37,7 +37,7 @@ export async function alone<T>(
   try {
     // It may have happened while we waited for the session.
     if (reader.isGone) throw hungUp();
-    unwatch = watching?.((because) => watch?.stop(because));
+    unwatch = watching?.((because, patienceMs) => watch?.stop(because, patienceMs));
   } catch (error) {
     sessions.release(project, session, 'clean');
     throw error;
@@ -104,7 +104,10 @@ export class Work {
   async run(exchange: Exchange, habit: Habit): Promise<void> {
     this.watch.follow(exchange);
     this.conduct = worst(this.conduct, exchange.conduct);
-    if (!exchange.statement.preparable) this.mayChangeTables = true;
+    // What runs code of the project's can do anything, another statement's tables included.
+    const { preparable, conduct, writes, relations } = exchange.statement;
+    const isInsert = writes && relations !== null;
+    if (!preparable || conduct === 'wild' || (isInsert && !isPlain(habit))) this.mayChangeTables = true;
     // Unless it comes to its end, nothing is known of it.
     const wasPlain = this.isPlain;
     this.isPlain = false;

@@ -60,11 +60,10 @@ export async function settleDoors({ control, server }: Deps): Promise<number> {
   let changed = 0;
   for (const { id, bytes, limitBytes } of projects) {
     const now = doors.get(id) ?? { state: 'open' };
-    // Measured now: what was kept may be from before the door was closed.
-    const isTooLarge = async (door: { reopenBytes: number }) =>
-      (await measure(server, id)) > Math.max(door.reopenBytes, limitBytes);
-    if (now.state === 'closed' && (await isTooLarge(now))) continue;
-    const wanted: Door = bytes >= limitBytes ? { state: 'full' } : { state: 'open' };
+    // Measured now where something is to be opened: what was kept may be from before the door was set.
+    const size = now.state === 'open' ? bytes : await measure(server, id);
+    if (now.state === 'closed' && size > Math.max(now.reopenBytes, limitBytes)) continue;
+    const wanted: Door = size >= limitBytes ? { state: 'full' } : { state: 'open' };
     if (wanted.state === now.state) continue;
     await setDoor(server, id, wanted);
     changed++;

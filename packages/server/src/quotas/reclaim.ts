@@ -1,11 +1,12 @@
 // Gives back what a refused or failed statement has left on disk, and makes what was deleted usable again: VACUUM of the
 // tables that need it, as the project's own role, and a new index where entries of rows that never came to be fill one.
-import { loginOf, type ProjectLogin } from '../engine/provision.ts';
+import { openUpkeep, type Upkeep } from '../engine/project-session.ts';
+import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
-import { openDatabase, PostgresError, type Queryable } from '../postgres/database.ts';
-import { sql } from '../postgres/sql.ts';
+import { AskError } from '../postgres/ask.ts';
 import { rewriting } from './reserve.ts';
 import type { Rooms } from './rooms.ts';
+import { askDespiteLocks, sizeUnlessLocked } from './table-estimates.ts';
 
 export type Reclaim = {
   /** Whoever asks at the same moment waits for the same. Never throws: what cannot be done now is done next time. */
@@ -56,13 +57,17 @@ export function openReclaim({ server, rooms, onError }: Options): Reclaim {
   };
 }
 
+/** For one table. What takes longer is left for POST …/compact. */
+const stepMs = 60_000;
+const vacuum = 'vacuum (truncate true, index_cleanup auto, process_toast true, parallel 0)';
+
 /** False if there is more to be had, and something was in the way. */
 async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Promise<boolean> {
-  const own = openDatabase(loginOf(server, project), { max: 1, searchPath: 'pg_catalog' });
+  const own = await openUpkeep(server, project);
   const run = (text: string) => tryTo(own, text);
   try {
     const tables = await findDirty(own);
-    for (const { name } of tables) await run(`vacuum (truncate, parallel 0) ${name}`);
+    for (const { name } of tables) await run(`${vacuum} ${name}`);
     const { isFull } = await rooms.look(project.id);
     if (!isFull) return true;
     for (const { name } of tables) await run(`reindex table ${name}`);
@@ -77,53 +82,64 @@ async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Pro
     // What is over it with nothing left to tidy up stays so until it is made smaller.
     return size <= cap || tables.length === 0;
   } finally {
-    await own.end();
+    own.close();
   }
 }
 
-/** With dead rows, or with more pages than it had when it was last looked after. */
 type Dirty = { name: string; bytes: number };
 
-function findDirty(own: Queryable): Promise<Dirty[]> {
-  return own.query<Dirty>(sql`
-    select format('%I.%I', nspname, pg_class.relname) as name, pg_total_relation_size(pg_class.oid)::float8 as bytes
-    from pg_class
-    join pg_namespace on pg_namespace.oid = relnamespace
-    -- The table itself, and what it keeps out of line.
-    cross join lateral (
-      select coalesce(sum(n_dead_tup), 0) as dead, sum(pg_relation_size(part.oid) - part.relpages * 8192::bigint) as fresh
-      from pg_class as part left join pg_stat_all_tables as stats on stats.relid = part.oid
-      where part.oid in (pg_class.oid, pg_class.reltoastrelid)
-    ) as dirt
-    where relkind in ('r', 'm') and relowner = current_user::regrole and relpersistence <> 't'
-      and (dead > 0 or fresh > 64 * 1024)
-    order by dead desc, fresh desc
-    limit ${tablesAtOnce}`);
+/** With dead rows, or with more pages than it had when it was last looked after. A table that is locked comes next time. */
+async function findDirty(own: Upkeep): Promise<Dirty[]> {
+  const rows = await askDespiteLocks(
+    own,
+    `select name, bytes from (
+       select format('%I.%I', nspname, pg_class.relname) as name, ${sizeUnlessLocked} as bytes, dead, pages
+       from pg_class
+       join pg_namespace on pg_namespace.oid = relnamespace
+       -- The table itself, and what it keeps out of line.
+       cross join lateral (
+         select coalesce(sum(n_dead_tup), 0) as dead, sum(part.relpages) as pages
+         from pg_class as part left join pg_stat_all_tables as stats on stats.relid = part.oid
+         where part.oid in (pg_class.oid, pg_class.reltoastrelid)
+       ) as dirt
+       where relkind in ('r', 'm') and relowner = current_user::regrole and relpersistence <> 't'
+     ) as found
+     where bytes is not null and (dead > 0 or bytes > pages * 8192::bigint + 64 * 1024)
+     order by dead desc, bytes - pages * 8192::bigint desc
+     limit ${tablesAtOnce}`,
+    [],
+  );
+  return rows.map(([name, bytes]) => ({ name: name ?? '', bytes: Number(bytes) }));
 }
 
-/** The catalog and the users: tables that the project's role may not tidy up. They hold no code of the project's own. */
+/** The catalog, large objects and the users: tables that the project's role may not tidy up. They run no code of its own. */
 async function vacuumOurs(server: Server, project: ProjectLogin): Promise<void> {
-  const { database } = loginOf(server, project);
-  const ours = openDatabase({ ...server.address, database }, { max: 1, searchPath: 'pg_catalog' });
+  const ours = await openUpkeep(server, project, { asService: true });
   try {
-    const rows = await ours.query<{ name: string }>(sql`
-      select format('%I.%I', schemaname, relname) as name from pg_stat_all_tables
-      where schemaname in ('pg_catalog', 'auth') and n_dead_tup > 50
-        and has_table_privilege(relid, 'maintain')
-      order by n_dead_tup desc limit ${tablesAtOnce}`);
-    for (const { name } of rows) await tryTo(ours, `vacuum (truncate, parallel 0) ${name}`);
+    const rows = await ours.ask(
+      `select format('%I.%I', nspname, pg_class.relname)
+       from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+       left join pg_stat_all_tables as stats on stats.relid = pg_class.oid
+       where relkind in ('r', 't') and not relisshared and has_table_privilege(pg_class.oid, 'maintain')
+         and (nspname in ('pg_catalog', 'auth')
+              or relkind = 't' and exists (select from pg_class as main where main.reltoastrelid = pg_class.oid
+                                           and main.relnamespace = 'pg_catalog'::regnamespace))
+         and (n_dead_tup > 50 or relkind = 't' and n_dead_tup > 0)
+       order by n_dead_tup desc limit ${tablesAtOnce}`,
+    );
+    for (const [name] of rows) await tryTo(ours, `${vacuum} ${name}`);
   } finally {
-    await ours.end();
+    ours.close();
   }
 }
 
 /** False: the table is gone, or locked for longer than we wait. */
-async function tryTo(database: Queryable, text: string): Promise<boolean> {
+async function tryTo(upkeep: Upkeep, text: string): Promise<boolean> {
   try {
-    await database.query(sql.script(text));
+    await upkeep.ask(text, [], stepMs);
     return true;
   } catch (error) {
-    if (error instanceof PostgresError) return false;
+    if (error instanceof AskError) return false;
     throw error;
   }
 }

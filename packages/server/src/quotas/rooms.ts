@@ -19,9 +19,9 @@ export type Rooms = {
   /** Looks after a statement while it runs: `stop` is called if the project outgrows `stopAt`. */
   watch(projectId: string, stopAt: number | null, stop: (because: RowhouseError) => void): () => void;
   /** What those who are refused are told; measured now. */
-  refusal(projectId: string, needs?: number): Promise<RowhouseError>;
-  /** Throws unless there is room for so much, for a change that is known to be small. */
-  require(projectId: string, bytes: number, mayUseReserve?: boolean): Promise<void>;
+  refusal(projectId: string, why?: Why): Promise<RowhouseError>;
+  /** Throws unless there is room for so much, for a change that is known to be small. It is kept until `release`. */
+  require(projectId: string, bytes: number, mayUseReserve?: boolean): Promise<{ release: () => void }>;
   /** What is known of the size now. */
   look(projectId: string): Promise<Measured>;
   /** What memory has of it, without a look. */
@@ -30,6 +30,9 @@ export type Rooms = {
   forget(projectId: string): void;
   stop(): void;
 };
+
+/** `needs`: so much room at least. `hasCommitted`: some of it may be done. */
+type Why = { needs?: number; hasCommitted?: boolean };
 
 /** Parameters of rowhouse.check_size, and what the size was. */
 export type Admission = Readonly<{
@@ -41,6 +44,8 @@ export type Admission = Readonly<{
   deadline: number;
   /** So large that only what makes it no larger is let through. */
   isFull: boolean;
+  /** The smallest it was since it is over its limit, else as it is: what refused statements leave moves no line. */
+  base: number;
   /** By how much what makes it no larger may make it larger: a page here and there; the catalog, by what is dropped. */
   extra: Readonly<{ usual: number; shrinking: number }>;
 }>;
@@ -90,6 +95,8 @@ type Room = {
   /** When it was measured: by our clock and by PostgreSQL's. */
   at: number;
   epoch: number;
+  /** For changes that are on their way. */
+  promised: number;
   measuring: Promise<void> | null;
   growers: Set<Grower>;
 };
@@ -97,6 +104,8 @@ type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) =>
 
 export function openRooms({ control, server, feed, isDiskLow, onError }: Options): Rooms {
   const rooms = new LRUCache<string, Room>({ max: 20_000 });
+  /** Those that were forgotten as well: what runs in one is looked after to its end. */
+  const known = new LRUCache<string, Room>({ max: 20_000 });
   const loading = new Map<string, Promise<Room>>();
   /** The smallest that projects were since they are over their limits. */
   const lowest = new LRUCache<string, number>({ max: 20_000 });
@@ -120,6 +129,7 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       (room) => {
         // Whoever changed it meanwhile has made us forget.
         if (loading.get(projectId) === search) rooms.set(projectId, room);
+        known.set(projectId, room);
         settle();
         return room;
       },
@@ -146,7 +156,7 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
         reserve: reserveOf(row.limit),
         cap: row.limit + row.empty - tailOf(row.limit),
       },
-      ...{ size: 0, at: 0, epoch: 0, measuring: null, growers: new Set() },
+      ...{ size: 0, at: 0, epoch: 0, promised: 0, measuring: null, growers: new Set() },
     };
     await measure(room);
     return room;
@@ -173,16 +183,18 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
   };
 
   /** The most it can be by now. */
-  const boundOf = ({ size, at }: Room, now: number) => size + rate * (now - at);
+  const boundOf = ({ size, promised, at }: Room, now: number) => size + promised + rate * (now - at);
   const isFar = (room: Room, now: number) => boundOf(room, now) + farBytes <= room.limit && !isDiskLow();
 
   const admissionOf = (room: Room): Admission => {
     const { size, limit, cap, reserve, epoch } = room;
     const ceiling = limit - reserve;
     const isFull = isDiskLow() || size > ceiling;
+    const base = Math.min(size, lowest.get(room.id) ?? size);
     const extra = { usual: Math.max(0, Math.min(page * 4, limit - size)), shrinking: slackOf(room) };
-    if (isFull) return { size, limit, cap, ceiling: -1, deadline: 0, isFull, extra };
-    return { size, limit, cap, ceiling, deadline: epoch + (ceiling - size) / rate / 1000, isFull, extra };
+    if (isFull) return { size, limit, cap, base, ceiling: -1, deadline: 0, isFull, extra };
+    const deadline = epoch + (ceiling - size) / rate / 1000;
+    return { size, limit, cap, base, ceiling, deadline, isFull, extra };
   };
   /** In all no more than the limit; or, where that was lowered, a little more than the smallest it was since. */
   const slackOf = ({ id, size, limit }: Room): number => {
@@ -226,9 +238,13 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
     }
   };
 
-  const tell = ({ limit, size, empty, reserve }: Room, needs = 0): RowhouseError => {
+  const tell = (
+    { limit, size, empty, reserve }: Room,
+    { needs = 0, hasCommitted = false }: Why = {},
+  ): RowhouseError => {
     if (isDiskLow()) return errors.serverFull();
     const facts = { limit_mb: toMb(limit - empty), size_mb: toMb(size - empty) };
+    if (hasCommitted) return errors.stoppedHalfway(facts);
     return needs > 0
       ? errors.needsMoreRoom(facts, toMb(needs))
       : errors.projectFull(facts, size > limit - reserve);
@@ -240,8 +256,8 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       return room instanceof Promise ? room.then((found) => admitTo(found, evenFar)) : admitTo(room, evenFar);
     },
     watch: (projectId, stopAt, stop) => {
-      const room = rooms.peek(projectId);
-      if (!room) return () => {};
+      const room = rooms.peek(projectId) ?? known.get(projectId);
+      if (!room) throw new Error('a statement that nobody has admitted');
       const far = room.limit - reactionMs * rate;
       const grower = { since: performance.now(), stopAt: stopAt ?? far, stop };
       room.growers.add(grower);
@@ -256,18 +272,24 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
         timer = null;
       };
     },
-    refusal: async (projectId, needs) => {
+    refusal: async (projectId, why) => {
       const room = await find(projectId);
       await measure(room);
-      return tell(room, needs);
+      return tell(room, why);
     },
     require: async (projectId, bytes, mayUseReserve = false) => {
       const room = await find(projectId);
       const admission = await admitTo(room, false);
-      if (admission === null) return;
+      if (admission === null) return { release: () => {} };
       const line = mayUseReserve ? room.limit : room.limit - room.reserve;
-      if (isDiskLow() ? mayUseReserve : room.size + bytes <= line) return;
-      throw tell(room);
+      if (isDiskLow() ? !mayUseReserve : room.size + room.promised + bytes > line) throw tell(room);
+      room.promised += bytes;
+      const release = () => {
+        room.promised -= bytes;
+        // What was promised is there by now: whoever comes next has to look.
+        room.at = Number.NEGATIVE_INFINITY;
+      };
+      return { release };
     },
     look: async (projectId) => {
       const room = await find(projectId);
@@ -296,11 +318,11 @@ function isHere({ host, socket }: Address): boolean {
  * `rewriting`: for a moment it needs what it gives back.
  */
 export function stopLine(
-  { size, limit, cap, ceiling }: Pick<Admission, 'size' | 'limit' | 'cap' | 'ceiling'>,
+  { base, limit, cap, ceiling }: Pick<Admission, 'base' | 'limit' | 'cap' | 'ceiling'>,
   how: 'adding' | 'other' | 'rewriting',
 ): number {
-  if (how === 'rewriting') return Math.max(size, limit) + rewriting;
-  return Math.max(how === 'adding' ? Math.min(size, cap) : size, ceiling) + overshoot;
+  if (how === 'rewriting') return Math.max(base, limit) + rewriting;
+  return Math.max(how === 'adding' ? Math.min(base, cap) : base, ceiling) + overshoot;
 }
 
 function toMb(bytes: number): number {

@@ -5,6 +5,8 @@ import { errors } from '../errors.ts';
 export type Turns = {
   /** Something came to the limit: from now on, and until nothing has for a while, writers take turns. */
   close(projectId: string): void;
+  /** There is another limit. */
+  open(projectId: string): void;
   isClosed(projectId: string): boolean;
   /** Waits for a turn; gives what ends it. */
   take(projectId: string): Promise<() => void>;
@@ -24,16 +26,22 @@ export function openTurns(): Turns {
   const pass = (projectId: string, door: Door) => {
     door.isTaken = false;
     const [next] = door.waiting;
-    if (next) next();
+    if (performance.now() - door.closedAt >= quietMs) open(projectId, door);
+    else if (next) next();
     else later(projectId, door);
   };
+  /** For everybody who waits. */
+  const open = (projectId: string, door: Door) => {
+    if (doors.get(projectId) === door) doors.delete(projectId);
+    for (const go of [...door.waiting]) go();
+  };
   const later = (projectId: string, door: Door) => {
-    const open = () => {
+    const look = () => {
       if (door.isTaken || door.waiting.size > 0) return;
       if (performance.now() - door.closedAt < quietMs) later(projectId, door);
-      else doors.delete(projectId);
+      else open(projectId, door);
     };
-    setTimeout(open, quietMs).unref();
+    setTimeout(look, quietMs).unref();
   };
   const begin = (projectId: string, door: Door): (() => void) => {
     door.isTaken = true;
@@ -60,6 +68,10 @@ export function openTurns(): Turns {
   };
   return {
     close,
+    open: (projectId) => {
+      const door = doors.get(projectId);
+      if (door) open(projectId, door);
+    },
     isClosed: (projectId) => doors.has(projectId),
     take: (projectId) => {
       const door = doors.get(projectId) ?? close(projectId);

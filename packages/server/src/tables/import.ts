@@ -45,6 +45,7 @@ export async function importRows(
   // What was read of the body is gone; and what takes so long can be measured at its end.
   const room = {
     canRepeat: false,
+    canCommit: false,
     evenFar: true,
     changes: false,
     isUndone: false,

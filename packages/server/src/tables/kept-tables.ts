@@ -184,6 +184,7 @@ export function statementOf(
     isDelete,
     canShrink: false,
     isVacuum: false,
+    canCommit: false,
     isParsed: true,
   };
   statements.set(key, statement);

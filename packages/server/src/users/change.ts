@@ -6,7 +6,7 @@ import { maxDataBytes, tooMuchData } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { type Email, readEmail } from './emails.ts';
 import { liveUser } from './sessions.ts';
-import { roomFor } from './sign-in.ts';
+import { withRoomFor } from './sign-in.ts';
 import { lockById, userJson } from './store.ts';
 
 /** null: stays as it is. */
@@ -36,32 +36,17 @@ export async function changeColumns(
   hashes: Hashes | null,
   by: string | null,
 ): Promise<User> {
+  const params = [
+    ...[id, email?.typed ?? null, email?.key ?? null, data, role, flag(isVerified), flag(isBanned)],
+    ...[hashes?.old ?? null, hashes?.fresh ?? null, by, attemptId('account', readEmail(known).key)],
+  ];
+  const change = () => deps.store.ask<Outcome>(door.projectId, changing, params, lockById(id));
   // A ban, a role or another e-mail can always be set.
-  if (data !== null) await roomFor(deps, door, data);
-  const outcome = await deps.store
-    .ask<Outcome>(
-      door.projectId,
-      changing,
-      [
-        id,
-        email?.typed ?? null,
-        email?.key ?? null,
-        data,
-        role,
-        flag(isVerified),
-        flag(isBanned),
-        hashes?.old ?? null,
-        hashes?.fresh ?? null,
-        by,
-        attemptId('account', readEmail(known).key),
-      ],
-      lockById(id),
-    )
-    .catch((error) => {
-      // Two changes to one e-mail at the same moment.
-      if (isTaken(error)) throw errors.emailTaken();
-      throw error;
-    });
+  const outcome = await (data === null ? change() : withRoomFor(deps, door, data, change)).catch((error) => {
+    // Two changes to one e-mail at the same moment.
+    if (isTaken(error)) throw errors.emailTaken();
+    throw error;
+  });
   if (outcome && !outcome.live) throw errors.sessionEnded();
   if (outcome?.taken) throw errors.emailTaken();
   if (outcome?.user) return outcome.user;

@@ -27,11 +27,12 @@ export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise
     if (found?.wait) throw errors.rateLimited('Too many new users come from this address.', found.wait);
     if (found?.taken) throw errors.emailTaken();
     if (found?.refuseCommon) refuseCommon(input.password);
-    await roomFor(deps, door, data);
-    const hash = await place.hash(input.password);
     const session = newSession(deps, door.projectId);
-    const params = [email.typed, email.key, role, data, hash, session.id, session.hash];
-    const user = await deps.store.ask<User>(door.projectId, signingUp, params);
+    const user = await withRoomFor(deps, door, data, async () => {
+      const hash = await place.hash(input.password);
+      const params = [email.typed, email.key, role, data, hash, session.id, session.hash];
+      return deps.store.ask<User>(door.projectId, signingUp, params);
+    });
     if (!user) throw errors.emailTaken();
     return { user, session: await toSession(deps, door, user, session) };
   } finally {
@@ -40,8 +41,14 @@ export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise
 }
 
 /** For a user's row with its indexes; what the caller sends of it is counted twice, for what PostgreSQL adds to it. */
-export function roomFor({ query }: UserDeps, { projectId }: Door, data: string | null): Promise<void> {
-  return query.growth.rooms.require(projectId, 64 * 1024 + 2 * (data?.length ?? 0));
+export async function withRoomFor<T>(
+  { query }: UserDeps,
+  { projectId }: Door,
+  data: string | null,
+  act: () => Promise<T>,
+): Promise<T> {
+  const kept = await query.growth.rooms.require(projectId, 64 * 1024 + 2 * (data?.length ?? 0));
+  return act().finally(kept.release);
 }
 
 const beforeSignUp = `
