@@ -41,7 +41,7 @@ export type Sink = {
 };
 
 /** What is the same for every run of a statement, worked out once. */
-type Shape = { head: Buffer; types: string; write: RowWriter };
+type Shape = { head: Buffer; columns: string; write: RowWriter };
 
 /** Statements of ours around the caller's, sent in the same write, and whether a transaction is open after them. */
 export type Frame = { before: readonly Command[]; after: readonly Command[]; endsIn: 'idle' | 'transaction' };
@@ -360,12 +360,7 @@ export class Exchange implements Receiver {
     const { hidden } = this.options.form;
     const columns = hidden === 0 ? all : all.slice(0, -hidden);
     const types = typesOf(columns, looked);
-    const names = JSON.stringify(columns.map(({ name }) => name));
-    const shape = {
-      head: Buffer.from(`"columns":${names},"rows":[`),
-      types: JSON.stringify(types.map(({ name }) => name)),
-      write: compileRowWriter(columns, types),
-    };
+    const shape = { ...headOf(columns, types), write: compileRowWriter(columns, types) };
     if (stable) this.know(shape);
     this.begin(shape);
   }
@@ -462,7 +457,14 @@ export class Exchange implements Receiver {
 export type Clock = { pause(patienceMs?: number): void; resume(): void };
 type Ended = 'idle' | 'transaction' | 'failed' | Error;
 
-const noShape: Shape = { head: Buffer.from('"columns":[],"rows":['), types: '[]', write: () => {} };
+const noShape: Shape = { ...headOf([], []), write: () => {} };
+
+/** Types come before the rows, so that a reader knows what they are while they stream in. */
+function headOf(columns: readonly Column[], types: readonly ValueType[]): { head: Buffer; columns: string } {
+  const [names, kinds] = [columns, types].map((list) => JSON.stringify(list.map(({ name }) => name)));
+  const described = `"columns":${names},"types":${kinds}`;
+  return { columns: described, head: Buffer.from(`${described},"rows":[`) };
+}
 
 /** "cached plan must not change result type", and a prepared statement that is gone. */
 function isStalePlan({ state }: ServerError): boolean {
