@@ -2,7 +2,7 @@
 // so that `npm start` and `npm test` are the only commands anybody needs.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,8 @@ export function setup({ tests = false } = {}) {
     fail(`Rowhouse needs Node.js 20.19 or newer; this is ${process.versions.node}.`);
   }
   install();
-  build(tests ? [] : ['packages/api', 'packages/server', 'packages/cli']);
+  build(tests ? [] : ['packages/api', 'packages/server', 'packages/cli', 'packages/client']);
+  bundleClient();
 }
 
 function install() {
@@ -49,6 +50,20 @@ function build(projects) {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   if (result.status !== 0) fail('Rowhouse could not be compiled: see above.');
+}
+
+/** Into what is published, if it has changed. */
+function bundleClient() {
+  const folder = path.join(root, 'packages', 'client');
+  const bundle = path.join(folder, 'dist', 'index.js');
+  const sources = readdirSync(path.join(folder, 'src')).map((name) => path.join(folder, 'src', name));
+  const changedAt = (file) => statSync(file).mtimeMs;
+  const newest = Math.max(...[...sources, path.join(folder, 'build.mjs')].map(changedAt));
+  if (existsSync(bundle) && changedAt(bundle) >= newest) return;
+  const result = spawnSync(process.execPath, [path.join(folder, 'build.mjs')], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  if (result.status !== 0) fail('The client could not be bundled: see above.');
 }
 
 function fail(message) {
