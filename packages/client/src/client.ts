@@ -121,7 +121,10 @@ export interface Client<Database = unknown> {
   table<Name extends TableName<Database>>(
     name: Name,
   ): Table<RowOf<Database, Name>, InsertOf<Database, Name>, UpdateOf<Database, Name>>;
-  table<Row extends object>(name: string): Table<Row, Partial<Row>, Partial<Row>>;
+  /** With a type of your own for its rows. */
+  table<Row extends object = never>(
+    name: [Row] extends [never] ? never : string,
+  ): Table<Row, Partial<Row>, Partial<Row>>;
 
   /** Makes a user, who is signed in at once. */
   signUp(user: { email: string; password: string; data?: Record<string, unknown> }): Promise<SignedIn>;

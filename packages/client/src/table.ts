@@ -72,12 +72,12 @@ export type Minimal = { returning: 'minimal' };
  * const page = await db.table('teas').select('id', 'name').gte('price', 4).order('price', 'desc').limit(10);
  * for await (const tea of db.table('teas').ilike('name', '*green*')) console.log(tea.name);
  */
-export interface Table<Row = AnyRow, Insert = AnyRow, Update = AnyRow>
-  extends PromiseLike<Page<Row>>,
-    AsyncIterable<Row> {
+export interface Table<Row = AnyRow, Insert = AnyRow, Update = AnyRow, Shown = Row>
+  extends PromiseLike<Page<Shown>>,
+    AsyncIterable<Shown> {
   /** Columns, or anything that the service's `select` knows: aliases, casts, `authors(name)`. */
-  select<Name extends keyof Row & string>(...columns: Name[]): Table<Pick<Row, Name>, Insert, Update>;
-  select<Shape = AnyRow>(...columns: string[]): Table<Shape, Insert, Update>;
+  select<Name extends keyof Row & string>(...columns: Name[]): Table<Row, Insert, Update, Pick<Row, Name>>;
+  select<Other = AnyRow>(...columns: string[]): Table<Row, Insert, Update, Other>;
   eq<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
   neq<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
   gt<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
@@ -110,23 +110,23 @@ export interface Table<Row = AnyRow, Insert = AnyRow, Update = AnyRow>
   /** Gives up when it is aborted. */
   signal(signal: AbortSignal): this;
   /** The first row, or null. */
-  first(): Promise<Row | null>;
+  first(): Promise<Shown | null>;
 
   /** The rows as they are stored, defaults included. Many are all or none. */
   insert(row: Insert | readonly Insert[], options: WriteOptions & Minimal): Promise<number>;
-  insert(rows: readonly Insert[], options?: WriteOptions): Promise<Row[]>;
-  insert(row: Insert, options?: WriteOptions): Promise<Row>;
+  insert(rows: readonly Insert[], options?: WriteOptions): Promise<Shown[]>;
+  insert(row: Insert, options?: WriteOptions): Promise<Shown>;
   /** Rows whose key is there already are changed, or left alone (then they do not come back). */
   upsert(row: Insert | readonly Insert[], options: UpsertOptions & Minimal): Promise<number>;
-  upsert(rows: readonly Insert[], options?: UpsertOptions): Promise<Row[]>;
-  upsert(row: Insert, options: UpsertOptions & { resolution: 'ignore' }): Promise<Row | null>;
-  upsert(row: Insert, options?: UpsertOptions): Promise<Row>;
+  upsert(rows: readonly Insert[], options?: UpsertOptions): Promise<Shown[]>;
+  upsert(row: Insert, options: UpsertOptions & { resolution: 'ignore' }): Promise<Shown | null>;
+  upsert(row: Insert, options?: UpsertOptions): Promise<Shown>;
   /** Changes the rows that the filters name; without a filter it is refused. */
   update(changes: Update, options: ChangeOptions & Minimal): Promise<number>;
-  update(changes: Update, options?: ChangeOptions): Promise<Row[]>;
+  update(changes: Update, options?: ChangeOptions): Promise<Shown[]>;
   /** Deletes the rows that the filters name; without a filter it is refused. */
   delete(options: ChangeOptions & Minimal): Promise<number>;
-  delete(options?: ChangeOptions): Promise<Row[]>;
+  delete(options?: ChangeOptions): Promise<Shown[]>;
 }
 
 /** What a table needs of its client. */
