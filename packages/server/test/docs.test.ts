@@ -61,6 +61,8 @@ describe('README and docs', () => {
       'docs/tables.md',
       'docs/idempotency.md',
       'docs/users.md',
+      'docs/client.md',
+      'packages/client/README.md',
     ]) {
       for (const [, target = '', anchor] of read(file).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]+))?\)/g)) {
         const there = target === '' ? file : path.join(path.dirname(file), target);
