@@ -15,6 +15,7 @@ export type Project = {
   dropped_after?: string;
 };
 
+/** What a key may do. */
 export type Scope = 'query' | 'query:read' | 'tables:read' | 'tables:write' | 'auth' | 'manage';
 
 /** An API key, as it is listed: without the key itself. */
@@ -44,7 +45,9 @@ export type Connection = {
   password: string;
 };
 
+/** A page of projects. */
 export type ProjectPage = { projects: Project[]; page: number; limit: number; has_more: boolean };
+/** Which projects {@link AccountClient.projects} lists. */
 export type ListOptions = { limit?: number; page?: number; status?: 'live' | 'deleted' };
 /** A page when it is awaited, every project when it is iterated. */
 export type ProjectList = PromiseLike<ProjectPage> & AsyncIterable<Project>;

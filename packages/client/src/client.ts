@@ -8,6 +8,7 @@ import {
   type AuthListener,
   type HeldSession,
   keepSessions,
+  nobody,
   type Session,
   type SessionStorage,
   type SignedIn,
@@ -46,6 +47,7 @@ export type Result<Row = AnyRow> = {
   truncated: boolean;
 };
 
+/** For one statement. */
 export type QueryOptions = PostOptions & {
   /** At most so many rows; PostgreSQL stops there. */
   limit?: number;
@@ -58,10 +60,12 @@ export type QueryOptions = PostOptions & {
   /** More rows affected: rolled back, `conflict`. */
   maxAffected?: number;
 };
+/** For all statements of a batch together. */
 export type BatchOptions = PostOptions & Pick<QueryOptions, 'timeoutMs' | 'readOnly'>;
 /** An entry of a batch. */
 export type BatchStatement = string | Sql | { query: string; params?: readonly unknown[]; limit?: number };
 
+/** `db.query`. */
 export interface Query {
   /**
    * Runs one SQL statement with values for `$1 … $n`. Dates, BigInts and Uint8Arrays are sent as what they are.
@@ -88,6 +92,7 @@ export interface Query {
   ): AsyncGenerator<Row, void, undefined>;
 }
 
+/** `db.sql`. */
 export interface SqlTag {
   /**
    * Runs a statement in which every `${value}` is a parameter. Another sql`…` inside becomes part of it.
@@ -186,9 +191,15 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     return answer;
   };
 
+  /** Without one, whoever was named as a user would act as the project. */
+  const tokenOf = async () => {
+    const token = await sessions.token();
+    if (user && !token) throw nobody();
+    return token;
+  };
   /** With the user's token, renewed once if the service refuses it: a refused request has not run. */
   const sendAsUser = async (call: Call) => {
-    const token = await sessions.token();
+    const token = await tokenOf();
     try {
       return await service.send({ ...call, token });
     } catch (error) {
@@ -225,7 +236,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
   };
   const query = async (...given: Parameters<Query>) => finish(await send(toQuery(...given)));
   async function* stream(...given: Parameters<Query>) {
-    const token = isUsers ? await sessions.token() : null;
+    const token = isUsers ? await tokenOf() : null;
     try {
       yield* splitRows(service.open({ ...toQuery(...given), token }), numbers);
     } catch (error) {
@@ -266,8 +277,11 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
       return sessions.current();
     },
     onAuthChange: sessions.listen,
-    asUser: (session: string | Session) =>
-      open<Database>(options, typeof session === 'string' ? { access_token: session } : session),
+    asUser: (given: string | Session) => {
+      const session = typeof given === 'string' ? { access_token: given } : given;
+      if (!session?.access_token) throw misuse('asUser needs a session or an access token.');
+      return open<Database>(options, session);
+    },
   };
   return client as unknown as Client<Database>;
 }

@@ -33,11 +33,13 @@ type Find<Database, Name> = Name extends `${infer Schema}.${infer Rest}`
   : InPublic<Database, Name>;
 type InPublic<Database, Name> = Database extends { public: infer Public } ? Entry<Public, Name> : never;
 
+/** A table's or view's row. */
 export type RowOf<Database, Name> = unknown extends Database ? AnyRow : Part<Find<Database, Name>, 'Row'>;
 /** never: a view. */
 export type InsertOf<Database, Name> = unknown extends Database
   ? AnyRow
   : Part<Find<Database, Name>, 'Insert'>;
+/** What can be changed in a row. */
 export type UpdateOf<Database, Name> = unknown extends Database
   ? AnyRow
   : Part<Find<Database, Name>, 'Update'>;

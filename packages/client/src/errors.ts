@@ -45,6 +45,7 @@ export type SqlProblem = {
   constraint?: string;
 };
 
+/** What an error tells beside its code and message. */
 export type ErrorExtras = {
   status?: number | undefined;
   hint?: string | undefined;

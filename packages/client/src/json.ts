@@ -29,13 +29,16 @@ export function toJson(value: unknown): string {
       const raw = this[key];
       if (typeof raw === 'bigint') return mark + raw;
       if (raw instanceof Uint8Array) return toHex(raw);
-      if (raw instanceof Date) return toIso(raw);
+      // Throws if it is invalid.
+      if (raw instanceof Date) return raw.toISOString();
       if (typeof given === 'number' && !Number.isFinite(given)) return String(given);
       if (given === undefined ? Array.isArray(this) : typeof given === 'function') throw missing(key);
       return given;
     });
   } catch (error) {
-    throw error instanceof RowhouseError ? error : misuse(`This is no JSON: ${(error as Error).message}`);
+    throw error instanceof RowhouseError
+      ? error
+      : misuse(`A value cannot be sent: ${(error as Error).message}`);
   }
   return text.replace(new RegExp(`"${mark}(-?\\d+)"`, 'g'), '$1');
 }
@@ -43,9 +46,9 @@ export function toJson(value: unknown): string {
 /** A value as PostgreSQL reads it. */
 export function toText(value: unknown): string {
   if (value === undefined || value === null) throw missing('of a filter', String(value));
-  if (value instanceof Uint8Array) return toHex(value);
-  if (value instanceof Date) return toIso(value);
-  return typeof value === 'object' ? toJson(value) : String(value);
+  if (typeof value !== 'object') return String(value);
+  const text = toJson(value);
+  return text[0] === '"' ? JSON.parse(text) : text;
 }
 
 export function missing(name: string, what = 'undefined'): RowhouseError {
@@ -137,9 +140,4 @@ function exact(digits: string, column: string, numbers: Numbers): string | bigin
 
 function toHex(bytes: Uint8Array): string {
   return `\\x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
-}
-
-function toIso(date: Date): string {
-  if (Number.isNaN(date.getTime())) throw misuse('A date is invalid.');
-  return date.toISOString();
 }

@@ -25,8 +25,11 @@ export type Session = {
   refresh_token: string;
 };
 
+/** Who signed in, and with what. */
 export type SignedIn = { user: User; session: Session };
+/** What {@link Client.onAuthChange} tells. */
 export type AuthEvent = 'signed_in' | 'refreshed' | 'signed_out';
+/** Listens to sign-ins, refreshes and sign-outs. */
 export type AuthListener = (event: AuthEvent, session: Session | null) => void;
 
 /** `localStorage` is one; React Native's AsyncStorage too. */
@@ -97,8 +100,7 @@ export function keepSessions({ storage, name, numbers, given, exchange }: Deps):
     // Another tab may have been first; a refresh token that comes twice would end the session.
     const latest = storage && read(await storage.getItem(name));
     const before = latest ?? current;
-    if (!before?.refresh_token)
-      throw new RowhouseError('invalid_token', 'Nobody is signed in, or there is no refresh token.');
+    if (!before?.refresh_token) throw nobody();
     current = before;
     try {
       const signedIn = await exchange(before.refresh_token);
@@ -139,4 +141,8 @@ export function keepSessions({ storage, name, numbers, given, exchange }: Deps):
       return () => listeners.delete(listener);
     },
   };
+}
+
+export function nobody(): RowhouseError {
+  return new RowhouseError('invalid_token', 'Nobody is signed in here.');
 }

@@ -51,11 +51,14 @@ export type ValueOf<Row, Name> = Name extends keyof Row
   ? Given<Row[Name]>
   : string | number | bigint | boolean;
 
+/** For an insert. */
 export type WriteOptions = PostOptions;
+/** For an update or a delete. */
 export type ChangeOptions = CallOptions & {
   /** More rows: nothing is changed, `conflict`. */
   maxAffected?: number;
 };
+/** For an upsert. */
 export type UpsertOptions = PostOptions & {
   /** The key by which a row counts as there already; the primary key unless said otherwise. */
   onConflict?: string | readonly string[];

@@ -281,6 +281,15 @@ describe('on a server, with the project key', () => {
     expect(client.session).toEqual(session);
     await asUser.signOut();
     expect(changes).toEqual([renewed.session, null]);
+    // Never the project's own rights instead of the user's.
+    for (const work of [
+      asUser.table('todos'),
+      asUser.query('select 1'),
+      asUser.query.stream('select 1').next(),
+    ])
+      expect(await failureOf(work)).toMatchObject({ code: 'invalid_token', status: 0 });
+    for (const nobody of ['', undefined, null, {}])
+      expect(() => client.asUser(nobody as never)).toThrow('asUser needs a session');
     const bare = client.asUser(session.access_token);
     expect(await failureOf(bare.refresh())).toMatchObject({ code: 'invalid_token' });
   });
