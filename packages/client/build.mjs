@@ -17,7 +17,7 @@ async function build() {
   for (const name of readdirSync(dist).filter((file) => file.endsWith('.d.ts')))
     copyFileSync(path.join(dist, name), path.join(dist, 'cjs', name));
   await bundle.write({ format: 'cjs', file: path.join(dist, 'cjs', 'index.js') });
-  await bundle.write({ format: 'esm', file: path.join(dist, 'index.min.js'), minify: true });
+  await bundle.write({ format: 'esm', file: path.join(dist, 'index.min.js'), minify: true, comments: false });
   await bundle.write({ format: 'esm', file: path.join(dist, 'index.js') });
   await bundle.close();
 }

@@ -237,8 +237,12 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
   const query = async (...given: Parameters<Query>) => finish(await send(toQuery(...given)));
   async function* stream(...given: Parameters<Query>) {
     const token = isUsers ? await tokenOf() : null;
+    const { feed, end } = splitRows(numbers);
     try {
-      yield* splitRows(service.open({ ...toQuery(...given), token }), numbers);
+      // Not yield*: it would make promises of its own for each row.
+      for await (const piece of service.open({ ...toQuery(...given), token }))
+        for (const row of feed(piece)) yield row;
+      end();
     } catch (error) {
       throw isRowhouseError(error) ? error : new RowhouseError('invalid_response', String(error));
     }

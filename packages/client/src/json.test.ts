@@ -55,6 +55,21 @@ describe('numbers that a double cannot hold', () => {
     expect(() => parseJson(text, 'number')).toThrow('"__proto__" holds 12345678901234567890');
   });
 
+  it('are found wherever JSON lets a number stand', () => {
+    const digits = '12345678901234567890';
+    for (const text of [
+      digits,
+      ` ${digits}`,
+      `[${digits}]`,
+      `[1,${digits}]`,
+      `{"a":\n-${digits}}`,
+      `{"a": ${digits}}`,
+    ])
+      expect(() => parseJson(text, 'number'), text).toThrow('would round');
+    for (const text of [`"${digits}"`, `{"a": ",${digits}"}`, `["a: ${digits}", 1]`, `{",${digits}": 1}`])
+      expect(parseJson(text, 'number'), text).toEqual(JSON.parse(text));
+  });
+
   it('random ones are what they were, or refused', () => {
     for (let n = 0; n < 3_000; n++) {
       const digits = String(Math.random()).slice(2) + String(Math.random()).slice(2, 2 + (n % 9));

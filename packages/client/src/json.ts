@@ -5,8 +5,11 @@ import { misuse, RowhouseError } from './errors.ts';
 /** How bigint, numeric and numbers inside json come: see {@link ClientOptions.numbers}. */
 export type Numbers = 'number' | 'string' | 'bigint';
 
-/** Doubles hold 15 digits and two-digit exponents for certain: most texts are done with this one look. */
-const suspicious = /\d[\d.]{15}|\d[eE][-+]?\d{3}/;
+/**
+ * Doubles hold 15 digits and two-digit exponents for certain: most texts are done with this one look. Before a number
+ * stands a bracket, a comma, a colon or a blank; digits behind a quote are in a string.
+ */
+const suspicious = /(?:^|[[,:\s])-?\d(?:[\d.]{15}|[\d.]*[eE][-+]?\d{3})/;
 /** Quotes and escapes, to know what is inside a string, and numbers that a double may not hold. */
 const tokens = /\\.|"|-?\d[\d.]{15,}(?:[eE][-+]?\d+)?|-?\d[\d.]*[eE][-+]?\d{3,}/g;
 
@@ -132,7 +135,7 @@ function unmark(root: object, mark: string, numbers: Numbers): void {
 function exact(digits: string, column: string, numbers: Numbers): string | bigint {
   if (numbers === 'number')
     throw new RowhouseError('unsafe_number', `"${column}" holds ${digits}, which a number would round.`, {
-      hint: "createClient({ numbers: 'string' }) or 'bigint' gives it with all its digits.",
+      hint: "createClient with numbers: 'string' or 'bigint' keeps all digits.",
       details: { column, value: digits },
     });
   return numbers === 'bigint' && /^-?\d+$/.test(digits) ? BigInt(digits) : digits;

@@ -23,10 +23,7 @@ export function makeSql<Result>(
   run: (statement: Sql) => Promise<Result>,
 ): Sql<Result> {
   if (!Array.isArray(strings?.raw))
-    throw misuse(
-      'sql is a tag: write sql`select …`, without parentheses.',
-      'For text of your own use query(text).',
-    );
+    throw misuse('sql is a tag: sql`…` without parentheses.', 'query() takes a text.');
   let running: Promise<Result> | undefined;
   const sql = {
     // biome-ignore lint/suspicious/noThenProperty: awaiting is how it runs

@@ -243,8 +243,8 @@ describe('writing', () => {
     expect(await teas.eq('id', 1).update({ price: null, data: { a: [1] } }, { returning: 'minimal' })).toBe(
       1,
     );
-    for (const work of [teas.update({ price: 0 }), teas.delete()])
-      expect(await failureOf(work)).toMatchObject({ code: 'invalid_request', status: 400 });
+    for (const work of [() => teas.update({ price: 0 }), () => teas.delete()])
+      expect(await failureOf(work())).toMatchObject({ code: 'invalid_request', status: 400 });
     expect(await failureOf(teas.gt('id', 0).delete({ maxAffected: 1 }))).toMatchObject({ code: 'conflict' });
     expect(await teas.in('id', [2, 3]).delete()).toHaveLength(2);
     expect((await teas).rows.map(({ id }) => id)).toEqual([1, 4]);
@@ -253,11 +253,11 @@ describe('writing', () => {
   it('never drops a value that is undefined', async () => {
     const teas = db.table('teas');
     for (const work of [
-      teas.insert({ id: 5, name: undefined }),
-      teas.insert([{ id: 5, name: 'x' }, { id: undefined }]),
-      teas.eq('id', 1).update({ price: undefined }),
+      () => teas.insert({ id: 5, name: undefined }),
+      () => teas.insert([{ id: 5, name: 'x' }, { id: undefined }]),
+      () => teas.eq('id', 1).update({ price: undefined }),
     ])
-      expect(await failureOf(work)).toMatchObject({ code: 'invalid_request', status: 0 });
+      expect(await failureOf(work())).toMatchObject({ code: 'invalid_request', status: 0 });
   });
 
   it('tells what is wrong with a row', async () => {
