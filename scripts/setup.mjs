@@ -9,15 +9,17 @@ import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** `tests`: compile (check) them too. */
-export function setup({ tests = false } = {}) {
+/** `tests`: compile (check) them too. `client`: not needed to run the service. */
+export function setup({ tests = false, client = true } = {}) {
   const [major, minor] = process.versions.node.split('.').map(Number);
   if (major < 20 || (major === 20 && minor < 19)) {
     fail(`Rowhouse needs Node.js 20.19 or newer; this is ${process.versions.node}.`);
   }
   install();
-  build(tests ? [] : ['packages/api', 'packages/server', 'packages/cli', 'packages/client']);
-  bundleClient();
+  build(
+    tests ? [] : ['packages/api', 'packages/server', 'packages/cli', ...(client ? ['packages/client'] : [])],
+  );
+  if (client) bundleClient();
 }
 
 function install() {

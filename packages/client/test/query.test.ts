@@ -139,6 +139,26 @@ describe('numbers', () => {
     ).toBe(1);
   });
 
+  it('inside types of one’s own follow their own rule, whatever the value', async () => {
+    await db.batch([
+      'create domain whole as int8',
+      'create type pair as (n int8, t text)',
+      'create table own (w whole, p pair)',
+    ]);
+    for (const numbers of ['string', 'bigint'] as const) {
+      const exact = live.client({ numbers });
+      const own = { w: numbers === 'bigint' ? 1n : '1', p: { n: '2', t: '3' } };
+      expect(await exact.table('own').insert({ w: 1n, p: { n: 2n, t: '3' } })).toEqual(own);
+      expect((await exact.query('select w, p from own limit 1')).rows).toEqual([own]);
+    }
+    expect((await db.query('select w, p from own limit 1')).rows).toEqual([{ w: 1, p: { n: 2, t: '3' } }]);
+    await db.query('insert into own (w) values (9007199254740993)');
+    expect(await failureOf(db.table('own').is('p', null))).toMatchObject({
+      code: 'unsafe_number',
+      details: { column: 'w', value: '9007199254740993' },
+    });
+  });
+
   it('random doubles come back bit by bit', async () => {
     const values = Array.from({ length: 2_000 }, () => {
       const bytes = crypto.getRandomValues(new Uint8Array(8));
