@@ -25,7 +25,7 @@ const order = [
 const levels = new Map(order.flatMap((rooms, level) => rooms.map((room) => [room, level])));
 
 /** Packages of ours that a package may import. */
-const packages = { api: [], server: ['@rowhouse/api'], cli: ['@rowhouse/api'], client: ['@rowhouse/api'] };
+const packages = { api: [], server: ['@rowhouse/api'], cli: ['@rowhouse/api'], client: [] };
 const drivers = ['pg', 'pg-protocol', 'pg-cursor'];
 
 /** What is wrong with one file, given its path from the root and its text. */
@@ -38,6 +38,8 @@ export function problemsOf(file, text) {
       if (name === 'server') problems.push(...upward(file, from));
       if (path.posix.join(path.posix.dirname(file), from).split('/')[1] !== name)
         problems.push(`${from} leaves the package`);
+    } else if (name === 'client') {
+      problems.push(`client runs everywhere and has no dependencies (${from})`);
     } else if (/^(@rowhouse\/|rowhouse)/.test(from) && !packages[name]?.includes(from)) {
       problems.push(`${name} may not import ${from}`);
     } else if (drivers.includes(from) && !file.startsWith('packages/server/src/postgres/')) {

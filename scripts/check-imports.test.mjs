@@ -20,6 +20,8 @@ it.each([
   [`${server}/helpers/x.ts`, '../errors.ts', 'has no place in the order'],
   [`${server}/errors.ts`, '../../cli/src/main.ts', 'leaves the package'],
   ['packages/cli/src/main.ts', '@rowhouse/server', 'cli may not import @rowhouse/server'],
+  ['packages/client/src/client.ts', '@rowhouse/api', 'client runs everywhere'],
+  ['packages/client/src/client.ts', 'node:crypto', 'client runs everywhere'],
   ['packages/api/src/keys.ts', '@rowhouse/server/main', 'api may not import'],
 ])('%s may not use %s', (file, from, problem) => {
   expect(at(file, from).join()).toContain(problem);

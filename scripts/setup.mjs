@@ -2,22 +2,28 @@
 // so that `npm start` and `npm test` are the only commands anybody needs.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** `tests`: compile (check) them too. `clients`: what the tests in compatibility/ need. */
-export function setup({ tests = false, clients = false } = {}) {
+/**
+ * `tests`: compile (check) them too. `client`: not needed to run the service. `clients`: those that others wrote, for the
+ * tests in compatibility/.
+ */
+export function setup({ tests = false, client = true, clients = false } = {}) {
   const [major, minor] = process.versions.node.split('.').map(Number);
   if (major < 20 || (major === 20 && minor < 19)) {
     fail(`Rowhouse needs Node.js 20.19 or newer; this is ${process.versions.node}.`);
   }
   install(root, ['package-lock.json'], 'dependencies (only at the first start)');
   if (clients) installClients();
-  build(tests ? [] : ['packages/api', 'packages/server', 'packages/cli']);
+  build(
+    tests ? [] : ['packages/api', 'packages/server', 'packages/cli', ...(client ? ['packages/client'] : [])],
+  );
+  if (client) bundleClient();
 }
 
 /** Once for each state of `files`. `more`: arguments of npm; `finish`: what else belongs to it. */
@@ -70,6 +76,20 @@ function build(projects) {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   if (result.status !== 0) fail('Rowhouse could not be compiled: see above.');
+}
+
+/** Into what is published, if it has changed. */
+function bundleClient() {
+  const folder = path.join(root, 'packages', 'client');
+  const bundle = path.join(folder, 'dist', 'index.js');
+  const sources = readdirSync(path.join(folder, 'src')).map((name) => path.join(folder, 'src', name));
+  const changedAt = (file) => statSync(file).mtimeMs;
+  const newest = Math.max(...[...sources, path.join(folder, 'build.mjs')].map(changedAt));
+  if (existsSync(bundle) && changedAt(bundle) >= newest) return;
+  const result = spawnSync(process.execPath, [path.join(folder, 'build.mjs')], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  if (result.status !== 0) fail('The client could not be bundled: see above.');
 }
 
 function fail(message) {

@@ -131,6 +131,13 @@ export const InsertBody = {
   },
 };
 
+const described = {
+  columns: Type.Optional(
+    Type.Array(Type.String(), { description: 'With numbers=string, unless returning=minimal.' }),
+  ),
+  types: Type.Optional(Type.Array(Type.String(), { description: 'Likewise.' })),
+};
+
 export const InsertResponse = success({
   row: Type.Optional(
     Type.Union([row, Type.Null()], {
@@ -141,11 +148,13 @@ export const InsertResponse = success({
     Type.Array(row, { description: 'For an array. Rows that were ignored are not among them.' }),
   ),
   row_count: Type.Optional(Type.Integer({ description: 'For arrays, imports and returning=minimal.' })),
+  ...described,
 });
 
 export const ChangeResponse = success({
   rows: Type.Optional(Type.Array(row, { description: 'Unless returning=minimal.' })),
   row_count: Type.Integer(),
+  ...described,
 });
 
 const name = Type.Object({ schema: Type.String(), name: Type.String() });

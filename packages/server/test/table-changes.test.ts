@@ -107,6 +107,29 @@ describe('insert', () => {
     expect(rows).toEqual([{ n: '12345678901234567890.123456789' }]);
   });
 
+  it('tells the types where numbers come as strings', async () => {
+    const told = { columns: ['id', 'name'], types: ['int8', 'text'] };
+    const rest = 'items?select=id,name&numbers=string';
+    expect((await send('POST', rest, { name: '1' })).body).toEqual({
+      ...{ ok: true, row: { id: '1', name: '1' } },
+      ...told,
+    });
+    // Other keys are other statements.
+    const { body } = await send('POST', rest, [{ name: '2' }, { name: '3', price: 1 }]);
+    expect(body).toEqual({
+      ...{ ok: true, rows: [2, 3].map((n) => ({ id: String(n), name: String(n) })), row_count: 2 },
+      ...told,
+    });
+    const ignored = await send('POST', `${rest}&resolution=ignore&on_conflict=name`, { name: '1' });
+    expect(ignored.body).toEqual({ ok: true, row: null, ...told });
+    expect((await send('DELETE', `${rest}&id=eq.1`)).body).toMatchObject({ row_count: 1, ...told });
+    expect((await send('PATCH', `${rest}&id=eq.9`, { price: 2 })).body).toMatchObject({ rows: [], ...told });
+    expect((await send('DELETE', 'items?id=eq.2&numbers=string&returning=minimal')).body).toEqual({
+      ok: true,
+      row_count: 1,
+    });
+  });
+
   it('says little if asked', async () => {
     expect((await send('POST', 'items?returning=minimal', { name: 'x' })).body).toEqual({
       ok: true,

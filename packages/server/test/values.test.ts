@@ -226,6 +226,12 @@ describe('nothing is lost', () => {
     );
   });
 
+  it('of types: before the rows, so that whoever reads a stream knows them', async () => {
+    expect(await raw('select 1::bigint as a, now() as b')).toMatch(
+      /^\{"ok":true,"columns":\["a","b"\],"types":\["int8","timestamptz"\],"rows":\[/,
+    );
+  });
+
   it('of microseconds', async () => {
     expect(await raw("select '2026-11-14 09:30:00.123456+02'::timestamptz as t")).toContain(
       '"2026-11-14T07:30:00.123456Z"',

@@ -3,7 +3,13 @@ import { type Column, compileRowWriter, type RowWriter } from './row-writer.ts';
 import type { ValueType } from './value-kinds.ts';
 
 /** What is the same for every run of a statement, worked out once. */
-export type Shape = Readonly<{ layout: Layout; head: Buffer; types: string; write: RowWriter }>;
+export type Shape = Readonly<{
+  layout: Layout;
+  head: Buffer;
+  /** What the head says of the columns. */
+  columns: string;
+  write: RowWriter;
+}>;
 
 /** What was worked out is kept for the layout it was worked out for, so there is one object for each. */
 export type Layout = Readonly<{
@@ -18,8 +24,7 @@ export type Layout = Readonly<{
 export const objects: Layout = {
   shapeOf: (columns, types) => ({
     layout: objects,
-    head: Buffer.from(`"columns":${JSON.stringify(columns.map(({ name }) => name))},"rows":[`),
-    types: JSON.stringify(types.map(({ name }) => name)),
+    ...headOf(columns, types),
     write: compileRowWriter(columns, types),
   }),
   get empty() {
@@ -27,9 +32,11 @@ export const objects: Layout = {
   },
   needsTypes: true,
 };
-const nothing: Shape = {
-  layout: objects,
-  head: Buffer.from('"columns":[],"rows":['),
-  types: '[]',
-  write: () => {},
-};
+const nothing: Shape = { layout: objects, ...headOf([], []), write: () => {} };
+
+/** Types come before the rows, so that a reader knows what they are while they stream in. */
+function headOf(columns: readonly Column[], types: readonly ValueType[]): { head: Buffer; columns: string } {
+  const [names, kinds] = [columns, types].map((list) => JSON.stringify(list.map(({ name }) => name)));
+  const described = `"columns":${names},"types":${kinds}`;
+  return { columns: described, head: Buffer.from(`${described},"rows":[`) };
+}

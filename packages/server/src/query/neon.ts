@@ -46,7 +46,7 @@ function layoutOf({ rawText, arrays }: NeonMode): Layout {
   const shape = (fields: object[], write: Shape['write']): Shape => ({
     layout,
     head: Buffer.from(`"fields":${JSON.stringify(fields)},"rows":[`),
-    types: '[]',
+    columns: '',
     write,
   });
   const empty = shape([], () => {});

@@ -397,11 +397,11 @@ export function affectedBy({ tag, rowCount }: Exchange): number {
 }
 
 function queryEnd(exchange: Exchange): string {
-  const { shape, rowCount, durationMs, tag, truncated } = exchange;
+  const { rowCount, durationMs, tag, truncated } = exchange;
   const command = tag === null ? 'SELECT' : tag.replace(/[ \d]+$/, '');
   const duration = Math.round(durationMs * 1000) / 1000;
   return (
-    `],"row_count":${rowCount},"duration_ms":${duration},"types":${shape?.types ?? '[]'},` +
+    `],"row_count":${rowCount},"duration_ms":${duration},` +
     `"command":"${command}","affected":${affectedBy(exchange)},"truncated":${truncated}}`
   );
 }

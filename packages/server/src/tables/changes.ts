@@ -122,9 +122,13 @@ function change(
   const run = async ({ writes }: Writes): Promise<Changed> => {
     let isNew = false;
     let rowCount = 0;
+    let described = '';
     const watching = (exchange: Exchange) => {
       rowCount += exchange.rowCount;
       if (affectedBy(exchange) > 0) isNew = true;
+      // Only the types tell numbers among strings.
+      if (request.numbersAsStrings && exchange.shape) described = `,${exchange.shape.columns}`;
+      return described;
     };
     const step = (write: CompiledWrite, made: Form): Step => ({
       statement: statementOf(tables.kept, write.text, {
@@ -142,7 +146,7 @@ function change(
     }
     const steps = writes.map((write) => step(write, form(write.hidden, 'part', watching)));
     const answers = await runTogether(deps.query, project, steps, { timeoutMs, maxAffected }, reader);
-    return { answer: joined(form, answers, rowCount), isNew };
+    return { answer: joined(form, answers, rowCount, described), isNew };
   };
   return withTables(tables, make, run, reader, (error, made) => explain(error, made, request, project));
 }
@@ -166,7 +170,8 @@ function explain(
   return explainFilterError(told, { table, select, where, params: write.params }, context);
 }
 
-type RowsForm = (hidden: number, what: 'whole' | 'part', watch: (exchange: Exchange) => void) => Form;
+/** `watch` gives what is to be said about the columns. */
+type RowsForm = (hidden: number, what: 'whole' | 'part', watch: (exchange: Exchange) => string) => Form;
 
 const openings = {
   row: Buffer.from('{"ok":true,"row":'),
@@ -182,8 +187,8 @@ const rowForm: RowsForm = (hidden, _what, watch) => ({
   hidden,
   onLastRow: null,
   close: (exchange) => {
-    watch(exchange);
-    return exchange.rowCount === 0 ? 'null}' : '}';
+    const described = watch(exchange);
+    return `${exchange.rowCount === 0 ? 'null' : ''}${described}}`;
   },
 });
 
@@ -194,8 +199,8 @@ const rowsForm: RowsForm = (hidden, what, watch) => ({
   hidden,
   onLastRow: null,
   close: (exchange) => {
-    watch(exchange);
-    return what === 'whole' ? `],"row_count":${exchange.rowCount}}` : '';
+    const described = watch(exchange);
+    return what === 'whole' ? `],"row_count":${exchange.rowCount}${described}}` : '';
   },
 });
 
@@ -212,14 +217,14 @@ const countForm: RowsForm = (hidden, what, watch) => ({
 });
 
 /** The parts of one answer, from several statements. */
-function joined(form: RowsForm, parts: readonly Buffer[], rowCount: number): Buffer {
+function joined(form: RowsForm, parts: readonly Buffer[], rowCount: number, described: string): Buffer {
   if (form === countForm) {
     const count = parts.reduce((sum, part) => sum + Number(part), 0);
     return Buffer.from(`{"ok":true,"row_count":${count}}`);
   }
   const rows = parts.filter(({ length }) => length > 0);
   const pieces = rows.flatMap((part, index) => (index === 0 ? [part] : [comma, part]));
-  const end = Buffer.from(`],"row_count":${rowCount}}`);
+  const end = Buffer.from(`],"row_count":${rowCount}${described}}`);
   return Buffer.concat([openings.rows, ...pieces, end]);
 }
 

@@ -131,14 +131,10 @@ function runPage(
 
 const opening = Buffer.from('{"ok":true,');
 
-function pageEnd(
-  { rowCount, shape, truncated }: Exchange,
-  request: PageRequest,
-  next: string | null,
-): string {
+function pageEnd({ rowCount, truncated }: Exchange, request: PageRequest, next: string | null): string {
   const page = request.cursor === null ? request.page : null;
   return (
-    `],"row_count":${rowCount},"types":${shape?.types ?? '[]'},"page":${page},"limit":${request.limit},` +
+    `],"row_count":${rowCount},"page":${page},"limit":${request.limit},` +
     `"has_more":${truncated},"next_cursor":${JSON.stringify(next)}${request.count === null ? '}' : ''}`
   );
 }

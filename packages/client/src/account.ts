@@ -1,0 +1,154 @@
+// createAccountClient: projects, their keys and how to connect to them.
+import { type Call, openService, type PostOptions, type ServiceOptions } from './request.ts';
+
+/** A project. */
+export type Project = {
+  id: string;
+  slug: string;
+  name: string;
+  limit_mb: number;
+  size_mb: number;
+  status: 'ready' | 'full' | 'moving' | 'deleted';
+  created_at: string;
+  deleted_at?: string;
+  /** Until then a deleted project can be restored. */
+  dropped_after?: string;
+};
+
+/** What a key may do. */
+export type Scope = 'query' | 'query:read' | 'tables:read' | 'tables:write' | 'auth' | 'manage';
+
+/** An API key, as it is listed: without the key itself. */
+export type Key = {
+  id: string;
+  name: string;
+  kind: 'project' | 'scoped' | 'publishable';
+  /** How the key begins. */
+  start: string;
+  scopes: Scope[];
+  /** null: every table. */
+  tables: string[] | null;
+  status: 'active' | 'rotated' | 'expired' | 'revoked';
+  expires_at: string | null;
+  last_used_at: string | null;
+  created_at: string;
+  revoked_at: string | null;
+};
+
+/** For psql and every PostgreSQL driver. */
+export type Connection = {
+  url: string;
+  host: string;
+  port: number;
+  database: string;
+  user: string;
+  password: string;
+};
+
+/** A page of projects. */
+export type ProjectPage = { projects: Project[]; page: number; limit: number; has_more: boolean };
+/** Which projects {@link AccountClient.projects} lists. */
+export type ListOptions = { limit?: number; page?: number; status?: 'live' | 'deleted' };
+/** A page when it is awaited, every project when it is iterated. */
+export type ProjectList = PromiseLike<ProjectPage> & AsyncIterable<Project>;
+
+/** An account's projects and keys. Made by {@link createAccountClient}. */
+export interface AccountClient {
+  projects: {
+    /**
+     * Newest first.
+     *
+     * @example
+     * for await (const { slug, size_mb } of account.projects.list()) console.log(slug, size_mb);
+     */
+    list(options?: ListOptions): ProjectList;
+    /**
+     * `api_key` is the project's own key, shown only now.
+     *
+     * @example
+     * const { project, api_key } = await account.projects.create({ name: 'My Shop', limit_mb: 64 });
+     */
+    create(
+      project: { name: string; limit_mb?: number; slug?: string },
+      options?: PostOptions,
+    ): Promise<{ project: Project; api_key: string }>;
+    get(slug: string): Promise<Project>;
+    update(slug: string, changes: { name?: string; limit_mb?: number }): Promise<Project>;
+    /** It can be restored for 7 days, unless the installation says otherwise. */
+    delete(slug: string): Promise<Project>;
+    restore(slug: string): Promise<Project>;
+  };
+  keys: {
+    list(slug: string): Promise<Key[]>;
+    /** `api_key` is shown only now. */
+    issue(
+      slug: string,
+      key: {
+        name: string;
+        kind?: 'scoped' | 'publishable';
+        scopes?: Scope[];
+        tables?: string[];
+        expires_at?: string | Date;
+      },
+      options?: PostOptions,
+    ): Promise<{ key: Key; api_key: string }>;
+    revoke(slug: string, id: string): Promise<Key>;
+    /** A new project key; the old one keeps working for the grace period, a day unless said otherwise. */
+    rotate(
+      slug: string,
+      options?: { grace_seconds?: number },
+    ): Promise<{ key: Key; api_key: string; previous: Key }>;
+  };
+  /** A `postgres://` address and its parts. */
+  connection(slug: string): Promise<Connection>;
+}
+
+/**
+ * A client for projects and keys, with an account key. A project key works too, for its own project.
+ *
+ * @example
+ * const account = createAccountClient({ url: 'http://127.0.0.1:8765', apiKey: 'rh_acct_…' });
+ * const { project, api_key } = await account.projects.create({ name: 'My Shop' });
+ */
+export function createAccountClient(options: ServiceOptions): AccountClient {
+  const { send } = openService(options, 'number', ['projects']);
+  const call = (method: Call['method'], path: string[], body?: unknown, more?: PostOptions) =>
+    send({ ...more, method, path, body });
+  const part = (name: string) => async (method: Call['method'], path: string[], body?: unknown) =>
+    (await call(method, path, body))[name];
+  const project = part('project');
+
+  const list = (query: ListOptions = {}): ProjectList => {
+    const load = (page = query.page): Promise<ProjectPage> =>
+      send({ method: 'GET', path: [], query: { ...query, page } });
+    return {
+      // biome-ignore lint/suspicious/noThenProperty: awaiting gives a page, iterating all of them
+      then: (resolve, reject) => load().then(resolve, reject),
+      async *[Symbol.asyncIterator]() {
+        for (let page = query.page ?? 1; ; page++) {
+          const { projects, has_more } = await load(page);
+          yield* projects;
+          if (!has_more) return;
+        }
+      },
+    };
+  };
+
+  return {
+    projects: {
+      list,
+      create: (body, more) => call('POST', [], body, more),
+      get: (slug) => project('GET', [slug]),
+      update: (slug, changes) => project('PATCH', [slug], changes),
+      delete: (slug) => project('DELETE', [slug]),
+      restore: (slug) => project('POST', [slug, 'restore']),
+    },
+    keys: {
+      list: (slug) => part('keys')('GET', [slug, 'keys']),
+      issue: (slug, key, more) => call('POST', [slug, 'keys'], key, more),
+      revoke: (slug, id) => part('key')('DELETE', [slug, 'keys', id]),
+      rotate: (slug, more = {}) => call('POST', [slug, 'keys', 'rotate'], more),
+    },
+    connection: (slug) => part('connection')('GET', [slug, 'connection']),
+  };
+}

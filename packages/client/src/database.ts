@@ -1,0 +1,46 @@
+// The shape of a project's tables in TypeScript, as `rowhouse types` writes it, and what table names mean in it.
+
+/** A row about which nothing is known. */
+export type AnyRow = Record<string, unknown>;
+
+type Names<Schema> =
+  | (Schema extends { Tables: infer Tables } ? keyof Tables & string : never)
+  | (Schema extends { Views: infer Views } ? keyof Views & string : never);
+
+/** `teas` is a table of schema public, `shop.teas` one of schema shop. */
+export type TableName<Database> = unknown extends Database
+  ? string
+  : {
+      [Schema in keyof Database & string]:
+        | (Schema extends 'public' ? Names<Database[Schema]> : never)
+        | `${Schema}.${Names<Database[Schema]>}`;
+    }[keyof Database & string];
+
+type Entry<Schema, Name> = Schema extends { Tables: infer Tables }
+  ? Name extends keyof Tables
+    ? Tables[Name]
+    : Schema extends { Views: infer Views }
+      ? Name extends keyof Views
+        ? Views[Name]
+        : never
+      : never
+  : never;
+
+type Find<Database, Name> = Name extends `${infer Schema}.${infer Rest}`
+  ? Schema extends keyof Database
+    ? Entry<Database[Schema], Rest>
+    : InPublic<Database, Name>
+  : InPublic<Database, Name>;
+type InPublic<Database, Name> = Database extends { public: infer Public } ? Entry<Public, Name> : never;
+
+/** A table's or view's row. */
+export type RowOf<Database, Name> = unknown extends Database ? AnyRow : Part<Find<Database, Name>, 'Row'>;
+/** never: a view. */
+export type InsertOf<Database, Name> = unknown extends Database
+  ? AnyRow
+  : Part<Find<Database, Name>, 'Insert'>;
+/** What can be changed in a row. */
+export type UpdateOf<Database, Name> = unknown extends Database
+  ? AnyRow
+  : Part<Find<Database, Name>, 'Update'>;
+type Part<Entry, Key extends string> = Entry extends Record<Key, infer Found> ? Found : never;

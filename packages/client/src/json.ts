@@ -1,0 +1,146 @@
+// JSON without rounding. JSON.parse turns a number that a double cannot hold into another one, and JSON.stringify
+// turns NaN, invalid dates and undefined into null; neither happens here.
+import { misuse, RowhouseError } from './errors.ts';
+
+/** How bigint, numeric and numbers inside json come: see {@link ClientOptions.numbers}. */
+export type Numbers = 'number' | 'string' | 'bigint';
+
+/**
+ * Doubles hold 15 digits and two-digit exponents for certain: most texts are done with this one look. Before a number
+ * stands a bracket, a comma, a colon or a blank; digits behind a quote are in a string.
+ */
+const suspicious = /(?:^|[[,:\s])-?\d(?:[\d.]{15}|[\d.]*[eE][-+]?\d{3})/;
+/** Quotes and escapes, to know what is inside a string, and numbers that a double may not hold. */
+const tokens = /\\.|"|-?\d[\d.]{15,}(?:[eE][-+]?\d+)?|-?\d[\d.]*[eE][-+]?\d{3,}/g;
+
+export function parseJson(text: string, numbers: Numbers): unknown {
+  if (!suspicious.test(text)) return JSON.parse(text);
+  const mark = newMark();
+  // Parsed as one entry of an array, so that a bare number has a holder too.
+  const holder: unknown[] = [JSON.parse(markUnsafe(text, mark))];
+  unmark(holder, mark, numbers);
+  return holder[0];
+}
+
+/** BigInt as digits, Uint8Array as PostgreSQL's hex, NaN and infinities as the service itself writes them. */
+export function toJson(value: unknown): string {
+  const mark = newMark();
+  let text: string;
+  try {
+    text = JSON.stringify(value, function (this: Record<string, unknown>, key, given) {
+      // What it was before its toJSON: a Buffer has one, and an invalid Date's gives null.
+      const raw = this[key];
+      if (typeof raw === 'bigint') return mark + raw;
+      if (raw instanceof Uint8Array) return toHex(raw);
+      // Throws if it is invalid.
+      if (raw instanceof Date) return raw.toISOString();
+      if (typeof given === 'number' && !Number.isFinite(given)) return String(given);
+      if (given === undefined ? Array.isArray(this) : typeof given === 'function') throw missing(key);
+      return given;
+    });
+  } catch (error) {
+    throw error instanceof RowhouseError
+      ? error
+      : misuse(`A value cannot be sent: ${(error as Error).message}`);
+  }
+  return text.replace(new RegExp(`"${mark}(-?\\d+)"`, 'g'), '$1');
+}
+
+/** A value as PostgreSQL reads it. */
+export function toText(value: unknown): string {
+  if (value === undefined || value === null) throw missing('of a filter', String(value));
+  if (typeof value !== 'object') return String(value);
+  const text = toJson(value);
+  return text[0] === '"' ? JSON.parse(text) : text;
+}
+
+export function missing(name: string, what = 'undefined'): RowhouseError {
+  return misuse(
+    `The value ${name} is ${what}.`,
+    'Send null for null; a filter finds it with is(column, null).',
+  );
+}
+
+/** bigint columns of rows that came with their numbers as strings, if that is asked for. Changes the rows. */
+export function toBigInts(
+  numbers: Numbers,
+  rows: Record<string, unknown>[],
+  columns: readonly string[],
+  types: readonly string[] = [],
+): void {
+  if (numbers !== 'bigint') return;
+  for (const [index, type] of types.entries()) {
+    const column = columns[index] as string;
+    if (/^int8(\[\])?$/.test(type)) for (const row of rows) row[column] = toBigInt(row[column]);
+  }
+}
+
+function toBigInt(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toBigInt);
+  return typeof value === 'string' ? BigInt(value) : value;
+}
+
+/** Nobody outside can know it, so no text begins with it. */
+function newMark(): string {
+  return `#${Math.random()}#`;
+}
+
+/** Valid JSON with each number that a double cannot hold as a marked string. */
+function markUnsafe(text: string, mark: string): string {
+  let inString = false;
+  return text.replace(tokens, (token) => {
+    if (token === '"') inString = !inString;
+    return inString || token < '-' || fits(token) ? token : `"${mark}${token}"`;
+  });
+}
+
+/** Does a double print as the same number again? */
+function fits(number: string): boolean {
+  const value = Number(number);
+  const digits = digitsOf(number);
+  if (digits === digitsOf(String(value))) return true;
+  // PostgreSQL writes a few doubles with more digits than JavaScript, all of them with an exponent.
+  return (
+    /e/i.test(number) && digits.length < 18 && digits === digitsOf(value.toPrecision(digits.length || 1))
+  );
+}
+
+/** From the first to the last that is not 0. By hand at the end: a pattern would take quadratic time. */
+function digitsOf(number: string): string {
+  const all = number
+    .replace(/e.*/i, '')
+    .replace(/[^\dIN]/g, '')
+    .replace(/^0+/, '');
+  let end = all.length;
+  while (all[end - 1] === '0') end--;
+  return all.slice(0, end);
+}
+
+/** In place, and without recursion: json may be nested as deep as it likes. */
+function unmark(root: object, mark: string, numbers: Numbers): void {
+  const pending: [object: object, column: string][] = [[root, '']];
+  for (let entry = pending.pop(); entry; entry = pending.pop()) {
+    const holder = entry[0] as Record<string, unknown>;
+    for (const key of Object.keys(holder)) {
+      const value = holder[key];
+      // Of an answer's rows the column is named, not the envelope.
+      const column = entry[1] || (Array.isArray(holder) || /^(rows?|results)$/.test(key) ? '' : key);
+      if (typeof value === 'string' && value.startsWith(mark))
+        holder[key] = exact(value.slice(mark.length), column, numbers);
+      else if (value && typeof value === 'object') pending.push([value, column]);
+    }
+  }
+}
+
+function exact(digits: string, column: string, numbers: Numbers): string | bigint {
+  if (numbers === 'number')
+    throw new RowhouseError('unsafe_number', `"${column}" holds ${digits}, which a number would round.`, {
+      hint: "createClient with numbers: 'string' or 'bigint' keeps all digits.",
+      details: { column, value: digits },
+    });
+  return numbers === 'bigint' && /^-?\d+$/.test(digits) ? BigInt(digits) : digits;
+}
+
+function toHex(bytes: Uint8Array): string {
+  return `\\x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+}

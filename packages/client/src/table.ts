@@ -1,0 +1,264 @@
+// A table's rows: filters and order are collected, and sent when the table is awaited, iterated or written to.
+import type { AnyRow } from './database.ts';
+import { misuse } from './errors.ts';
+import { missing, type Numbers, toBigInts, toText } from './json.ts';
+import type { Call, CallOptions, PostOptions } from './request.ts';
+
+/** A page of rows. */
+export type Page<Row> = {
+  columns: string[];
+  /** PostgreSQL's names of the columns' types. */
+  types: string[];
+  rows: Row[];
+  /** Of this page. */
+  row_count: number;
+  /** null after a cursor. */
+  page: number | null;
+  limit: number;
+  has_more: boolean;
+  next_cursor: string | null;
+  /** If it was asked for; null: it could not be had in time. */
+  count?: { rows: number; kind: 'exact' | 'estimated' } | null;
+};
+
+/** The service's own operators; docs/tables.md says what each does. */
+export type Operator =
+  | ('eq' | 'neq' | 'gt' | 'gte' | 'lt' | 'lte' | 'like' | 'ilike' | 'match' | 'imatch' | 'in' | 'is')
+  | (
+      | 'isdistinct'
+      | 'cs'
+      | 'cd'
+      | 'ov'
+      | 'sl'
+      | 'sr'
+      | 'nxr'
+      | 'nxl'
+      | 'adj'
+      | 'fts'
+      | 'plfts'
+      | 'phfts'
+      | 'wfts'
+    );
+
+/** A column, or a way into one that holds json: `data->>color`. */
+export type Column<Row> = (keyof Row & string) | `${keyof Row & string}->${string}`;
+type Given<Type> =
+  | NonNullable<Type>
+  | (number extends Type ? bigint : never)
+  | (string extends Type ? Date : never);
+/** What a column can be compared with. */
+export type ValueOf<Row, Name> = Name extends keyof Row
+  ? Given<Row[Name]>
+  : string | number | bigint | boolean;
+
+/** For an insert. */
+export type WriteOptions = PostOptions;
+/** For an update or a delete. */
+export type ChangeOptions = CallOptions & {
+  /** More rows: nothing is changed, `conflict`. */
+  maxAffected?: number;
+};
+/** For an upsert. */
+export type UpsertOptions = PostOptions & {
+  /** The key by which a row counts as there already; the primary key unless said otherwise. */
+  onConflict?: string | readonly string[];
+  /** `merge` (the default) changes such a row, `ignore` leaves it alone. */
+  resolution?: 'merge' | 'ignore';
+};
+/** The number of rows comes back instead of the rows. */
+export type Minimal = { returning: 'minimal' };
+
+/**
+ * A table or view. Every method gives a new one, so that a half-built query can be kept and used twice.
+ *
+ * @example
+ * const page = await db.table('teas').select('id', 'name').gte('price', 4).order('price', 'desc').limit(10);
+ * for await (const tea of db.table('teas').ilike('name', '*green*')) console.log(tea.name);
+ */
+export interface Table<Row = AnyRow, Insert = AnyRow, Update = AnyRow, Shown = Row>
+  extends PromiseLike<Page<Shown>>,
+    AsyncIterable<Shown> {
+  /** Columns, or anything that the service's `select` knows: aliases, casts, `authors(name)`. */
+  select<Name extends keyof Row & string>(...columns: Name[]): Table<Row, Insert, Update, Pick<Row, Name>>;
+  select<Other = AnyRow>(...columns: string[]): Table<Row, Insert, Update, Other>;
+  eq<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
+  neq<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
+  gt<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
+  gte<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
+  lt<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
+  lte<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
+  /** `*` or `%` stands for any text. */
+  like(column: Column<Row>, pattern: string): this;
+  /** The same without regard to case. */
+  ilike(column: Column<Row>, pattern: string): this;
+  in<Name extends Column<Row>>(column: Name, values: readonly ValueOf<Row, Name>[]): this;
+  is(column: Column<Row>, value: null | boolean | 'not_null' | 'unknown'): this;
+  /** Any operator of the service: `filter('tags', 'cs', '{a,b}')`. */
+  filter(column: Column<Row>, operator: Operator, value: unknown): this;
+  /** The opposite of one: `not('id', 'in', [1, 2])`. */
+  not(column: Column<Row>, operator: Operator, value: unknown): this;
+  /** One of several: `or((t) => t.lt('price', 3), (t) => t.gt('price', 9).eq('name', 'Oolong'))`. */
+  or(...branches: ((table: this) => this)[]): this;
+  order(column: Column<Row>, direction?: 'asc' | 'desc', nulls?: 'nullsfirst' | 'nullslast'): this;
+  /** At most so many rows. A page has 50 unless said otherwise and 10,000 at most; iterating has no limit of its own. */
+  limit(rows: number): this;
+  /** From 1. */
+  page(number: number): this;
+  /** `next_cursor` of the page before, with the same filters and order. */
+  cursor(cursor: string): this;
+  /** Adds `count` to the page: how many rows there are in all. */
+  count(kind?: 'exact' | 'estimated'): this;
+  /** A parameter as the service has it, for what has no method here: `param('authors.name', 'eq.Ann')`. */
+  param(name: string, value: string): this;
+  /** Gives up when it is aborted. */
+  signal(signal: AbortSignal): this;
+  /** The first row, or null. */
+  first(): Promise<Shown | null>;
+
+  /** The rows as they are stored, defaults included. Many are all or none. */
+  insert(row: Insert | readonly Insert[], options: WriteOptions & Minimal): Promise<number>;
+  insert(rows: readonly Insert[], options?: WriteOptions): Promise<Shown[]>;
+  insert(row: Insert, options?: WriteOptions): Promise<Shown>;
+  /** Rows whose key is there already are changed, or left alone (then they do not come back). */
+  upsert(row: Insert | readonly Insert[], options: UpsertOptions & Minimal): Promise<number>;
+  upsert(rows: readonly Insert[], options?: UpsertOptions): Promise<Shown[]>;
+  upsert(row: Insert, options: UpsertOptions & { resolution: 'ignore' }): Promise<Shown | null>;
+  upsert(row: Insert, options?: UpsertOptions): Promise<Shown>;
+  /** Changes the rows that the filters name; without a filter it is refused. */
+  update(changes: Update, options: ChangeOptions & Minimal): Promise<number>;
+  update(changes: Update, options?: ChangeOptions): Promise<Shown[]>;
+  /** Deletes the rows that the filters name; without a filter it is refused. */
+  delete(options: ChangeOptions & Minimal): Promise<number>;
+  delete(options?: ChangeOptions): Promise<Shown[]>;
+}
+
+/** What a table needs of its client. */
+export type TableDeps = {
+  name: string;
+  numbers: Numbers;
+  // biome-ignore lint/suspicious/noExplicitAny: an answer is what was asked for
+  send(call: Call): Promise<any>;
+};
+
+type Query = Readonly<{
+  conditions: readonly string[];
+  order: readonly string[];
+  params: Readonly<Record<string, string | number>>;
+  signal?: AbortSignal;
+}>;
+type Options = UpsertOptions & ChangeOptions & Partial<Minimal>;
+type Answer = Page<AnyRow> & { row?: AnyRow | null };
+
+const operators = 'eq neq gt gte lt lte like ilike in is'.split(' ');
+/** Rows for each request of an iteration. */
+const pieceRows = 1_000;
+
+export function makeTable(deps: TableDeps, query: Query = { conditions: [], order: [], params: {} }): Table {
+  const { name, numbers } = deps;
+  const { conditions, order, params, signal } = query;
+  const withQuery = (more: Partial<Query>) => makeTable(deps, { ...query, ...more });
+  const param = (key: string, value: string | number) => withQuery({ params: { ...params, [key]: value } });
+  const where = (condition: string) => withQuery({ conditions: [...conditions, condition] });
+  const filter = (column: string, operator: string, value: unknown, not = '') =>
+    where(`${quotePath(column)}.${not}${operator}.${operand(operator, value)}`);
+
+  const send = async (
+    method: Call['method'],
+    more?: object,
+    body?: unknown,
+    { maxAffected: max_affected, returning, idempotencyKey, ...options }: Options = {},
+  ): Promise<Answer> => {
+    const answer: Answer = await deps.send({
+      signal: options.signal ?? signal,
+      idempotencyKey,
+      method,
+      path: ['tables', name],
+      query: {
+        ...params,
+        order: order.join() || undefined,
+        and: conditions.length > 0 ? `(${conditions.join()})` : undefined,
+        numbers: numbers === 'number' || returning ? undefined : 'string',
+        max_affected,
+        returning,
+        ...more,
+      },
+      body,
+    });
+    const { rows, row, columns, types } = answer;
+    toBigInts(numbers, rows ?? (row ? [row] : []), columns, types);
+    return answer;
+  };
+  const write = async (method: Call['method'], body: unknown, options?: Options, more?: object) => {
+    for (const row of [body ?? {}].flat() as AnyRow[])
+      for (const column in row) if (row[column] === undefined) throw missing(`of "${column}"`);
+    const { rows, row, row_count } = await send(method, more, body, options);
+    return rows ?? (row === undefined ? row_count : row);
+  };
+
+  async function* iterate(): AsyncGenerator<AnyRow> {
+    const { page, limit } = params;
+    let left = Number(limit ?? Number.POSITIVE_INFINITY);
+    let place: object = {};
+    for (let number = 1; ; number++) {
+      // A page that was asked for by its number is that one alone, as large as it was asked for.
+      const size = page ? {} : { limit: Math.min(left, pieceRows) };
+      const { rows, has_more, next_cursor } = await send('GET', { ...size, ...place });
+      yield* rows;
+      left -= rows.length;
+      if (!has_more || left <= 0 || page) return;
+      // Views have no cursors.
+      place = next_cursor ? { cursor: next_cursor } : { page: number + 1 };
+    }
+  }
+
+  const table = {
+    select: (...columns: string[]) => param('select', columns.join()),
+    filter,
+    not: (column: string, operator: string, value: unknown) => filter(column, operator, value, 'not.'),
+    or: (...branches: ((table: Table) => Table)[]) => {
+      const parts = branches.map((branch) => `and(${conditionsOf.get(branch(makeTable(deps)))?.join()})`);
+      return where(`or(${parts.join()})`);
+    },
+    order: (column: string, direction = 'asc', nulls?: string) =>
+      withQuery({ order: [...order, `${quotePath(column)}.${direction}${nulls ? `.${nulls}` : ''}`] }),
+    count: (kind = 'exact') => param('count', kind),
+    param,
+    signal: (given: AbortSignal) => withQuery({ signal: given }),
+    first: async () => (await send('GET', { limit: 1 })).rows[0] ?? null,
+    insert: (body: unknown, options?: Options) => write('POST', body, options),
+    upsert: (body: unknown, { onConflict, resolution = 'merge', ...options }: Options = {}) =>
+      write('POST', body, options, { resolution, on_conflict: onConflict && String(onConflict) }),
+    update: (changes: unknown, options?: Options) => write('PATCH', changes, options),
+    delete: (options?: Options) => write('DELETE', undefined, options),
+    // biome-ignore lint/suspicious/noThenProperty: awaiting is how a page is read
+    then: (resolve: never, reject: never) => send('GET').then(resolve, reject),
+    [Symbol.asyncIterator]: iterate,
+  } as Record<string | symbol, unknown>;
+  for (const operator of operators)
+    table[operator] = (column: string, value: unknown) => filter(column, operator, value);
+  for (const key of ['limit', 'page', 'cursor']) table[key] = (value: string | number) => param(key, value);
+  conditionsOf.set(table, conditions);
+  return table as unknown as Table;
+}
+
+const conditionsOf = new WeakMap<object, readonly string[]>();
+
+/** Quoted, a name or a value means nothing but itself. */
+function quote(text: string): string {
+  return `"${text.replace(/["\\]/g, '\\$&')}"`;
+}
+
+/** `data->items->0`: a number is a place in an array. */
+function quotePath(column: string): string {
+  return column
+    .split(/(->>?)/)
+    .map((part, index) => (index % 2 || (index && /^-?\d+$/.test(part)) ? part : quote(part)))
+    .join('');
+}
+
+function operand(operator: string, value: unknown): string {
+  if (operator === 'is') return String(value);
+  if (operator !== 'in') return quote(toText(value));
+  if (!Array.isArray(value)) throw misuse('in() takes an array.');
+  return `(${value.map((one) => quote(toText(one))).join()})`;
+}
