@@ -1,48 +1,82 @@
-// Signs a user up and in, makes a table, writes and reads it, verifies the token, and handles an error.
+// Users, rows and queries with Rowhouse. See README.md.
 import { createClient, RowhouseError } from '@rowhouse/client';
 import { verifyToken } from './token.js';
 
-const { ROWHOUSE_URL = 'http://127.0.0.1:8765', ROWHOUSE_API_KEY = '', ROWHOUSE_PROJECT = '' } = process.env;
-const db = createClient({ url: ROWHOUSE_URL, apiKey: ROWHOUSE_API_KEY, project: ROWHOUSE_PROJECT });
+type Tea = { id: bigint; user_id: string; name: string; price: string; barcode: bigint | null };
 
-type Tea = { id: number; name: string; price: number };
+const more = [
+  { name: 'Genmaicha 玄米茶', price: '12.00' },
+  { name: 'Earl Grey, "the Queen\'s"', price: '9.99' },
+  { name: 'Mate', price: '3.80' },
+  { name: 'Oolong', price: '21.50' },
+];
 
-const email = `ada-${Date.now()}@example.com`;
-const password = 'correct horse battery';
-const { user } = await db.signUp({ email, password, data: { name: 'Ada' } });
-console.log(`signed up ${user.email}`);
+async function main(): Promise<void> {
+  const [url = '', apiKey = '', project = ''] = settings(
+    'ROWHOUSE_URL',
+    'ROWHOUSE_API_KEY',
+    'ROWHOUSE_PROJECT',
+  );
+  // All digits are kept: bigint columns come as BigInt, numeric ones as strings.
+  const db = createClient({ url, apiKey, project, numbers: 'bigint' });
 
-const { session } = await db.signIn({ email, password });
-console.log(`signed in, until ${session.expires_at}`);
+  const email = `ada+typescript-${crypto.randomUUID().slice(0, 12)}@example.com`;
+  const password = crypto.randomUUID();
+  const { user } = await db.signUp({ email, password, data: { name: 'Ada' } });
+  console.log(`signed up: ${user.email}`);
 
-await db.query('drop table if exists teas_ts');
-await db.query(
-  'create table teas_ts (id int generated always as identity primary key, name text unique, price numeric(6,2))',
-);
-const teas = db.table<Tea>('teas_ts');
-const made = await teas.insert([
-  { name: 'Assam', price: 4.5 },
-  { name: 'Mint', price: 2 },
-  { name: 'Oolong', price: 12 },
-]);
-console.log(`inserted ${made.length} teas`);
+  const { session } = await db.signIn({ email, password });
+  const claims = await verifyToken(session.access_token, apiKey, project);
+  const until = new Date(claims.exp * 1000).toISOString().slice(0, 16).replace('T', ' ');
+  console.log(`signed in: ${claims.role}, until ${until} UTC`);
 
-const page = await teas.select('name').order('price').limit(2);
-console.log(`first page: ${page.rows.map(({ name }) => name).join(', ')}`);
-for await (const { name, price } of teas.order('price', 'desc')) console.log(`  ${name} ${price}`);
+  await db.query(`create table if not exists example_teas (
+    id bigint generated always as identity primary key,
+    user_id uuid not null references auth.users on delete cascade,
+    name text not null,
+    price numeric(10, 2) not null,
+    barcode bigint)`);
+  const teas = db.table<Tea>('example_teas');
+  // More than 2^53, where a double would lose the last digit.
+  const tea = await teas.insert({
+    user_id: claims.sub,
+    name: 'Assam',
+    price: '4.50',
+    barcode: 2n ** 53n + 1n,
+  });
+  console.log(`inserted: ${tea.name} at ${tea.price}, barcode ${tea.barcode}`);
+  const rows = await teas.insert(more.map((each) => ({ user_id: claims.sub, ...each })));
+  console.log(`inserted: ${rows.length} more`);
 
-const cheap = await db.sql<Tea>`select name from teas_ts where price < ${10} order by name`;
-console.log(`under 10: ${cheap.rows.map(({ name }) => name).join(', ')}`);
+  const mine = teas.eq('user_id', claims.sub).limit(2);
+  for (let page = await mine, number = 1; ; number++) {
+    console.log(`page ${number}: ${page.rows.map(({ name }) => name).join(' | ')}`);
+    if (page.next_cursor === null) break;
+    page = await mine.cursor(page.next_cursor);
+  }
 
-const claims = await verifyToken(session.access_token, ROWHOUSE_API_KEY, ROWHOUSE_PROJECT);
-console.log(`the token is ${claims.email}'s: ${claims.sub === user.id}`);
+  const cheap = await db.sql<Tea>`
+    select name, price from example_teas where user_id = ${claims.sub} and price < ${10} order by price`;
+  console.log(`under 10: ${cheap.rows.map(({ name, price }) => `${name} ${price}`).join(' | ')}`);
 
-try {
-  await teas.insert({ name: 'Assam', price: 5 });
-} catch (error) {
-  if (!(error instanceof RowhouseError)) throw error;
-  console.log(`refused: ${error.status} ${error.code}`);
+  try {
+    await db.table('example_tea');
+  } catch (error) {
+    if (!(error instanceof RowhouseError) || error.code !== 'table_not_found') throw error;
+    console.log(`refused: ${error.status} ${error.code}: ${error.message} ${error.hint}`);
+  }
+  console.log('done');
 }
 
-await db.query('drop table teas_ts');
-console.log('done');
+function settings(...names: string[]): string[] {
+  const missing = names.filter((name) => !process.env[name]);
+  if (missing.length > 0) throw new Error(`Please set ${missing.join(', ')}: see README.md.`);
+  return names.map((name) => process.env[name] as string);
+}
+
+main().catch((error) => {
+  const isAway = error instanceof RowhouseError && error.code === 'network_error';
+  const reason = isAway ? 'no answer from the service' : error instanceof RowhouseError ? error.code : null;
+  console.error(reason ? `${reason}: ${error.message}` : error.message);
+  process.exitCode = 1;
+});

@@ -3,8 +3,8 @@ export type Claims = { sub: string; email: string; role: string; iss: string; ia
 
 /** Throws unless the token was made by this project and is still good. A sign-out before its end only the service knows. */
 export async function verifyToken(token: string, projectKey: string, project: string): Promise<Claims> {
-  const [head = '', body = '', signature = ''] = token.split('.');
-  const { alg } = JSON.parse(fromBase64Url(head).toString()) as { alg: string };
+  const [head = '', body = '', signature = '', ...others] = token.split('.');
+  if (others.length > 0) throw new Error('This is no token.');
   const key = await crypto.subtle.importKey(
     'raw',
     new TextEncoder().encode(projectKey),
@@ -14,10 +14,13 @@ export async function verifyToken(token: string, projectKey: string, project: st
   );
   const signed = new TextEncoder().encode(`${head}.${body}`);
   const isSigned = await crypto.subtle.verify('HMAC', key, fromBase64Url(signature), signed);
-  if (alg !== 'HS256' || !isSigned) throw new Error('The token is forged.');
+  // Before anything of it is read.
+  if (!isSigned) throw new Error('The token is forged.');
+  const { alg } = JSON.parse(fromBase64Url(head).toString()) as { alg: string };
+  if (alg !== 'HS256') throw new Error('The token is signed in another way.');
   const claims = JSON.parse(fromBase64Url(body).toString()) as Claims;
   if (claims.iss !== `rowhouse-auth:${project}`) throw new Error('The token is of another project.');
-  if (claims.exp * 1000 <= Date.now()) throw new Error('The token has expired.');
+  if (!(claims.exp * 1000 > Date.now())) throw new Error('The token has expired.');
   return claims;
 }
 

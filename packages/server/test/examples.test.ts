@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 
 it('there are examples in every language that was promised', () => {
-  expect(examples).toEqual(expect.arrayContaining(['curl', 'go', 'python', 'rust']));
+  expect(examples).toEqual(expect.arrayContaining(['curl', 'go', 'python', 'rust', 'typescript']));
 });
 
 for (const example of examples) {
@@ -47,6 +47,11 @@ for (const example of examples) {
     if (example === 'rust')
       beforeAll(async () => {
         await promisify(execFile)('cargo', ['build'], { cwd: folder, env: environment });
+      }, buildTimeoutMs);
+    if (example === 'typescript')
+      beforeAll(async () => {
+        const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
+        await promisify(execFile)(process.execPath, [tsc], { cwd: folder, env: environment });
       }, buildTimeoutMs);
 
     it('gives the output that its README shows, and again the second time', async () => {
