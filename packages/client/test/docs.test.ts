@@ -23,6 +23,7 @@ const todos = [
 ];
 
 it.each([
+  ['README.md', []],
   ['packages/client/README.md', []],
   ['docs/client.md', []],
   ['docs/users.md', todos],
