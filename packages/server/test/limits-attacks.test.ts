@@ -96,6 +96,28 @@ describe('code of the project that others run', () => {
   });
 });
 
+it('a table that is swapped for a view that writes is not taken for the table it was', async () => {
+  const project = await newProject(8);
+  await project.all(
+    ...sink,
+    'create table t (a int)',
+    `create function w() returns setof int language plpgsql as
+      $$ begin insert into sink select repeat('x', 7000) from generate_series(1, 10000); return next 1; end $$`,
+    `create function swap() returns int language plpgsql as
+      $$ begin drop table t; create view t as select a from w() as a; return 1; end $$`,
+  );
+  // Known to be plain by now.
+  for (let n = 0; n < 5; n++) {
+    await project.all('select * from t');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+  }
+  await project.all('select swap()');
+  for (let n = 0; n < 3; n++) await project.run('select * from t');
+  expect((await project.run('select count(*) as n from sink')).body.rows).toEqual([{ n: 0 }]);
+  await project.holds();
+  await isFine();
+});
+
 describe('who is told to stop', () => {
   it('and takes that for an error like others is ended', async () => {
     const project = await newProject(8);
