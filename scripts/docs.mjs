@@ -50,7 +50,7 @@ $ curl -s $URL/projects -H 'X-API-Key: rh_acct_mistyped'
 
 ${table(['status', 'code', 'meaning'], rows)}
 
-**When to send it again.** 429 and 503 \`unavailable\` carry \`Retry-After\`, and nothing was run. After \`outcome_unknown\`, or when no answer came at all, a change may have been made: look first, or send every POST with an [\`Idempotency-Key\`](idempotency.md), which makes a repeat safe. The [client](client.md) does all of this by itself.
+**When to send it again.** 429 and 503 \`unavailable\` carry \`Retry-After\`, and nothing was run. After \`outcome_unknown\`, or when no answer came at all, a change may have been made: look first, or send every POST with an [\`Idempotency-Key\`](idempotency.md), which makes a repeat safe. The [client](client.md) waits and sends again what was not run; give it \`idempotencyKey: true\` for the rest.
 `;
 }
 

@@ -33,6 +33,7 @@ export type ClientOptions = ServiceOptions & {
 
 /** A statement's rows, and what PostgreSQL said about it. */
 export type Result<Row = AnyRow> = {
+  ok: true;
   /** In result order; a repeated name gets `_2`, `_3`. */
   columns: string[];
   /** PostgreSQL's names of the columns' types. */

@@ -6,6 +6,7 @@ import type { Call, CallOptions, PostOptions } from './request.ts';
 
 /** A page of rows. */
 export type Page<Row> = {
+  ok: true;
   columns: string[];
   /** PostgreSQL's names of the columns' types. */
   types: string[];
