@@ -38,6 +38,8 @@ type Options = {
   onEvent: (event: string, details: Record<string, unknown>) => void;
   /** The service is to stop before it has come up. */
   interrupted?: AbortSignal;
+  /** Settings of PostgreSQL that are other than usual. */
+  more?: Readonly<Record<string, string>>;
 };
 
 const firstPauseMs = 100;
@@ -50,6 +52,7 @@ export async function startEmbedded({
   say,
   onEvent,
   interrupted,
+  more = {},
 }: Options): Promise<Embedded> {
   const cluster = openCluster(dataFolder);
   const password = derivePassword(masterKey, superuser);
@@ -61,11 +64,15 @@ export async function startEmbedded({
 
   const port = findPort(dataFolder) ?? (await choosePort(dataFolder));
   const machine = { memoryMb: machineMemoryMb(), platform: process.platform };
-  let settings = embeddedSettings(machine, port);
+  const settingsAt = (at: number) => {
+    const { options, ...rest } = embeddedSettings(machine, at);
+    return { ...rest, options: { ...options, ...more } };
+  };
+  let settings = settingsAt(port);
   const orphan = await findOrphan(cluster, settings);
   if (orphan) onEvent('PostgreSQL adopted', { pid: orphan.pid });
   else if (!(await isFree(port))) {
-    settings = embeddedSettings(machine, await choosePort(dataFolder));
+    settings = settingsAt(await choosePort(dataFolder));
   }
   const wake = new AbortController();
   const signal = interrupted ? AbortSignal.any([wake.signal, interrupted]) : wake.signal;
