@@ -89,3 +89,29 @@ it('kill -9 of PostgreSQL while projects are created, three times over', { timeo
   const again = await launch(env);
   await checkAll(again, creating.acknowledged);
 });
+
+it('kill -9 of PostgreSQL: a statement that does not end does not keep it from coming back', {
+  timeout: 120_000,
+}, async () => {
+  const ROWHOUSE_DATA = await usedDataFolder();
+  const service = await launch({
+    ROWHOUSE_DATA,
+    ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
+    ROWHOUSE_SPARES: '1',
+  });
+  const { body } = await service.call('POST', '/projects', { body: { name: 'Endless' } });
+  const run = (query: string) =>
+    service.call('POST', `/projects/${body.project.slug}/query`, {
+      key: body.api_key,
+      body: { query, timeout_ms: 110_000 },
+    });
+  const endless = run('do $$ begin loop end loop; end $$');
+  await until('it runs', async () => {
+    const found = await run("select 1 from pg_stat_activity where state = 'active' and query like 'do %'");
+    return found.body.row_count === 1;
+  });
+  process.kill(postmasterPid(ROWHOUSE_DATA) ?? 0, 'SIGKILL');
+  await until('it is back', async () => (await run('select 1')).status === 200, 60_000);
+  expect((await endless).status).toBe(503);
+  expect(await service.stop()).toBe(0);
+});

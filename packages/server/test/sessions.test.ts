@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { api, asAdmin, until, useHouse } from './helpers.ts';
+import { address, api, asAdmin, until, useHouse } from './helpers.ts';
 
 const house = useHouse({ spares: 4, connections: { budget: 8, share: 3 } });
 type Project = { slug: string; id: string; key: string };
@@ -20,6 +20,31 @@ const at = (n: number) => projects[n] as Project;
 const counts = () => house.service.deps.query.sessions.counts();
 
 describe('connections', () => {
+  it('one that is lost during a look at the tables is no fault of the service', async () => {
+    const project = at(0);
+    await run(project, 'create table seen (id int primary key)');
+    const read = () => house.call('GET', `/projects/${project.slug}/tables/seen`, { key: project.key });
+    await asAdmin(
+      async (inside) => {
+        await inside.transaction(async (holding) => {
+          await holding.query(sql`lock table pg_class in access exclusive mode`);
+          const reading = read();
+          const [waiting] = await until('it waits', async () => {
+            const found = await holding.query<{ pid: number }>(sql`
+              select pid from pg_locks
+              where not granted and relation = 'pg_class'::regclass
+                and database = (select oid from pg_database where datname = current_database())`);
+            return found.length > 0 && found;
+          });
+          await holding.query(sql`select pg_terminate_backend(${waiting?.pid ?? 0})`);
+          expect((await reading).body.error?.code).toBe('unavailable');
+        });
+      },
+      { ...address(), database: `p_${project.id}` },
+    );
+    expect((await read()).status).toBe(200);
+  });
+
   it('three times as many projects as connections take turns, and all get answers', async () => {
     const turns = Array.from({ length: 4 }, () => projects).flat();
     const answers = await Promise.all(

@@ -11,6 +11,7 @@ import { EngineError } from './engine-error.ts';
 import {
   type Cluster,
   createCluster,
+  endLeftovers,
   findOrphan,
   lastLines,
   type Postmaster,
@@ -76,10 +77,12 @@ export async function startEmbedded({
   }
   const wake = new AbortController();
   const signal = interrupted ? AbortSignal.any([wake.signal, interrupted]) : wake.signal;
-  const start = () =>
-    startPostmaster(cluster, settings, signal, (s) =>
+  const start = () => {
+    endLeftovers(cluster);
+    return startPostmaster(cluster, settings, signal, (s) =>
       say(`PostgreSQL is still starting (${s} s): it recovers after a crash.`),
     );
+  };
 
   let current: Postmaster | null = orphan ?? (await start());
   let stopping = false;

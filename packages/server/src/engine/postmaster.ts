@@ -8,6 +8,7 @@ import {
   constants,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -180,6 +181,32 @@ export async function stopPostmaster(cluster: Cluster, { pid, exited }: Postmast
   }
 }
 
+/**
+ * After a server was killed: its processes may go on with what they do, for as long as a statement takes, and no new
+ * server starts beside them. They are sent what the server itself sends when one of them crashes.
+ */
+export function endLeftovers({ folder }: Cluster): void {
+  if (process.platform !== 'linux') return;
+  for (const name of readdirSync('/proc')) {
+    const pid = Number(name);
+    if (!(pid > 1) || !isLeftover(folder, pid)) continue;
+    try {
+      process.kill(pid, 'SIGQUIT');
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+}
+
+/** Such a process writes what it is over its command line. */
+function isLeftover(folder: string, pid: number): boolean {
+  try {
+    return /^postgres: /.test(commandOf(folder, pid)) && worksIn(folder, pid, false);
+  } catch {
+    return false;
+  }
+}
+
 export function lastLines(text: string, count = 15): string[] {
   return text
     .split('\n')
@@ -226,7 +253,7 @@ function readPidFile(folder: string): { pid: number; port: number; ready: boolea
  * The file is PostgreSQL's own and can name any process: as root we must not stop one that belongs to somebody else.
  * A server works in its cluster folder, as the folder's owner. Where that cannot be seen, the command line has to do.
  */
-function worksIn(folder: string, pid: number): boolean {
+function worksIn(folder: string, pid: number, ifUnseen = true): boolean {
   if (process.platform !== 'linux') return true;
   const cluster = statSync(folder);
   if (statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid !== cluster.uid) return false;
@@ -234,7 +261,7 @@ function worksIn(folder: string, pid: number): boolean {
     const place = statSync(`/proc/${pid}/cwd`);
     return place.ino === cluster.ino && place.dev === cluster.dev;
   } catch {
-    return true;
+    return ifUnseen;
   }
 }
 

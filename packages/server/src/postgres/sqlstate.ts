@@ -14,5 +14,6 @@ export const sqlstate = {
   limitExceeded: '54000',
   lockNotAvailable: '55P03',
   queryCanceled: '57014',
+  cannotConnectNow: '57P03',
   internalError: 'XX000',
 } as const;

@@ -83,6 +83,11 @@ const visitorResets = ['set role none', ...Object.values(resets)];
 const asideAtOnce = 4;
 type Aside = { session: Promise<Session>; users: number };
 const shortenAgainMs = 50;
+/**
+ * While PostgreSQL is away or starting, one attempt in so long is made, and everybody else is told what became of it:
+ * each costs it a process, and hundreds a second make its recovery take several times as long.
+ */
+const awayMs = 200;
 
 /** `ensureCurrent`: called before a project's database is entered, which may have been made by an earlier version. */
 export function openProjectSessions(
@@ -97,7 +102,14 @@ export function openProjectSessions(
   /** Where a plain insert has moved a sequence: cleaned before the first statement that could see it. */
   const moved = new WeakSet<Session>();
 
+  let away = { until: Number.NEGATIVE_INFINITY, cause: null as unknown };
+  const noteAway = (error: unknown): Error => {
+    if (isAway(error)) away = { until: performance.now() + awayMs, cause: error };
+    return errors.unavailable(error);
+  };
+
   const open = async (project: ProjectLogin): Promise<Session> => {
+    if (performance.now() < away.until) throw errors.unavailable(away.cause);
     await ensureCurrent(project.id);
     const address = loginOf(server, project);
     const start = async () => {
@@ -110,11 +122,11 @@ export function openProjectSessions(
     try {
       return await start();
     } catch (error) {
-      if (!isRestorable(error, project)) throw errors.unavailable(error);
+      if (!isRestorable(error, project)) throw noteAway(error);
     }
     await restoreLogin(server, project);
     return start().catch((error) => {
-      throw errors.unavailable(error);
+      throw noteAway(error);
     });
   };
 
@@ -183,6 +195,12 @@ export function openProjectSessions(
 /** Sessions of one project as different roles are not each other's. */
 function placeOf({ id, seat }: ProjectLogin): string {
   return seat === undefined ? id : `${id} ${seat}`;
+}
+
+/** Nothing that one project could bring about for the others: nobody listens, or PostgreSQL says that it starts or stops. */
+function isAway(error: unknown): boolean {
+  if (error instanceof RefusedError) return error.sqlstate === sqlstate.cannotConnectNow;
+  return ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '');
 }
 
 /** A visitor's role that was being made when the service died may not be let in yet. */

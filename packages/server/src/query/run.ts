@@ -94,14 +94,19 @@ export function ask(
   project: ProjectLogin,
   query: string,
   parameters: (string | null)[],
-  { timeoutMs = askTimeoutMs, isPlain = true, first = [] }: AskOptions = {},
+  { timeoutMs = askTimeoutMs, isPlain = true, first = [], changes = false }: AskOptions = {},
 ): Promise<string | null> {
   const terms = { reader: nobody, timeoutMs, isPlain };
-  return alone(deps, project, terms, (work) => work.ask(query, parameters, isPlain, first));
+  return alone(deps, project, terms, (work) => work.ask(query, parameters, { isPlain, first, changes }));
 }
 
-/** `first`: what runs before it in the same transaction. */
-type AskOptions = { timeoutMs?: number; isPlain?: boolean; first?: readonly Command[] };
+/** `first`: what runs before it in the same transaction. `changes`: a break while it runs is an unknown outcome. */
+type AskOptions = {
+  timeoutMs?: number;
+  isPlain?: boolean;
+  first?: readonly Command[];
+  changes?: boolean;
+};
 
 async function runOne(
   deps: QueryDeps,

@@ -1,6 +1,6 @@
 // What one request does in a session of its own: it is taken, its time is kept, and it is given back clean or not at all.
 import type { ProjectLogin } from '../engine/provision.ts';
-import { errors, type RowhouseError } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import { type Session, silent } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
@@ -19,6 +19,7 @@ import { hungUp, type Reader, Watch } from './watch.ts';
 export type WorkDeps = { sessions: ProjectSessions; habits: Habits };
 /** `isPlain`: it leaves nothing in a session. What a visitor does is never taken to be: no user finds traces of another. */
 export type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean; watching?: Watching };
+type Question = { isPlain?: boolean; first?: readonly Command[]; changes?: boolean };
 /** Begins to look after what runs; `stop` ends it. Gives what ends the looking. Throws if it must not run now. */
 export type Watching = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
 
@@ -119,16 +120,17 @@ export class Work {
     if (exchange.endsIdle && !this.project.visitor) learn(habit, this.session);
   }
 
-  /** `first`: in the same transaction; what the question sees is as it was after those. */
+  /** `first`: in the same transaction; what the question sees is as it was after those. `changes`: it does not only look. */
   ask(
     query: string,
     parameters: (string | null)[],
-    isPlain = true,
-    first: readonly Command[] = [],
+    { isPlain = true, first = [], changes = false }: Question = {},
   ): Promise<string | null> {
     this.isPlain &&= isPlain;
     return queryFramed(this.session, query, parameters, this.frameOf(first)).catch((error) => {
-      throw this.stoppedBy ?? error;
+      if (this.stoppedBy) throw this.stoppedBy;
+      if (error instanceof Sound || error instanceof RowhouseError) throw error;
+      throw changes ? errors.outcomeUnknown(error) : errors.unavailable(error);
     });
   }
 

@@ -165,11 +165,7 @@ function leavesOf({ isPlainToWrite, usesSequences }: Table): 'plain' | 'sequence
 
 /** The table of that name as it is now; `table` itself if it still is, unless it is known not to be. */
 async function lookAgain(work: Work, table: Table, hasChanged: boolean): Promise<Table> {
-  const ask = (query: string, parameters: string[]) =>
-    work.ask(query, parameters).catch((error) => {
-      if (work.stoppedBy) throw work.stoppedBy;
-      throw error instanceof RowhouseError || error instanceof Sound ? error : errors.unavailable(error);
-    });
+  const ask = (query: string, parameters: string[]) => work.ask(query, parameters);
   const answer = await ask(present, [nameOf(table)]);
   const { oid, version } = JSON.parse(answer ?? '{}') as { oid: number | null; version: string | null };
   if (!hasChanged && oid === table.oid && version === table.version) return table;

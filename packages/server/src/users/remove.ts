@@ -10,6 +10,7 @@ export async function removeUser({ query }: UserDeps, door: Door, user: User): P
   const answer = await ask(query, { id, passwordVersion }, deleting, [user.id], {
     timeoutMs,
     isPlain: false,
+    changes: true,
   }).catch((error) => {
     throw explain(error);
   });

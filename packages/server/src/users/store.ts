@@ -36,7 +36,7 @@ export function openUserStore(query: QueryDeps): UserStore {
   return {
     ask: async <T>(projectId: string, text: string, params: readonly (string | null)[], lock?: UserLock) => {
       const login = { id: projectId, passwordVersion: 1, seat: 'auth' } as const;
-      const options = { timeoutMs, first: lock ? [lock] : [] };
+      const options = { timeoutMs, first: lock ? [lock] : [], changes: true };
       const answer = await ask(query, login, text, [...params], options).catch((error) => {
         throw explain(error);
       });
