@@ -212,7 +212,9 @@ export class Exchange implements Receiver {
         noteOverLimit(reason);
       throw new Sound(reason, status);
     }
-    if (status !== this.options.frame.endsIn) {
+    // Around a text too large to be parsed there can be a transaction of ours, in which these do nothing.
+    const isControl = !this.options.statement.isParsed && transactionTag.test(this.tag ?? '');
+    if (status !== this.options.frame.endsIn || isControl) {
       throw errors.statementNotAllowed(
         'A statement must neither begin nor end a transaction.',
         'Use POST …/batch.',
@@ -458,6 +460,8 @@ export class Exchange implements Receiver {
 /** `patienceMs`: how long the other side may take. */
 export type Clock = { pause(patienceMs?: number): void; resume(): void };
 type Ended = 'idle' | 'transaction' | 'failed' | Error;
+
+const transactionTag = /^(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|PREPARE TRANSACTION)/;
 
 /** "cached plan must not change result type", and a prepared statement that is gone. */
 function isStalePlan({ state }: ServerError): boolean {
