@@ -176,7 +176,7 @@ describe('in an empty folder', { timeout: 600_000 }, () => {
       process.kill(target(pid), signal);
       await exited;
       await until('PostgreSQL is stopped', async () => postmasterPid(data) === null, 60_000);
-      expect(isRunning(postmaster ?? 0)).toBe(false);
+      await until('its process has ended', async () => !isRunning(postmaster ?? 0), 60_000);
     } finally {
       if (isRunning(-pid)) process.kill(-pid, 'SIGKILL');
     }
