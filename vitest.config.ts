@@ -10,6 +10,7 @@ export default defineConfig({
       'packages/*/src/**/*.test.ts',
       'packages/*/test/**/*.test.ts',
       'scripts/*.test.mjs',
+      'bench/*.test.mjs',
       'compatibility/*.test.mjs',
     ],
     globalSetup: 'packages/server/test/global-setup.ts',

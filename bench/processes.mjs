@@ -1,0 +1,78 @@
+// What Linux tells of processes: memory, open files, children. Of others' processes only their owner and root are told.
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+
+/** The embedded PostgreSQL of a data folder. */
+export function postmasterOf(dataFolder) {
+  return Number(readFileSync(path.join(dataFolder, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0]);
+}
+
+/** A process and all that it has started. */
+export function familyOf(pid) {
+  const children = new Map();
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    const parent = parentOf(name);
+    if (parent !== null) children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
+  }
+  const family = [];
+  for (const next = [pid]; next.length > 0; ) {
+    const one = next.pop();
+    family.push(one);
+    next.push(...(children.get(one) ?? []));
+  }
+  return family;
+}
+
+/** Memory of the service and of PostgreSQL, in MB, each with its children; what they share is counted once. */
+export function memoryMb(service, postmaster) {
+  const postgres = new Set(familyOf(postmaster));
+  const own = familyOf(service).filter((pid) => !postgres.has(pid));
+  return { service: sum(own.map(shareMb)), postgres: sum([...postgres].map(shareMb)) };
+}
+
+export function residentMb(pid) {
+  return Number(/^VmRSS:\s+(\d+)/m.exec(read(pid, 'status'))?.[1] ?? 0) / 1024;
+}
+
+export function openFiles(pid) {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).length;
+  } catch {
+    return 0;
+  }
+}
+
+/** CPU time in milliseconds. */
+export function cpuOf(pids) {
+  return sum(
+    pids.map((pid) => {
+      const fields = read(pid, 'stat').split(') ')[1]?.split(' ');
+      return fields ? (Number(fields[11]) + Number(fields[12])) * 10 : 0;
+    }),
+  );
+}
+
+/** Its own pages, and its part of those it shares. */
+function shareMb(pid) {
+  const found = /^Pss:\s+(\d+)/m.exec(read(pid, 'smaps_rollup'));
+  return found ? Number(found[1]) / 1024 : residentMb(pid);
+}
+
+function parentOf(pid) {
+  const stat = read(pid, 'stat').split(') ')[1];
+  return stat ? Number(stat.split(' ')[1]) : null;
+}
+
+/** Empty if the process has ended meanwhile. */
+function read(pid, file) {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function sum(numbers) {
+  return numbers.reduce((total, number) => total + number, 0);
+}
