@@ -4,15 +4,24 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
 
-export function report(name, command, header, rows, write) {
+/**
+ * `more`: what follows the table: `notes`, a list of sentences; `tables`, [{ title, header, rows }]; `plots`, names of
+ * files beside RESULTS.md.
+ */
+export function report(name, command, header, rows, write, { notes = [], tables = [], plots = [] } = {}) {
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;
   const machine = `${cpus().length} × ${cpus()[0]?.model.trim() || process.arch}, ${memory}, Node ${process.versions.node}`;
-  const table = [header, header.map(() => '---'), ...rows]
-    .map((cells) => `| ${cells.join(' | ')} |`)
-    .join('\n');
   const date = new Date().toISOString().slice(0, 10);
-  const section = `## ${name}\n\n\`${command}\`, ${date}, commit ${commit}, ${machine}\n\n${table}\n`;
+  const parts = [
+    `## ${name}`,
+    `\`${command}\`, ${date}, commit ${commit}, ${machine}`,
+    tableOf(header, rows),
+    ...tables.flatMap((table) => [`### ${table.title}`, tableOf(table.header, table.rows)]),
+    ...(notes.length > 0 ? [notes.map((note) => `- ${note}`).join('\n')] : []),
+    ...plots.map((file) => `![${path.basename(file, '.svg')}](${file})`),
+  ];
+  const section = `${parts.join('\n\n')}\n`;
   console.log(section);
   if (!write) return;
   const file = path.resolve(import.meta.dirname, 'RESULTS.md');
@@ -24,4 +33,8 @@ export function report(name, command, header, rows, write) {
   sections.push(section);
   sections.sort();
   writeFileSync(file, `${[head.trimEnd(), ...sections.map((part) => part.trimEnd())].join('\n\n')}\n`);
+}
+
+function tableOf(header, rows) {
+  return [header, header.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
