@@ -1,7 +1,7 @@
 // Its REST interface over the tables that are there, in one process; a pool of 10, which is its default.
-import { create } from '@platformatic/db';
+import platformatic from '@platformatic/db';
 
-const app = await create(import.meta.dirname, {
+const app = await platformatic.buildServer({
   server: { hostname: '127.0.0.1', port: Number(process.env.PORT), logger: { level: 'error' } },
   db: {
     connectionString: process.env.DATABASE_URL,
@@ -12,5 +12,5 @@ const app = await create(import.meta.dirname, {
   },
   watch: false,
 });
-await app.start({ listen: true });
+await app.start();
 process.on('SIGTERM', () => process.exit(0));

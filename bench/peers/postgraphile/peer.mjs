@@ -4,7 +4,10 @@ import * as parts from '../parts.mjs';
 
 const folderOfPeer = import.meta.dirname;
 
-export const about = { name: 'postgraphile', what: 'GraphQL; it asks for Node.js 22 and runs on 20' };
+export const about = {
+  name: 'postgraphile',
+  what: 'GraphQL; the newest version that runs on Node.js 20; no “from a key on” (Q2) without a plugin',
+};
 export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer);
 export const versions = () => parts.versionsOf(folderOfPeer, 'postgraphile');
