@@ -1,5 +1,5 @@
 // Creating projects one after another, listing them as they grow in number, and restarting with all of them.
-// npm run bench -- projects [--projects 1000] prints a table; --write puts it into bench/RESULTS.md as well.
+// npm run bench -- projects [--projects 1000] [--quick] prints a table; --write puts it into bench/RESULTS.md as well.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -8,11 +8,18 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { report } from './report.mjs';
 
+const quick = process.argv.includes('--quick');
 const { values: options } = parseArgs({
-  options: { projects: { type: 'string', default: '1000' }, write: { type: 'boolean', default: false } },
+  options: {
+    projects: { type: 'string', default: quick ? '60' : '1000' },
+    quick: { type: 'boolean' },
+    write: { type: 'boolean', default: false },
+  },
 });
 const total = Number(options.projects);
-const spares = 50;
+const spares = quick ? 10 : 50;
+/** How many are created before those that only fill the list. */
+const measured = quick ? 40 : 200;
 const data = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-'));
 const port = 20_000 + Math.floor(Math.random() * 20_000);
 const api = `http://127.0.0.1:${port}/api/dbaas/v2`;
@@ -101,7 +108,7 @@ try {
   await sparesReady(spares);
   const fast = await createMany(spares - 5);
   rows.push(row('create, while spares last', fast, 'p50 < 20 ms'));
-  const slow = await createMany(200 - spares + 5);
+  const slow = await createMany(measured - spares + 5);
   rows.push(row('create, spares used up', slow, 'p50 < 500 ms, no failure'));
   const made = 10 + fast.length + slow.length;
   if (total > made) await createMany(total - made);
@@ -124,4 +131,10 @@ try {
   await stop(service.child);
   rmSync(data, { recursive: true, force: true });
 }
-report('projects', 'npm run bench -- projects', ['what', 'n', 'p50', 'p99', 'goal'], rows, options.write);
+report(
+  'projects',
+  `npm run bench -- projects${quick ? ' --quick' : ''}`,
+  ['what', 'n', 'p50', 'p99', 'goal'],
+  rows,
+  options.write,
+);

@@ -1,6 +1,6 @@
 // Q1 one row, Q2 50 rows, Q3 10,000 rows, Q4 an insert: ours with everything switched on, against pgbench on the same
 // server and against the obvious program (fastify + pg + JSON.stringify; no key, no isolation, no reset, no limits).
-// npm run bench -- query [--seconds 3] [--repeats 7] [--write]. Needs wrk and pgbench (Debian: wrk, postgresql-client).
+// npm run bench -- query [--seconds 3] [--repeats 7] [--quick] [--write]. Needs wrk and pgbench (Debian: wrk, postgresql-client).
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,10 +9,12 @@ import { parseArgs } from 'node:util';
 import { cpuMs, needTools, ratio, start, startService, stop, wrk } from './load.mjs';
 import { report } from './report.mjs';
 
+const quick = process.argv.includes('--quick');
 const { values: options } = parseArgs({
   options: {
-    seconds: { type: 'string', default: '3' },
-    repeats: { type: 'string', default: '7' },
+    quick: { type: 'boolean' },
+    seconds: { type: 'string', default: quick ? '1' : '3' },
+    repeats: { type: 'string', default: quick ? '1' : '7' },
     connections: { type: 'string', default: '32' },
     write: { type: 'boolean', default: false },
   },
@@ -123,7 +125,7 @@ try {
 }
 report(
   'query',
-  'npm run bench -- query',
+  `npm run bench -- query${quick ? ' --quick' : ''}`,
   [
     '',
     'ours /s',

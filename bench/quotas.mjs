@@ -1,6 +1,6 @@
 // What limit_mb costs, and how well it holds: insert throughput with limits far away, near, and switched off (in the same
 // build), and 1, 4 and 16 writers against a limit of 60 MB: the peak on disk and what is committed in the end.
-// npm run bench -- quotas [--seconds 3] [--repeats 7] [--write]. Needs wrk.
+// npm run bench -- quotas [--seconds 3] [--repeats 7] [--quick] [--write]. Needs wrk.
 import { cpSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -9,11 +9,13 @@ import { parseArgs } from 'node:util';
 import { median, needTools, ratio, startService, stop, wrk } from './load.mjs';
 import { report } from './report.mjs';
 
+const quick = process.argv.includes('--quick');
 const { values: options } = parseArgs({
   options: {
-    seconds: { type: 'string', default: '3' },
-    repeats: { type: 'string', default: '7' },
-    writers: { type: 'string', default: '1,4,16' },
+    quick: { type: 'boolean' },
+    seconds: { type: 'string', default: quick ? '1' : '3' },
+    repeats: { type: 'string', default: quick ? '1' : '7' },
+    writers: { type: 'string', default: quick ? '4' : '1,4,16' },
     write: { type: 'boolean', default: false },
   },
 });
@@ -117,7 +119,7 @@ try {
 }
 report(
   'quotas',
-  'npm run bench -- quotas',
+  `npm run bench -- quotas${quick ? ' --quick' : ''}`,
   ['', 'without limits', 'with limits', 'ratio'],
   rows,
   options.write,

@@ -1,6 +1,6 @@
 // Pages and inserts without SQL: ours with everything switched on, against the obvious program with its SQL written down.
 // Deep pages against the first one and against OFFSET; a CSV import against psql's \copy.
-// npm run bench -- tables [--seconds 3] [--repeats 7] [--rows 2000000] [--write]. Needs wrk and psql.
+// npm run bench -- tables [--seconds 3] [--repeats 7] [--rows 2000000] [--quick] [--write]. Needs wrk and psql.
 import { execFileSync } from 'node:child_process';
 import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,12 +9,14 @@ import { parseArgs } from 'node:util';
 import { cpuMs, median, needTools, ratio, start, startService, stop, wrk } from './load.mjs';
 import { report } from './report.mjs';
 
+const quick = process.argv.includes('--quick');
 const { values: options } = parseArgs({
   options: {
-    seconds: { type: 'string', default: '3' },
-    repeats: { type: 'string', default: '7' },
+    quick: { type: 'boolean' },
+    seconds: { type: 'string', default: quick ? '1' : '3' },
+    repeats: { type: 'string', default: quick ? '1' : '7' },
     connections: { type: 'string', default: '32' },
-    rows: { type: 'string', default: '2000000' },
+    rows: { type: 'string', default: quick ? '200000' : '2000000' },
     write: { type: 'boolean', default: false },
   },
 });
@@ -198,7 +200,7 @@ try {
 }
 report(
   'tables',
-  'npm run bench -- tables',
+  `npm run bench -- tables${quick ? ' --quick' : ''}`,
   ['', 'ours', 'the other', 'ratio', 'goal', 'p50 / p99', 'our CPU a request'],
   rows,
   options.write,

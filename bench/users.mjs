@@ -1,7 +1,7 @@
 // Sign-ins a second against what the machine can hash at all, and what a flood of 500 sign-ins at once does to queries,
 // in the same project and in another one.
 // The clients of the flood run on the same machine, with a lower priority than the service (signins.mjs).
-// npm run bench -- users [--seconds 10] [--repeats 3] [--write]
+// npm run bench -- users [--seconds 10] [--repeats 3] [--quick] [--write]
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -11,10 +11,12 @@ import { parseArgs, promisify } from 'node:util';
 import { median, ratio, startService, stop } from './load.mjs';
 import { report } from './report.mjs';
 
+const quick = process.argv.includes('--quick');
 const { values: options } = parseArgs({
   options: {
-    seconds: { type: 'string', default: '10' },
-    repeats: { type: 'string', default: '3' },
+    quick: { type: 'boolean' },
+    seconds: { type: 'string', default: quick ? '2' : '10' },
+    repeats: { type: 'string', default: quick ? '1' : '3' },
     write: { type: 'boolean', default: false },
   },
 });
@@ -129,4 +131,10 @@ try {
   await stop(ours);
   rmSync(folder, { recursive: true, force: true });
 }
-report('users', 'npm run bench -- users', ['', 'alone', 'with sign-ins', 'ratio'], rows, options.write);
+report(
+  'users',
+  `npm run bench -- users${quick ? ' --quick' : ''}`,
+  ['', 'alone', 'with sign-ins', 'ratio'],
+  rows,
+  options.write,
+);
