@@ -5,7 +5,7 @@ const folderOfPeer = import.meta.dirname;
 
 export const about = {
   name: 'better-auth',
-  what: 'behind node:http; its own limit of requests is off',
+  what: 'behind node:http; its own limit of requests is off; the newest version whose packages could be had',
   passwords: 'scrypt, N = 16384, r = 16',
 };
 export const isInstalled = () => parts.isInstalled(folderOfPeer);

@@ -8,7 +8,7 @@ const folderOfPeer = import.meta.dirname;
 export const about = {
   name: '@supabase/lite',
   what: 'on PostgreSQL; no API key is checked',
-  passwords: 'bcrypt, 10 rounds, in JavaScript',
+  passwords: 'bcrypt, in JavaScript',
 };
 export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer);
