@@ -1,0 +1,256 @@
+// Whether it stays as fast as it grows: one row by id (Q1) with 1 to 3,000 projects on the server, asked evenly and by
+// Zipf's law; a page of a table with ten thousand to ten million rows; start-up time and memory by number of projects.
+// npm run bench -- growth [--quick] [--projects 1,100,1000,3000] [--rows 10000,1000000,10000000] [--seconds 3]
+// [--repeats 5] [--data folder] [--write]. With --data the projects are kept there for the next run. Needs wrk.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { median, needTools, ratio, start, stop, wrk } from './load.mjs';
+import { memoryMb, postmasterOf } from './processes.mjs';
+import { report } from './report.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    projects: { type: 'string' },
+    rows: { type: 'string' },
+    seconds: { type: 'string' },
+    repeats: { type: 'string' },
+    connections: { type: 'string', default: '32' },
+    data: { type: 'string' },
+    write: { type: 'boolean', default: false },
+  },
+});
+const list = (text) => text.split(',').map(Number);
+const sizes = list(options.projects ?? (options.quick ? '1,20,150' : '1,100,1000,3000'));
+const tableRows = list(options.rows ?? (options.quick ? '10000,200000' : '10000,1000000,10000000'));
+const seconds = options.seconds ?? (options.quick ? '1' : '3');
+const repeats = Number(options.repeats ?? (options.quick ? 3 : 5));
+needTools('wrk');
+const { makeKey } = await import('../packages/server/dist/keys/form.js');
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-growth-'));
+const data = options.data ? path.resolve(options.data) : path.join(folder, 'data');
+const port = 20_000 + Math.floor(Math.random() * 10_000);
+const root = '/api/dbaas/v2';
+const url = `http://127.0.0.1:${port}${root}`;
+const account = makeKey('rh_acct_');
+let service;
+let startMs = 0;
+
+async function startService() {
+  const began = performance.now();
+  const env = {
+    ROWHOUSE_DATA: data,
+    ROWHOUSE_PORT: String(port),
+    ROWHOUSE_ACCOUNT_KEY: account,
+    ROWHOUSE_SPARES: '50',
+  };
+  service = await start('packages/server/dist/main.js', env, /^ready$/m);
+  startMs = performance.now() - began;
+}
+
+async function call(method, target, body) {
+  const response = await fetch(url + target, {
+    method,
+    headers: { 'x-api-key': account, ...(body && { 'content-type': 'application/json' }) },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  const answer = await response.json();
+  if (!answer.ok) throw new Error(`${method} ${target}: ${JSON.stringify(answer)}`);
+  return answer;
+}
+
+const columns =
+  '(id bigint primary key, name text, price numeric(10,2), in_stock boolean, tags jsonb, created_at timestamptz)';
+const series = (from, to) =>
+  `select n, 'Item number ' || n, (n % 10000) / 100.0, n % 3 = 0, jsonb_build_object('color', 'red', 'sizes', jsonb_build_array(n % 7, n % 11)), timestamptz '2026-01-01' + n * interval '1 minute' from generate_series(${from}, ${to}) as n`;
+const rowsEach = 1_000;
+
+/** A project with a small table, the same in each. `key` is its own. */
+async function makeProject(slug, limitMb = 512) {
+  const { api_key: key } = await call('POST', '/projects', { name: slug, slug, limit_mb: limitMb });
+  await call('POST', `/projects/${slug}/query`, { query: `create table items ${columns}` });
+  await call('POST', `/projects/${slug}/query`, { query: `insert into items ${series(1, rowsEach)}` });
+  return { slug, key };
+}
+
+/** Those that an earlier run has left get a key of this run's. */
+async function findProjects() {
+  const found = [];
+  for (let page = 1; ; page++) {
+    const { projects, has_more: more } = await call('GET', `/projects?limit=100&page=${page}`);
+    for (const { slug } of projects) if (/^grow-\d+$/.test(slug)) found.push(slug);
+    if (!more) break;
+  }
+  found.sort((a, b) => Number(a.slice(5)) - Number(b.slice(5)));
+  const kept = [];
+  for (const slug of found) {
+    const { api_key: key } = await call('POST', `/projects/${slug}/keys/rotate`);
+    kept.push({ slug, key });
+  }
+  return kept;
+}
+
+async function makeUpTo(projects, size) {
+  let next = projects.length;
+  const maker = async () => {
+    while (next < size) {
+      const n = next++;
+      projects[n] = await makeProject(`grow-${n}`);
+    }
+  };
+  await Promise.all([maker(), maker(), maker()]);
+}
+
+const sql = 'select id, name, price, in_stock, tags, created_at from items where id = $1';
+/** Which project the next request is for: Lua that gives its number, and what it needs. */
+const spreads = {
+  even: (count) => ['', `math.random(1, ${count})`],
+  // The n-th most visited is visited 1/n as often as the first.
+  zipf: (count) => [
+    `local sums, sum = {}, 0
+for n = 1, ${count} do sum = sum + 1 / n; sums[n] = sum end
+local function pick()
+  local at, low, high = math.random() * sum, 1, ${count}
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if sums[middle] < at then low = middle + 1 else high = middle end
+  end
+  return low
+end`,
+    'pick()',
+  ],
+};
+
+/** Q1 in one of the projects at a time, by the account's key or by each project's own. */
+function ask(projects, spread, ownKeys) {
+  const [prelude, pick] = spreads[spread](projects.length);
+  const text = JSON.stringify(sql).replaceAll("'", "\\'");
+  const key = ownKeys ? 'projects[n][2]' : `'${account}'`;
+  return wrk(folder, url, {
+    before: `${prelude}
+local projects = {${projects.map((project) => `{'${root}/projects/${project.slug}/query','${project.key}'}`).join(',')}}`,
+    request: `local n = ${pick}
+  headers['x-api-key'] = ${key}
+  return wrk.format('POST', projects[n][1], headers, '{"query":${text},"params":[' .. math.random(1, ${rowsEach}) .. ']}')`,
+    connections: options.connections,
+    seconds,
+  });
+}
+
+/** Each in turn, over and over; the first is what the others are measured against. The first turn is not counted. */
+function inTurns(runs) {
+  const measured = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
+  for (let turn = -1; turn < repeats; turn++)
+    for (const [name, run] of Object.entries(runs)) {
+      const result = run();
+      if (turn >= 0) measured[name].push(result);
+    }
+  const [first] = Object.values(measured);
+  const rates = (results) => results.map(({ rate }) => rate);
+  return Object.entries(measured).map(([name, results]) => {
+    const byRate = [...results].sort((a, b) => a.rate - b.rate);
+    return {
+      name,
+      rate: median(rates(results)),
+      ratio: ratio(rates(results), rates(first)),
+      spread: `${byRate[0].rate.toFixed(0)}–${byRate.at(-1).rate.toFixed(0)}`,
+      middle: byRate[Math.floor(byRate.length / 2)],
+    };
+  });
+}
+
+function rowOf(what, { rate, ratio: against, spread, middle }, goal = '') {
+  return [what, rate.toFixed(0), spread, against.toFixed(2), goal, `${middle.p50} / ${middle.p99}`];
+}
+
+const speeds = [];
+const states = [];
+const points = { projects: [], rows: [], state: [] };
+
+async function growProjects() {
+  await startService();
+  const projects = await findProjects();
+  for (const size of sizes) {
+    await makeUpTo(projects, size);
+    await stop(service);
+    await startService();
+    const some = projects.slice(0, size);
+    const atStart = memoryMb(service.child.pid, postmasterOf(data));
+    const results = inTurns({
+      one: () => ask(some.slice(0, 1), 'even', false),
+      even: () => ask(some, 'even', false),
+      zipf: () => ask(some, 'zipf', false),
+      'own keys': () => ask(some, 'even', true),
+    });
+    const afterLoad = memoryMb(service.child.pid, postmasterOf(data));
+    for (const result of results) {
+      const goal = result.name === 'even' && size === 3000 ? '≥ 0.7' : '';
+      const what = result.name === 'own keys' ? 'even, own keys' : result.name;
+      speeds.push(rowOf(`Q1, ${size} projects, ${what}`, result, goal));
+      points.projects.push({ size, name: result.name, rate: result.rate, ratio: result.ratio });
+    }
+    const mb = ({ service: own, postgres }) => `${own.toFixed(0)} / ${postgres.toFixed(0)} MB`;
+    states.push([`start, ${size} projects`, `${startMs.toFixed(0)} ms`, mb(atStart), mb(afterLoad)]);
+    points.state.push({ size, startMs, atStart, afterLoad });
+  }
+}
+
+async function growRows() {
+  const slug = 'rows';
+  const known = await call('GET', `/projects/${slug}`).catch(() => null);
+  if (!known) await call('POST', '/projects', { name: slug, slug, limit_mb: 20_000 });
+  const query = (text) => call('POST', `/projects/${slug}/query`, { query: text, timeout_ms: 300_000 });
+  const runs = { first: {}, deep: {} };
+  for (const count of tableRows) {
+    const table = `t${count}`;
+    await query(`drop table if exists ${table}`);
+    await query(`create table ${table} ${columns}`);
+    for (let from = 1; from <= count; from += 500_000)
+      await query(`insert into ${table} ${series(from, Math.min(count, from + 499_999))}`);
+    await query(`vacuum analyze ${table}`);
+    const middle = Math.max(1, Math.floor(count / 100));
+    const { next_cursor: cursor } = await call(
+      'GET',
+      `/projects/${slug}/tables/${table}?limit=50&page=${middle}`,
+    );
+    const page = (more) => () =>
+      wrk(folder, url, {
+        request: `return wrk.format('GET', '${root}/projects/${slug}/tables/${table}?limit=50${more}', { ['x-api-key'] = '${account}' })`,
+        connections: options.connections,
+        seconds,
+      });
+    runs.first[count] = page('');
+    runs.deep[count] = page(`&cursor=${cursor}`);
+  }
+  const names = { first: 'first page', deep: 'page by cursor in the middle' };
+  for (const [kind, turns] of Object.entries(runs))
+    for (const result of inTurns(turns)) {
+      speeds.push(rowOf(`${names[kind]}, ${result.name} rows`, result));
+      points.rows.push({ rows: Number(result.name), kind, rate: result.rate, ratio: result.ratio });
+    }
+  await call('DELETE', `/projects/${slug}`);
+}
+
+try {
+  await growProjects();
+  await growRows();
+} finally {
+  if (service) await stop(service);
+  rmSync(folder, { recursive: true, force: true });
+}
+report(
+  'growth',
+  'npm run bench -- growth',
+  ['', 'median /s', 'min–max', '× the first', 'goal', 'p50 / p99'],
+  speeds,
+  options.write,
+);
+report(
+  'growth: start and memory',
+  'npm run bench -- growth',
+  ['', 'start', 'service / PostgreSQL at start', 'after the load'],
+  states,
+  options.write,
+);
