@@ -26,9 +26,22 @@ export function familyOf(pid) {
 
 /** Memory of the service and of PostgreSQL, in MB, each with its children; what they share is counted once. */
 export function memoryMb(service, postmaster) {
+  return ofBoth(service, postmaster, shareMb);
+}
+
+/** CPU time of both, in milliseconds. Children that have ended are counted too. */
+export function cpuMsOf(service, postmaster) {
+  return ofBoth(service, postmaster, (pid) => {
+    const fields = read(pid, 'stat').split(') ')[1]?.split(' ') ?? [];
+    return sum(fields.slice(11, 15).map(Number)) * 10;
+  });
+}
+
+/** PostgreSQL may be a child of the service. */
+function ofBoth(service, postmaster, measure) {
   const postgres = new Set(familyOf(postmaster));
   const own = familyOf(service).filter((pid) => !postgres.has(pid));
-  return { service: sum(own.map(shareMb)), postgres: sum([...postgres].map(shareMb)) };
+  return { service: sum(own.map(measure)), postgres: sum([...postgres].map(measure)) };
 }
 
 export function residentMb(pid) {
@@ -41,16 +54,6 @@ export function openFiles(pid) {
   } catch {
     return 0;
   }
-}
-
-/** CPU time in milliseconds. */
-export function cpuOf(pids) {
-  return sum(
-    pids.map((pid) => {
-      const fields = read(pid, 'stat').split(') ')[1]?.split(' ');
-      return fields ? (Number(fields[11]) + Number(fields[12])) * 10 : 0;
-    }),
-  );
 }
 
 /** Its own pages, and its part of those it shares. */
