@@ -1,0 +1,118 @@
+// Two API processes against one (ROWHOUSE_WORKERS), in turns: Q1 one row, Q2 50 rows, Q3 10,000 rows, Q4 an insert.
+// npm run bench -- workers [--quick] [--seconds 3] [--repeats 7] [--connections 32] [--write]. Needs wrk.
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { median, needTools, ratio, startService, stop, wrk } from './load.mjs';
+import { cpuMsOf, memoryMb, postmasterOf } from './processes.mjs';
+import { report } from './report.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    seconds: { type: 'string' },
+    repeats: { type: 'string' },
+    connections: { type: 'string', default: '32' },
+    write: { type: 'boolean', default: false },
+  },
+});
+const seconds = options.seconds ?? (options.quick ? '1' : '3');
+const repeats = Number(options.repeats ?? (options.quick ? 3 : 7));
+const columns = 'id, name, price, in_stock, tags, created_at';
+const workloads = {
+  Q1: { sql: `select ${columns} from items where id = $1`, hasId: true },
+  Q2: { sql: `select ${columns} from items where id >= $1 order by id limit 50`, hasId: true },
+  Q3: { sql: `select ${columns} from items order by id limit 10000`, hasId: false },
+  Q4: { sql: "insert into sales (item, note) values ($1, 'bench')", hasId: true },
+};
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-workers-'));
+needTools('wrk');
+
+async function launch(workers) {
+  const own = path.join(folder, String(workers));
+  mkdirSync(own);
+  const service = await startService(own, undefined, { ROWHOUSE_WORKERS: String(workers) });
+  const side = { ...service, workers, data: path.join(own, 'data') };
+  await side.query(
+    'create table items (id bigint primary key, name text, price numeric(10,2), in_stock boolean, tags jsonb, created_at timestamptz)',
+  );
+  await side.query(
+    `insert into items select n, 'Item number ' || n, (n % 10000) / 100.0, n % 3 = 0, jsonb_build_object('color', 'red', 'sizes', jsonb_build_array(n % 7, n % 11)), timestamptz '2026-01-01' + n * interval '1 minute' from generate_series(1, 100000) as n`,
+  );
+  await side.query(
+    'create table sales (id bigint generated always as identity primary key, item bigint, note text, at timestamptz default now())',
+  );
+  await side.query('vacuum analyze items');
+  return side;
+}
+
+function load(side, { sql, hasId }) {
+  const text = JSON.stringify(sql).replaceAll("'", "\\'");
+  const parameters = hasId ? `[' .. math.random(1, 90000) .. ']` : '[]';
+  const pids = [side.child.pid, postmasterOf(side.data)];
+  const before = cpuMsOf(...pids);
+  const result = wrk(folder, `${side.url}/query`, {
+    headers: `, ['x-api-key'] = '${side.key}'`,
+    request: `return wrk.format('POST', nil, headers, '{"query":${text},"params":${parameters}}')`,
+    connections: options.connections,
+    seconds,
+  });
+  const after = cpuMsOf(...pids);
+  const requests = result.rate * Number(seconds);
+  const cost = (part) => ((after[part] - before[part]) * 1000) / requests;
+  return { ...result, own: cost('service'), postgres: cost('postgres') };
+}
+
+const rows = [];
+const sides = [];
+try {
+  for (const workers of [1, 2]) sides.push(await launch(workers));
+  for (const [name, workload] of Object.entries(workloads)) {
+    const measured = sides.map(() => []);
+    // The first turn is not counted: connections are opened and code is compiled, on both sides.
+    for (let turn = -1; turn < repeats; turn++)
+      for (const [n, side] of sides.entries()) {
+        const result = load(side, workload);
+        if (turn >= 0) measured[n].push(result);
+      }
+    const [one, two] = measured;
+    const middle = (results, part) => median(results.map((result) => result[part]));
+    const ratios = two.map(({ rate }, turn) => rate / one[turn].rate);
+    rows.push([
+      name,
+      ...measured.map((results) => middle(results, 'rate').toFixed(middle(results, 'rate') < 100 ? 1 : 0)),
+      ratio(
+        two.map(({ rate }) => rate),
+        one.map(({ rate }) => rate),
+      ).toFixed(2),
+      `${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)}`,
+      ...measured.map((results) => `${results.at(-1).p50} / ${results.at(-1).p99}`),
+      ...measured.map((results) =>
+        [middle(results, 'own'), middle(results, 'postgres')].map((cost) => cost.toFixed(0)).join(' + '),
+      ),
+    ]);
+  }
+  const memory = sides.map((side) => memoryMb(side.child.pid, postmasterOf(side.data)).service.toFixed(0));
+  rows.push(['memory, MB', ...memory, (memory[1] / memory[0]).toFixed(2), '', '', '', '', '']);
+} finally {
+  for (const side of sides) await stop(side);
+  rmSync(folder, { recursive: true, force: true });
+}
+report(
+  'workers',
+  'npm run bench -- workers',
+  [
+    `${availableParallelism()} cores`,
+    '1 process /s',
+    '2 processes /s',
+    '×',
+    'min–max',
+    '1: p50 / p99',
+    '2: p50 / p99',
+    '1: µs ours + PostgreSQL',
+    '2: µs ours + PostgreSQL',
+  ],
+  rows,
+  options.write,
+);
