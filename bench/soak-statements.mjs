@@ -1,0 +1,25 @@
+// Statements that mean harm, as test/hogs.test.ts has them. Each must end by itself or at its deadline, and no neighbour
+// may notice.
+export const hostile = [
+  "select repeat('x', 1000000000)",
+  'do $$ declare a int[] := array[1]; begin loop a := a || a; end loop; end $$',
+  "do $$ declare s text := 'x'; begin loop s := s || s; end loop; end $$",
+  "select set_config('work_mem', '100GB', true), count(*) from (select md5(n::text) as m from generate_series(1, 3000000) as n order by 1) as s",
+  'select count(*) from (select a, b from generate_series(1, 30000) a, generate_series(1, 30000) b order by random()) as s',
+  'with recursive r as (select 1 as n union all select n + 1 from r) select max(n) from r',
+  'do $$ begin execute $f$create or replace function deep(n int) returns int language plpgsql as $b$ begin return deep(n + 1); end $b$$f$; perform deep(1); end $$',
+  'select count(*) from pg_class a, pg_class b, pg_class c, pg_class d',
+  "select repeat('a', 40) || '!' ~ '^(a+)+$', repeat('a', 5000) ~ '(a?){2000}a{2000}'",
+  "do $$ begin raise exception '%', repeat('x', 200000000); end $$",
+  "do $$ begin for i in 1..50 loop raise notice '%', repeat('x', 5000000); end loop; end $$",
+  "do $$ begin for i in 1..20000 loop begin perform 1/0; exception when others then raise log 'x'; end; end loop; end $$",
+  'select pg_sleep(1000)',
+  "select pg_logical_emit_message(false, 'a', repeat('x', 1000000)) from generate_series(1, 1000)",
+  'select pg_advisory_lock(n) from generate_series(1, 1000000) as n',
+  "do $$ begin execute 'reset role'; execute 'set role postgres'; end $$",
+  'alter role current_user superuser',
+  "select pg_read_file('/etc/passwd')",
+  "copy (select 1) to program 'id'",
+  'select pg_terminate_backend(pid) from pg_stat_activity where usename <> current_user and usename is not null limit 1',
+  "alter system set fsync = 'off'",
+];

@@ -1,0 +1,504 @@
+// Mixed load over many projects, with statements that mean harm, callers who hang up, and PostgreSQL and the service
+// killed in the middle. A ledger of every write is compared with the rows at the end: nothing that was acknowledged is
+// lost, nothing that was refused is there. Memory, connections and open files must be flat in the second half, in which
+// the service itself is left running. Ends with status 1 if any of that does not hold.
+// npm run bench -- soak [--minutes 20] [--quick] [--projects 50] [--clients 16] [--write]
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { start, stop } from './load.mjs';
+import { familyOf, memoryMb, openFiles, postmasterOf } from './processes.mjs';
+import { report } from './report.mjs';
+import { createLedger, slopeOf } from './soak-ledger.mjs';
+import { hostile } from './soak-statements.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    minutes: { type: 'string' },
+    projects: { type: 'string' },
+    clients: { type: 'string', default: '16' },
+    write: { type: 'boolean', default: false },
+  },
+});
+const minutes = Number(options.minutes ?? (options.quick ? 1 : 20));
+const projectCount = Number(options.projects ?? (options.quick ? 12 : 50));
+const clients = Number(options.clients);
+const sampleMs = 5_000;
+/** With less than this there is no telling a leak from warming up. */
+const judgedFromMinutes = 5;
+
+const { makeKey } = await import('../packages/server/dist/keys/form.js');
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-soak-'));
+const data = path.join(folder, 'data');
+const port = 20_000 + Math.floor(Math.random() * 10_000);
+const api = `http://127.0.0.1:${port}/api/dbaas/v2`;
+const account = makeKey('rh_acct_');
+const ledger = createLedger();
+let began = performance.now();
+let endsAt = Number.POSITIVE_INFINITY;
+const minute = () => (performance.now() - began) / 60_000;
+const isOver = () => performance.now() >= endsAt;
+
+let service;
+/** A disturbance and what follows from it at once: errors then are its own. */
+const disturbances = [];
+const settledMs = 15_000;
+const problems = [];
+
+async function startService() {
+  const env = { ROWHOUSE_DATA: data, ROWHOUSE_PORT: String(port), ROWHOUSE_ACCOUNT_KEY: account };
+  service = await start('packages/server/dist/main.js', env, /^ready$/m);
+  service.child.removeAllListeners('exit');
+  const { child } = service;
+  child.once('exit', (code, signal) => {
+    if (!child.isExpected) problems.push(`the service ended by itself (${signal ?? code})`);
+  });
+}
+
+/* ---- requests, and what becomes of them ---- */
+
+const answers = new Map();
+
+function note(kind, code, status) {
+  const now = performance.now();
+  const calm = disturbances.every(({ at, doneAt }) => now < at || now > (doneAt ?? now) + settledMs);
+  const name = `${kind} ${code}`;
+  const entry = answers.get(name) ?? { kind, code, status, calm: 0, disturbed: 0 };
+  entry[calm ? 'calm' : 'disturbed']++;
+  answers.set(name, entry);
+}
+
+/** `code`: ok, an error code of the service's, or how the connection ended. `isSure`: it was not done. */
+async function send(kind, method, target, key, body, { type = 'application/json', hangUpMs } = {}) {
+  const hangUp = new AbortController();
+  const timer = hangUpMs && setTimeout(() => hangUp.abort(), hangUpMs);
+  try {
+    const response = await fetch(api + target, {
+      method,
+      headers: { 'x-api-key': key, ...(body !== undefined && { 'content-type': type }) },
+      ...(body !== undefined && { body: type === 'application/json' ? JSON.stringify(body) : body }),
+      signal: AbortSignal.any([hangUp.signal, AbortSignal.timeout(120_000)]),
+    });
+    const answer = await response.json();
+    const code = answer.ok ? 'ok' : answer.error.code;
+    note(kind, code, response.status);
+    const isSure = !answer.ok && code !== 'outcome_unknown' && code !== 'internal_error';
+    return { ok: answer.ok, code, isSure, answer };
+  } catch (error) {
+    const refused = error.cause?.code === 'ECONNREFUSED';
+    const code = hangUp.signal.aborted ? 'hung up' : refused ? 'not reachable' : 'broke off';
+    note(kind, code, 0);
+    return { ok: false, code, isSure: refused, answer: null };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function settle(group, { ok, isSure }) {
+  group.outcome = ok ? 'kept' : isSure ? 'refused' : 'unknown';
+}
+
+/** For what has to succeed before or after the soak. */
+async function insist(method, target, key, body) {
+  let last;
+  for (let attempt = 0; attempt < 60; attempt++) {
+    last = await send('set-up', method, target, key, body);
+    if (last.ok) return last.answer;
+    await sleep(500);
+  }
+  throw new Error(`${method} ${target}: ${JSON.stringify(last.answer ?? last.code)}`);
+}
+
+/* ---- what callers do ---- */
+
+const projects = [];
+const users = [];
+/** slug → kept, gone or unknown; of those that come and go. */
+const visitors = new Map();
+const random = (count) => Math.floor(Math.random() * count);
+const pick = (list) => list[random(list.length)];
+
+/** Now and then somebody hangs up in the middle. */
+const maybeHangUp = () => (Math.random() < 0.03 ? { hangUpMs: 1 + random(40) } : {});
+
+const acts = {
+  async query(project) {
+    await send('query', 'POST', `${project.path}/query`, project.key, {
+      query: 'select id, body from ledger where id > $1 order by id limit 20',
+      params: [random(100_000)],
+    });
+  },
+  async 'large query'(project) {
+    const body = { query: "select n, repeat('x', 100) as x from generate_series(1, 5000) as n" };
+    await send('large query', 'POST', `${project.path}/query`, project.key, body, maybeHangUp());
+  },
+  async page(project) {
+    await send('page', 'GET', `${project.path}/tables/ledger?limit=50`, project.key);
+  },
+  async 'insert by SQL'(project) {
+    const group = ledger.begin(project.slug, 1);
+    const [{ id, body }] = group.rows;
+    const statement = { query: 'insert into ledger (id, body) values ($1, $2)', params: [id, body] };
+    settle(
+      group,
+      await send('insert by SQL', 'POST', `${project.path}/query`, project.key, statement, maybeHangUp()),
+    );
+  },
+  async 'insert a row'(project) {
+    const group = ledger.begin(project.slug, 1);
+    const target = `${project.path}/tables/ledger`;
+    settle(group, await send('insert a row', 'POST', target, project.key, group.rows[0], maybeHangUp()));
+  },
+  async 'insert rows'(project) {
+    const group = ledger.begin(project.slug, 2 + random(30));
+    const target = `${project.path}/tables/ledger`;
+    settle(group, await send('insert rows', 'POST', target, project.key, group.rows, maybeHangUp()));
+  },
+  async batch(project) {
+    const group = ledger.begin(project.slug, 2 + random(6));
+    const statements = group.rows.map(({ id, body }) => ({
+      query: 'insert into ledger (id, body) values ($1, $2)',
+      params: [id, body],
+    }));
+    // Some are wrong at the end: then none of it may stay.
+    if (Math.random() < 0.2) statements.push({ query: 'select 1 / 0' });
+    const target = `${project.path}/batch`;
+    settle(group, await send('batch', 'POST', target, project.key, { statements }, maybeHangUp()));
+  },
+  async import(project) {
+    const group = ledger.begin(project.slug, 100 + random(900));
+    const lines = group.rows.map(({ id, body }) => `${id},${body}`);
+    const csv = `id,body\n${lines.join('\n')}\n`;
+    const target = `${project.path}/tables/ledger`;
+    settle(
+      group,
+      await send('import', 'POST', target, project.key, csv, { type: 'text/csv', ...maybeHangUp() }),
+    );
+  },
+  async 'refused insert'(project) {
+    const group = ledger.begin(project.slug, 1);
+    const statement = {
+      query: 'insert into ledger (id, body) select $1, $2 from (select 1 / (random() * 0)::int) as never',
+      params: [group.rows[0].id, group.rows[0].body],
+    };
+    settle(group, await send('refused insert', 'POST', `${project.path}/query`, project.key, statement));
+  },
+  async count(project) {
+    const update = { query: 'update counter set n = n + 1' };
+    const { ok, isSure } = await send('count', 'POST', `${project.path}/query`, project.key, update);
+    if (ok) project.counted++;
+    else if (!isSure) project.maybeCounted++;
+  },
+  async 'sign up'(project) {
+    const user = {
+      project,
+      email: `u${users.length}-${random(1e9)}@example.com`,
+      password: 'correct horse 1',
+    };
+    const { ok, isSure } = await send('sign up', 'POST', `${project.path}/auth/signup`, project.key, {
+      email: user.email,
+      password: user.password,
+    });
+    users.push({ ...user, outcome: ok ? 'kept' : isSure ? 'refused' : 'unknown' });
+  },
+  async 'sign in'() {
+    const known = users.filter(({ outcome }) => outcome === 'kept');
+    if (known.length === 0) return;
+    const { project, email, password } = pick(known);
+    await send('sign in', 'POST', `${project.path}/auth/signin`, project.key, { email, password });
+  },
+  async 'create and delete a project'() {
+    const slug = `visitor-${visitors.size}-${random(1e9)}`;
+    visitors.set(slug, 'unknown');
+    const made = await send('create a project', 'POST', '/projects', account, { name: slug, slug });
+    visitors.set(slug, made.ok ? 'kept' : made.isSure ? 'gone' : 'unknown');
+    if (!made.ok || Math.random() < 0.3) return;
+    const gone = await send('delete a project', 'DELETE', `/projects/${slug}`, account);
+    visitors.set(slug, gone.ok ? 'gone' : gone.isSure ? 'kept' : 'unknown');
+  },
+};
+const shares = {
+  query: 30,
+  'large query': 2,
+  page: 15,
+  'insert by SQL': 15,
+  'insert a row': 12,
+  'insert rows': 4,
+  batch: 6,
+  import: 1,
+  'refused insert': 3,
+  count: 6,
+  'sign up': 0.3,
+  'sign in': 0.7,
+  'create and delete a project': 0.3,
+};
+const allShares = Object.values(shares).reduce((sum, share) => sum + share, 0);
+
+function pickAct() {
+  let at = Math.random() * allShares;
+  for (const [name, share] of Object.entries(shares)) {
+    at -= share;
+    if (at <= 0) return acts[name];
+  }
+  return acts.query;
+}
+
+async function client() {
+  while (!isOver()) {
+    await pickAct()(pick(projects));
+    // Callers think, and a service that is away is not hammered.
+    await sleep(5 + random(20));
+  }
+}
+
+/** In projects of its own and in those of others' work too: those must not notice. */
+async function villain() {
+  while (!isOver()) {
+    const project = projects[random(3)];
+    const body = { query: pick(hostile), timeout_ms: 3_000 };
+    const hangUp = Math.random() < 0.2 ? { hangUpMs: random(500) } : {};
+    await send('hostile', 'POST', `${project.path}/query`, project.key, body, hangUp);
+    await sleep(200 + random(800));
+  }
+}
+
+/* ---- what happens to the service ---- */
+
+const blows = {
+  async 'kill -9 of PostgreSQL'() {
+    process.kill(postmasterOf(data), 'SIGKILL');
+  },
+  async 'SIGTERM to the service'() {
+    service.child.isExpected = true;
+    await stop(service);
+    await startService();
+  },
+  async 'kill -9 of the service'() {
+    service.child.isExpected = true;
+    service.child.kill('SIGKILL');
+    await once(service.child, 'exit');
+    await startService();
+  },
+  async 'kill -9 of both'() {
+    service.child.isExpected = true;
+    service.child.kill('SIGKILL');
+    process.kill(postmasterOf(data), 'SIGKILL');
+    await once(service.child, 'exit');
+    await startService();
+  },
+};
+
+async function strike(name) {
+  const disturbance = { name, at: performance.now(), doneAt: null };
+  disturbances.push(disturbance);
+  await blows[name]();
+  while (
+    (await send('after a blow', 'POST', `${projects[0].path}/query`, projects[0].key, one)).code !== 'ok'
+  )
+    await sleep(100);
+  disturbance.doneAt = performance.now();
+}
+const one = { query: 'select 1 as one' };
+
+/** The service in the first half only: what grows in it shows in the second. */
+async function disturb() {
+  const names = Object.keys(blows);
+  const everyMs = Math.max(25_000, (minutes * 60_000) / 12);
+  for (let n = 0; ; n++) {
+    const next = began + everyMs * (n + 0.4);
+    if (next > endsAt - 3_000) return;
+    await sleep(Math.max(0, next - performance.now()));
+    await strike(minute() < minutes / 2 - 0.3 ? names[n % names.length] : names[0]);
+  }
+}
+
+/* ---- what is watched ---- */
+
+const samples = [];
+
+async function sample() {
+  while (!isOver()) {
+    await sleep(sampleMs);
+    try {
+      const postmaster = postmasterOf(data);
+      const backends = familyOf(postmaster);
+      const mb = memoryMb(service.child.pid, postmaster);
+      const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      samples.push({
+        minute: minute(),
+        pid: service.child.pid,
+        'service, MB': mb.service,
+        'PostgreSQL, MB': mb.postgres,
+        'PostgreSQL processes': backends.length,
+        'connections to projects': Number(/^rowhouse_sessions (\d+)/m.exec(metrics)?.[1]),
+        'open files of the service': openFiles(service.child.pid),
+        'open files of PostgreSQL': openFiles(postmaster),
+      });
+    } catch {
+      // One of the two is away just now.
+    }
+  }
+}
+
+/** What may come on top in the second half: a part of the mean, or so much where the mean is small. */
+const allowed = {
+  'service, MB': [0.15, 60],
+  'PostgreSQL, MB': [0.25, 200],
+  'PostgreSQL processes': [0.25, 20],
+  'connections to projects': [0.25, 20],
+  'open files of the service': [0.25, 30],
+  'open files of PostgreSQL': [0.25, 10],
+};
+
+function judgeGrowth() {
+  const half = samples.filter((taken) => taken.minute > minutes / 2 && taken.pid === service.child.pid);
+  return Object.entries(allowed).map(([what, [part, least]]) => {
+    const points = half.map((taken) => [taken.minute, taken[what]]).filter(([, value]) => value >= 0);
+    const mean = points.reduce((sum, [, value]) => sum + value, 0) / points.length;
+    const slope = slopeOf(points);
+    const risen = slope * (minutes / 2);
+    const limit = Math.max(mean * part, least);
+    if (minutes >= judgedFromMinutes && risen > limit)
+      problems.push(`${what}: rose by ${risen.toFixed(1)} in the second half, more than ${limit.toFixed(1)}`);
+    const verdict = minutes < judgedFromMinutes ? 'too short to judge' : risen > limit ? 'A LEAK?' : 'flat';
+    const first = points[0]?.[1] ?? Number.NaN;
+    const last = points.at(-1)?.[1] ?? Number.NaN;
+    return [what, mean.toFixed(1), first.toFixed(1), last.toFixed(1), slope.toFixed(2), verdict];
+  });
+}
+
+/* ---- at the end ---- */
+
+async function checkEverything() {
+  for (const project of projects) {
+    const query = (text) => insist('POST', `${project.path}/query`, project.key, { query: text });
+    const { rows } = await query('select id, body from ledger');
+    problems.push(...ledger.check(project.slug, new Map(rows.map(({ id, body }) => [id, body]))));
+    const [{ n }] = (await query('select n from counter')).rows;
+    if (n < project.counted || n > project.counted + project.maybeCounted)
+      problems.push(
+        `${project.slug}: counted ${project.counted} to ${project.counted + project.maybeCounted}, is ${n}`,
+      );
+    const { rows: found } = await query('select email from auth.users');
+    const emails = new Set(found.map(({ email }) => email));
+    for (const { email, outcome } of users.filter((user) => user.project === project)) {
+      if (outcome === 'kept' && !emails.has(email)) problems.push(`${project.slug}: user ${email} is lost`);
+      if (outcome === 'refused' && emails.has(email))
+        problems.push(`${project.slug}: user ${email} was refused and is there`);
+    }
+  }
+  const live = new Set();
+  for (let page = 1; ; page++) {
+    const list = await insist('GET', `/projects?limit=100&page=${page}`, account);
+    for (const { slug } of list.projects) live.add(slug);
+    if (!list.has_more) break;
+  }
+  for (const [slug, outcome] of visitors) {
+    if (outcome === 'kept' && !live.has(slug)) problems.push(`project ${slug} is lost`);
+    if (outcome === 'gone' && live.has(slug)) problems.push(`project ${slug} was deleted and is there`);
+  }
+}
+
+/** Why an answer that is no success came; what is not in here has no explanation, and is a problem. */
+const reasons = {
+  'hung up': 'the driver hung up on purpose',
+  'not reachable': 'the service was stopped or killed on purpose and not yet up again',
+  'broke off': 'the service was stopped or killed on purpose in the middle of a request',
+  unavailable: 'PostgreSQL was killed or is starting: nothing was changed',
+  outcome_unknown: 'the connection broke while a change was made: the ledger takes either',
+  overloaded:
+    'too much was waiting: in a hog project its own connections, at sign-up and sign-in the hashing',
+  rate_limited: 'more sign-ups or sign-ins than one address may send',
+};
+const ownReasons = {
+  'hostile sql_error': 'what the statement earned: out of memory, no right, a limit of PostgreSQL',
+  'hostile query_timeout': 'cancelled at its 3 seconds',
+  'hostile statement_not_allowed': 'never sent to PostgreSQL',
+  'hostile conflict': 'its own deadlock or lock',
+  'batch sql_error': 'the division by zero that was put there: all of it was undone',
+  'refused insert sql_error': 'the division by zero that was put there',
+  'hostile request_timeout': 'it took longer to come than it may',
+};
+/** What nobody may meet while nothing is broken on purpose. */
+const onlyDisturbed = new Set(['not reachable', 'broke off', 'unavailable', 'outcome_unknown']);
+
+function explain() {
+  const rows = [];
+  const totals = new Map();
+  for (const { kind, calm, disturbed } of answers.values())
+    totals.set(kind, (totals.get(kind) ?? 0) + calm + disturbed);
+  for (const [name, { kind, code, status, calm, disturbed }] of [...answers].sort()) {
+    if (code === 'ok') continue;
+    const isAside = kind === 'set-up' || kind === 'after a blow';
+    const reason = ownReasons[name] ?? reasons[code];
+    if (!reason && !isAside) problems.push(`unexplained: ${name} (${status}), ${calm + disturbed} times`);
+    if (onlyDisturbed.has(code) && calm > 0 && !isAside)
+      problems.push(`${name} came ${calm} times while nothing was broken on purpose`);
+    const rate = ((100 * (calm + disturbed)) / totals.get(kind)).toFixed(2);
+    rows.push([kind, code, String(calm), String(disturbed), `${rate} %`, reason ?? '']);
+  }
+  return rows;
+}
+
+/* ---- the run ---- */
+
+let rows = [];
+let growth = [];
+try {
+  await startService();
+  for (let n = 0; n < projectCount; n++) {
+    const { project, api_key: key } = await insist('POST', '/projects', account, { name: `Soak ${n}` });
+    const target = `/projects/${project.slug}`;
+    projects.push({ slug: project.slug, path: target, key, counted: 0, maybeCounted: 0 });
+    const query = (text) => insist('POST', `${target}/query`, key, { query: text });
+    await query('create table ledger (id bigint primary key, body text not null)');
+    await query('create table counter (n bigint)');
+    await query('insert into counter values (0)');
+  }
+  began = performance.now();
+  endsAt = began + minutes * 60_000;
+  const load = [...Array.from({ length: clients }, client), villain(), villain(), sample(), disturb()];
+  await Promise.all(load);
+  growth = judgeGrowth();
+  await strike('kill -9 of both');
+  await checkEverything();
+  rows = explain();
+} finally {
+  if (service) {
+    service.child.isExpected = true;
+    await stop(service);
+  }
+  if (problems.length === 0) rmSync(folder, { recursive: true, force: true });
+  else console.error(`The data is kept: ${folder}`);
+}
+
+const { kept, refused, unknown } = ledger.counts();
+const sent = [...answers.values()].reduce((sum, { calm, disturbed }) => sum + calm + disturbed, 0);
+report(
+  'soak',
+  `npm run bench -- soak --minutes ${minutes}`,
+  ['requests', 'how they ended', 'in calm', 'around a blow', 'of its kind', 'why'],
+  [['all', '', String(sent), '', '', ''], ...rows],
+  options.write,
+  {
+    tables: [
+      {
+        title: 'Second half',
+        header: ['', 'mean', 'first', 'last', 'slope a minute', ''],
+        rows: growth,
+      },
+    ],
+    notes: [
+      `${projectCount} projects, ${clients} clients, ${minutes} minutes.`,
+      `Blows, with the seconds until the next answer: ${disturbances.map(({ name, at, doneAt }) => `${name} ${((doneAt - at) / 1000).toFixed(1)}`).join(', ')}.`,
+      `Rows acknowledged ${kept}, refused ${refused}, unknown ${unknown}; users ${users.length}; projects made on the way ${visitors.size}.`,
+      problems.length === 0 ? 'Nothing acknowledged was lost, nothing refused was there.' : 'PROBLEMS:',
+      ...problems.slice(0, 50),
+    ],
+  },
+);
+if (problems.length > 0) process.exit(1);
