@@ -2,11 +2,15 @@
 // Zipf's law; a page of a table with ten thousand to ten million rows; start-up time and memory by number of projects.
 // npm run bench -- growth [--quick] [--projects 1,100,1000,3000] [--rows 10000,1000000,10000000] [--seconds 3]
 // [--repeats 5] [--data folder] [--write]. With --data the projects are kept there for the next run. Needs wrk.
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import pg from 'pg';
+import { statements } from './items.mjs';
 import { median, needTools, ratio, start, stop, wrk } from './load.mjs';
+import { writePlot } from './plot.mjs';
 import { cpuMsOf, memoryMb, postmasterOf } from './processes.mjs';
 import { report } from './report.mjs';
 
@@ -48,6 +52,25 @@ async function startService() {
   };
   service = await start('packages/server/dist/main.js', env, /^ready$/m);
   startMs = performance.now() - began;
+}
+
+/** Nothing is left to be written: what a start takes does not hang on what happened before. */
+async function settle() {
+  const [{ embeddedAddress }, { readMasterKey }] = await Promise.all(
+    ['embedded', 'data-folder'].map((name) => import(`../packages/server/dist/engine/${name}.js`)),
+  );
+  const { host, port: at, user, password, database } = embeddedAddress(data, readMasterKey(data));
+  const client = new pg.Client({ host, port: at, user, password, database });
+  await client.connect();
+  await client.query('checkpoint');
+  await client.end();
+}
+
+async function crash() {
+  service.child.removeAllListeners('exit');
+  service.child.kill('SIGKILL');
+  process.kill(postmasterOf(data), 'SIGKILL');
+  await once(service.child, 'exit');
 }
 
 async function call(method, target, body) {
@@ -103,7 +126,7 @@ async function makeUpTo(projects, size) {
   await Promise.all([maker(), maker(), maker()]);
 }
 
-const sql = 'select id, name, price, in_stock, tags, created_at from items where id = $1';
+const sql = statements.Q1;
 /** Which project the next request is for: Lua that gives its number, and what it needs. */
 const spreads = {
   even: (count) => ['', `math.random(1, ${count})`],
@@ -207,6 +230,10 @@ async function growProjects() {
   const projects = await findProjects();
   for (const size of sizes) {
     await makeUpTo(projects, size);
+    await settle();
+    await crash();
+    await startService();
+    const crashMs = startMs;
     await stop(service);
     await startService();
     const some = projects.slice(0, size);
@@ -226,8 +253,8 @@ async function growProjects() {
       points.projects.push({ size, name: result.name, rate: result.rate, ratio: result.ratio });
     }
     const mb = ({ service: own, postgres }) => `${own.toFixed(0)} / ${postgres.toFixed(0)} MB`;
-    states.push([`start, ${size} projects`, `${startMs.toFixed(0)} ms`, mb(atStart), mb(afterLoad)]);
-    points.state.push({ size, startMs, atStart, afterLoad });
+    states.push([size, ...[startMs, crashMs].map((ms) => `${ms.toFixed(0)} ms`), mb(atStart), mb(afterLoad)]);
+    points.state.push({ size, startMs, crashMs, atStart, afterLoad });
   }
 }
 
@@ -273,17 +300,82 @@ try {
   if (service) await stop(service);
   rmSync(folder, { recursive: true, force: true });
 }
+
+function plot() {
+  const line = (list, name, x, y) => ({ name, points: list.map((point) => [x(point), y(point)]) });
+  const projectsAxis = { label: 'projects on the server', log: true };
+  const kinds = (list, key) => [...new Set(list.map((point) => point[key]))];
+  const byState = (name, y) => line(points.state, name, (point) => point.size, y);
+  return [
+    writePlot('growth-projects', {
+      title: 'Q1 by number of projects',
+      x: projectsAxis,
+      y: 'requests a second',
+      series: kinds(points.projects, 'name').map((name) =>
+        line(
+          points.projects.filter((point) => point.name === name),
+          names[name],
+          (point) => point.size,
+          (point) => point.rate,
+        ),
+      ),
+    }),
+    writePlot('growth-start', {
+      title: 'Start by number of projects',
+      x: projectsAxis,
+      y: 'seconds',
+      series: [
+        byState('after a stop', (point) => point.startMs / 1000),
+        byState('after kill -9', (point) => point.crashMs / 1000),
+      ],
+    }),
+    writePlot('growth-memory', {
+      title: 'Memory by number of projects',
+      x: projectsAxis,
+      y: 'MB',
+      series: [
+        byState('service, at start', (point) => point.atStart.service),
+        byState('service, after load', (point) => point.afterLoad.service),
+        byState('PostgreSQL, at start', (point) => point.atStart.postgres),
+        byState('PostgreSQL, after load', (point) => point.afterLoad.postgres),
+      ],
+    }),
+    writePlot('growth-rows', {
+      title: 'A page of 50 rows by number of rows',
+      x: { label: 'rows in the table', log: true },
+      y: 'requests a second',
+      series: kinds(points.rows, 'kind').map((kind) =>
+        line(
+          points.rows.filter((point) => point.kind === kind),
+          names[kind],
+          (point) => point.rows,
+          (point) => point.rate,
+        ),
+      ),
+    }),
+  ];
+}
+
 report(
   'growth',
   'npm run bench -- growth',
   ['', 'median /s', 'min–max', '× the first', 'goal', 'p50 / p99', 'CPU a request: ours + PostgreSQL'],
   speeds,
   options.write,
-);
-report(
-  'growth: start and memory',
-  'npm run bench -- growth',
-  ['', 'start', 'service / PostgreSQL at start', 'after the load'],
-  states,
-  options.write,
+  {
+    tables: [
+      {
+        title: 'Start and memory',
+        header: [
+          'projects',
+          'start',
+          'start after kill -9 of both',
+          'service / PostgreSQL at start',
+          'after the load',
+        ],
+        rows: states,
+      },
+    ],
+    plots: options.write ? plot() : [],
+  },
 );

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { lastId, makeTables, statements } from './items.mjs';
 import { median, needTools, ratio, startService, stop, wrk } from './load.mjs';
 import { cpuMsOf, memoryMb, postmasterOf } from './processes.mjs';
 import { report } from './report.mjs';
@@ -19,13 +20,6 @@ const { values: options } = parseArgs({
 });
 const seconds = options.seconds ?? (options.quick ? '1' : '3');
 const repeats = Number(options.repeats ?? (options.quick ? 3 : 7));
-const columns = 'id, name, price, in_stock, tags, created_at';
-const workloads = {
-  Q1: { sql: `select ${columns} from items where id = $1`, hasId: true },
-  Q2: { sql: `select ${columns} from items where id >= $1 order by id limit 50`, hasId: true },
-  Q3: { sql: `select ${columns} from items order by id limit 10000`, hasId: false },
-  Q4: { sql: "insert into sales (item, note) values ($1, 'bench')", hasId: true },
-};
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-workers-'));
 needTools('wrk');
 
@@ -34,22 +28,13 @@ async function launch(workers) {
   mkdirSync(own);
   const service = await startService(own, undefined, { ROWHOUSE_WORKERS: String(workers) });
   const side = { ...service, workers, data: path.join(own, 'data') };
-  await side.query(
-    'create table items (id bigint primary key, name text, price numeric(10,2), in_stock boolean, tags jsonb, created_at timestamptz)',
-  );
-  await side.query(
-    `insert into items select n, 'Item number ' || n, (n % 10000) / 100.0, n % 3 = 0, jsonb_build_object('color', 'red', 'sizes', jsonb_build_array(n % 7, n % 11)), timestamptz '2026-01-01' + n * interval '1 minute' from generate_series(1, 100000) as n`,
-  );
-  await side.query(
-    'create table sales (id bigint generated always as identity primary key, item bigint, note text, at timestamptz default now())',
-  );
-  await side.query('vacuum analyze items');
+  for (const statement of makeTables) await side.query(statement);
   return side;
 }
 
-function load(side, { sql, hasId }) {
+function load(side, sql) {
   const text = JSON.stringify(sql).replaceAll("'", "\\'");
-  const parameters = hasId ? `[' .. math.random(1, 90000) .. ']` : '[]';
+  const parameters = sql.includes('$1') ? `[' .. math.random(1, ${lastId}) .. ']` : '[]';
   const pids = [side.child.pid, postmasterOf(side.data)];
   const before = cpuMsOf(...pids);
   const result = wrk(folder, `${side.url}/query`, {
@@ -68,12 +53,12 @@ const rows = [];
 const sides = [];
 try {
   for (const workers of [1, 2]) sides.push(await launch(workers));
-  for (const [name, workload] of Object.entries(workloads)) {
+  for (const [name, statement] of Object.entries(statements)) {
     const measured = sides.map(() => []);
     // The first turn is not counted: connections are opened and code is compiled, on both sides.
     for (let turn = -1; turn < repeats; turn++)
       for (const [n, side] of sides.entries()) {
-        const result = load(side, workload);
+        const result = load(side, statement);
         if (turn >= 0) measured[n].push(result);
       }
     const [one, two] = measured;
