@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { statements } from './items.mjs';
@@ -31,6 +32,7 @@ const sizes = list(options.projects ?? (options.quick ? '1,20,150' : '1,100,1000
 const tableRows = list(options.rows ?? (options.quick ? '10000,200000' : '10000,1000000,10000000'));
 const seconds = options.seconds ?? (options.quick ? '1' : '3');
 const repeats = Number(options.repeats ?? (options.quick ? 3 : 5));
+const spares = options.quick ? 5 : 50;
 needTools('wrk');
 const { makeKey } = await import('../packages/server/dist/keys/form.js');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-growth-'));
@@ -48,7 +50,7 @@ async function startService() {
     ROWHOUSE_DATA: data,
     ROWHOUSE_PORT: String(port),
     ROWHOUSE_ACCOUNT_KEY: account,
-    ROWHOUSE_SPARES: '50',
+    ROWHOUSE_SPARES: String(spares),
   };
   service = await start('packages/server/dist/main.js', env, /^ready$/m);
   startMs = performance.now() - began;
@@ -64,6 +66,15 @@ async function settle() {
   await client.connect();
   await client.query('checkpoint');
   await client.end();
+}
+
+/** Databases are made beside the load until there are enough: not while something is measured. */
+async function sparesReady() {
+  for (;;) {
+    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    if (Number(/^rowhouse_spares (\d+)/m.exec(metrics)?.[1]) >= spares) return;
+    await sleep(100);
+  }
 }
 
 async function crash() {
@@ -234,6 +245,7 @@ async function growProjects() {
     await crash();
     await startService();
     const crashMs = startMs;
+    await sparesReady();
     await stop(service);
     await startService();
     const some = projects.slice(0, size);
