@@ -3,6 +3,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { familyOf } from './processes.mjs';
 
 const root = path.resolve(import.meta.dirname, '..');
 
@@ -79,8 +80,15 @@ export async function startService(folder, script = 'packages/server/dist/main.j
   return { ...service, port, ...project, databaseUrl: connection.url, makeProject };
 }
 
-/** Requests a second by wrk. `request` is Lua that returns one; `headers` and `before` (what runs once) are Lua too. */
-export function wrk(folder, url, { headers = '', before = '', request, connections, seconds }) {
+/**
+ * Requests a second by wrk. `request` is Lua that returns one; `headers` is Lua too, and so is `before`, which runs once.
+ * Any answer that is not 2xx is an error, unless `refusals`: then they are counted, and are not part of the rate.
+ */
+export function wrk(
+  folder,
+  url,
+  { headers = '', before = '', request, connections, seconds, refusals = false },
+) {
   const script = path.join(folder, 'wrk.lua');
   writeFileSync(
     script,
@@ -88,6 +96,10 @@ export function wrk(folder, url, { headers = '', before = '', request, connectio
 local headers = { ['content-type'] = 'application/json'${headers} }
 ${before}
 request = function() ${request} end
+done = function(summary, latency)
+  io.write(string.format('measured %d %d %d %d %d %d\\n', summary.requests, summary.duration, summary.errors.status,
+    latency:percentile(50), latency:percentile(99), latency:percentile(99.9)))
+end
 `,
   );
   const options = [
@@ -102,9 +114,19 @@ request = function() ${request} end
     url,
   ];
   const out = execFileSync('wrk', options, { encoding: 'utf8' });
-  if (/Non-2xx/.test(out)) throw new Error(out);
+  if (!refusals && /Non-2xx/.test(out)) throw new Error(out);
   const latency = (name) => new RegExp(`^\\s+${name}\\s+(\\S+)`, 'm').exec(out)?.[1];
-  return { rate: Number(/Requests\/sec:\s+([\d.]+)/.exec(out)[1]), p50: latency('50%'), p99: latency('99%') };
+  const measured = /^measured (.*)$/m.exec(out)[1].split(' ').map(Number);
+  const [requests, us, refused, ...percentiles] = measured;
+  return {
+    rate: ((requests - refused) * 1e6) / us,
+    p50: latency('50%'),
+    p99: latency('99%'),
+    /** p50, p99 and p99.9 in milliseconds. */
+    ms: percentiles.map((value) => value / 1000),
+    requests,
+    refused,
+  };
 }
 
 /** CPU time of a process, in milliseconds. */
@@ -113,13 +135,34 @@ export function cpuMs({ child }) {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-export function median(list) {
-  return [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
+/** CPU time of a process and of all that it has started, those that have ended among them, in milliseconds. */
+export function familyCpuMs(pid) {
+  let ticks = 0;
+  for (const member of familyOf(pid)) {
+    try {
+      const fields = readFileSync(`/proc/${member}/stat`, 'utf8').split(') ')[1].split(' ');
+      for (const field of fields.slice(11, 15)) ticks += Number(field);
+    } catch {
+      // It has ended since: its time is in its parent's from now on.
+    }
+  }
+  return ticks * 10;
 }
 
-/** Ratios of neighbouring turns, because the machine's own speed changes; then their median. */
+export function median(list) {
+  const sorted = [...list].sort((a, b) => a - b);
+  const half = sorted.length / 2;
+  return Number.isInteger(half) ? (sorted[half - 1] + sorted[half]) / 2 : sorted[Math.floor(half)];
+}
+
+/** Ratios of neighbouring turns, because the machine's own speed changes. */
+export function ratios(ours, theirs) {
+  return ours.map((rate, turn) => rate / theirs[turn]);
+}
+
+/** The median of them. */
 export function ratio(ours, theirs) {
-  return median(ours.map((rate, turn) => rate / theirs[turn]));
+  return median(ratios(ours, theirs));
 }
 
 /** How many a second, from the first to the last: it does not matter when the clock was started. */

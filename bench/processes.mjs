@@ -56,6 +56,16 @@ export function openFiles(pid) {
   }
 }
 
+/** CPU time in milliseconds. */
+export function cpuOf(pids) {
+  return sum(
+    pids.map((pid) => {
+      const fields = read(pid, 'stat').split(') ')[1]?.split(' ');
+      return fields ? (Number(fields[11]) + Number(fields[12])) * 10 : 0;
+    }),
+  );
+}
+
 /** Its own pages, and its part of those it shares. */
 function shareMb(pid) {
   const found = /^Pss:\s+(\d+)/m.exec(read(pid, 'smaps_rollup'));

@@ -1,18 +1,28 @@
-// npm run bench -- <suite> [options]: sets up, then runs bench/<suite>.mjs; without a name, all of them.
+// npm run bench -- [suite] [options]: sets up, then runs bench/<suite>.mjs; without a name, all of them. --quick takes
+// under five minutes for all and shows that everything runs; --write puts what was measured into bench/RESULTS.md.
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { root, setup } from './setup.mjs';
 
-const suites = ['projects', 'query', 'tables', 'users', 'quotas', 'growth', 'workers', 'soak'];
-const [name, ...options] = process.argv.slice(2);
+const suites = ['projects', 'query', 'tables', 'users', 'quotas', 'peers', 'growth', 'workers', 'soak'];
+const args = process.argv.slice(2);
+const name = args[0]?.startsWith('-') ? undefined : args.shift();
 if (name && !suites.includes(name)) {
   console.error(`There is no benchmark "${name}". There are: ${suites.join(', ')}.`);
   process.exit(1);
 }
 setup();
+const failed = [];
 for (const suite of name ? [name] : suites) {
-  const { status } = spawnSync(process.execPath, [path.join(root, 'bench', `${suite}.mjs`), ...options], {
-    stdio: 'inherit',
-  });
-  if (status !== 0) process.exit(status ?? 1);
+  const began = performance.now();
+  const file = path.join(root, 'bench', `${suite}.mjs`);
+  const { status } = spawnSync(process.execPath, [file, ...args], { stdio: 'inherit' });
+  if (status !== 0) failed.push(suite);
+  console.log(
+    `${suite}: ${((performance.now() - began) / 1000).toFixed(0)} s${status === 0 ? '' : ', failed'}\n`,
+  );
+}
+if (failed.length > 0) {
+  console.error(`Failed: ${failed.join(', ')}.`);
+  process.exit(1);
 }
