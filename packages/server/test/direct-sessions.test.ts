@@ -18,10 +18,11 @@ async function projectOf(limitMb: number): Promise<Project> {
   return { slug: body.project.slug, id: body.project.id, key: body.api_key };
 }
 
-/** As psql or an ORM would come in, with the name of the service's own sessions. */
+/** As psql or an ORM would come in; with the name of the service's own sessions, where that does not tell them apart. */
 async function connect(project: Project, notices: string[] = []): Promise<pg.Client> {
   const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
-  const client = new pg.Client({ connectionString: body.connection.url, application_name: 'rowhouse query' });
+  const name = house.service.deps.server.address.socket ? 'rowhouse query' : 'psql';
+  const client = new pg.Client({ connectionString: body.connection.url, application_name: name });
   client.on('error', () => {});
   client.on('notice', (notice) => notices.push(String(notice.message)));
   await client.connect();
