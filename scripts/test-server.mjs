@@ -8,6 +8,7 @@ export async function startExternal() {
   const { startEmbedded } = await import('../packages/server/dist/engine/embedded.js');
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-external-'));
   const engine = await startEmbedded({
+    connections: 100,
     dataFolder: folder,
     masterKey: randomBytes(32),
     say: () => {},

@@ -61,7 +61,12 @@ export const settings: readonly Setting[] = [
   {
     variable: 'ROWHOUSE_CONNECTIONS',
     flag: '--connections <number>',
-    about: 'connections to project databases, of all projects together (100)',
+    about: 'connections to project databases in use at a time, of all projects together (100)',
+  },
+  {
+    variable: 'ROWHOUSE_KEPT_CONNECTIONS',
+    flag: '--kept-connections <number>',
+    about: 'connections to project databases kept open, 4 MB each (by memory)',
   },
   {
     variable: 'ROWHOUSE_PROJECT_CONNECTIONS',

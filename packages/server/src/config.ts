@@ -17,6 +17,8 @@ export type Config = Readonly<{
   diskReserveMb: number | null;
   spares: number;
   connections: number;
+  /** null: follows from the memory. */
+  keptConnections: number | null;
   projectConnections: number;
   maxTimeoutMs: number;
   keepDeletedDays: number;
@@ -88,7 +90,12 @@ export const settings = {
     100,
     1,
     10_000,
-    'Connections to project databases, of all projects together.',
+    'Connections to project databases in use at a time, of all projects together.',
+  ),
+  ROWHOUSE_KEPT_CONNECTIONS: optional(
+    integer(0, 1, 10_000, '').read,
+    'Connections to project databases kept open, those in use among them: 4 MB of memory each.',
+    'as many as fit into a half of the memory; on a server of yours, as many as are used',
   ),
   ROWHOUSE_PROJECT_CONNECTIONS: integer(10, 1, 1_000, 'Connections one project can have at a time.'),
   ROWHOUSE_MAX_TIMEOUT_MS: integer(
@@ -163,6 +170,7 @@ export function readConfig(env: Env, workingFolder: string): Config {
     diskReserveMb: value('ROWHOUSE_DISK_RESERVE_MB'),
     spares: value('ROWHOUSE_SPARES'),
     connections: value('ROWHOUSE_CONNECTIONS'),
+    keptConnections: value('ROWHOUSE_KEPT_CONNECTIONS'),
     projectConnections: value('ROWHOUSE_PROJECT_CONNECTIONS'),
     maxTimeoutMs: value('ROWHOUSE_MAX_TIMEOUT_MS'),
     keepDeletedDays: value('ROWHOUSE_KEEP_DELETED_DAYS'),

@@ -10,6 +10,7 @@ import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { prepareControl } from './control/control.ts';
 import { lockDataFolder, openDataFolder, readMasterKey } from './engine/data-folder.ts';
 import { clusterFolderOf, type Embedded, embeddedAddress, startEmbedded } from './engine/embedded.ts';
+import { connectionsByMemory, machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
 import { RowhouseError } from './errors.ts';
@@ -106,6 +107,7 @@ async function startEngine(
   const embedded = await startEmbedded({
     dataFolder: config.dataFolder,
     masterKey,
+    connections: keptConnections(config),
     say,
     onEvent,
     interrupted: interrupted.signal,
@@ -133,9 +135,10 @@ function openFor(
       keepDeletedDays: config.keepDeletedDays,
       maxTimeoutMs: config.maxTimeoutMs,
     },
-    // Each worker has its part of the budget.
+    // Each worker has its part.
     connections: {
       budget: Math.max(1, Math.floor(config.connections / config.workers)),
+      kept: Math.max(1, Math.floor(keptConnections(config) / config.workers)),
       share: Math.max(1, Math.ceil(config.projectConnections / config.workers)),
     },
     users: {
@@ -146,6 +149,12 @@ function openFor(
     log,
     ...role,
   });
+}
+
+/** On somebody's own server we do not know how many more there may be. */
+function keptConnections({ databaseUrl, connections, keptConnections: kept }: Config): number {
+  const usual = databaseUrl ? connections : connectionsByMemory(machineMemoryMb());
+  return Math.max(connections, kept ?? usual);
 }
 
 function diskOf({ dataFolder, diskReserveMb }: Config) {

@@ -54,7 +54,7 @@ type Options = {
   /** Whether this process may take on the background work of all. */
   keeper: boolean;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
-  connections: { budget: number; share: number };
+  connections: { budget: number; kept?: number; share: number };
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
   now?: () => number;
   log: Logger;
@@ -80,8 +80,10 @@ export async function openService(options: Options): Promise<Service> {
   const upgrades = openUpgrades({ control, server });
   const keeper = options.keeper ? startKeeper({ control, server, spares, upgrades, limits, now }, log) : null;
   const parser = startParser();
-  const sessions = openProjectSessions(server, upgrades.ensure, { ...options.connections, ...waits });
-  const lanes = openLanes(sessions, options.connections.share);
+  const { budget, kept: keptOpen = budget, share } = options.connections;
+  const poolLimits = { budget, kept: keptOpen, share, ...waits };
+  const sessions = openProjectSessions(server, upgrades.ensure, poolLimits);
+  const lanes = openLanes(sessions, share);
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
   const refusals = countRefusals();
   const reclaim = openReclaim({ server, rooms, onError });

@@ -22,6 +22,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-test-'));
   const engine = await startEmbedded({
+    connections: 100,
     dataFolder: folder,
     masterKey: randomBytes(32),
     say: () => {},

@@ -40,7 +40,7 @@ type HouseOptions = {
   spares?: number;
   keeper?: boolean;
   keepDeletedDays?: number;
-  connections?: { budget: number; share: number };
+  connections?: { budget: number; kept?: number; share: number };
   passwordIterations?: number;
   delivery?: DeliveryConfig;
   trustedProxies?: string[];

@@ -60,7 +60,14 @@ it('statements that write without end, and store nothing, fill no disk with WAL'
   const dataFolder = mkdtempSync(path.join(tmpdir(), 'rowhouse-wal-'));
   const masterKey = randomBytes(32);
   const more = { max_wal_size: '64MB', min_wal_size: '32MB' };
-  const engine = await startEmbedded({ dataFolder, masterKey, say: () => {}, onEvent: () => {}, more });
+  const engine = await startEmbedded({
+    connections: 100,
+    dataFolder,
+    masterKey,
+    say: () => {},
+    onEvent: () => {},
+    more,
+  });
   onTestFinished(async () => {
     await engine.stop();
     rmSync(dataFolder, { recursive: true, force: true });

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { embeddedSettings } from './embedded-settings.ts';
 
 it('is reachable from this machine only, durable, and fair to neighbours', () => {
-  const { options } = embeddedSettings({ memoryMb: 24_000, platform: 'linux' }, 5555);
+  const { options } = embeddedSettings({ memoryMb: 24_000, platform: 'linux' }, 5555, 100);
   expect(options).toMatchObject({
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '.',
@@ -20,9 +20,19 @@ it('is reachable from this machine only, durable, and fair to neighbours', () =>
 });
 
 it.each([256, 1024, 8192, 512_000])('fits a machine of %i MB', (memoryMb) => {
-  const { options, addressSpaceMb } = embeddedSettings({ memoryMb, platform: 'linux' }, 1);
+  const { options, addressSpaceMb } = embeddedSettings({ memoryMb, platform: 'linux' }, 1, 100);
   const shared = Number.parseInt(options.shared_buffers ?? '', 10);
   expect(shared).toBeGreaterThanOrEqual(32);
   expect(shared).toBeLessThanOrEqual(Math.max(32, memoryMb / 4));
   expect(addressSpaceMb).toBeGreaterThan(shared + 512);
 });
+
+it.each([1, 100, 3_000])(
+  'has room for %i connections to projects and for the rest, and no larger lock table',
+  (connections) => {
+    const { options } = embeddedSettings({ memoryMb: 24_000, platform: 'linux' }, 1, connections);
+    const most = Number(options.max_connections);
+    expect(most - Number(options.superuser_reserved_connections)).toBeGreaterThanOrEqual(connections + 50);
+    expect(most * Number(options.max_locks_per_transaction)).toBeLessThanOrEqual(210_000);
+  },
+);

@@ -11,10 +11,22 @@ export function machineMemoryMb(): number {
   );
 }
 
-/** Connections of the whole server. Each costs about 2 MB when used. */
-const maxConnections = 200;
+/** Beside those to projects' databases: the service's own, and direct ones. */
+const otherConnections = 100;
+/** In the server's lock table, however many connections share it: about 60 MB. */
+const allLocks = 204_800;
 
-export function embeddedSettings(machine: Machine, port: number): EmbeddedSettings {
+/**
+ * Connections to projects' databases, if all of them are used: a half of the memory at 4 MB each, which one takes up that
+ * has run something. More would leave no room in the page cache; those of projects that sleep are closed anyway.
+ */
+export function connectionsByMemory(memoryMb: number): number {
+  return clamp(Math.floor(memoryMb / 2 / 4), 100, 4_000);
+}
+
+/** `connections`: how many the service keeps open to projects' databases at most. */
+export function embeddedSettings(machine: Machine, port: number, connections: number): EmbeddedSettings {
+  const maxConnections = connections + otherConnections;
   const sharedBuffersMb = clamp(Math.floor(machine.memoryMb / 8), 32, 2048);
   const options: Record<string, string> = {
     // Reachable from this machine only, and only with a password (pg_hba.conf: scram).
@@ -44,7 +56,7 @@ export function embeddedSettings(machine: Machine, port: number): EmbeddedSettin
     checkpoint_timeout: '10min',
 
     // A statement over thousands of tables must not use up everybody's lock table.
-    max_locks_per_transaction: '1024',
+    max_locks_per_transaction: String(clamp(Math.floor(allLocks / maxConnections), 64, 1024)),
     max_prepared_transactions: '0',
     // The queue of NOTIFY is one for all projects: 32 MB instead of 8 GB.
     max_notify_queue_pages: '4096',

@@ -35,6 +35,8 @@ export type Embedded = {
 type Options = {
   dataFolder: string;
   masterKey: Buffer;
+  /** To projects' databases, of all processes together. */
+  connections: number;
   say: (line: string) => void;
   onEvent: (event: string, details: Record<string, unknown>) => void;
   /** The service is to stop before it has come up. */
@@ -50,6 +52,7 @@ const maxLogBytes = 16 * 1024 * 1024;
 export async function startEmbedded({
   dataFolder,
   masterKey,
+  connections,
   say,
   onEvent,
   interrupted,
@@ -66,7 +69,7 @@ export async function startEmbedded({
   const port = findPort(dataFolder) ?? (await choosePort(dataFolder));
   const machine = { memoryMb: machineMemoryMb(), platform: process.platform };
   const settingsAt = (at: number) => {
-    const { options, ...rest } = embeddedSettings(machine, at);
+    const { options, ...rest } = embeddedSettings(machine, at, connections);
     return { ...rest, options: { ...options, ...more } };
   };
   let settings = settingsAt(port);

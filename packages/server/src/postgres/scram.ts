@@ -1,8 +1,12 @@
 // Passwords as PostgreSQL wants them: its stored form, made here so that none ever stands in a statement or a server's
 // log, and the client's side of logging in.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 
 const iterations = 4096;
+
+/** Stretching a password takes longer than all else about opening a connection, and it is the same at each login. */
+const stretched = new LRUCache<string, Buffer>({ max: 20_000 });
 
 export function scramVerifier(password: string, salt: Buffer = randomBytes(16)): string {
   const salted = pbkdf2Sync(password, salt, iterations, 32, 'sha256');
@@ -25,7 +29,7 @@ export function scramClient(password: string): {
     final: (serverFirst) => {
       const { r = '', s = '', i = '' } = attributes(serverFirst);
       if (!r.startsWith(nonce) || !(Number(i) > 0)) throw new Error('PostgreSQL sent a bad scram challenge.');
-      const salted = pbkdf2Sync(password, Buffer.from(s, 'base64'), Number(i), 32, 'sha256');
+      const salted = stretch(password, s, Number(i));
       const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();
       const clientKey = hmac(salted, 'Client Key');
       const withoutProof = `c=biws,r=${r}`;
@@ -40,6 +44,15 @@ export function scramClient(password: string): {
         throw new Error('This PostgreSQL does not know the password.');
     },
   };
+}
+
+function stretch(password: string, salt: string, rounds: number): Buffer {
+  const name = `${rounds} ${salt} ${password}`;
+  const known = stretched.get(name);
+  if (known) return known;
+  const salted = pbkdf2Sync(password, Buffer.from(salt, 'base64'), rounds, 32, 'sha256');
+  stretched.set(name, salted);
+  return salted;
 }
 
 function attributes(message: string): Record<string, string> {

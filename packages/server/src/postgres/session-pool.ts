@@ -1,5 +1,6 @@
-// Connections of projects: a budget for the server, a share for each project, a bounded queue with a deadline.
-// When the budget is used up, the project that was idle longest gives up a connection.
+// Connections of projects: a budget of those in use, a share for each project, a bounded queue with a deadline. Opening
+// one costs a hundred times what a short statement does, so idle ones are kept as long as there is memory for them: then
+// the project that was idle longest gives one up.
 import { errors } from '../errors.ts';
 import type { Session } from './session.ts';
 
@@ -16,7 +17,15 @@ export type SessionPool = {
   end(): Promise<void>;
 };
 
-export type PoolLimits = { budget: number; share: number; waiting: number; waitMs: number; idleMs: number };
+/** `budget`: in use at a time. `kept`: open at all, at least as many. */
+export type PoolLimits = {
+  budget: number;
+  kept: number;
+  share: number;
+  waiting: number;
+  waitMs: number;
+  idleMs: number;
+};
 
 type Waiter = {
   project: string;
@@ -28,9 +37,11 @@ type Waiter = {
 type Place = { idle: Session[]; open: number; usedAt: number };
 
 export function createSessionPool(limits: PoolLimits): SessionPool {
+  /** In the order in which they were last used. */
   const places = new Map<string, Place>();
   const waiters: Waiter[] = [];
   let open = 0;
+  let used = 0;
   let ended = false;
   let waking: NodeJS.Timeout | null = null;
   let onEmpty: (() => void) | null = null;
@@ -52,38 +63,43 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   };
 
   const takeIdle = (project: string): Session | null => {
-    const place = places.get(project);
+    const place = used < limits.budget ? places.get(project) : undefined;
     while (place && place.idle.length > 0) {
       const session = place.idle.pop();
-      if (session?.isUsable) return session;
+      if (session?.isUsable) {
+        used++;
+        return session;
+      }
       closed(project);
     }
     return null;
   };
 
-  /** Makes room in the budget by ending the connection that was idle longest. */
+  /** Makes room by ending the connection that was idle longest. */
   const giveUpIdle = (): boolean => {
-    let oldest: [string, Place] | null = null;
-    for (const entry of places) {
-      if (entry[1].idle.length > 0 && (!oldest || entry[1].usedAt < oldest[1].usedAt)) oldest = entry;
+    for (const [project, place] of places) {
+      if (place.idle.length === 0) continue;
+      place.idle.shift()?.close();
+      closed(project);
+      return true;
     }
-    if (!oldest) return false;
-    oldest[1].idle.shift()?.close();
-    closed(oldest[0]);
-    return true;
+    return false;
   };
 
   const mayOpen = (project: string): boolean =>
-    (places.get(project)?.open ?? 0) < limits.share && (open < limits.budget || giveUpIdle());
+    used < limits.budget &&
+    (places.get(project)?.open ?? 0) < limits.share &&
+    (open < limits.kept || giveUpIdle());
 
   const reserve = (project: string) => {
     placeOf(project).open++;
     open++;
+    used++;
   };
 
   /** Lets those wait no longer for whom there is a place now, first come first served. */
   const serveWaiters = () => {
-    for (let index = 0; index < waiters.length; ) {
+    for (let index = 0; index < waiters.length && used < limits.budget; ) {
       const waiter = waiters[index] as Waiter;
       const idle = takeIdle(waiter.project);
       if (idle) {
@@ -103,6 +119,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     try {
       return await openSession();
     } catch (error) {
+      used--;
       closed(project);
       serveWaiters();
       throw error;
@@ -130,19 +147,22 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     }
   };
 
-  const sweep = setInterval(
-    () => {
-      const before = performance.now() - limits.idleMs;
-      for (const [project, place] of places) {
-        if (place.usedAt > before) continue;
-        for (const session of place.idle.splice(0)) {
-          session.close();
-          closed(project);
-        }
-      }
-    },
-    Math.max(100, limits.idleMs / 4),
-  ).unref();
+  const closeIdle = (project: string, place: Place, from: number) => {
+    for (const session of place.idle.splice(from)) {
+      session.close();
+      closed(project);
+    }
+  };
+
+  const sweepMs = Math.max(100, limits.idleMs / 4);
+  const sweep = setInterval(() => {
+    const now = performance.now();
+    for (const [project, place] of places) {
+      if (place.usedAt < now - limits.idleMs) closeIdle(project, place, 0);
+      // Of those beyond the budget a project keeps one for its next request, not all that a rush has opened.
+      else if (open > limits.budget && place.usedAt < now - sweepMs) closeIdle(project, place, 1);
+    }
+  }, sweepMs).unref();
 
   return {
     takeIdle: (project) => (ended ? null : takeIdle(project)),
@@ -158,6 +178,9 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     release: (project, session, reusable) => {
       const place = placeOf(project);
       place.usedAt = performance.now();
+      places.delete(project);
+      places.set(project, place);
+      used--;
       if (reusable && session.isUsable && !ended) place.idle.push(session);
       else {
         session.destroy();
@@ -173,12 +196,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     end: async () => {
       ended = true;
       clearInterval(sweep);
-      for (const [project, place] of places) {
-        for (const session of place.idle.splice(0)) {
-          session.close();
-          closed(project);
-        }
-      }
+      for (const [project, place] of places) closeIdle(project, place, 0);
       if (open > 0) {
         await new Promise<void>((resolve) => {
           onEmpty = resolve;

@@ -48,7 +48,7 @@ export class Session {
   pid = 0;
   /** Of PostgreSQL: 18. */
   serverMajor = 0;
-  /** Prepared statements by their text, least recently used first. */
+  /** Prepared statements by their text. */
   readonly statements = new Map<string, PreparedStatement>();
   readonly out = new FrontendMessages();
   private secret: Buffer = Buffer.alloc(0);
@@ -368,7 +368,13 @@ async function secure(address: Address): Promise<Socket> {
   return socket;
 }
 
-export type PreparedStatement = { name: string; columns: unknown; parameterTypes: number[] | null };
+/** `usedAt`: a number that grows with each use of any. */
+export type PreparedStatement = {
+  name: string;
+  columns: unknown;
+  parameterTypes: number[] | null;
+  usedAt: number;
+};
 
 export const silent: Receiver = {
   rowDescription: () => {},

@@ -70,6 +70,7 @@ const pieceBytes = 64 * 1024;
 const preparedPerSession = 100;
 const preparedText = 16_384;
 let named = 0;
+let uses = 0;
 
 /** The session's own receiver: one object a statement, because this is the hottest path there is. */
 export class Exchange implements Receiver {
@@ -236,6 +237,7 @@ export class Exchange implements Receiver {
       name: `${keep ? 's' : 'q'}${++named}`,
       columns: null,
       parameterTypes: null,
+      usedAt: 0,
     };
     session.out.parse(prepared.name, input.query).describeStatement(prepared.name).sync();
     const status = await new Promise<Ended>((resolve) =>
@@ -299,7 +301,8 @@ export class Exchange implements Receiver {
   bound(): void {
     if (!this.isTarget) return;
     this.isBound = true;
-    if (this.keep) this.remember(this.prepared ?? { name: this.name, columns: null, parameterTypes: null });
+    if (this.keep)
+      this.remember(this.prepared ?? { name: this.name, columns: null, parameterTypes: null, usedAt: 0 });
     if (this.known) this.begin(this.known);
   }
 
@@ -446,10 +449,12 @@ export class Exchange implements Receiver {
 
   private remember(prepared: PreparedStatement): void {
     const { session, input } = this.options;
-    session.statements.delete(input.query);
+    prepared.usedAt = ++uses;
+    if (session.statements.get(input.query) === prepared) return;
     session.statements.set(input.query, prepared);
     if (session.statements.size <= preparedPerSession) return;
-    const [oldest] = session.statements;
+    let oldest: [string, PreparedStatement] | null = null;
+    for (const entry of session.statements) if (!oldest || entry[1].usedAt < oldest[1].usedAt) oldest = entry;
     if (!oldest) return;
     session.statements.delete(oldest[0]);
     // Goes out with the next exchange.

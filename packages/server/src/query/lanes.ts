@@ -27,11 +27,13 @@ export function canShare({ usualMs, statement }: Habit): boolean {
   return statement.isRead && usualMs < shortMs;
 }
 
-type Shared = { exchange: Exchange; reader: Reader; timeoutMs: number; watch: Watch | null };
+/** `exchange` and `reader`: until it is done. */
+type Shared = { exchange: Exchange | null; reader: Reader | null; timeoutMs: number; watch: Watch | null };
 
 export class Lane {
   readonly session: Session;
-  private readonly shared = new Map<Exchange, Shared>();
+  /** In the order in which they were sent. */
+  private readonly shared: Shared[] = [];
   private readonly sessions: ProjectSessions;
   private readonly onEnd: (lane: Lane) => void;
   private isClosed = false;
@@ -44,7 +46,7 @@ export class Lane {
   }
 
   get depth(): number {
-    return this.shared.size;
+    return this.shared.length;
   }
 
   get isOpen(): boolean {
@@ -54,7 +56,7 @@ export class Lane {
   /** False: it was moved away and has to run elsewhere. */
   async run(exchange: Exchange, reader: Reader, timeoutMs: number, habit: Habit): Promise<boolean> {
     const shared: Shared = { exchange, reader, timeoutMs, watch: null };
-    this.shared.set(exchange, shared);
+    this.shared.push(shared);
     exchange.onStreaming = () => this.leaveAlone(shared);
     try {
       await exchange.run();
@@ -71,37 +73,42 @@ export class Lane {
         shared.watch.end();
         noteDuration(habit, 1_000);
       }
-      this.shared.delete(exchange);
+      this.shared.splice(this.shared.indexOf(shared), 1);
       this.lastDoneAt = performance.now();
-      if (this.shared.size === 0) this.onEnd(this);
+      // Lets go of the request: what is dead but old keeps what is young alive until all memory is looked through, and
+      // one request after the other would become old by that. It cost a third of the time and most of the slowest answers.
+      shared.exchange = null;
+      shared.reader = null;
+      if (this.shared.length === 0) this.onEnd(this);
     }
   }
 
   /** The session was lost before its turn came: what one of the others did, or the server, is not its answer. */
   private isInnocent({ exchange, watch }: Shared): boolean {
-    return !this.session.isUsable && !exchange.hasBegun && watch === null;
+    return !this.session.isUsable && exchange?.hasBegun === false && watch === null;
   }
 
   /** Called twice within `patienceMs`, as long as there are lanes. */
   look(now: number): void {
     const first = this.first;
-    if (first && !first.watch && now - Math.max(this.lastDoneAt, first.exchange.startedAt) > patienceMs)
-      this.leaveAlone(first);
+    if (!first?.exchange || first.watch) return;
+    if (now - Math.max(this.lastDoneAt, first.exchange.startedAt) > patienceMs) this.leaveAlone(first);
   }
 
   private get first(): Shared | undefined {
-    return this.shared.get(this.session.first as Exchange);
+    const running = this.session.first;
+    return this.shared.find(({ exchange }) => exchange === running);
   }
 
   /** The first has the session to itself from now on, with a deadline as everybody has; it is not used again after it. */
   private leaveAlone(first: Shared): void {
-    if (first.watch) return;
-    this.isClosed = true;
     const { exchange, reader, timeoutMs } = first;
+    if (first.watch || !exchange || !reader) return;
+    this.isClosed = true;
     const usedMs = performance.now() - exchange.startedAt;
     first.watch = new Watch(this.session, reader, timeoutMs, this.sessions.terminate, usedMs);
     first.watch.follow(exchange);
-    for (const other of this.shared.values()) if (other !== first) other.exchange.move();
+    for (const other of [...this.shared]) if (other !== first) other.exchange?.move();
   }
 }
 

@@ -37,7 +37,7 @@ export class Watch implements Clock {
   /** Why it was told to stop. */
   stoppedBy: RowhouseError | null = null;
   private readonly session: Session;
-  private readonly reader: Reader;
+  private reader: Reader | null;
   private readonly terminate: (session: Session) => void;
   private readonly timeoutMs: number;
   /** When the time is up; while the reader is slow, when it is given up. */
@@ -84,12 +84,15 @@ export class Watch implements Clock {
     this.pausedAt = null;
   }
 
+  /** Lets go of the request: lanes.ts says why. */
   end(): void {
     active.delete(this);
+    this.reader = null;
+    this.current = null;
   }
 
   look(now: number): void {
-    if (!this.isStopped && this.reader.isGone) this.stop(hungUp());
+    if (!this.isStopped && this.reader?.isGone) this.stop(hungUp());
     else if (this.pausedAt !== null) {
       if (now < this.pausedAt + this.patienceMs) return;
       this.stoppedBy ??= hungUp();

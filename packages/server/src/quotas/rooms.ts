@@ -259,12 +259,14 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       const room = rooms.peek(projectId) ?? known.get(projectId);
       if (!room) throw new Error('a statement that nobody has admitted');
       const far = room.limit - reactionMs * rate;
-      const grower = { since: performance.now(), stopAt: stopAt ?? far, stop };
+      const grower: Grower = { since: performance.now(), stopAt: stopAt ?? far, stop };
       room.growers.add(grower);
       watched.add(room);
       timer ??= setInterval(look, tickMs);
       return () => {
         room.growers.delete(grower);
+        // Lets go of the request: query/lanes.ts says why.
+        grower.stop = () => {};
         if (room.growers.size > 0) return;
         watched.delete(room);
         if (watched.size > 0 || !timer) return;

@@ -1,0 +1,59 @@
+import { beforeAll, expect, it } from 'vitest';
+import { sql } from '../src/postgres/sql.ts';
+import { asAdmin, until, useHouse } from './helpers.ts';
+
+const house = useHouse({ spares: 4, connections: { budget: 2, kept: 6, share: 2 } });
+type Project = { slug: string; id: string; key: string };
+const projects: Project[] = [];
+beforeAll(async () => {
+  for (let n = 0; n < 8; n++) projects.push(await house.project(`P${n}`));
+}, 120_000);
+
+const counts = () => house.service.deps.query.sessions.counts();
+const run = async ({ slug, key }: Project, query: string) => {
+  const { status, body } = await house.call('POST', `/projects/${slug}/query`, { key, body: { query } });
+  expect([status, body.error?.code]).toEqual([200, undefined]);
+  return body.rows?.[0];
+};
+const backendOf = async (project: Project) => (await run(project, 'select pg_backend_pid() as pid'))?.pid;
+
+it('connections beyond those in use are kept, and the project that was idle longest gives one up', async () => {
+  const [first, ...others] = projects as [Project, ...Project[]];
+  const pid = await backendOf(first);
+  for (const other of others.slice(0, 5)) await backendOf(other);
+  expect(counts()).toMatchObject({ open: 6, idle: 6 });
+  expect(await backendOf(first)).toBe(pid);
+  for (const other of others.slice(5)) await backendOf(other);
+  expect(counts()).toMatchObject({ open: 6, idle: 6 });
+  expect(await backendOf(first)).toBe(pid);
+  await backendOf(others[0] as Project);
+  expect(counts().open).toBe(6);
+});
+
+it('however many are kept, no more than the budget are in use', async () => {
+  let most = 0;
+  const looking = setInterval(() => {
+    const { open, idle } = counts();
+    most = Math.max(most, open - idle);
+  }, 5);
+  await Promise.all(projects.map((project) => run(project, 'select pg_sleep(0.2)::text')));
+  clearInterval(looking);
+  expect(most).toBe(2);
+  expect(counts().waiting).toBe(0);
+});
+
+it('of what a rush has opened a project keeps one, where there are more than the budget', async () => {
+  const [first, second, third] = projects as [Project, Project, Project];
+  await backendOf(second);
+  await backendOf(third);
+  await Promise.all([run(first, 'select pg_sleep(0.3)::text'), run(first, 'select pg_sleep(0.3)::text')]);
+  const held = () =>
+    asAdmin(async (admin) => {
+      const [row] = await admin.query<{ count: number }>(sql`
+        select count(*)::int as count from pg_stat_activity
+        where datname = ${`p_${first.id}`} and application_name = 'rowhouse query'`);
+      return row?.count;
+    });
+  expect(await held()).toBe(2);
+  await until('one of them is closed', async () => (await held()) === 1, 25_000);
+}, 60_000);
