@@ -1,9 +1,10 @@
 // Whether it stays as fast as it grows: one row by id (Q1) with 1 to 3,000 projects on the server, asked evenly and by
 // Zipf's law; a page of a table with ten thousand to ten million rows; start-up time and memory by number of projects.
 // npm run bench -- growth [--quick] [--projects 1,100,1000,3000] [--rows 10000,1000000,10000000] [--seconds 3]
-// [--repeats 5] [--data folder] [--write]. With --data the projects are kept there for the next run. Needs wrk.
+// [--repeats 5] [--data folder] [--write]. With --data the projects are kept there for the next run. Needs wrk and pgbench.
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,7 +34,7 @@ const tableRows = list(options.rows ?? (options.quick ? '10000,200000' : '10000,
 const seconds = options.seconds ?? (options.quick ? '1' : '3');
 const repeats = Number(options.repeats ?? (options.quick ? 3 : 5));
 const spares = options.quick ? 5 : 50;
-needTools('wrk');
+needTools('wrk', 'pgbench');
 const { makeKey } = await import('../packages/server/dist/keys/form.js');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-growth-'));
 const data = options.data ? path.resolve(options.data) : path.join(folder, 'data');
@@ -56,12 +57,16 @@ async function startService() {
   startMs = performance.now() - began;
 }
 
-/** Nothing is left to be written: what a start takes does not hang on what happened before. */
-async function settle() {
+async function superuser() {
   const [{ embeddedAddress }, { readMasterKey }] = await Promise.all(
     ['embedded', 'data-folder'].map((name) => import(`../packages/server/dist/engine/${name}.js`)),
   );
-  const { host, port: at, user, password, database } = embeddedAddress(data, readMasterKey(data));
+  return embeddedAddress(data, readMasterKey(data));
+}
+
+/** Nothing is left to be written: what a start takes does not hang on what happened before. */
+async function settle() {
+  const { host, port: at, user, password, database } = await superuser();
   const client = new pg.Client({ host, port: at, user, password, database });
   await client.connect();
   await client.query('checkpoint');
@@ -191,6 +196,44 @@ async function visit(slug, key) {
   await response.text();
 }
 
+async function visitAll(projects) {
+  const next = projects.values();
+  const visitor = async () => {
+    for (const { slug, key } of next) await visit(slug, key);
+  };
+  await Promise.all(Array.from({ length: 4 }, visitor));
+}
+
+/**
+ * The limit: PostgreSQL alone with the same statement, by so many clients in one project's database. Each of them has a
+ * process, which has slept and has to be woken for each statement.
+ */
+async function limitOf(clients) {
+  const { project } = await call('GET', '/projects/grow-0');
+  const { host, port: at, user, password } = await superuser();
+  const script = path.join(folder, 'pgbench.sql');
+  writeFileSync(script, `\\set id random(1, ${rowsEach})\n${sql.replace('$1', ':id')};\n`);
+  const out = execFileSync(
+    'pgbench',
+    ['-n', '-M', 'prepared', '-c', String(clients), '-j', '2', '-T', seconds, '-f', script],
+    {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+      env: {
+        ...process.env,
+        ...{
+          PGHOST: host,
+          PGPORT: String(at),
+          PGUSER: user,
+          PGPASSWORD: password,
+          PGDATABASE: `p_${project.id}`,
+        },
+      },
+    },
+  );
+  return Number(/tps = ([\d.]+)/.exec(out)[1]);
+}
+
 /** Each in turn, over and over; the first is what the others are measured against. The first turn is not counted. */
 function inTurns(runs) {
   const measured = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
@@ -234,6 +277,7 @@ const names = {
 };
 const speeds = [];
 const states = [];
+const limits = [];
 const points = { projects: [], rows: [], state: [] };
 
 async function growProjects() {
@@ -250,8 +294,10 @@ async function growProjects() {
     await startService();
     const some = projects.slice(0, size);
     const atStart = memoryMb(service.child.pid, postmasterOf(data));
-    // As it is after a while: whoever is still known has a connection, and everything has been seen once.
-    for (const { slug, key } of some) await visit(slug, key);
+    const [few, many] = [await limitOf(10), size > 10 ? await limitOf(size) : null];
+    if (many) limits.push([size, few.toFixed(0), many.toFixed(0), (many / few).toFixed(2)]);
+    // As it is after a while: each has a connection, and what it asks is known.
+    for (let round = 0; round < 3; round++) await visitAll(some);
     const results = inTurns({
       one: () => ask(some.slice(0, 1), 'even'),
       even: () => ask(some, 'even'),
@@ -386,6 +432,11 @@ report(
           'after the load',
         ],
         rows: states,
+      },
+      {
+        title: 'PostgreSQL alone: pgbench -M prepared with Q1 in one database',
+        header: ['clients', 'with 10 clients /s', 'with so many /s', '×'],
+        rows: limits,
       },
     ],
     plots: options.write ? plot() : [],

@@ -66,7 +66,7 @@ export const settings: readonly Setting[] = [
   {
     variable: 'ROWHOUSE_KEPT_CONNECTIONS',
     flag: '--kept-connections <number>',
-    about: 'connections to project databases kept open, 4 MB each (by memory)',
+    about: 'connections to project databases kept open, 3 MB each (by memory)',
   },
   {
     variable: 'ROWHOUSE_PROJECT_CONNECTIONS',

@@ -94,7 +94,7 @@ export const settings = {
   ),
   ROWHOUSE_KEPT_CONNECTIONS: optional(
     integer(0, 1, 10_000, '').read,
-    'Connections to project databases kept open, those in use among them: 4 MB of memory each.',
+    'Connections to project databases kept open, those in use among them: 3 MB of memory each.',
     'as many as fit into a half of the memory; on a server of yours, as many as are used',
   ),
   ROWHOUSE_PROJECT_CONNECTIONS: integer(10, 1, 1_000, 'Connections one project can have at a time.'),

@@ -61,7 +61,7 @@ type Options = {
 };
 
 /** How long a statement waits for a connection, how many may, and when an idle one is closed. */
-const waits = { waiting: 2_000, waitMs: 5_000, idleMs: 30_000 };
+const waits = { waiting: 2_000, waitMs: 5_000, idleMs: 600_000 };
 
 /** The control database must have been prepared (prepareControl). */
 export async function openService(options: Options): Promise<Service> {
@@ -92,7 +92,7 @@ export async function openService(options: Options): Promise<Service> {
     if (projectId !== null) turns.open(projectId);
   });
   const growth = { rooms, turns, reclaim, onRefused: refusals.count };
-  const query = { sessions, parser, habits: rememberHabits(), lanes, growth };
+  const query = { sessions, parser, habits: rememberHabits(() => sessions.counts().open), lanes, growth };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
     iterations: options.users.passwordIterations,

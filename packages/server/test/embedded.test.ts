@@ -16,6 +16,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { findPort } from '../src/engine/data-folder.ts';
 import { until } from './helpers.ts';
 import {
   freePort,
@@ -229,6 +230,7 @@ describe('what a crash leaves', () => {
     onTestFinished(() => void bystander.kill());
     const pidFile = `${bystander.pid}\n${cluster}\n1\n${await freePort()}\n\n127.0.0.1\n 1 1\nready   \n`;
     writeFileSync(path.join(cluster, 'postmaster.pid'), pidFile);
+    writeFileSync(path.join(cluster, `.s.PGSQL.${findPort(ROWHOUSE_DATA)}.lock`), pidFile);
     const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
     expect((await service.call('GET', '/projects')).status).toBe(200);
     expect(bystander.exitCode, 'the other program was left alone').toBeNull();

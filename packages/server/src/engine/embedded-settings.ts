@@ -17,11 +17,11 @@ const otherConnections = 100;
 const allLocks = 204_800;
 
 /**
- * Connections to projects' databases, if all of them are used: a half of the memory at 4 MB each, which one takes up that
+ * Connections to projects' databases, if all of them are used: a half of the memory at 3 MB each, which one takes up that
  * has run something. More would leave no room in the page cache; those of projects that sleep are closed anyway.
  */
 export function connectionsByMemory(memoryMb: number): number {
-  return clamp(Math.floor(memoryMb / 2 / 4), 100, 4_000);
+  return clamp(Math.floor(memoryMb / 2 / 3), 100, 4_000);
 }
 
 /** `connections`: how many the service keeps open to projects' databases at most. */

@@ -120,9 +120,9 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
   const found = inspectPidFile(cluster.folder);
   if (!found) return null;
   if (found.kind === 'stale') {
-    // PostgreSQL refuses to start over this if another program has the number now. If nobody has it, it sees to that
-    // itself, and better: the process may live where we cannot see it.
-    if (isRunning(found.pid)) rmSync(path.join(cluster.folder, 'postmaster.pid'), { force: true });
+    // PostgreSQL refuses to start over this if another program has the number now, or if nobody has taken note yet that
+    // it ended. If nobody has it, it sees to that itself, and better: the process may live where we cannot see it.
+    if (isRunning(found.pid)) removeLocks(cluster.folder);
     return null;
   }
   const { pid } = found;
@@ -143,6 +143,14 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
   }
   await stopPostmaster(cluster, orphan);
   return null;
+}
+
+/** The folder's and the socket's. */
+function removeLocks(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    if (name === 'postmaster.pid' || /^\.s\.PGSQL\.\d+\.lock$/.test(name))
+      rmSync(path.join(folder, name), { force: true });
+  }
 }
 
 /** Who postmaster.pid names: a server of ours, one that somebody else started there, or nobody any more. */

@@ -154,7 +154,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     }
   };
 
-  const sweepMs = Math.max(100, limits.idleMs / 4);
+  const sweepMs = Math.min(10_000, Math.max(100, limits.idleMs / 4));
   const sweep = setInterval(() => {
     const now = performance.now();
     for (const [project, place] of places) {

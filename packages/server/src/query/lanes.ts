@@ -36,7 +36,10 @@ export class Lane {
   private readonly shared: Shared[] = [];
   private readonly sessions: ProjectSessions;
   private readonly onEnd: (lane: Lane) => void;
+  /** Nobody joins any more. */
   private isClosed = false;
+  /** The session may hold what belongs to nobody: it is not used again. */
+  private isSpoiled = false;
   private lastDoneAt = 0;
 
   constructor(session: Session, sessions: ProjectSessions, onEnd: (lane: Lane) => void) {
@@ -53,6 +56,10 @@ export class Lane {
     return !this.isClosed && this.session.isUsable;
   }
 
+  get isSound(): boolean {
+    return !this.isSpoiled && this.session.isUsable;
+  }
+
   /** False: it was moved away and has to run elsewhere. */
   async run(exchange: Exchange, reader: Reader, timeoutMs: number, habit: Habit): Promise<boolean> {
     const shared: Shared = { exchange, reader, timeoutMs, watch: null };
@@ -67,9 +74,12 @@ export class Lane {
       if (error instanceof MovedError || this.isInnocent(shared)) return false;
       if (error instanceof Sound && error.status === 'idle') throw error.reason;
       this.isClosed = true;
+      this.isSpoiled = true;
       throw error instanceof Sound ? error.reason : error;
     } finally {
       if (shared.watch) {
+        // A cancel that comes late would hit the next one.
+        if (shared.watch.isStopped) this.isSpoiled = true;
         shared.watch.end();
         noteDuration(habit, 1_000);
       }
@@ -100,7 +110,10 @@ export class Lane {
     return this.shared.find(({ exchange }) => exchange === running);
   }
 
-  /** The first has the session to itself from now on, with a deadline as everybody has; it is not used again after it. */
+  /**
+   * The first has the session to itself from now on, with a deadline as everybody has. Were others behind it, PostgreSQL may
+   * be answering them yet when it is done, so that the session is not used again.
+   */
   private leaveAlone(first: Shared): void {
     const { exchange, reader, timeoutMs } = first;
     if (first.watch || !exchange || !reader) return;
@@ -108,7 +121,11 @@ export class Lane {
     const usedMs = performance.now() - exchange.startedAt;
     first.watch = new Watch(this.session, reader, timeoutMs, this.sessions.terminate, usedMs);
     first.watch.follow(exchange);
-    for (const other of [...this.shared]) if (other !== first) other.exchange?.move();
+    for (const other of [...this.shared]) {
+      if (other === first) continue;
+      this.isSpoiled = true;
+      other.exchange?.move();
+    }
   }
 }
 
@@ -128,7 +145,7 @@ export function openLanes(sessions: ProjectSessions, share: number): Lanes {
       clearInterval(looking);
       looking = null;
     }
-    sessions.release(project, lane.session, lane.isOpen ? 'plain' : 'broken');
+    sessions.release(project, lane.session, lane.isSound ? 'plain' : 'broken');
   };
 
   return {
