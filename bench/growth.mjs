@@ -213,9 +213,11 @@ async function limitOf(clients) {
   const { host, port: at, user, password } = await superuser();
   const script = path.join(folder, 'pgbench.sql');
   writeFileSync(script, `\\set id random(1, ${rowsEach})\n${sql.replace('$1', ':id')};\n`);
+  // Its time begins before it has opened its connections; what it tells begins after.
+  const time = String(Number(seconds) + Math.ceil(clients / 60));
   const out = execFileSync(
     'pgbench',
-    ['-n', '-M', 'prepared', '-c', String(clients), '-j', '2', '-T', seconds, '-f', script],
+    ['-n', '-M', 'prepared', '-c', String(clients), '-j', '2', '-T', time, '-f', script],
     {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],

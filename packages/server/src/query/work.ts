@@ -115,7 +115,9 @@ export class Work {
     await exchange.run();
     this.conduct = worst(this.conduct, exchange.conduct);
     this.isPlain = wasPlain && isPlain(habit);
-    noteDuration(habit, exchange.isLarge ? 1_000 : exchange.durationMs);
+    // Many that wait for this process look slow although they are not: whether it is, the lanes find out.
+    if (exchange.isLarge) noteDuration(habit, 1_000);
+    else if (exchange.durationMs < habit.usualMs) noteDuration(habit, exchange.durationMs);
     // Never inside a transaction of the caller's: a question that failed would undo it.
     if (exchange.endsIdle && !this.project.visitor) learn(habit, this.session);
   }
