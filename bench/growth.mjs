@@ -29,10 +29,10 @@ const { values: options } = parseArgs({
   },
 });
 const list = (text) => text.split(',').filter(Boolean).map(Number);
-const sizes = list(options.projects ?? (options.quick ? '1,20,150' : '1,100,1000,3000'));
-const tableRows = list(options.rows ?? (options.quick ? '10000,200000' : '10000,1000000,10000000'));
+const sizes = list(options.projects ?? (options.quick ? '1,50' : '1,100,1000,3000'));
+const tableRows = list(options.rows ?? (options.quick ? '10000,100000' : '10000,1000000,10000000'));
 const seconds = options.seconds ?? (options.quick ? '1' : '3');
-const repeats = Number(options.repeats ?? (options.quick ? 3 : 5));
+const repeats = Number(options.repeats ?? (options.quick ? 1 : 5));
 const spares = options.quick ? 5 : 50;
 needTools('wrk', 'pgbench');
 const { makeKey } = await import('../packages/server/dist/keys/form.js');

@@ -186,10 +186,10 @@ async function compare(ours, peer, workload) {
   if (!options.quick) {
     const rates = [];
     for (const side of [ours, peer]) {
-      rates.push((await turnOf(side, workload, { time: Math.max(seconds, 5) })).rate);
+      rates.push((await turnOf(side, workload, { time: Math.max(seconds, 3) })).rate);
     }
     const slowest = Math.min(...rates);
-    time = Math.min(15, Math.max(seconds, Math.ceil((4 * callersOf(workload)) / slowest)));
+    time = Math.min(8, Math.max(seconds, Math.ceil((4 * callersOf(workload)) / slowest)));
   }
   for (let turn = 0; turn < repeats; turn++) {
     for (const [name, side] of Object.entries({ ours, peer })) {

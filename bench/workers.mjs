@@ -19,7 +19,7 @@ const { values: options } = parseArgs({
   },
 });
 const seconds = options.seconds ?? (options.quick ? '1' : '3');
-const repeats = Number(options.repeats ?? (options.quick ? 3 : 7));
+const repeats = Number(options.repeats ?? (options.quick ? 1 : 7));
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-workers-'));
 needTools('wrk');
 

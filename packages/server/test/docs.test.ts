@@ -13,7 +13,7 @@ const pages = ['README.md', ...readdirSync(path.join(root, 'docs')).map((name) =
   (name) => name.endsWith('.md'),
 );
 /** They tell what others show. Programs in client.md are run by the client's own tests. */
-const withoutSessions = ['docs/client.md', 'docs/operating.md', 'docs/security.md'];
+const withoutSessions = ['docs/client.md', 'docs/operating.md', 'docs/performance.md', 'docs/security.md'];
 
 const hasPsql = spawnSync('psql', ['--version']).status === 0;
 if (!hasPsql) console.error('SKIPPED: psql is not installed, so what the docs show of it is not run.');
