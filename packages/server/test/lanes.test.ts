@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
+import { isPlain } from '../src/query/habits.ts';
 import { type Answer, api, asAdmin, until, useHouse } from './helpers.ts';
 
 const house = useHouse({ spares: 2, connections: { budget: 20, share: 10 } });
@@ -64,6 +65,27 @@ describe('lanes', () => {
     };
     // On a machine that is busy with something else no statement is short.
     await until('a few are enough', async () => (await mostBusy()) <= 5, 60_000);
+  });
+
+  it('a project without code is asked the short question, one with code the whole', async () => {
+    const other = await house.project('Codeless');
+    const { query } = house.service.deps;
+    const ask = (text: string) =>
+      house.call('POST', `/projects/${other.slug}/query`, { key: other.key, body: { query: text } });
+    const habitOf = async (text: string) => query.habits.of(other.id, await query.parser.parse(text));
+    const plain = (text: string) =>
+      until('it is known to be plain', async () => {
+        await ask(text);
+        return isPlain(await habitOf(text));
+      });
+    await ask('create table bare (id int primary key)');
+    await plain('select id from bare');
+    expect((await habitOf('select id from bare')).project.hasCode).toBe(false);
+    await ask('create function own() returns int language sql as $$ select 1 $$');
+    await plain('select id from bare');
+    expect((await habitOf('select id from bare')).project.hasCode).toBe(true);
+    await ask('select own() as n');
+    expect(isPlain(await habitOf('select own() as n'))).toBe(false);
   });
 
   it('an error is one of one', async () => {

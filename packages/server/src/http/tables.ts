@@ -19,9 +19,9 @@ import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { getProjectLogin } from '../projects/find.ts';
 import type { Reader } from '../query/watch.ts';
-import type { MaySee, Table } from '../tables/catalog.ts';
+import type { Table } from '../tables/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
-import { describeSchema, listTables, type SchemaDescription } from '../tables/describe.ts';
+import { describeSchema, listTables } from '../tables/describe.ts';
 import { type ImportFormat, importRows } from '../tables/import.ts';
 import { tablesOf } from '../tables/kept-tables.ts';
 import { readPage } from '../tables/pages.ts';
@@ -31,6 +31,7 @@ import type { Deps } from './deps.ts';
 import { checkEncoding } from './json-body.ts';
 import { SlugParams } from './projects.ts';
 import { json, readerOf, respond, roomHeaders } from './reader.ts';
+import { maySee, requireTables, shown, sightOf } from './sight.ts';
 import { admitVisitors, checkSession } from './visitor.ts';
 
 type Params = { slug: string; table: string };
@@ -372,38 +373,4 @@ function queryOf({ raw }: FastifyRequest): string {
 
 function timeoutOf({ limits }: Deps): number {
   return Math.min(tableTimeoutMs, limits.maxTimeoutMs);
-}
-
-/** For a key with a list of tables: those, and what they are made of. */
-function shown(caller: Caller, schema: SchemaDescription): SchemaDescription {
-  if (caller.kind === 'account' || caller.tables === null) return schema;
-  const tables = schema.tables
-    .filter((table) => maySee(caller, table))
-    .map((table) => ({
-      ...table,
-      references: table.references.filter(({ target }) => maySee(caller, target)),
-    }));
-  const used = new Set(tables.flatMap(({ columns }) => columns.map((column) => column.enum)));
-  const enums = schema.enums.filter((one) => used.has(`${one.schema}.${one.name}`));
-  return { tables, enums, functions: [] };
-}
-
-/** A key can be for some tables only; the rows of others are not shown beside them either. */
-function requireTables(caller: Caller, tables: readonly Table[]): void {
-  const hidden = tables.find((table) => !maySee(caller, table));
-  if (hidden) {
-    throw errors.forbidden(
-      `This key may not use the table ${hidden.name}.`,
-      'Use a key whose list of tables has it, or one without such a list.',
-    );
-  }
-}
-
-function sightOf(caller: Caller): MaySee {
-  return (table) => maySee(caller, table);
-}
-
-function maySee(caller: Caller, { schema, name }: { schema: string; name: string }): boolean {
-  if (caller.kind === 'account' || caller.tables === null) return true;
-  return caller.tables.includes(`${schema}.${name}`) || (schema === 'public' && caller.tables.includes(name));
 }

@@ -190,7 +190,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     },
     counts: () => ({
       open,
-      idle: [...places.values()].reduce((sum, place) => sum + place.idle.length, 0),
+      idle: open - used,
       waiting: waiters.length,
     }),
     end: async () => {

@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Address } from './database.ts';
 import { FrontendMessages } from './frontend-messages.ts';
+import { PreparedStatements } from './prepared-statements.ts';
 import { scramClient } from './scram.ts';
 import { readServerError, type ServerError } from './server-error.ts';
 
@@ -48,9 +49,8 @@ export class Session {
   pid = 0;
   /** Of PostgreSQL: 18. */
   serverMajor = 0;
-  /** Prepared statements by their text. */
-  readonly statements = new Map<string, PreparedStatement>();
   readonly out = new FrontendMessages();
+  readonly statements = new PreparedStatements(this.out);
   private secret: Buffer = Buffer.alloc(0);
   /** Exchanges on their way, in order: the first one is being answered. */
   private readonly receivers: Receiver[] = [];
@@ -367,14 +367,6 @@ async function secure(address: Address): Promise<Socket> {
   await once(socket, 'secureConnect', { signal: AbortSignal.timeout(connectMs) });
   return socket;
 }
-
-/** `usedAt`: a number that grows with each use of any. */
-export type PreparedStatement = {
-  name: string;
-  columns: unknown;
-  parameterTypes: number[] | null;
-  usedAt: number;
-};
 
 export const silent: Receiver = {
   rowDescription: () => {},

@@ -1,24 +1,18 @@
 // A statement running in a session: what is sent, what comes back, and the reader's pace. watch.ts keeps its time.
-import { errors, RowhouseError } from '../errors.ts';
+import type { RowhouseError } from '../errors.ts';
+import { newStatement, type PreparedStatement } from '../postgres/prepared-statements.ts';
 import type { ServerError } from '../postgres/server-error.ts';
-import {
-  type PreparedStatement,
-  type Receiver,
-  type Session,
-  silent,
-  TooLargeError,
-} from '../postgres/session.ts';
+import { type Receiver, type Session, silent } from '../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
-import { MovedError, note, noteOverLimit, overLimitState, Sound } from './failures.ts';
+import { MovedError } from './failures.ts';
 import { giveBack, JsonBytes } from './json-bytes.ts';
 import { type Layout, objects, type Shape } from './layout.ts';
+import { type Ended, problemOf } from './outcome.ts';
 import { needsTypes, toParameter } from './parameters.ts';
 import { type Column, readColumns, typesOf, unknownTypes } from './row-writer.ts';
-import { sqlFailure } from './sql-failure.ts';
 import type { Conduct, Statement } from './statement.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
 import type { ValueType } from './value-kinds.ts';
-import { refusalOf } from './visitors.ts';
 
 export type StatementInput = Readonly<{
   query: string;
@@ -67,10 +61,7 @@ export type ExchangeOptions = {
 /** An answer up to this size is complete before its first byte goes out; a larger one streams. */
 const heldBytes = 256 * 1024;
 const pieceBytes = 64 * 1024;
-const preparedPerSession = 100;
 const preparedText = 16_384;
-let named = 0;
-let uses = 0;
 
 /** The session's own receiver: one object a statement, because this is the hottest path there is. */
 export class Exchange implements Receiver {
@@ -91,7 +82,6 @@ export class Exchange implements Receiver {
   private prepared: PreparedStatement | null = null;
   /** From an earlier run: PostgreSQL is not asked again. */
   private known: Shape | null = null;
-  private name = '';
   private keep = false;
   private end: (ended: Ended) => void = () => {};
   private isCopy = false;
@@ -161,12 +151,12 @@ export class Exchange implements Receiver {
     const status = await this.send(prepared, keep);
     // Goes out with the next exchange. What was parsed and could not be planned is nobody's, and would stay for ever.
     if (prepared && !keep) session.out.closeStatement(prepared.name);
-    if (!prepared && keep && this.failure && !this.isBound) session.out.closeStatement(this.name);
+    if (!prepared && this.prepared && this.failure && !this.isBound)
+      session.out.closeStatement(this.prepared.name);
     if (this.failure && this.isTarget && !this.isBound && prepared && isStalePlan(this.failure)) {
       if (this.isMoved) throw new MovedError();
       // Before anything ran: the tables have changed since it was prepared.
-      session.statements.delete(input.query);
-      session.out.closeStatement(prepared.name);
+      session.statements.close(input.query, prepared);
       if (status === 'failed') await this.rollBack();
       this.failure = null;
       this.step = 0;
@@ -184,43 +174,13 @@ export class Exchange implements Receiver {
   }
 
   private settle(status: Ended): void {
-    const isRead = this.conduct === 'clean';
     if (this.stoppedBy && !this.isCommitted(status)) throw this.stoppedBy;
-    if (this.isCopy) {
-      throw errors.statementNotAllowed(
-        'COPY to or from the client makes no sense over HTTP.',
-        'Use SELECT or INSERT.',
-      );
-    }
-    // What the sink threw is the caller's to hear.
-    if (status instanceof MovedError || status instanceof RowhouseError) throw status;
-    if (status instanceof TooLargeError) {
-      throw status.message === 'row'
-        ? errors.resultTooLarge('A row of the result is larger than 128 MB.')
-        : errors.resultTooLarge("PostgreSQL's message about this statement is larger than 1 MB.");
-    }
-    if (status instanceof Error)
-      throw isRead || !this.isBound ? errors.unavailable(status) : errors.outcomeUnknown(status);
-    if (this.failure && this.failure.severity !== 'ERROR') {
-      throw isRead ? errors.unavailable(this.failure) : errors.outcomeUnknown(this.failure);
-    }
-    if (this.failure) {
-      if (this.step < this.options.frame.before.length) throw refusalOf(this.failure, status);
-      const reason = sqlFailure(this.failure);
-      note(reason, { neverRan: !this.isBound, context: this.failure.where, routine: this.failure.routine });
-      // What the caller's own code raises comes with its statement, not after it.
-      if (this.step > this.options.frame.before.length && this.failure.state === overLimitState)
-        noteOverLimit(reason);
-      throw new Sound(reason, status);
-    }
-    // Around a text too large to be parsed there can be a transaction of ours, in which these do nothing.
-    const isControl = !this.options.statement.isParsed && transactionTag.test(this.tag ?? '');
-    if (status !== this.options.frame.endsIn || isControl) {
-      throw errors.statementNotAllowed(
-        'A statement must neither begin nor end a transaction.',
-        'Use POST …/batch.',
-      );
-    }
+    const { frame, statement } = this.options;
+    const { failure, isCopy, isBound, step, tag } = this;
+    if (status === frame.endsIn && !failure && !isCopy && statement.isParsed) return;
+    const isRead = this.conduct === 'clean';
+    const problem = problemOf({ status, frame, statement, failure, isCopy, isBound, isRead, step, tag });
+    if (problem) throw problem;
   }
 
   /** It came to its end although it was told to stop: what was done counts, not what was wanted. */
@@ -233,12 +193,7 @@ export class Exchange implements Receiver {
   /** Parameter types are needed only for arrays: one more round trip, once for each statement and session. */
   private async learnTypes(keep: boolean): Promise<PreparedStatement> {
     const { session, input } = this.options;
-    const prepared: PreparedStatement = {
-      name: `${keep ? 's' : 'q'}${++named}`,
-      columns: null,
-      parameterTypes: null,
-      usedAt: 0,
-    };
+    const prepared = newStatement();
     session.out.parse(prepared.name, input.query).describeStatement(prepared.name).sync();
     const status = await new Promise<Ended>((resolve) =>
       session.send({
@@ -254,13 +209,14 @@ export class Exchange implements Receiver {
       }),
     );
     this.settle(status === 'idle' || status === 'transaction' ? this.options.frame.endsIn : status);
-    if (keep) this.remember(prepared);
+    if (keep) session.statements.keep(input.query, prepared);
     return prepared;
   }
 
-  private send(prepared: PreparedStatement | null, keep: boolean): Promise<Ended> {
+  private send(known: PreparedStatement | null, keep: boolean): Promise<Ended> {
     const { session, statement, input, frame } = this.options;
-    const name = prepared?.name ?? (keep ? `s${++named}` : '');
+    const prepared = known ?? (keep ? newStatement() : null);
+    const name = prepared?.name ?? '';
     const { out } = session;
     const types = prepared?.parameterTypes;
     const shape = prepared?.columns as Shape | null | undefined;
@@ -268,7 +224,7 @@ export class Exchange implements Receiver {
     // Before anything is written: a value that cannot be sent leaves nothing half said.
     const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
     writeCommands(out, frame.before);
-    if (!prepared) out.parse(name, input.query);
+    if (!known) out.parse(name, input.query);
     out.bind(name, parameters);
     if (!this.known) out.describePortal();
     // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
@@ -276,7 +232,6 @@ export class Exchange implements Receiver {
     writeCommands(out, frame.after);
     out.sync();
     this.prepared = prepared;
-    this.name = name;
     this.keep = keep;
     this.startedAt = performance.now();
     return new Promise((resolve) => {
@@ -301,8 +256,8 @@ export class Exchange implements Receiver {
   bound(): void {
     if (!this.isTarget) return;
     this.isBound = true;
-    if (this.keep)
-      this.remember(this.prepared ?? { name: this.name, columns: null, parameterTypes: null, usedAt: 0 });
+    const { session, input } = this.options;
+    if (this.keep && this.prepared) session.statements.keep(input.query, this.prepared);
     if (this.known) this.begin(this.known);
   }
 
@@ -446,27 +401,10 @@ export class Exchange implements Receiver {
     this.clock?.resume();
     this.options.session.resume();
   }
-
-  private remember(prepared: PreparedStatement): void {
-    const { session, input } = this.options;
-    prepared.usedAt = ++uses;
-    if (session.statements.get(input.query) === prepared) return;
-    session.statements.set(input.query, prepared);
-    if (session.statements.size <= preparedPerSession) return;
-    let oldest: [string, PreparedStatement] | null = null;
-    for (const entry of session.statements) if (!oldest || entry[1].usedAt < oldest[1].usedAt) oldest = entry;
-    if (!oldest) return;
-    session.statements.delete(oldest[0]);
-    // Goes out with the next exchange.
-    session.out.closeStatement(oldest[1].name);
-  }
 }
 
 /** `patienceMs`: how long the other side may take. */
 export type Clock = { pause(patienceMs?: number): void; resume(): void };
-type Ended = 'idle' | 'transaction' | 'failed' | Error;
-
-const transactionTag = /^(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|PREPARE TRANSACTION)/;
 
 /** "cached plan must not change result type", and a prepared statement that is gone. */
 function isStalePlan({ state }: ServerError): boolean {

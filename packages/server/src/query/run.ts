@@ -4,7 +4,6 @@ import { errors, RowhouseError } from '../errors.ts';
 import { stopLine } from '../quotas/rooms.ts';
 import type { Command } from './commands.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
-import { inherit, Sound } from './failures.ts';
 import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './growth.ts';
 import { type Habit, type Habits, isPlain, learn } from './habits.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
@@ -13,7 +12,7 @@ import type { ProjectSessions } from './project-sessions.ts';
 import type { Parser, Statement } from './statement.ts';
 import { enter } from './visitors.ts';
 import { hungUp, type Reader } from './watch.ts';
-import { alone, type Terms, type Watching } from './work.ts';
+import { alone, type Watching } from './work.ts';
 
 export type QueryInput = StatementInput &
   Readonly<{ timeoutMs: number; readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;
@@ -26,15 +25,6 @@ export type Task = Readonly<{
   timeoutMs: number;
   maxAffected: number | null;
 }>;
-
-export type BatchInput = Readonly<{
-  statements: readonly StatementInput[];
-  timeoutMs: number;
-  readOnly: boolean;
-}>;
-
-/** `listName`: what the caller calls the list of statements. */
-export type ScriptInput = Omit<BatchInput, 'readOnly'> & Readonly<{ begin: string; listName: string }>;
 
 export type QueryDeps = {
   sessions: ProjectSessions;
@@ -155,17 +145,17 @@ async function runOne(
 }
 
 /** Of rows, which a statement that is kept prepared is about. */
-function adds({ preparable, writes, isDelete }: Statement): boolean {
+export function adds({ preparable, writes, isDelete }: Statement): boolean {
   return preparable && writes && !isDelete;
 }
 
 /** It takes away, or reads and at most locks. */
-function isHarmless({ canShrink, isDelete, writes, conduct }: Statement): boolean {
+export function isHarmless({ canShrink, isDelete, writes, conduct }: Statement): boolean {
   return canShrink || isDelete || (!writes && conduct === 'clean');
 }
 
 /** What is not known to read alone may write. */
-function mayGrow({ isRead, isVacuum }: Statement, isPlainRead: boolean): boolean {
+export function mayGrow({ isRead, isVacuum }: Statement, isPlainRead: boolean): boolean {
   return !(isRead && isPlainRead) && !isVacuum;
 }
 
@@ -239,128 +229,10 @@ function answerOf(exchange: Exchange, reader: Reader): Buffer | null {
   return null;
 }
 
-/** All in one transaction, a result each. */
-export async function runBatch(
-  deps: QueryDeps,
-  project: ProjectLogin,
-  { readOnly, ...input }: BatchInput,
-  reader: Reader,
-): Promise<Buffer> {
-  const script = { ...input, begin: readOnly ? 'begin read only' : 'begin', listName: 'statements' };
-  const answers = await runScript(deps, project, script, [firstForm, nextForm], reader);
-  return Buffer.concat([Buffer.from('{"ok":true,"results":['), ...answers, Buffer.from(']}')]);
-}
-
-/** The same with any beginning of a transaction and any form; what each answered. */
-export async function runScript(
-  deps: QueryDeps,
-  project: ProjectLogin,
-  input: ScriptInput,
-  [first, next]: readonly [Form, Form],
-  reader: Reader,
-): Promise<Buffer[]> {
-  const statements: Statement[] = [];
-  for (const [index, { query }] of input.statements.entries()) {
-    const statement = await deps.parser.parse(query).catch((error) => Promise.reject(atIndex(error, index)));
-    // Unseen, it could end the transaction in the middle of the batch.
-    if (!statement.isParsed) {
-      throw errors.invalidRequest([
-        {
-          path: `${input.listName}.${index}.query`,
-          problem: 'is too large for a batch: send it alone, or use params',
-        },
-      ]);
-    }
-    statements.push(statement);
-  }
-  const steps = statements.map((statement, index) => ({
-    statement,
-    input: input.statements[index] as StatementInput,
-    form: index ? next : first,
-  }));
-  const terms = { reader, timeoutMs: input.timeoutMs, isPlain: false };
-  return together(deps, project, terms, input.begin, null, steps);
-}
-
-/** Several compiled statements in one transaction; what each answered. */
-export function runTogether(
-  deps: QueryDeps,
-  project: ProjectLogin,
-  steps: readonly Step[],
-  { timeoutMs, maxAffected }: Pick<Task, 'timeoutMs' | 'maxAffected'>,
-  reader: Reader,
-): Promise<Buffer[]> {
-  return together(deps, project, { reader, timeoutMs, isPlain: false }, 'begin', maxAffected, steps);
-}
-
-export type Step = Pick<Task, 'statement' | 'input' | 'form'>;
-
-function together(
-  deps: QueryDeps,
-  project: ProjectLogin,
-  terms: Terms,
-  begin: string,
-  maxAffected: number | null,
-  steps: readonly Step[],
-): Promise<Buffer[]> {
-  const mayWrite = steps.some(({ statement }) => mayGrow(statement, false));
-  const canShrink = steps.some(({ statement }) => statement.canShrink);
-  const options = {
-    ...{ canRepeat: true, canCommit: false, evenFar: false, changes: mayWrite, isUndone: false, canShrink },
-    adds: steps.some(({ statement }) => adds(statement)),
-    isHarmless: steps.every(({ statement }) => isHarmless(statement)),
-  };
-  const run = (measure: Measure | null, watching?: Watching) =>
-    togetherOnce(
-      deps,
-      project,
-      { ...terms, ...(watching && { watching }) },
-      begin,
-      maxAffected,
-      steps,
-      measure,
-    );
-  return mayWrite ? withinRoom(deps.growth, project, options, terms.reader, run) : run(null);
-}
-
-function togetherOnce(
-  deps: QueryDeps,
-  project: ProjectLogin,
-  terms: Terms,
-  begin: string,
-  maxAffected: number | null,
-  steps: readonly Step[],
-  measure: Measure | null,
-): Promise<Buffer[]> {
-  return alone(deps, project, terms, async (work) => {
-    const own = await ownSize(work, measure);
-    await work.begin(begin);
-    const held = holdingSink();
-    const answers: Buffer[] = [];
-    let affected = 0;
-    for (const [index, { statement, input, form }] of steps.entries()) {
-      const first = held.pieces.length;
-      const exchange = work.exchange(statement, input, held, inTransaction, form);
-      const habit = deps.habits.of(project.id, statement);
-      await work.run(exchange, habit).catch((error) => Promise.reject(atIndex(error, index)));
-      held.write(exchange.close());
-      answers.push(Buffer.concat(held.pieces.splice(first)));
-      affected += affectedBy(exchange);
-    }
-    const over = maxAffected !== null && affected > maxAffected;
-    if (over) {
-      await work.command('rollback');
-      throw errors.tooManyAffected(affected, maxAffected);
-    }
-    await work.commit(closing(measure, own));
-    return answers;
-  });
-}
-
 const maxHeldBytes = 64 * 1024 * 1024;
 
 /** Keeps what is written until a transaction is committed: no result is shown of what may yet be undone. */
-function holdingSink(): Sink & { pieces: Buffer[]; write(bytes: Buffer): boolean } {
+export function holdingSink(): Sink & { pieces: Buffer[]; write(bytes: Buffer): boolean } {
   const pieces: Buffer[] = [];
   let size = 0;
   return {
@@ -385,7 +257,6 @@ const nobody: Reader = {
 };
 
 const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
-const inTransaction: Frame = { before: [], after: [], endsIn: 'transaction' };
 
 function frameOf({ readOnly, dryRun, maxAffected }: QueryInput, visitor: Visitor | undefined): Frame {
   if (!visitor && !readOnly && !dryRun && maxAffected === null) return noFrame;
@@ -412,9 +283,9 @@ function queryEnd(exchange: Exchange): string {
 }
 
 const queryForm = formOf('{"ok":true,');
-const [firstForm, nextForm] = [formOf('{'), formOf(',{')];
 
-function formOf(opening: string): Form {
+/** An answer as the API gives it. */
+export function formOf(opening: string): Form {
   return {
     opening: Buffer.from(opening),
     hasHead: true,
@@ -423,20 +294,4 @@ function formOf(opening: string): Form {
     onLastRow: null,
     close: queryEnd,
   };
-}
-
-function atIndex(error: unknown, index: number): unknown {
-  if (error instanceof Sound) return new Sound(atIndex(error.reason, index) as RowhouseError, error.status);
-  if (!(error instanceof RowhouseError)) return error;
-  const details = { ...(error.details as object | undefined), statement: index };
-  const { code, message, hint, retryAfterS, status, sql } = error;
-  const copy = new RowhouseError(code, message, {
-    details,
-    status,
-    cause: error.cause,
-    ...(hint !== undefined && { hint }),
-    ...(retryAfterS !== undefined && { retryAfterS }),
-    ...(sql !== undefined && { sql }),
-  });
-  return inherit(copy, error);
 }

@@ -100,6 +100,7 @@ type Room = {
   measuring: Promise<void> | null;
   growers: Set<Grower>;
 };
+const nothing = () => {};
 type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) => void };
 
 export function openRooms({ control, server, feed, isDiskLow, onError }: Options): Rooms {
@@ -266,7 +267,7 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       return () => {
         room.growers.delete(grower);
         // Lets go of the request: query/lanes.ts says why.
-        grower.stop = () => {};
+        grower.stop = nothing;
         if (room.growers.size > 0) return;
         watched.delete(room);
         if (watched.size > 0 || !timer) return;

@@ -1,9 +1,10 @@
 // Rows inserted, changed and deleted without SQL: body and query string → tables → statements → rows → bytes.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import { runTogether, type Step } from '../query/batch.ts';
 import type { Exchange, Form } from '../query/exchange.ts';
 import { contextOf } from '../query/failures.ts';
-import { affectedBy, runTask, runTogether, type Step } from '../query/run.ts';
+import { affectedBy, runTask } from '../query/run.ts';
 import type { Reader } from '../query/watch.ts';
 import type { MaySee, Table } from './catalog.ts';
 import { explainFilterError } from './filter-errors.ts';

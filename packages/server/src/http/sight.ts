@@ -1,0 +1,39 @@
+// Which tables a key sees: all, or those on its list.
+import { errors } from '../errors.ts';
+import type { Caller } from '../keys/caller.ts';
+import type { MaySee, Table } from '../tables/catalog.ts';
+import type { SchemaDescription } from '../tables/describe.ts';
+
+/** For a key with a list of tables: those, and what they are made of. */
+export function shown(caller: Caller, schema: SchemaDescription): SchemaDescription {
+  if (caller.kind === 'account' || caller.tables === null) return schema;
+  const tables = schema.tables
+    .filter((table) => maySee(caller, table))
+    .map((table) => ({
+      ...table,
+      references: table.references.filter(({ target }) => maySee(caller, target)),
+    }));
+  const used = new Set(tables.flatMap(({ columns }) => columns.map((column) => column.enum)));
+  const enums = schema.enums.filter((one) => used.has(`${one.schema}.${one.name}`));
+  return { tables, enums, functions: [] };
+}
+
+/** A key can be for some tables only; the rows of others are not shown beside them either. */
+export function requireTables(caller: Caller, tables: readonly Table[]): void {
+  const hidden = tables.find((table) => !maySee(caller, table));
+  if (hidden) {
+    throw errors.forbidden(
+      `This key may not use the table ${hidden.name}.`,
+      'Use a key whose list of tables has it, or one without such a list.',
+    );
+  }
+}
+
+export function sightOf(caller: Caller): MaySee {
+  return (table) => maySee(caller, table);
+}
+
+export function maySee(caller: Caller, { schema, name }: { schema: string; name: string }): boolean {
+  if (caller.kind === 'account' || caller.tables === null) return true;
+  return caller.tables.includes(`${schema}.${name}`) || (schema === 'public' && caller.tables.includes(name));
+}

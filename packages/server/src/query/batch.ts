@@ -1,0 +1,165 @@
+// Several statements in one transaction: a batch of the caller's, a script of another protocol, changes that belong together.
+import type { ProjectLogin } from '../engine/provision.ts';
+import { errors, RowhouseError } from '../errors.ts';
+import type { Form, Frame, StatementInput } from './exchange.ts';
+import { inherit, Sound } from './failures.ts';
+import { closing, type Measure, ownSize, withinRoom } from './growth.ts';
+import {
+  adds,
+  affectedBy,
+  formOf,
+  holdingSink,
+  isHarmless,
+  mayGrow,
+  type QueryDeps,
+  type Task,
+} from './run.ts';
+import type { Statement } from './statement.ts';
+import type { Reader } from './watch.ts';
+import { alone, type Terms, type Watching } from './work.ts';
+
+export type BatchInput = Readonly<{
+  statements: readonly StatementInput[];
+  timeoutMs: number;
+  readOnly: boolean;
+}>;
+
+/** `listName`: what the caller calls the list of statements. */
+export type ScriptInput = Omit<BatchInput, 'readOnly'> & Readonly<{ begin: string; listName: string }>;
+
+const [firstForm, nextForm] = [formOf('{'), formOf(',{')];
+const inTransaction: Frame = { before: [], after: [], endsIn: 'transaction' };
+
+/** All in one transaction, a result each. */
+export async function runBatch(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  { readOnly, ...input }: BatchInput,
+  reader: Reader,
+): Promise<Buffer> {
+  const script = { ...input, begin: readOnly ? 'begin read only' : 'begin', listName: 'statements' };
+  const answers = await runScript(deps, project, script, [firstForm, nextForm], reader);
+  return Buffer.concat([Buffer.from('{"ok":true,"results":['), ...answers, Buffer.from(']}')]);
+}
+
+/** The same with any beginning of a transaction and any form; what each answered. */
+export async function runScript(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  input: ScriptInput,
+  [first, next]: readonly [Form, Form],
+  reader: Reader,
+): Promise<Buffer[]> {
+  const statements: Statement[] = [];
+  for (const [index, { query }] of input.statements.entries()) {
+    const statement = await deps.parser.parse(query).catch((error) => Promise.reject(atIndex(error, index)));
+    // Unseen, it could end the transaction in the middle of the batch.
+    if (!statement.isParsed) {
+      throw errors.invalidRequest([
+        {
+          path: `${input.listName}.${index}.query`,
+          problem: 'is too large for a batch: send it alone, or use params',
+        },
+      ]);
+    }
+    statements.push(statement);
+  }
+  const steps = statements.map((statement, index) => ({
+    statement,
+    input: input.statements[index] as StatementInput,
+    form: index ? next : first,
+  }));
+  const terms = { reader, timeoutMs: input.timeoutMs, isPlain: false };
+  return together(deps, project, terms, input.begin, null, steps);
+}
+
+/** Several compiled statements in one transaction; what each answered. */
+export function runTogether(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  steps: readonly Step[],
+  { timeoutMs, maxAffected }: Pick<Task, 'timeoutMs' | 'maxAffected'>,
+  reader: Reader,
+): Promise<Buffer[]> {
+  return together(deps, project, { reader, timeoutMs, isPlain: false }, 'begin', maxAffected, steps);
+}
+
+export type Step = Pick<Task, 'statement' | 'input' | 'form'>;
+
+function together(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  terms: Terms,
+  begin: string,
+  maxAffected: number | null,
+  steps: readonly Step[],
+): Promise<Buffer[]> {
+  const mayWrite = steps.some(({ statement }) => mayGrow(statement, false));
+  const canShrink = steps.some(({ statement }) => statement.canShrink);
+  const options = {
+    ...{ canRepeat: true, canCommit: false, evenFar: false, changes: mayWrite, isUndone: false, canShrink },
+    adds: steps.some(({ statement }) => adds(statement)),
+    isHarmless: steps.every(({ statement }) => isHarmless(statement)),
+  };
+  const run = (measure: Measure | null, watching?: Watching) =>
+    togetherOnce(
+      deps,
+      project,
+      { ...terms, ...(watching && { watching }) },
+      begin,
+      maxAffected,
+      steps,
+      measure,
+    );
+  return mayWrite ? withinRoom(deps.growth, project, options, terms.reader, run) : run(null);
+}
+
+function togetherOnce(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  terms: Terms,
+  begin: string,
+  maxAffected: number | null,
+  steps: readonly Step[],
+  measure: Measure | null,
+): Promise<Buffer[]> {
+  return alone(deps, project, terms, async (work) => {
+    const own = await ownSize(work, measure);
+    await work.begin(begin);
+    const held = holdingSink();
+    const answers: Buffer[] = [];
+    let affected = 0;
+    for (const [index, { statement, input, form }] of steps.entries()) {
+      const first = held.pieces.length;
+      const exchange = work.exchange(statement, input, held, inTransaction, form);
+      const habit = deps.habits.of(project.id, statement);
+      await work.run(exchange, habit).catch((error) => Promise.reject(atIndex(error, index)));
+      held.write(exchange.close());
+      answers.push(Buffer.concat(held.pieces.splice(first)));
+      affected += affectedBy(exchange);
+    }
+    const over = maxAffected !== null && affected > maxAffected;
+    if (over) {
+      await work.command('rollback');
+      throw errors.tooManyAffected(affected, maxAffected);
+    }
+    await work.commit(closing(measure, own));
+    return answers;
+  });
+}
+
+function atIndex(error: unknown, index: number): unknown {
+  if (error instanceof Sound) return new Sound(atIndex(error.reason, index) as RowhouseError, error.status);
+  if (!(error instanceof RowhouseError)) return error;
+  const details = { ...(error.details as object | undefined), statement: index };
+  const { code, message, hint, retryAfterS, status, sql } = error;
+  const copy = new RowhouseError(code, message, {
+    details,
+    status,
+    cause: error.cause,
+    ...(hint !== undefined && { hint }),
+    ...(retryAfterS !== undefined && { retryAfterS }),
+    ...(sql !== undefined && { sql }),
+  });
+  return inherit(copy, error);
+}
