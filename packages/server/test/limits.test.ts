@@ -2,7 +2,7 @@ import { tmpdir } from 'node:os';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { type Answer, asAdmin, openHouse, until, useHouse } from './helpers.ts';
+import { type Answer, address, asAdmin, openHouse, until, useHouse } from './helpers.ts';
 
 const house = useHouse();
 type Project = { slug: string; id: string; key: string; empty: number };
@@ -530,6 +530,22 @@ it('what is rolled back, or fails for another reason, gives its room back', asyn
     expect((await run(project, `${grow} union all select 1, 'again'`)).status).toBe(409);
   await until('it is given back', async () => (await storedMb(project)) < 2, 10_000);
   await fine(project, grow);
+});
+
+it('what fails while somebody vacuums gives its room back', async () => {
+  const project = await newProject(6);
+  await fine(project, 'create table t (a int, b text)');
+  // So soon after another statement the dead rows are not told yet.
+  await fine(project, 'insert into t values (0)');
+  const failing = run(
+    project,
+    `with more as (insert into t select n, repeat('x', 1000) from generate_series(1, 3000) as n returning a)
+     select count(*), pg_sleep(0.6), 1 / (count(*) - 3000) from more`,
+  );
+  await until('it is written', async () => (await storedMb(project)) > 2);
+  await asAdmin((admin) => admin.query(sql`vacuum t`), { ...address(), database: databaseOf(project.id) });
+  expect((await failing).status).toBe(400);
+  await until('it is given back', async () => (await storedMb(project)) < 1, 10_000);
 });
 
 it('on a machine whose disk is nearly full nothing grows, and reading and deleting go on', async () => {

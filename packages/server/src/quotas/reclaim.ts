@@ -66,50 +66,73 @@ async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Pro
   const own = await openUpkeep(server, project);
   const run = (text: string) => tryTo(own, text);
   try {
-    const tables = await findDirty(own);
+    const found = await findDirty(own);
+    const tables = found.filter(({ bytes }) => bytes !== null);
     for (const { name } of tables) await run(`${vacuum} ${name}`);
     const { isFull } = await rooms.look(project.id);
-    if (!isFull) return true;
+    if (!isFull) return tables.length === found.length && !(await hasDead(own, tables));
     for (const { name } of tables) await run(`reindex table ${name}`);
     await vacuumOurs(server, project);
     for (const { name, bytes } of tables) {
       const { size, cap } = await rooms.look(project.id);
       if (size <= cap) return true;
       // VACUUM leaves the end of a table where it is unless there is much of it.
-      if (bytes <= rewriting) await run(`vacuum (full) ${name}`);
+      if (Number(bytes) <= rewriting) await run(`vacuum (full) ${name}`);
     }
     const { size, cap } = await rooms.look(project.id);
     // What is over it with nothing left to tidy up stays so until it is made smaller.
-    return size <= cap || tables.length === 0;
+    return size <= cap || found.length === 0;
   } finally {
     own.close();
   }
 }
 
-type Dirty = { name: string; bytes: number };
+/** `bytes` null: somebody has it for himself. */
+type Dirty = { oid: string; name: string; bytes: number | null };
 
-/** With dead rows, or with more pages than it had when it was last looked after. A table that is locked comes next time. */
+/** The table itself, and what it keeps out of line. */
+const dirt = `
+  select coalesce(sum(n_dead_tup), 0) as dead, sum(part.relpages) as pages,
+         max(greatest(last_vacuum, last_autovacuum, last_analyze, last_autoanalyze)) as seen_at
+  from pg_class as part left join pg_stat_all_tables as stats on stats.relid = part.oid
+  where part.oid in (pg_class.oid, pg_class.reltoastrelid)`;
+
+/**
+ * With dead rows, or with more pages than it had when it was last looked after. Dead rows are told up to ten seconds late:
+ * where somebody looked after a table while what failed was still at it, the pages have been taken for used, and nothing
+ * but the time says so.
+ */
 async function findDirty(own: Upkeep): Promise<Dirty[]> {
   const rows = await askDespiteLocks(
     own,
-    `select name, bytes from (
-       select format('%I.%I', nspname, pg_class.relname) as name, ${sizeUnlessLocked} as bytes, dead, pages
+    `select oid, name, bytes from (
+       select pg_class.oid, format('%I.%I', nspname, pg_class.relname) as name, ${sizeUnlessLocked} as bytes,
+              dead, pages, seen_at
        from pg_class
        join pg_namespace on pg_namespace.oid = relnamespace
-       -- The table itself, and what it keeps out of line.
-       cross join lateral (
-         select coalesce(sum(n_dead_tup), 0) as dead, sum(part.relpages) as pages
-         from pg_class as part left join pg_stat_all_tables as stats on stats.relid = part.oid
-         where part.oid in (pg_class.oid, pg_class.reltoastrelid)
-       ) as dirt
+       cross join lateral (${dirt}) as dirt
        where relkind in ('r', 'm') and relowner = current_user::regrole and relpersistence <> 't'
      ) as found
-     where bytes is not null and (dead > 0 or bytes > pages * 8192::bigint + 64 * 1024)
-     order by dead desc, bytes - pages * 8192::bigint desc
+     where bytes is null or dead > 0 or bytes > pages * 8192::bigint + 64 * 1024
+           or seen_at > clock_timestamp() - interval '15 seconds'
+     order by dead desc, bytes - pages * 8192::bigint desc nulls last
      limit ${tablesAtOnce}`,
     [],
   );
-  return rows.map(([name, bytes]) => ({ name: name ?? '', bytes: Number(bytes) }));
+  return rows.map(([oid, name, bytes]) => ({
+    oid: oid ?? '',
+    name: name ?? '',
+    bytes: bytes === null || bytes === undefined ? null : Number(bytes),
+  }));
+}
+
+/** VACUUM passes over a page that somebody just looks at, be it to write it to disk; if it is the last, all stays as it is. */
+async function hasDead(own: Upkeep, tables: readonly Dirty[]): Promise<boolean> {
+  const rows = await own.ask(
+    `select from pg_class cross join lateral (${dirt}) as dirt where pg_class.oid = any ($1::oid[]) and dead > 0 limit 1`,
+    [`{${tables.map(({ oid }) => oid).join(',')}}`],
+  );
+  return rows.length > 0;
 }
 
 /** The catalog, large objects and the users: tables that the project's role may not tidy up. They run no code of its own. */
