@@ -16,6 +16,7 @@ import { openKeyRing } from './keys/verify.ts';
 import type { Address } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
 import { findOutdated, openUpgrades } from './projects/upgrade.ts';
+import { openConvoys } from './query/convoys.ts';
 import { rememberHabits } from './query/habits.ts';
 import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
@@ -84,6 +85,7 @@ export async function openService(options: Options): Promise<Service> {
   const poolLimits = { budget, kept: keptOpen, share, ...waits };
   const sessions = openProjectSessions(server, upgrades.ensure, poolLimits);
   const lanes = openLanes(sessions, share);
+  const convoys = openConvoys(sessions);
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
   const refusals = countRefusals();
   const reclaim = openReclaim({ server, rooms, onError });
@@ -92,7 +94,14 @@ export async function openService(options: Options): Promise<Service> {
     if (projectId !== null) turns.open(projectId);
   });
   const growth = { rooms, turns, reclaim, onRefused: refusals.count };
-  const query = { sessions, parser, habits: rememberHabits(() => sessions.counts().open), lanes, growth };
+  const query = {
+    sessions,
+    parser,
+    habits: rememberHabits(() => sessions.counts().open),
+    lanes,
+    convoys,
+    growth,
+  };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
     iterations: options.users.passwordIterations,

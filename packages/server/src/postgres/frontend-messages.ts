@@ -6,7 +6,7 @@ export type Parameter = string | null;
 
 export class FrontendMessages {
   private bytes = Buffer.allocUnsafeSlow(firstBytes);
-  private length = 0;
+  length = 0;
 
   /** What was written so far; the next message starts afresh. A copy, for the memory is used again unless it is large. */
   take(): Buffer {

@@ -4,16 +4,9 @@ import { errors, RowhouseError } from '../errors.ts';
 import type { Form, Frame, StatementInput } from './exchange.ts';
 import { inherit, Sound } from './failures.ts';
 import { closing, type Measure, ownSize, withinRoom } from './growth.ts';
-import {
-  adds,
-  affectedBy,
-  formOf,
-  holdingSink,
-  isHarmless,
-  mayGrow,
-  type QueryDeps,
-  type Task,
-} from './run.ts';
+import type { Habit } from './habits.ts';
+import { holdingSink } from './holding-sink.ts';
+import { adds, affectedBy, formOf, isHarmless, mayGrow, type QueryDeps, type Task } from './run.ts';
 import type { Statement } from './statement.ts';
 import type { Reader } from './watch.ts';
 import { alone, type Terms, type Watching } from './work.ts';
@@ -125,6 +118,8 @@ function togetherOnce(
 ): Promise<Buffer[]> {
   return alone(deps, project, terms, async (work) => {
     const own = await ownSize(work, measure);
+    const habits = steps.map(({ statement }) => deps.habits.of(project.id, statement));
+    for (const habit of habits) await work.know(habit);
     await work.begin(begin);
     const held = holdingSink();
     const answers: Buffer[] = [];
@@ -132,8 +127,9 @@ function togetherOnce(
     for (const [index, { statement, input, form }] of steps.entries()) {
       const first = held.pieces.length;
       const exchange = work.exchange(statement, input, held, inTransaction, form);
-      const habit = deps.habits.of(project.id, statement);
-      await work.run(exchange, habit).catch((error) => Promise.reject(atIndex(error, index)));
+      await work
+        .run(exchange, habits[index] as Habit)
+        .catch((error) => Promise.reject(atIndex(error, index)));
       held.write(exchange.close());
       answers.push(Buffer.concat(held.pieces.splice(first)));
       affected += affectedBy(exchange);

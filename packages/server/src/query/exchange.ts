@@ -30,6 +30,7 @@ export type Sink = {
 
 /** Statements of ours around the caller's, sent in the same write, and whether a transaction is open after them. */
 export type Frame = { before: readonly Command[]; after: readonly Command[]; endsIn: 'idle' | 'transaction' };
+export const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
 
 /** What stands around an answer's rows. */
 export type Form = Readonly<{
@@ -214,6 +215,18 @@ export class Exchange implements Receiver {
   }
 
   private send(known: PreparedStatement | null, keep: boolean): Promise<Ended> {
+    const { session } = this.options;
+    this.write(known, keep);
+    session.out.sync();
+    return new Promise((resolve) => {
+      this.end = resolve;
+      session.send(this);
+      // In a session of its own there is nothing to wait for; in a lane others may join in this turn.
+      if (!this.onStreaming) session.flush();
+    });
+  }
+
+  private write(known: PreparedStatement | null, keep: boolean): void {
     const { session, statement, input, frame } = this.options;
     const prepared = known ?? (keep ? newStatement() : null);
     const name = prepared?.name ?? '';
@@ -230,16 +243,21 @@ export class Exchange implements Receiver {
     // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
     out.execute(input.limit === null || statement.writes ? 0 : input.limit + 1);
     writeCommands(out, frame.after);
-    out.sync();
     this.prepared = prepared;
     this.keep = keep;
     this.startedAt = performance.now();
-    return new Promise((resolve) => {
-      this.end = resolve;
-      session.send(this);
-      // In a session of its own there is nothing to wait for; in a lane others may join in this turn.
-      if (!this.onStreaming) session.flush();
-    });
+  }
+
+  /** In a transaction with others: whoever sends them hands on what comes. */
+  board(): void {
+    const { session, input } = this.options;
+    this.write(session.statements.get(input.query) ?? null, true);
+  }
+
+  /** It has failed there: the tables may have changed since it was prepared. */
+  unprepare(): void {
+    const { session, input } = this.options;
+    if (this.prepared) session.statements.close(input.query, this.prepared);
   }
 
   /** Is it about the caller's statement, and not one of ours around it? */
@@ -371,6 +389,13 @@ export class Exchange implements Receiver {
     json.text(this.options.form.close(this));
     const last = json.end();
     return this.held.length === 0 ? last : Buffer.concat([...this.held, last]);
+  }
+
+  /** The rest of the answer waits for others: it shall hold no more memory than it needs. */
+  pack(): void {
+    if (!this.json) return;
+    this.held.push(this.json.end());
+    this.json = null;
   }
 
   /** A full socket towards the caller stops PostgreSQL; nothing piles up in between. */

@@ -13,10 +13,11 @@ import type { Statement } from './statement.ts';
 export type Habit = {
   readonly statement: Statement;
   readonly project: ProjectHabits;
-  /** What the catalog said, for how long that is trusted, and from when on it is asked again. */
+  /** What the catalog said, or is presumed to say; for how long that is trusted; from when on it is asked again. */
   wasPlain: boolean;
   trustedUntil: number;
   askFrom: number;
+  asking: Promise<void> | null;
   /** How long it usually takes, the last runs counting most. Infinity: it has not run yet. */
   usualMs: number;
 };
@@ -31,8 +32,8 @@ type ProjectHabits = {
 
 export type Habits = {
   of(projectId: string, statement: Statement): Habit;
-  /** Something ran that may have changed what tables are. */
-  forget(projectId: string): void;
+  /** Something ran that may have changed what tables are: by its own words, or by code of the project's. */
+  forget(projectId: string, by: 'schema' | 'code'): void;
 };
 
 /**
@@ -50,7 +51,7 @@ const perProject = 500;
  * function with a built-in one's name, a function of a row, which can be written like a column. Languages 12 and 13 are
  * internal and C, in which projects cannot write. An expression is looked at as PostgreSQL keeps it, by oid.
  */
-const question = `
+const wholeQuestion = `
   with named (oid) as (
     select pg_catalog.to_regclass(name)::pg_catalog.oid from pg_catalog.unnest($1::pg_catalog.text[]) as given (name)
   ), own (oid, name) as (
@@ -140,8 +141,8 @@ export function rememberHabits(countSessions: () => number): Habits {
       const known = project.habits.get(statement);
       if (known) return known;
       const habit: Habit = {
-        ...{ statement, project, wasPlain: false, trustedUntil: Number.NEGATIVE_INFINITY },
-        ...{ askFrom: Number.NEGATIVE_INFINITY, usualMs: Number.POSITIVE_INFINITY },
+        ...{ statement, project, wasPlain: true, trustedUntil: Number.NEGATIVE_INFINITY },
+        ...{ askFrom: Number.NEGATIVE_INFINITY, asking: null, usualMs: Number.POSITIVE_INFINITY },
       };
       project.habits.set(statement, habit);
       if (project.habits.size > perProject) {
@@ -150,7 +151,7 @@ export function rememberHabits(countSessions: () => number): Habits {
       }
       return habit;
     },
-    forget: (projectId) => {
+    forget: (projectId, by) => {
       const project = projects.get(projectId);
       if (!project) return;
       project.changes++;
@@ -158,7 +159,9 @@ export function rememberHabits(countSessions: () => number): Habits {
       const now = performance.now();
       for (const habit of project.habits.values()) {
         habit.trustedUntil = Number.NEGATIVE_INFINITY;
-        habit.askFrom = Math.min(habit.askFrom, now + askAgainMs);
+        // To ask costs less than a change of tables did, and more than an insert whose trigger may have made one.
+        const from = by === 'schema' && habit.wasPlain ? now : now + askAgainMs;
+        habit.askFrom = Math.min(habit.askFrom, from);
       }
     },
   };
@@ -173,19 +176,29 @@ export function isPlain({ statement, wasPlain, trustedUntil }: Habit): boolean {
 
 /** If it is not known, it is asked behind what runs in the session, and nobody waits for the answer. */
 export function learn(habit: Habit, session: Session): void {
+  void find(habit, session);
+}
+
+/** Until what there is to be known is known. */
+export async function know(habit: Habit, session: Session): Promise<void> {
+  await (habit.asking ?? find(habit, session));
+}
+
+function find(habit: Habit, session: Session): Promise<void> | null {
   const { relations, calls, conduct, isProven } = habit.statement;
-  if (isProven || relations === null || conduct === 'wild') return;
+  if (isProven || relations === null || conduct === 'wild') return null;
   const now = performance.now();
-  if (now < habit.askFrom) return;
+  if (now < habit.askFrom) return null;
   habit.askFrom = now + askAgainMs;
   const { project } = habit;
   const { changes } = project;
   const isQuick = habit.statement.isRead && !project.hasCode;
-  const asking = isQuick
+  const question = isQuick
     ? queryOne(session, quickQuestion, [toArrayText(relations), toArrayText(calls)])
-    : queryOne(session, question, [toArrayText(relations), toArrayText(calls), harmlessList]);
-  asking.then(
+    : queryOne(session, wholeQuestion, [toArrayText(relations), toArrayText(calls), harmlessList]);
+  const asking = question.then(
     (answer) => {
+      habit.asking = null;
       // What changed meanwhile may be what was looked at.
       if (project.changes !== changes) return;
       if (answer === 'code') {
@@ -199,8 +212,12 @@ export function learn(habit: Habit, session: Session): void {
       // A little before the end, so that a busy statement never falls back.
       habit.askFrom = now + trustedMs * 0.8;
     },
-    () => {},
+    () => {
+      habit.asking = null;
+    },
   );
+  habit.asking = asking;
+  return asking;
 }
 
 export function noteDuration(habit: Habit, ms: number): void {

@@ -16,6 +16,7 @@ export type Verdict =
       calls: string[];
       lazyText: string | null;
       isDelete: boolean;
+      isInsert: boolean;
       canShrink: boolean;
       isVacuum: boolean;
       canCommit: boolean;
@@ -123,6 +124,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
       calls: [],
       lazyText: null,
       isDelete: false,
+      isInsert: false,
       canShrink: shrinking.has(name),
       isVacuum: name === 'VacuumStmt',
       canCommit: committing.has(name) || /concurrently/i.test(text),
@@ -137,6 +139,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
     kind: 'statement',
     ...{ conduct, preparable: true, writes: found.writes, isRead, relations, calls: found.calls, lazyText },
     isDelete: name === 'DeleteStmt' && found.deletesAlone,
+    isInsert: name === 'InsertStmt' && !found.changes && !found.locks && !found.wild,
     canShrink: false,
     isVacuum: false,
     canCommit: false,

@@ -3,9 +3,11 @@ import type { ProjectLogin, Visitor } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { stopLine } from '../quotas/rooms.ts';
 import type { Command } from './commands.ts';
-import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
+import { type Cargo, type Convoys, canTravel } from './convoys.ts';
+import { Exchange, type Form, type Frame, noFrame, type StatementInput } from './exchange.ts';
 import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './growth.ts';
 import { type Habit, type Habits, isPlain, learn } from './habits.ts';
+import { holdingSink } from './holding-sink.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
 import type { ProjectSessions } from './project-sessions.ts';
@@ -31,6 +33,7 @@ export type QueryDeps = {
   parser: Parser;
   habits: Habits;
   lanes: Lanes;
+  convoys: Convoys;
   growth: GrowthDeps;
 };
 
@@ -110,13 +113,9 @@ async function runOne(
   const habit = deps.habits.of(project.id, statement);
   const frame = frameOf(input, project.visitor);
   const plain = isPlain(habit);
-  if (
-    plain &&
-    frame === noFrame &&
-    canShare(habit) &&
-    input.timeoutMs >= sharedTimeoutMs &&
-    !needsTypes(input.params)
-  ) {
+  const isOrdinary =
+    plain && frame === noFrame && input.timeoutMs >= sharedTimeoutMs && !needsTypes(input.params);
+  if (isOrdinary && canShare(habit)) {
     const lane = deps.lanes.take(project);
     if (lane) {
       const exchange = await inLane(deps, project, lane, { statement, input, form, reader, habit });
@@ -132,16 +131,22 @@ async function runOne(
   if (!mayGrow(statement, plain))
     return runAlone(deps, project, statement, input, form, reader, habit, frame);
   const options = {
-    ...{ canRepeat: true, canCommit: statement.canCommit, evenFar: false },
+    canRepeat: true,
+    canCommit: statement.canCommit,
+    evenFar: false,
     changes: statement.writes,
     isUndone: input.dryRun,
     canShrink: statement.canShrink,
     adds: adds(statement),
     isHarmless: isHarmless(statement),
   };
-  return withinRoom(deps.growth, project, options, reader, (measure, watching) =>
-    runAlone(deps, project, statement, input, form, reader, habit, frame, measure, watching),
-  );
+  return withinRoom(deps.growth, project, options, reader, async (measure, watching) => {
+    if (isOrdinary && measure === null && canTravel(habit)) {
+      const answer = await inConvoy(deps, project, { habit, input, form, reader }, watching);
+      if (answer) return answer;
+    }
+    return runAlone(deps, project, statement, input, form, reader, habit, frame, measure, watching);
+  });
 }
 
 /** Of rows, which a statement that is kept prepared is about. */
@@ -222,28 +227,26 @@ async function inLane(
   return (await done) ? exchange : null;
 }
 
+/** Together with others in one transaction; null if it has to run alone after all. */
+async function inConvoy(
+  { convoys }: QueryDeps,
+  project: ProjectLogin,
+  cargo: Cargo,
+  watching: Watching,
+): Promise<Buffer | null> {
+  const unwatch = watching(() => convoys.halt(project.id));
+  try {
+    return await convoys.join(project, cargo);
+  } finally {
+    unwatch();
+  }
+}
+
 function answerOf(exchange: Exchange, reader: Reader): Buffer | null {
   const rest = exchange.close();
   if (!exchange.isStreaming) return rest;
   reader.write(rest, () => {});
   return null;
-}
-
-const maxHeldBytes = 64 * 1024 * 1024;
-
-/** Keeps what is written until a transaction is committed: no result is shown of what may yet be undone. */
-export function holdingSink(): Sink & { pieces: Buffer[]; write(bytes: Buffer): boolean } {
-  const pieces: Buffer[] = [];
-  let size = 0;
-  return {
-    pieces,
-    write: (bytes) => {
-      size += bytes.length;
-      if (size > maxHeldBytes) throw errors.resultTooLarge('The result is larger than 64 MB.');
-      return pieces.push(bytes) > 0;
-    },
-    drained: () => {},
-  };
 }
 
 /** A look into the catalog takes milliseconds; more than this is a server in trouble. */
@@ -255,8 +258,6 @@ const nobody: Reader = {
   write: () => true,
   drained: () => {},
 };
-
-const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
 
 function frameOf({ readOnly, dryRun, maxAffected }: QueryInput, visitor: Visitor | undefined): Frame {
   if (!visitor && !readOnly && !dryRun && maxAffected === null) return noFrame;

@@ -25,6 +25,8 @@ export type Statement = Readonly<{
   /** The same, so written that its first rows come before its last one is made; null: there is nothing to gain. */
   lazyText: string | null;
   isDelete: boolean;
+  /** It adds rows to tables, and does nothing else to them, but for one that an upsert meets. */
+  isInsert: boolean;
   /** It can give room back by the time it is committed. */
   canShrink: boolean;
   /** It makes nothing larger, and runs in no transaction. */
@@ -65,6 +67,7 @@ const unparsed: Statement = {
   isProven: false,
   lazyText: null,
   isDelete: false,
+  isInsert: false,
   canShrink: false,
   isVacuum: false,
   canCommit: true,
@@ -179,6 +182,7 @@ function judge(verdict: Verdict): Statement {
         isProven: false,
         lazyText: verdict.lazyText,
         isDelete: verdict.isDelete,
+        isInsert: verdict.isInsert,
         canShrink: verdict.canShrink,
         isVacuum: verdict.isVacuum,
         canCommit: verdict.canCommit,

@@ -8,7 +8,7 @@ import { type Command, writeCommands } from './commands.ts';
 import { type CopyInput, CopyRows } from './copy-rows.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
 import { noteOverLimit, overLimitState, Sound } from './failures.ts';
-import { type Habit, type Habits, isPlain, learn, noteDuration } from './habits.ts';
+import { type Habit, type Habits, isPlain, know, learn, noteDuration } from './habits.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { type OwnFrame, queryFramed, soundFailure } from './query-one.ts';
 import { sqlFailure } from './sql-failure.ts';
@@ -64,7 +64,7 @@ export async function alone<T>(
     watch.end();
     if (watch.isStopped) work.isBroken = true;
     sessions.release(project, session, work.leaves);
-    if (work.mayChangeTables) habits.forget(project.id);
+    if (work.changedBy) habits.forget(project.id, work.changedBy);
   }
 }
 
@@ -72,7 +72,7 @@ export async function alone<T>(
 export class Work {
   isBroken = false;
   /** It ran something that can make, change or drop tables. */
-  mayChangeTables = false;
+  changedBy: 'schema' | 'code' | null = null;
   private conduct: Conduct = 'clean';
   /** Only of statements that are provably so; one that is not decides for all. */
   private isPlain: boolean;
@@ -105,10 +105,13 @@ export class Work {
   async run(exchange: Exchange, habit: Habit): Promise<void> {
     this.watch.follow(exchange);
     this.conduct = worst(this.conduct, exchange.conduct);
-    // What runs code of the project's can do anything, another statement's tables included.
+    // What runs code of the project's can do anything, another statement's tables included. Whether an insert does is found
+    // out before: one that does makes all be forgotten that is known, and none would ever be known under load.
     const { preparable, conduct, writes, relations } = exchange.statement;
     const isInsert = writes && relations !== null;
-    if (!preparable || conduct === 'wild' || (isInsert && !isPlain(habit))) this.mayChangeTables = true;
+    if (isInsert && exchange.endsIdle) await this.know(habit);
+    if (!preparable || conduct === 'wild') this.changedBy = 'schema';
+    else if (isInsert && !isPlain(habit)) this.changedBy ??= 'code';
     // Unless it comes to its end, nothing is known of it.
     const wasPlain = this.isPlain;
     this.isPlain = false;
@@ -120,6 +123,11 @@ export class Work {
     else if (exchange.durationMs < habit.usualMs) noteDuration(habit, exchange.durationMs);
     // Never inside a transaction of the caller's: a question that failed would undo it.
     if (exchange.endsIdle && !this.project.visitor) learn(habit, this.session);
+  }
+
+  /** Not inside a transaction: a question that failed would undo it. */
+  async know(habit: Habit): Promise<void> {
+    if (!isPlain(habit) && habit.statement.writes && !this.project.visitor) await know(habit, this.session);
   }
 
   /** `first`: in the same transaction; what the question sees is as it was after those. `changes`: it does not only look. */

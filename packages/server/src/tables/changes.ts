@@ -135,6 +135,7 @@ function change(
       statement: statementOf(tables.kept, write.text, {
         ...{ isPlain: write.isPlain, writes: true },
         isDelete: write.input.verb === 'delete',
+        isInsert: write.input.verb === 'insert',
       }),
       input: { query: write.text, params: write.params, limit: null, bigAsString: request.numbersAsStrings },
       form: made,

@@ -167,7 +167,12 @@ function forget({ kept: { byName, byOid, plans }, used }: Tables): void {
 export function statementOf(
   { statements }: Kept,
   text: string,
-  { isPlain, writes, isDelete = false }: { isPlain: boolean; writes: boolean; isDelete?: boolean },
+  {
+    isPlain,
+    writes,
+    isDelete = false,
+    isInsert = false,
+  }: { isPlain: boolean; writes: boolean; isDelete?: boolean; isInsert?: boolean },
 ): Statement {
   const key = `${isPlain}${text}`;
   const known = statements.get(key);
@@ -182,6 +187,7 @@ export function statementOf(
     isProven: isPlain,
     lazyText: null,
     isDelete,
+    isInsert,
     canShrink: false,
     isVacuum: false,
     canCommit: false,
