@@ -2,19 +2,18 @@
 // Zipf's law; a page of a table with ten thousand to ten million rows; start-up time and memory by number of projects.
 // npm run bench -- growth [--quick] [--projects 1,100,1000,3000] [--rows 10000,1000000,10000000] [--seconds 3]
 // [--repeats 5] [--data folder] [--write]. With --data the projects are kept there for the next run. Needs wrk and pgbench.
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { statements } from './items.mjs';
-import { median, needTools, ratio, start, stop, wrk } from './load.mjs';
+import { median, needTools, pgbench, queryRequest, ratio, start, stop, superuserUrl, wrk } from './load.mjs';
 import { writePlot } from './plot.mjs';
-import { cpuMsOf, memoryMb, postmasterOf } from './processes.mjs';
-import { report } from './report.mjs';
+import { memoryMb, postmasterOf, withCpuMs } from './processes.mjs';
+import { range, report } from './report.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -57,17 +56,9 @@ async function startService() {
   startMs = performance.now() - began;
 }
 
-async function superuser() {
-  const [{ embeddedAddress }, { readMasterKey }] = await Promise.all(
-    ['embedded', 'data-folder'].map((name) => import(`../packages/server/dist/engine/${name}.js`)),
-  );
-  return embeddedAddress(data, readMasterKey(data));
-}
-
 /** Nothing is left to be written: what a start takes does not hang on what happened before. */
 async function settle() {
-  const { host, port: at, user, password, database } = await superuser();
-  const client = new pg.Client({ host, port: at, user, password, database });
+  const client = new pg.Client(await superuserUrl(data));
   await client.connect();
   await client.query('checkpoint');
   await client.end();
@@ -165,25 +156,15 @@ end`,
 /** Q1 in one of the projects at a time, by each project's own key or by one for all. */
 function ask(projects, spread, key) {
   const [prelude, pick] = spreads[spread](projects.length);
-  const text = JSON.stringify(sql).replaceAll("'", "\\'");
   return wrk(folder, url, {
     before: `${prelude}
 local projects = {${projects.map((project) => `{'${root}/projects/${project.slug}/query','${project.key}'}`).join(',')}}`,
     request: `local n = ${pick}
   headers['x-api-key'] = ${key ? `'${key}'` : 'projects[n][2]'}
-  return wrk.format('POST', projects[n][1], headers, '{"query":${text},"params":[' .. math.random(1, ${rowsEach}) .. ']}')`,
+  ${queryRequest(sql, { highestId: rowsEach, target: 'projects[n][1]' })}`,
     connections: options.connections,
     seconds,
   });
-}
-
-/** And what it cost: CPU time of the service and of PostgreSQL. */
-function withCpu(run) {
-  const pids = [service.child.pid, postmasterOf(data)];
-  const before = cpuMsOf(...pids);
-  const result = run();
-  const after = cpuMsOf(...pids);
-  return { ...result, own: after.service - before.service, postgres: after.postgres - before.postgres };
 }
 
 async function visit(slug, key) {
@@ -210,30 +191,10 @@ async function visitAll(projects) {
  */
 async function limitOf(clients) {
   const { project } = await call('GET', '/projects/grow-0');
-  const { host, port: at, user, password } = await superuser();
-  const script = path.join(folder, 'pgbench.sql');
-  writeFileSync(script, `\\set id random(1, ${rowsEach})\n${sql.replace('$1', ':id')};\n`);
   // Its time begins before it has opened its connections; what it tells begins after.
-  const time = String(Number(seconds) + Math.ceil(clients / 60));
-  const out = execFileSync(
-    'pgbench',
-    ['-n', '-M', 'prepared', '-c', String(clients), '-j', '2', '-T', time, '-f', script],
-    {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-      env: {
-        ...process.env,
-        ...{
-          PGHOST: host,
-          PGPORT: String(at),
-          PGUSER: user,
-          PGPASSWORD: password,
-          PGDATABASE: `p_${project.id}`,
-        },
-      },
-    },
-  );
-  return Number(/tps = ([\d.]+)/.exec(out)[1]);
+  const time = Number(seconds) + Math.ceil(clients / 60);
+  const load = { seconds: time, highestId: rowsEach, clients, threads: 2 };
+  return pgbench(folder, await superuserUrl(data, `p_${project.id}`), sql, load).rate;
 }
 
 /** Each in turn, over and over; the first is what the others are measured against. The first turn is not counted. */
@@ -241,7 +202,7 @@ function inTurns(runs) {
   const measured = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
   for (let turn = -1; turn < repeats; turn++)
     for (const [name, run] of Object.entries(runs)) {
-      const result = withCpu(run);
+      const result = withCpuMs(service.child.pid, postmasterOf(data), run);
       if (turn >= 0) measured[name].push(result);
     }
   const [first] = Object.values(measured);
@@ -252,7 +213,7 @@ function inTurns(runs) {
       name,
       rate: median(rates(results)),
       ratio: ratio(rates(results), rates(first)),
-      spread: `${byRate[0].rate.toFixed(0)}–${byRate.at(-1).rate.toFixed(0)}`,
+      spread: range(rates(results), 0),
       middle: byRate[Math.floor(byRate.length / 2)],
       cpu: ['own', 'postgres'].map((part) =>
         Math.round(
@@ -418,7 +379,6 @@ function plot() {
 
 report(
   'growth',
-  'npm run bench -- growth',
   ['', 'median /s', 'min–max', '× the first', 'goal', 'p50 / p99', 'CPU a request: ours + PostgreSQL'],
   speeds,
   options.write,

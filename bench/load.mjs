@@ -1,9 +1,9 @@
-// What the benchmarks share: a service of their own, wrk, pgbench, and the CPU time of a process.
+// What the benchmarks share: a service of their own, its superuser, wrk, pgbench, and ratios of what they measured.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { familyOf } from './processes.mjs';
+import { lastId } from './items.mjs';
 
 const root = path.resolve(import.meta.dirname, '..');
 
@@ -43,14 +43,10 @@ export async function startService(folder, script = 'packages/server/dist/main.j
   const api = `http://127.0.0.1:${port}/api/dbaas/v2`;
   const { makeKey } = await import('../packages/server/dist/keys/form.js');
   const account = makeKey('rh_acct_');
+  const data = path.join(folder, 'data');
   const service = await start(
     script,
-    {
-      ROWHOUSE_DATA: path.join(folder, 'data'),
-      ROWHOUSE_PORT: String(port),
-      ROWHOUSE_ACCOUNT_KEY: account,
-      ...env,
-    },
+    { ROWHOUSE_DATA: data, ROWHOUSE_PORT: String(port), ROWHOUSE_ACCOUNT_KEY: account, ...env },
     /^ready$/m,
   );
   const call = async (method, target, key, body) => {
@@ -77,7 +73,18 @@ export async function startService(folder, script = 'packages/server/dist/main.j
   };
   const project = await makeProject('Bench');
   const { connection } = await project.call('GET', '/connection');
-  return { ...service, port, ...project, databaseUrl: connection.url, makeProject };
+  const { pid } = service.child;
+  return { ...service, pid, data, port, ...project, databaseUrl: connection.url, makeProject };
+}
+
+/** Where PostgreSQL's superuser reaches a database of the service that has this data folder. */
+export async function superuserUrl(data, database = 'postgres') {
+  const [{ embeddedAddress }, { readMasterKey }] = await Promise.all([
+    import('../packages/server/dist/engine/embedded.js'),
+    import('../packages/server/dist/engine/data-folder.js'),
+  ]);
+  const { host, port, user, password } = embeddedAddress(data, readMasterKey(data));
+  return `postgres://${user}:${encodeURIComponent(password)}@${host}:${port}/${database}`;
 }
 
 /**
@@ -129,24 +136,30 @@ end
   };
 }
 
-/** CPU time of a process, in milliseconds. */
-export function cpuMs({ child }) {
-  const fields = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ')[1].split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * 10;
+/** Lua for wrk: a query in which $1 is a random id. `target` is Lua too: its path, if that is not the url's. */
+export function queryRequest(statement, { highestId = lastId, target = 'nil' } = {}) {
+  const text = JSON.stringify(statement).replaceAll("'", "\\'");
+  const parameters = statement.includes('$1') ? `[' .. math.random(1, ${highestId}) .. ']` : '[]';
+  return `return wrk.format('POST', ${target}, headers, '{"query":${text},"params":${parameters}}')`;
 }
 
-/** CPU time of a process and of all that it has started, those that have ended among them, in milliseconds. */
-export function familyCpuMs(pid) {
-  let ticks = 0;
-  for (const member of familyOf(pid)) {
-    try {
-      const fields = readFileSync(`/proc/${member}/stat`, 'utf8').split(') ')[1].split(' ');
-      for (const field of fields.slice(11, 15)) ticks += Number(field);
-    } catch {
-      // It has ended since: its time is in its parent's from now on.
-    }
-  }
-  return ticks * 10;
+/** The same by pgbench, without HTTP and JSON: the limit. Gives what wrk() does, but for latencies. */
+export function pgbench(
+  folder,
+  url,
+  statement,
+  { seconds, highestId = lastId, mode = 'prepared', clients = 10, threads = 1 },
+) {
+  const script = path.join(folder, 'pgbench.sql');
+  const set = statement.includes('$1') ? `\\set id random(1, ${highestId})\n` : '';
+  writeFileSync(script, `${set}${statement.replace('$1', ':id')};\n`);
+  const options = ['-n', '-M', mode, '-c', clients, '-j', threads, '-T', seconds, '-f', script, url];
+  const out = execFileSync('pgbench', options.map(String), {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const rate = Number(/tps = ([\d.]+)/.exec(out)[1]);
+  return { rate, requests: rate * Number(seconds), refused: 0 };
 }
 
 export function median(list) {

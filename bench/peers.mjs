@@ -10,11 +10,11 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { expected, lastId, makeTables, statements } from './items.mjs';
-import { familyCpuMs, median, needTools, ratio, ratios, startService, stop, wrk } from './load.mjs';
+import { median, needTools, ratio, ratios, startService, stop, superuserUrl, wrk } from './load.mjs';
 import { ask, emailOf, password, reasonOf, sql, users } from './peers/parts.mjs';
 import { writePlot } from './plot.mjs';
-import { familyOf, postmasterOf, residentMb } from './processes.mjs';
-import { report } from './report.mjs';
+import { cpuMs, familyOf, postmasterOf, residentMb, withCpuMs } from './processes.mjs';
+import { perSecond, range, report } from './report.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -122,14 +122,6 @@ function measureHttp(side, workload, at, time) {
   });
 }
 
-/** CPU time of the service or a peer, and of PostgreSQL beside it, in milliseconds. */
-function cpuOf(side) {
-  const postgres = familyCpuMs(postmaster);
-  if (side.pid === null) return { own: 0, postgres };
-  const own = familyCpuMs(side.pid);
-  return { own: familyOf(side.pid).includes(postmaster) ? own - postgres : own, postgres };
-}
-
 function memoryOf(side) {
   if (side.pid === null) return null;
   const postgres = new Set(familyOf(postmaster));
@@ -141,32 +133,27 @@ function memoryOf(side) {
 async function settle(side) {
   const end = performance.now() + 30_000;
   for (let calm = 0; calm < 2 && performance.now() < end; ) {
-    const before = cpuOf(side);
+    const before = cpuMs(side.pid, postmaster);
     await sleep(100);
-    const after = cpuOf(side);
-    calm = after.own - before.own + after.postgres - before.postgres <= 20 ? calm + 1 : 0;
+    const after = cpuMs(side.pid, postmaster);
+    calm = after.service - before.service + after.postgres - before.postgres <= 20 ? calm + 1 : 0;
   }
 }
 
 /** One turn, with what it cost. */
 async function turnOf(side, workload, settings) {
-  const before = cpuOf(side);
-  const result = measure(side, workload, settings);
-  const after = cpuOf(side);
+  const result = withCpuMs(side.pid, postmaster, () => measure(side, workload, settings));
   const requests = Math.max(1, result.requests);
   const memory = memoryOf(side);
   await settle(side);
   return {
     ...result,
-    ownUs: ((after.own - before.own) * 1000) / requests,
-    postgresUs: ((after.postgres - before.postgres) * 1000) / requests,
+    ownUs: (result.own * 1000) / requests,
+    postgresUs: (result.postgres * 1000) / requests,
     memory,
   };
 }
 
-const perSecond = (rate) => (rate < 100 ? rate.toFixed(1) : rate.toFixed(0));
-const range = (list, digits = 2) =>
-  `${Math.min(...list).toFixed(digits)}–${Math.max(...list).toFixed(digits)}`;
 const middleOf = (turns, read) => median(turns.map(read));
 const us = (value) => (value >= 10_000 ? `${(value / 1000).toFixed(1)} ms` : `${Math.round(value)} µs`);
 const latencyOf = (turns) =>
@@ -201,20 +188,11 @@ async function compare(ours, peer, workload) {
 
 /** A database of its own for a peer, on the server that our service runs; nothing of ours is in it. */
 async function databaseFor(name) {
-  const [{ embeddedAddress }, { readMasterKey }] = await Promise.all([
-    import('../packages/server/dist/engine/embedded.js'),
-    import('../packages/server/dist/engine/data-folder.js'),
-  ]);
-  const data = path.join(folder, 'data');
-  const { host, port, user, password: secret } = embeddedAddress(data, readMasterKey(data));
-  const urlOf = (database) => `postgres://${user}:${encodeURIComponent(secret)}@${host}:${port}/${database}`;
   const database = `peer_${name.replaceAll('-', '_')}`;
-  sql(urlOf('postgres'), `create database ${database}`);
-  sql(urlOf(database), ...makeTables);
-  return {
-    url: urlOf(database),
-    drop: () => sql(urlOf('postgres'), `drop database if exists ${database} with (force)`),
-  };
+  const [server, url] = [await superuserUrl(service.data), await superuserUrl(service.data, database)];
+  sql(server, `create database ${database}`);
+  sql(url, ...makeTables);
+  return { url, drop: () => sql(server, `drop database if exists ${database} with (force)`) };
 }
 
 /** A list of what was measured for one peer, or why nothing could be. */
@@ -292,14 +270,14 @@ async function createProjects(ours, count) {
 }
 
 const service = await startService(folder);
-const postmaster = postmasterOf(path.join(folder, 'data'));
+const postmaster = postmasterOf(service.data);
 const target = new URL(service.url).pathname;
 const headers = { 'x-api-key': service.key };
 const post = (rest, body) => ({ method: 'POST', path: target + rest, headers, body });
 const user = (n) => JSON.stringify({ email: emailOf(n), password });
 const ours = {
   url: `http://127.0.0.1:${service.port}`,
-  pid: service.child.pid,
+  pid: service.pid,
   mayRefuse: false,
   makeProject: service.makeProject,
   requests: {
@@ -416,7 +394,6 @@ if (options.write) {
 
 report(
   'peers',
-  `npm run bench -- peers${options.quick ? ' --quick' : ''}`,
   [
     '',
     'peer',

@@ -1,4 +1,5 @@
-// What Linux tells of processes: memory, open files, children. Of others' processes only their owner and root are told.
+// What Linux tells of processes: memory, CPU time, open files, children. Of others' processes only their owner and root
+// are told.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
@@ -29,18 +30,26 @@ export function memoryMb(service, postmaster) {
   return ofBoth(service, postmaster, shareMb);
 }
 
+/** What `run` gives, and what it cost in CPU time: the service (`own`) and PostgreSQL. */
+export function withCpuMs(service, postmaster, run) {
+  const before = cpuMs(service, postmaster);
+  const result = run();
+  const after = cpuMs(service, postmaster);
+  return { ...result, own: after.service - before.service, postgres: after.postgres - before.postgres };
+}
+
 /** CPU time of both, in milliseconds. Children that have ended are counted too. */
-export function cpuMsOf(service, postmaster) {
+export function cpuMs(service, postmaster) {
   return ofBoth(service, postmaster, (pid) => {
     const fields = read(pid, 'stat').split(') ')[1]?.split(' ') ?? [];
     return sum(fields.slice(11, 15).map(Number)) * 10;
   });
 }
 
-/** PostgreSQL may be a child of the service. */
+/** PostgreSQL may be a child of the service; `service` is null if there is none. */
 function ofBoth(service, postmaster, measure) {
   const postgres = new Set(familyOf(postmaster));
-  const own = familyOf(service).filter((pid) => !postgres.has(pid));
+  const own = (service === null ? [] : familyOf(service)).filter((pid) => !postgres.has(pid));
   return { service: sum(own.map(measure)), postgres: sum([...postgres].map(measure)) };
 }
 
@@ -54,16 +63,6 @@ export function openFiles(pid) {
   } catch {
     return 0;
   }
-}
-
-/** CPU time in milliseconds. */
-export function cpuOf(pids) {
-  return sum(
-    pids.map((pid) => {
-      const fields = read(pid, 'stat').split(') ')[1]?.split(' ');
-      return fields ? (Number(fields[11]) + Number(fields[12])) * 10 : 0;
-    }),
-  );
 }
 
 /** Its own pages, and its part of those it shares. */

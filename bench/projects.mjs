@@ -131,10 +131,4 @@ try {
   await stop(service.child);
   rmSync(data, { recursive: true, force: true });
 }
-report(
-  'projects',
-  `npm run bench -- projects${quick ? ' --quick' : ''}`,
-  ['what', 'n', 'p50', 'p99', 'goal'],
-  rows,
-  options.write,
-);
+report('projects', ['what', 'n', 'p50', 'p99', 'goal'], rows, options.write);

@@ -117,10 +117,4 @@ try {
   await stop(off);
   for (const made of [folder, unlimited]) rmSync(made, { recursive: true, force: true });
 }
-report(
-  'quotas',
-  `npm run bench -- quotas${quick ? ' --quick' : ''}`,
-  ['', 'without limits', 'with limits', 'ratio'],
-  rows,
-  options.write,
-);
+report('quotas', ['', 'without limits', 'with limits', 'ratio'], rows, options.write);

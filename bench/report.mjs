@@ -1,4 +1,4 @@
-// Prints a benchmark's table and, when asked to, puts it into RESULTS.md in place of its last one.
+// Prints a benchmark's table and, when asked to, puts it into RESULTS.md in place of its last one; how figures are shown.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
@@ -8,14 +8,14 @@ import path from 'node:path';
  * `more`: what follows the table: `notes`, a list of sentences; `tables`, [{ title, header, rows }]; `plots`, names of
  * files beside RESULTS.md.
  */
-export function report(name, command, header, rows, write, { notes = [], tables = [], plots = [] } = {}) {
+export function report(name, header, rows, write, { notes = [], tables = [], plots = [] } = {}) {
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;
   const machine = `${cpus().length} × ${cpus()[0]?.model.trim() || process.arch}, ${memory}, Node ${process.versions.node}`;
   const date = new Date().toISOString().slice(0, 10);
   const parts = [
     `## ${name}`,
-    `\`${command}\`, ${date}, commit ${commit}, ${machine}`,
+    `\`${commandOf(name)}\`, ${date}, commit ${commit}, ${machine}`,
     tableOf(header, rows),
     ...tables.flatMap((table) => [`### ${table.title}`, tableOf(table.header, table.rows)]),
     ...(notes.length > 0 ? [notes.map((note) => `- ${note}`).join('\n')] : []),
@@ -33,6 +33,21 @@ export function report(name, command, header, rows, write, { notes = [], tables 
   sections.push(section);
   sections.sort();
   writeFileSync(file, `${[head.trimEnd(), ...sections.map((part) => part.trimEnd())].join('\n\n')}\n`);
+}
+
+export function perSecond(rate) {
+  return rate.toFixed(rate < 100 ? 1 : 0);
+}
+
+export function range(list, digits = 2) {
+  return `${Math.min(...list).toFixed(digits)}–${Math.max(...list).toFixed(digits)}`;
+}
+
+/** As it was started, but for where the results go and where the data is kept: that is this machine's own. */
+function commandOf(name) {
+  const given = process.argv.slice(2);
+  const told = given.filter((text, n) => !/^--(write|data)(=|$)/.test(text) && given[n - 1] !== '--data');
+  return ['npm run bench --', name, ...told].join(' ');
 }
 
 function tableOf(header, rows) {

@@ -480,7 +480,6 @@ const { kept, refused, unknown } = ledger.counts();
 const sent = [...answers.values()].reduce((sum, { calm, disturbed }) => sum + calm + disturbed, 0);
 report(
   'soak',
-  `npm run bench -- soak --minutes ${minutes}`,
   ['requests', 'how they ended', 'in calm', 'around a blow', 'of its kind', 'why'],
   [['all', '', String(sent), '', '', ''], ...rows],
   options.write,

@@ -6,7 +6,8 @@ import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { cpuMs, median, needTools, ratio, start, startService, stop, wrk } from './load.mjs';
+import { median, needTools, ratio, start, startService, stop, wrk } from './load.mjs';
+import { postmasterOf, withCpuMs } from './processes.mjs';
 import { report } from './report.mjs';
 
 const quick = process.argv.includes('--quick');
@@ -40,15 +41,13 @@ function compare(name, goal, mine, theirs) {
   let requests = 0;
   let last;
   for (let turn = -1; turn < repeats; turn++) {
-    const before = cpuMs(ours);
-    const one = mine();
-    const used = cpuMs(ours) - before;
+    const one = withCpuMs(ours.pid, postmasterOf(ours.data), mine);
     const other = theirs();
     // The first turn is not counted: connections are opened and code is compiled, on both sides.
     if (turn < 0) continue;
     rates.mine.push(one.rate);
     rates.theirs.push(other.rate);
-    cpu += used;
+    cpu += one.own;
     requests += one.rate * Number(options.seconds);
     last = one;
   }
@@ -200,7 +199,6 @@ try {
 }
 report(
   'tables',
-  `npm run bench -- tables${quick ? ' --quick' : ''}`,
   ['', 'ours', 'the other', 'ratio', 'goal', 'p50 / p99', 'our CPU a request'],
   rows,
   options.write,

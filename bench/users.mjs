@@ -131,10 +131,4 @@ try {
   await stop(ours);
   rmSync(folder, { recursive: true, force: true });
 }
-report(
-  'users',
-  `npm run bench -- users${quick ? ' --quick' : ''}`,
-  ['', 'alone', 'with sign-ins', 'ratio'],
-  rows,
-  options.write,
-);
+report('users', ['', 'alone', 'with sign-ins', 'ratio'], rows, options.write);

@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { lastId, makeTables, statements } from './items.mjs';
-import { median, needTools, ratio, startService, stop, wrk } from './load.mjs';
-import { cpuMsOf, memoryMb, postmasterOf } from './processes.mjs';
-import { report } from './report.mjs';
+import { makeTables, statements } from './items.mjs';
+import { median, needTools, queryRequest, ratios, startService, stop, wrk } from './load.mjs';
+import { memoryMb, postmasterOf, withCpuMs } from './processes.mjs';
+import { perSecond, range, report } from './report.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -26,27 +26,23 @@ needTools('wrk');
 async function launch(workers) {
   const own = path.join(folder, String(workers));
   mkdirSync(own);
-  const service = await startService(own, undefined, { ROWHOUSE_WORKERS: String(workers) });
-  const side = { ...service, workers, data: path.join(own, 'data') };
+  const side = await startService(own, undefined, { ROWHOUSE_WORKERS: String(workers) });
   for (const statement of makeTables) await side.query(statement);
   return side;
 }
 
-function load(side, sql) {
-  const text = JSON.stringify(sql).replaceAll("'", "\\'");
-  const parameters = sql.includes('$1') ? `[' .. math.random(1, ${lastId}) .. ']` : '[]';
-  const pids = [side.child.pid, postmasterOf(side.data)];
-  const before = cpuMsOf(...pids);
-  const result = wrk(folder, `${side.url}/query`, {
-    headers: `, ['x-api-key'] = '${side.key}'`,
-    request: `return wrk.format('POST', nil, headers, '{"query":${text},"params":${parameters}}')`,
-    connections: options.connections,
-    seconds,
-  });
-  const after = cpuMsOf(...pids);
+function load(side, statement) {
+  const result = withCpuMs(side.pid, postmasterOf(side.data), () =>
+    wrk(folder, `${side.url}/query`, {
+      headers: `, ['x-api-key'] = '${side.key}'`,
+      request: queryRequest(statement),
+      connections: options.connections,
+      seconds,
+    }),
+  );
   const requests = result.rate * Number(seconds);
-  const cost = (part) => ((after[part] - before[part]) * 1000) / requests;
-  return { ...result, own: cost('service'), postgres: cost('postgres') };
+  const cost = (part) => (result[part] * 1000) / requests;
+  return { ...result, own: cost('own'), postgres: cost('postgres') };
 }
 
 const rows = [];
@@ -63,22 +59,20 @@ try {
       }
     const [one, two] = measured;
     const middle = (results, part) => median(results.map((result) => result[part]));
-    const ratios = two.map(({ rate }, turn) => rate / one[turn].rate);
+    const rates = (results) => results.map(({ rate }) => rate);
+    const found = ratios(rates(two), rates(one));
     rows.push([
       name,
-      ...measured.map((results) => middle(results, 'rate').toFixed(middle(results, 'rate') < 100 ? 1 : 0)),
-      ratio(
-        two.map(({ rate }) => rate),
-        one.map(({ rate }) => rate),
-      ).toFixed(2),
-      `${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)}`,
+      ...measured.map((results) => perSecond(middle(results, 'rate'))),
+      median(found).toFixed(2),
+      range(found),
       ...measured.map((results) => `${results.at(-1).p50} / ${results.at(-1).p99}`),
       ...measured.map((results) =>
         [middle(results, 'own'), middle(results, 'postgres')].map((cost) => cost.toFixed(0)).join(' + '),
       ),
     ]);
   }
-  const memory = sides.map((side) => memoryMb(side.child.pid, postmasterOf(side.data)).service.toFixed(0));
+  const memory = sides.map((side) => memoryMb(side.pid, postmasterOf(side.data)).service.toFixed(0));
   rows.push(['memory, MB', ...memory, (memory[1] / memory[0]).toFixed(2), '', '', '', '', '']);
 } finally {
   for (const side of sides) await stop(side);
@@ -86,7 +80,6 @@ try {
 }
 report(
   'workers',
-  'npm run bench -- workers',
   [
     `${availableParallelism()} cores`,
     '1 process /s',
