@@ -218,6 +218,8 @@ class Road {
       traveller.reject(error as Error);
       return;
     }
+    // Much of an answer is for its reader alone.
+    exchange.onStreaming = () => convoy.halt();
     traveller.exchange = exchange;
     traveller.held = held;
     convoy.travellers.push(traveller);

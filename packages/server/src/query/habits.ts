@@ -80,6 +80,8 @@ const wholeQuestion = `
       where called.oid operator(pg_catalog.>=) 16384
         or called.kind operator(pg_catalog.=) 'funcid'
           and function.proname operator(pg_catalog.<>) 'nextval'
+          -- An int out of a sequence, which counts in bigint.
+          and not exists (select from pg_catalog.pg_cast where castfunc operator(pg_catalog.=) called.oid)
           and not function.proname::pg_catalog.text operator(pg_catalog.=) any ($3::pg_catalog.text[])
     )
     and not exists (

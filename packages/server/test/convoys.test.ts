@@ -1,0 +1,277 @@
+// Short inserts of a project travel in one transaction; nobody may notice but by how fast they are.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { databaseOf } from '../src/engine/provision.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { canTravel } from '../src/query/convoys.ts';
+import { isPlain } from '../src/query/habits.ts';
+import { address, asAdmin, until, useHouse } from './helpers.ts';
+
+const house = useHouse({ spares: 2, connections: { budget: 20, share: 10 } });
+let project: { slug: string; id: string; key: string };
+beforeAll(async () => {
+  project = await house.project('Convoys');
+});
+
+const run = (query: string, params: unknown[] = [], more: object = {}) =>
+  house.call('POST', `/projects/${project.slug}/query`, {
+    key: project.key,
+    body: { query, params, ...more },
+  });
+const fine = async (query: string, params: unknown[] = []) => {
+  const answer = await run(query, params);
+  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+  return answer.body.rows;
+};
+const atOnce = (count: number, query: string, first = 0) =>
+  Promise.all(Array.from({ length: count }, (_, n) => run(query, [first + n])));
+const inside = <T>(use: Parameters<typeof asAdmin<T>>[0]) =>
+  asAdmin(use, { ...address(), database: databaseOf(project.id) });
+const habitOf = async (query: string) => {
+  const { habits, parser } = house.service.deps.query;
+  return habits.of(project.id, await parser.parse(query));
+};
+/** Run until it is known to be short and plain. */
+const makeShort = (query: string) =>
+  until('it travels', async () => {
+    await run(query, [-1]);
+    const habit = await habitOf(query);
+    return isPlain(habit) && canTravel(habit);
+  });
+/** In so many transactions the rows were written. */
+const transactions = async (table: string) =>
+  Number((await fine(`select count(distinct xmin::text) as n from ${table} where a >= 0`))[0].n);
+
+describe('inserts', () => {
+  it('travel together, each once, each with the own answer', async () => {
+    await fine('create table many (id bigint generated always as identity, a int)');
+    const insert = 'insert into many (a) values ($1) returning a, id';
+    await makeShort(insert);
+    // On a machine that is busy with something else nothing is short.
+    await until('they do', async () => {
+      await fine('delete from many');
+      const answers = await atOnce(300, insert);
+      const ids = new Set<number>();
+      answers.forEach(({ status, body }, n) => {
+        expect(status).toBe(200);
+        expect(body).toMatchObject({ command: 'INSERT', affected: 1, row_count: 1, truncated: false });
+        expect(body.rows[0].a).toBe(n);
+        ids.add(body.rows[0].id);
+      });
+      expect(ids.size).toBe(300);
+      const rows = await fine('select a from many where a >= 0 order by a');
+      expect(rows.map(({ a }: { a: number }) => a)).toEqual(Array.from({ length: 300 }, (_, n) => n));
+      return (await transactions('many')) < 100;
+    });
+  });
+
+  it('by the table endpoint travel as well', async () => {
+    await fine('create table notes (a int primary key, text text)');
+    const insert = (a: number) =>
+      house.call('POST', `/projects/${project.slug}/tables/notes`, {
+        key: project.key,
+        body: { a, text: `note ${a}` },
+      });
+    await until('they do', async () => {
+      await fine('delete from notes');
+      const answers = await Promise.all(Array.from({ length: 100 }, (_, a) => insert(a)));
+      answers.forEach(({ status, body }, a) => {
+        expect(status).toBe(201);
+        expect(body.row).toEqual({ a, text: `note ${a}` });
+      });
+      return (await transactions('notes')) < 50;
+    });
+  });
+
+  it('that fail are told why, and take nobody with them', async () => {
+    await fine('create table unique_ones (a int primary key)');
+    const insert = 'insert into unique_ones values ($1)';
+    await makeShort(`${insert} on conflict do nothing`);
+    for (let round = 0; round < 5; round++) {
+      // Each number comes twice: one of the two has it.
+      const params = Array.from({ length: 100 }, (_, n) => round * 50 + Math.floor(n / 2));
+      const answers = await Promise.all(params.map((a) => run(insert, [a])));
+      const statuses = answers.map(({ status }) => status);
+      expect(statuses.filter((status) => status === 200)).toHaveLength(50);
+      expect(statuses.filter((status) => status === 409)).toHaveLength(50);
+    }
+    expect(await fine('select count(*)::int as n from unique_ones where a >= 0')).toEqual([{ n: 250 }]);
+  });
+
+  it('whose constraint is looked at with the commit fail alone, too', async () => {
+    await fine('create table parents (a int primary key)');
+    await fine('insert into parents select generate_series(-1, 500) where true');
+    await fine(
+      'create table children (a int references parents deferrable initially deferred, b int default 1)',
+    );
+    const insert = 'insert into children (a) values ($1)';
+    await makeShort(insert);
+    const answers = await atOnce(60, insert, 470);
+    answers.forEach(({ status }, n) => {
+      expect(status, String(n)).toBe(n <= 30 ? 200 : 422);
+    });
+    expect(await fine('select count(*)::int as n from children where a >= 0')).toEqual([{ n: 31 }]);
+  });
+
+  it('that wait for a lock keep nobody else waiting', async () => {
+    await fine('create table locked (a int)');
+    await fine('create table open (a int)');
+    const [blocked, free] = ['insert into locked values ($1)', 'insert into open values ($1)'];
+    await makeShort(blocked);
+    await makeShort(free);
+    let isLocked = true;
+    const waiting = inside((admin) =>
+      admin.transaction(async (inner) => {
+        await inner.query(sql`lock table locked in share mode`);
+        const those = Promise.all([
+          run(blocked, [1], { timeout_ms: 30_000 }),
+          run(blocked, [2], { timeout_ms: 30_000 }),
+        ]).finally(() => {
+          isLocked = false;
+        });
+        const others = await atOnce(50, free);
+        expect(others.every(({ status }) => status === 200)).toBe(true);
+        expect(isLocked).toBe(true);
+        return { those };
+      }),
+    );
+    const answers = await (await waiting).those;
+    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    expect(await fine('select count(*)::int as n from locked where a >= 0')).toEqual([{ n: 2 }]);
+    expect(await fine('select count(*)::int as n from open where a >= 0')).toEqual([{ n: 50 }]);
+  });
+
+  it('with a deadline end at it', async () => {
+    await fine('create table late (a int)');
+    const insert = 'insert into late values ($1)';
+    await makeShort(insert);
+    await inside((admin) =>
+      admin.transaction(async (inner) => {
+        await inner.query(sql`lock table late in share mode`);
+        const { status, body } = await run(insert, [1], { timeout_ms: 1_500 });
+        expect([status, body.error.code]).toEqual([504, 'query_timeout']);
+      }),
+    );
+    expect(await fine('select count(*)::int as n from late where a >= 0')).toEqual([{ n: 0 }]);
+  });
+
+  it('leave nothing of a sequence for others to see', async () => {
+    await fine('create table counted (id serial, a int)');
+    const insert = 'insert into counted (a) values ($1)';
+    await makeShort(insert);
+    await atOnce(40, insert);
+    const seen = await Promise.all(Array.from({ length: 20 }, () => run('select lastval()')));
+    for (const { status, body } of seen) expect([status, body.error.sql.state]).toEqual([400, '55000']);
+  });
+
+  it('into a table that changes meanwhile are as it is then', async () => {
+    await fine('create table changing (a int)');
+    const insert = 'insert into changing values ($1) returning *';
+    await makeShort(insert);
+    const first = atOnce(50, insert);
+    await fine("alter table changing add column b text default 'new'");
+    for (const { status } of await first) expect(status).toBe(200);
+    for (const { status, body } of await atOnce(50, insert, 100)) {
+      expect(status).toBe(200);
+      expect(body.rows[0].b).toBe('new');
+    }
+    expect(await fine('select count(*)::int as n from changing where a >= 0')).toEqual([{ n: 100 }]);
+  });
+
+  it('whose table gets a trigger go alone from then on', async () => {
+    await fine('create table triggered (a int)');
+    const insert = 'insert into triggered values ($1)';
+    await makeShort(insert);
+    await fine(`create function mark() returns trigger language plpgsql as $$ begin
+      perform set_config('app.mark', new.a::text, false); return new; end $$`);
+    await fine('create trigger mark before insert on triggered for each row execute function mark()');
+    await atOnce(40, insert);
+    const seen = await Promise.all(
+      Array.from({ length: 20 }, () => run("select current_setting('app.mark', true) as mark")),
+    );
+    for (const { body } of seen) expect(['', null]).toContain(body.rows[0].mark);
+    expect(await transactions('triggered')).toBe(40);
+  });
+
+  it('with an answer that is long have it, and keep nobody waiting', async () => {
+    await fine('create table wide (a int)');
+    const small = 'insert into wide values ($1)';
+    const large = "insert into wide values ($1) returning repeat('x', 1000000 * a)";
+    await makeShort(small);
+    for (const megabytes of [1, 3, 100]) {
+      await makeShort(large);
+      const [mine, others] = await Promise.all([run(large, [megabytes]), atOnce(20, small)]);
+      expect(mine.status).toBe(200);
+      expect(mine.body.rows[0].repeat).toHaveLength(megabytes * 1_000_000);
+      for (const { status } of others) expect(status).toBe(200);
+    }
+    expect(await fine('select count(*)::int as n from wide where a >= 0')).toEqual([{ n: 63 }]);
+  });
+
+  it('that lose their connection are told so, and none that was acknowledged is lost', async () => {
+    await fine('create table cut (a int)');
+    const insert = 'insert into cut values ($1)';
+    await makeShort(insert);
+    let isOver = false;
+    const cutting = inside(async (admin) => {
+      while (!isOver) {
+        await admin.query(sql`
+          select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = current_database() and application_name = 'rowhouse query'`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    });
+    const acknowledged: number[] = [];
+    await Promise.all(
+      Array.from({ length: 16 }, async (_, client) => {
+        for (let n = 0; n < 30; n++) {
+          const a = client * 100 + n;
+          const { status } = await run(insert, [a]);
+          expect([200, 503]).toContain(status);
+          if (status === 200) acknowledged.push(a);
+        }
+      }),
+    );
+    isOver = true;
+    await cutting;
+    const rows = await fine('select a from cut where a >= 0');
+    const stored = rows.map(({ a }: { a: number }) => a);
+    expect(new Set(stored).size).toBe(stored.length);
+    expect(acknowledged.filter((a) => !stored.includes(a))).toEqual([]);
+    expect(acknowledged.length).toBeGreaterThan(50);
+  });
+});
+
+describe('what an insert does', () => {
+  it('is known under load, and makes nothing be forgotten that is known of others', async () => {
+    await fine('create table busy (a int)');
+    const read = 'select a from busy where a = $1';
+    const insert = 'insert into busy values ($1)';
+    await until('the read is known', async () => {
+      await run(read, [1]);
+      return isPlain(await habitOf(read));
+    });
+    await atOnce(100, insert);
+    expect(isPlain(await habitOf(insert))).toBe(true);
+    expect(isPlain(await habitOf(read))).toBe(true);
+    // A change of any table makes it unknown, and one more insert makes it known.
+    await fine('create table another (a int)');
+    expect(isPlain(await habitOf(insert))).toBe(false);
+    await atOnce(100, insert);
+    expect(isPlain(await habitOf(insert))).toBe(true);
+  });
+
+  it('is known in a batch', async () => {
+    await fine('create table batched (a int)');
+    const read = 'select a from batched where a = $1';
+    await until('the read is known', async () => {
+      await run(read, [1]);
+      return isPlain(await habitOf(read));
+    });
+    const { status } = await house.call('POST', `/projects/${project.slug}/batch`, {
+      key: project.key,
+      body: { statements: [{ query: 'insert into batched values (1)' }] },
+    });
+    expect(status).toBe(200);
+    expect(isPlain(await habitOf(read))).toBe(true);
+  });
+});
