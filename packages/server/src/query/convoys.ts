@@ -34,13 +34,14 @@ export function canTravel({ usualMs, statement }: Habit): boolean {
   return statement.isInsert && statement.preparable && usualMs < shortMs;
 }
 
+/** `cargo`, `resolve` and `reject`: until it has arrived. */
 type Traveller = {
-  cargo: Cargo;
+  cargo: Cargo | null;
   /** What it answers goes here if there is much of it. */
   held: ReturnType<typeof holdingSink> | null;
   exchange: Exchange | null;
-  resolve: (answer: Buffer | null) => void;
-  reject: (error: Error) => void;
+  resolve: ((answer: Buffer | null) => void) | null;
+  reject: ((error: Error) => void) | null;
 };
 
 /** A transaction on its way: hands what comes to the one whose turn it is. */
@@ -105,14 +106,15 @@ class Convoy implements Receiver {
 
   /** Null: at the commit, when it can have been any. */
   private blame(traveller: Traveller | undefined): void {
-    for (const { cargo } of traveller ? [traveller] : this.travellers) noteDuration(cargo.habit, avoidedMs);
+    for (const { cargo } of traveller ? [traveller] : this.travellers)
+      if (cargo) noteDuration(cargo.habit, avoidedMs);
   }
 
   ready(): void {
     if (this.haltedAt !== null) this.blame(undefined);
     this.onEnd(this);
     for (const traveller of this.travellers) {
-      traveller.resolve(this.hasFailed ? null : answerOf(traveller));
+      traveller.resolve?.(this.hasFailed ? null : answerOf(traveller));
       letGo(traveller);
     }
   }
@@ -123,7 +125,7 @@ class Convoy implements Receiver {
     for (const traveller of this.travellers) {
       // An answer that is too large is its own doing.
       const isOwn = error instanceof RowhouseError && traveller.exchange === this.current;
-      traveller.reject(isOwn ? error : hasBegun ? errors.outcomeUnknown(error) : errors.unavailable(error));
+      traveller.reject?.(isOwn ? error : hasBegun ? errors.outcomeUnknown(error) : errors.unavailable(error));
     }
     for (const traveller of this.travellers) letGo(traveller);
   }
@@ -137,8 +139,11 @@ function answerOf({ exchange, held }: Traveller): Buffer | null {
 
 /** Of the request: lanes.ts says why. */
 function letGo(traveller: Traveller): void {
+  traveller.cargo = null;
   traveller.exchange = null;
   traveller.held = null;
+  traveller.resolve = null;
+  traveller.reject = null;
 }
 
 /** The inserts of one project: one convoy on its way, the others gather. */
@@ -175,7 +180,7 @@ class Road {
         (found) => this.leaveIn(found),
         (error) => {
           this.isLeaving = false;
-          for (const { reject } of this.waiting.splice(0)) reject(error);
+          for (const { reject } of this.waiting.splice(0)) reject?.(error);
           this.onEmpty();
         },
       );
@@ -194,12 +199,13 @@ class Road {
     session.out.sync();
     session.send(convoy);
     session.flush();
-    for (const { cargo } of convoy.travellers) learn(cargo.habit, session);
+    for (const { cargo } of convoy.travellers) if (cargo) learn(cargo.habit, session);
   }
 
   private board(convoy: Convoy, traveller: Traveller): void {
+    if (!traveller.cargo) return;
     const { input, form, habit, reader } = traveller.cargo;
-    if (reader.isGone) return traveller.reject(hungUp());
+    if (reader.isGone) return traveller.reject?.(hungUp());
     const { session } = convoy;
     const held = holdingSink();
     const exchange = new Exchange({
@@ -215,7 +221,7 @@ class Road {
       exchange.board();
     } catch (error) {
       // A value that cannot be sent.
-      traveller.reject(error as Error);
+      traveller.reject?.(error as Error);
       return;
     }
     // Much of an answer is for its reader alone.
