@@ -1,7 +1,7 @@
 // What the benchmarks share: a service of their own, its superuser, wrk, pgbench, and ratios of what they measured.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { lastId } from './items.mjs';
 
@@ -143,23 +143,55 @@ export function queryRequest(statement, { highestId = lastId, target = 'nil' } =
   return `return wrk.format('POST', ${target}, headers, '{"query":${text},"params":${parameters}}')`;
 }
 
-/** The same by pgbench, without HTTP and JSON: the limit. Gives what wrk() does, but for latencies. */
+/**
+ * The same by pgbench, without HTTP and JSON: the limit. Gives what wrk() does; latencies only if they are `logged`, which
+ * takes some of its time.
+ */
 export function pgbench(
   folder,
   url,
   statement,
-  { seconds, highestId = lastId, mode = 'prepared', clients = 10, threads = 1 },
+  { seconds, highestId = lastId, mode = 'prepared', clients = 10, threads = 1, logged = false },
 ) {
   const script = path.join(folder, 'pgbench.sql');
   const set = statement.includes('$1') ? `\\set id random(1, ${highestId})\n` : '';
   writeFileSync(script, `${set}${statement.replace('$1', ':id')};\n`);
-  const options = ['-n', '-M', mode, '-c', clients, '-j', threads, '-T', seconds, '-f', script, url];
+  const log = path.join(folder, 'pgbench-log');
+  const logging = logged ? ['-l', '--log-prefix', log] : [];
+  const options = [
+    '-n',
+    '-M',
+    mode,
+    '-c',
+    clients,
+    '-j',
+    threads,
+    '-T',
+    seconds,
+    '-f',
+    script,
+    ...logging,
+    url,
+  ];
   const out = execFileSync('pgbench', options.map(String), {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   const rate = Number(/tps = ([\d.]+)/.exec(out)[1]);
-  return { rate, requests: rate * Number(seconds), refused: 0 };
+  return { rate, requests: rate * Number(seconds), refused: 0, ...(logged && { ms: readLog(log) }) };
+}
+
+/** p50, p99 and p99.9 in milliseconds. */
+function readLog(prefix) {
+  const all = [];
+  for (const name of readdirSync(path.dirname(prefix))) {
+    if (!name.startsWith(path.basename(prefix))) continue;
+    const file = path.join(path.dirname(prefix), name);
+    for (const line of readFileSync(file, 'utf8').trim().split('\n')) all.push(Number(line.split(' ')[2]));
+    rmSync(file);
+  }
+  all.sort((a, b) => a - b);
+  return [0.5, 0.99, 0.999].map((part) => all[Math.floor(all.length * part)] / 1000);
 }
 
 export function median(list) {

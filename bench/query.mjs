@@ -6,7 +6,18 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { makeTables, statements } from './items.mjs';
-import { median, needTools, pgbench, queryRequest, ratios, start, startService, stop, wrk } from './load.mjs';
+import {
+  median,
+  needTools,
+  pgbench,
+  queryRequest,
+  ratios,
+  start,
+  startService,
+  stop,
+  superuserUrl,
+  wrk,
+} from './load.mjs';
 import { postmasterOf, withCpuMs } from './processes.mjs';
 import { perSecond, range, report } from './report.mjs';
 
@@ -30,12 +41,15 @@ function load(url, headers, statement) {
 needTools('wrk', 'pgbench');
 const ours = await startService(folder);
 const rows = [];
+const slowest = [];
 let obvious;
 try {
   const { data, databaseUrl, key, pid, query, url } = ours;
   for (const statement of makeTables) await query(statement);
   const port = String(ours.port + 1);
   obvious = await start('bench/peers/obvious/server.mjs', { DATABASE_URL: databaseUrl, PORT: port }, /ready/);
+  // More connections than a project may have.
+  const everybody = await superuserUrl(data, path.basename(databaseUrl));
   const sides = {
     ours: (statement) =>
       withCpuMs(pid, postmasterOf(data), () => load(`${url}/query`, `, ['x-api-key'] = '${key}'`, statement)),
@@ -59,7 +73,18 @@ try {
       const found = ratios(rates(measured.ours), rates(measured[side]));
       return [median(found).toFixed(2), range(found)];
     };
-    const { p50, p99 } = middle(measured.ours);
+    const logged = pgbench(folder, everybody, statement, {
+      seconds,
+      clients: options.connections,
+      logged: true,
+    });
+    slowest.push([
+      name,
+      ...[measured.ours, measured.obvious, [logged]].flatMap((turns) => {
+        const [p50, p99] = [0, 1].map((n) => median(turns.map(({ ms }) => ms[n])));
+        return [`${p50.toPrecision(3)} / ${p99.toPrecision(3)}`, (p99 / p50).toFixed(1)];
+      }),
+    ]);
     const cpuMs = sum(measured.ours.map(({ own }) => own));
     const requests = sum(rates(measured.ours)) * Number(seconds);
     rows.push([
@@ -67,7 +92,6 @@ try {
       ...Object.values(measured).map((results) => perSecond(middle(results).rate)),
       ...against('obvious'),
       ...against('prepared'),
-      `${p50} / ${p99}`,
       `${Math.round((cpuMs * 1000) / requests)} µs`,
     ]);
   }
@@ -88,9 +112,17 @@ report(
     'min–max',
     '× prepared',
     'min–max',
-    'p50 / p99',
     'our CPU a request',
   ],
   rows,
   options.write,
+  {
+    tables: [
+      {
+        title: `The slowest of a hundred, ${options.connections} connections each`,
+        header: ['', 'ours: p50 / p99 ms', '×', 'obvious: p50 / p99 ms', '×', 'pgbench: p50 / p99 ms', '×'],
+        rows: slowest,
+      },
+    ],
+  },
 );

@@ -33,8 +33,11 @@ export class PreparedStatements {
   /** Called at each use. What gives way is closed with the next that is sent. */
   keep(text: string, prepared: PreparedStatement): void {
     prepared.usedAt = ++uses;
-    if (this.byText.get(text) === prepared) return;
+    const other = this.byText.get(text);
+    if (other === prepared) return;
     this.byText.set(text, prepared);
+    // Several were sent before the first was there.
+    if (other) this.out.closeStatement(other.name);
     if (this.byText.size > atMost) this.closeOldest();
   }
 

@@ -28,6 +28,13 @@ export type Receiver = {
 /** A message from PostgreSQL that is larger than we take in. */
 export class TooLargeError extends Error {
   override readonly name = 'TooLargeError';
+  /** PostgreSQL says by it that it has failed. */
+  readonly isFailure: boolean;
+
+  constructor(type: number) {
+    super(type === 68 ? 'row' : 'message');
+    this.isFailure = type === 69;
+  }
 }
 
 /** PostgreSQL refused the connection: FATAL, with its state. */
@@ -119,6 +126,10 @@ export class Session {
   /** Of an exchange that has been sent in part: the rest of it, as it comes. `onSent`: the memory may be used again. */
   write(bytes: Buffer, onSent: () => void = () => {}): void {
     if (!this.failure) this.socket.write(bytes, onSent);
+  }
+
+  get isOnHold(): boolean {
+    return this.isHeld;
   }
 
   /** Nothing is handed on until `carryOn`: the receiver has to find something out first. */
@@ -264,7 +275,7 @@ export class Session {
       }
       if (end > bytes.length) {
         if (size > (type === 68 ? maxRowBytes : maxOtherBytes)) {
-          throw new TooLargeError(type === 68 ? 'row' : 'message');
+          throw new TooLargeError(type);
         }
         return this.keep(bytes, at, 1 + size);
       }

@@ -3,10 +3,11 @@
 // committed. If one of them fails, or it takes long, nothing of any has happened, and each is run by itself.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import type { PreparedStatement } from '../postgres/prepared-statements.ts';
 import type { ServerError } from '../postgres/server-error.ts';
-import type { Receiver, Session } from '../postgres/session.ts';
+import { type Receiver, type Session, TooLargeError } from '../postgres/session.ts';
 import { Exchange, type Form, noFrame, type StatementInput } from './exchange.ts';
-import { type Habit, learn, noteDuration } from './habits.ts';
+import { type Habit, isPlain, learn, noteDuration } from './habits.ts';
 import { holdingSink } from './holding-sink.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { hungUp, type Reader } from './watch.ts';
@@ -18,7 +19,15 @@ export type Convoys = {
   halt(projectId: string): void;
 };
 
-export type Cargo = Readonly<{ habit: Habit; input: StatementInput; form: Form; reader: Reader }>;
+export type Cargo = {
+  readonly habit: Habit;
+  readonly input: StatementInput;
+  readonly form: Form;
+  readonly reader: Reader;
+  readonly timeoutMs: number;
+  /** The project has outgrown what it may without being measured. */
+  isStopped: boolean;
+};
 
 /** What usually takes longer goes alone. */
 const shortMs = 10;
@@ -26,7 +35,13 @@ const patienceMs = 100;
 /** After a cancel that had no effect. */
 const graceMs = 1_000;
 const mostTravellers = 128;
+/** What they usually take, together. */
+const mostMs = 50;
 const mostBytes = 256 * 1024;
+/** What is larger goes alone. */
+const [longText, longParameters] = [4 * 1024, 32 * 1024];
+/** As many as may wait for connections. */
+const mostWaiting = 2_000;
 /** A statement on whose account others had to be run twice goes alone for its next dozen runs. */
 const avoidedMs = 1_000;
 
@@ -47,9 +62,15 @@ type Traveller = {
 /** A transaction on its way: hands what comes to the one whose turn it is. */
 class Convoy implements Receiver {
   readonly travellers: Traveller[] = [];
-  readonly startedAt = performance.now();
+  /** Their texts that are parsed on the way. */
+  readonly parsed = new Map<string, PreparedStatement>();
+  /** PostgreSQL may have got it. */
+  isSent = false;
   haltedAt: number | null = null;
   readonly session: Session;
+  /** When PostgreSQL had nothing before it any more; when the first deadline is over. */
+  private startedAt: number | null = null;
+  private endsAt = Number.POSITIVE_INFINITY;
   private readonly onEnd: (convoy: Convoy) => void;
   private turn = 0;
   private hasFailed = false;
@@ -57,6 +78,20 @@ class Convoy implements Receiver {
   constructor(session: Session, onEnd: (convoy: Convoy) => void) {
     this.session = session;
     this.onEnd = onEnd;
+  }
+
+  add(traveller: Traveller, timeoutMs: number): void {
+    this.travellers.push(traveller);
+    this.endsAt = Math.min(this.endsAt, performance.now() + timeoutMs);
+  }
+
+  get isHalted(): boolean {
+    return this.haltedAt !== null;
+  }
+
+  /** Whether all of them still leave nothing in a session but what a sequence does. */
+  get isPlain(): boolean {
+    return this.travellers.every(({ cargo }) => !cargo || isPlain(cargo.habit));
   }
 
   private get current(): Exchange | null {
@@ -69,6 +104,20 @@ class Convoy implements Receiver {
     void this.session.cancel();
   }
 
+  /** `now`: as far as this process is not late itself. */
+  look(now: number, terminate: (session: Session) => void): void {
+    if (this.startedAt === null) {
+      if (this.session.first === this) this.startedAt = now;
+    } else if (this.haltedAt === null) {
+      if (now - this.startedAt > patienceMs) this.halt();
+    } else if (now > this.endsAt + graceMs) {
+      terminate(this.session);
+    } else if (now - this.haltedAt > graceMs) {
+      this.haltedAt = now;
+      void this.session.cancel();
+    }
+  }
+
   parameterTypes(): void {}
 
   bound(): void {
@@ -77,6 +126,8 @@ class Convoy implements Receiver {
 
   rowDescription(bytes: Buffer, start: number): void {
     this.current?.rowDescription(bytes, start);
+    // It has to look up types, and the others wait for that.
+    if (this.session.isOnHold) this.blame(this.travellers[this.turn]);
   }
 
   noData(): void {
@@ -85,6 +136,10 @@ class Convoy implements Receiver {
 
   row(bytes: Buffer, start: number, end: number): void {
     this.current?.row(bytes, start, end);
+    // Much of an answer is for its reader alone.
+    if (!this.current?.isStreaming || this.isHalted) return;
+    this.blame(this.travellers[this.turn]);
+    this.halt();
   }
 
   complete(tag: string | null): void {
@@ -111,23 +166,33 @@ class Convoy implements Receiver {
   }
 
   ready(): void {
-    if (this.haltedAt !== null) this.blame(undefined);
+    if (this.isHalted) this.blame(undefined);
     this.onEnd(this);
-    for (const traveller of this.travellers) {
-      traveller.resolve?.(this.hasFailed ? null : answerOf(traveller));
-      letGo(traveller);
-    }
+    this.settle(this.hasFailed ? () => null : answerOf);
   }
 
   lost(error: Error): void {
+    this.blame(this.travellers[this.turn]);
     this.onEnd(this);
-    const hasBegun = this.turn > 0 || this.current?.hasBegun === true;
-    for (const traveller of this.travellers) {
+    // An error of which the message is too long for us is one of PostgreSQL's.
+    if (this.hasFailed || (error instanceof TooLargeError && error.isFailure)) return this.settle(() => null);
+    const { current } = this;
+    this.settle(({ exchange }) => {
       // An answer that is too large is its own doing.
-      const isOwn = error instanceof RowhouseError && traveller.exchange === this.current;
-      traveller.reject?.(isOwn ? error : hasBegun ? errors.outcomeUnknown(error) : errors.unavailable(error));
+      if (error instanceof RowhouseError && exchange === current) throw error;
+      throw this.isSent ? errors.outcomeUnknown(error) : errors.unavailable(error);
+    });
+  }
+
+  private settle(outcome: (traveller: Traveller) => Buffer | null): void {
+    for (const traveller of this.travellers) {
+      try {
+        traveller.resolve?.(outcome(traveller));
+      } catch (error) {
+        traveller.reject?.(error as Error);
+      }
+      letGo(traveller);
     }
-    for (const traveller of this.travellers) letGo(traveller);
   }
 }
 
@@ -152,7 +217,8 @@ class Road {
   private waiting: Traveller[] = [];
   private session: Session | null = null;
   private isLeaving = false;
-  private readonly project: ProjectLogin;
+  /** As the last who came knows it. */
+  private project: ProjectLogin;
   private readonly sessions: ProjectSessions;
   private readonly onEmpty: () => void;
 
@@ -162,7 +228,10 @@ class Road {
     this.onEmpty = onEmpty;
   }
 
-  join(cargo: Cargo): Promise<Buffer | null> {
+  join(project: ProjectLogin, cargo: Cargo): Promise<Buffer | null> {
+    if (this.waiting.length >= mostWaiting)
+      throw errors.overloaded('Too many statements are waiting already.', 1);
+    this.project = project;
     return new Promise((resolve, reject) => {
       this.waiting.push({ cargo, held: null, exchange: null, resolve, reject });
       if (this.running || this.isLeaving) return;
@@ -174,16 +243,16 @@ class Road {
 
   private leave(): void {
     const session = this.session ?? this.sessions.takeIdle(this.project);
-    if (session) this.leaveIn(session);
-    else
-      this.sessions.acquire(this.project, true).then(
-        (found) => this.leaveIn(found),
-        (error) => {
-          this.isLeaving = false;
-          for (const { reject } of this.waiting.splice(0)) reject?.(error);
-          this.onEmpty();
-        },
-      );
+    if (session) return this.leaveIn(session);
+    const asked = this.waiting.length;
+    this.sessions.acquire(this.project, true).then(
+      (found) => this.leaveIn(found),
+      (error) => {
+        // Who came since has not waited as long.
+        for (const { reject } of this.waiting.splice(0, asked)) reject?.(error);
+        this.goOn();
+      },
+    );
   }
 
   private leaveIn(session: Session): void {
@@ -192,24 +261,31 @@ class Road {
     const convoy = new Convoy(session, (ended) => this.arrive(ended));
     const { waiting } = this;
     let taken = 0;
-    while (taken < waiting.length && taken < mostTravellers && session.out.length < mostBytes)
-      this.board(convoy, waiting[taken++] as Traveller);
+    let usualMs = 0;
+    while (taken < waiting.length && session.out.length < mostBytes && usualMs < mostMs) {
+      const traveller = waiting[taken++] as Traveller;
+      usualMs += traveller.cargo?.habit.usualMs ?? 0;
+      this.board(convoy, traveller);
+      if (convoy.travellers.length === mostTravellers) break;
+    }
     this.waiting = waiting.slice(taken);
     this.running = convoy;
     session.out.sync();
     session.send(convoy);
+    convoy.isSent = true;
     session.flush();
     for (const { cargo } of convoy.travellers) if (cargo) learn(cargo.habit, session);
   }
 
   private board(convoy: Convoy, traveller: Traveller): void {
     if (!traveller.cargo) return;
-    const { input, form, habit, reader } = traveller.cargo;
+    const { input, form, habit, reader, timeoutMs, isStopped } = traveller.cargo;
     if (reader.isGone) return traveller.reject?.(hungUp());
-    const { session } = convoy;
+    // What was known of it when it came may be otherwise by now.
+    if (!isPlain(habit) || !canTravel(habit) || isLong(input) || isStopped) return traveller.resolve?.(null);
     const held = holdingSink();
     const exchange = new Exchange({
-      session,
+      session: convoy.session,
       statement: habit.statement,
       input,
       frame: noFrame,
@@ -218,33 +294,45 @@ class Road {
       aside: (look) => this.sessions.aside(this.project, look),
     });
     try {
-      exchange.board();
+      exchange.board(convoy.parsed);
     } catch (error) {
       // A value that cannot be sent.
       traveller.reject?.(error as Error);
       return;
     }
-    // Much of an answer is for its reader alone.
-    exchange.onStreaming = () => convoy.halt();
     traveller.exchange = exchange;
     traveller.held = held;
-    convoy.travellers.push(traveller);
+    convoy.add(traveller, timeoutMs);
   }
 
   private arrive(convoy: Convoy): void {
     const { session, sessions, project } = this;
     this.running = null;
     // A cancel that comes late would hit the next.
-    const isSound = convoy.haltedAt === null && convoy.session.isUsable;
-    const goesOn = isSound && this.waiting.length > 0 && !sessions.isWanted(project);
-    if (session && !goesOn) {
+    const isSound = !convoy.isHalted && convoy.session.isUsable;
+    const isStillPlain = convoy.isPlain;
+    const stays = isSound && isStillPlain && this.waiting.length > 0 && !sessions.isWanted(project);
+    if (session && !stays) {
       this.session = null;
-      sessions.release(project, session, isSound ? 'sequences' : 'broken');
+      sessions.release(project, session, !isSound ? 'broken' : isStillPlain ? 'sequences' : 'data');
     }
-    if (this.waiting.length === 0) return this.onEmpty();
-    this.isLeaving = true;
-    this.leave();
+    this.goOn();
   }
+
+  private goOn(): void {
+    this.isLeaving = this.waiting.length > 0;
+    if (this.isLeaving) this.leave();
+    else this.onEmpty();
+  }
+}
+
+function isLong({ query, params }: StatementInput): boolean {
+  let length = 0;
+  for (const value of params) {
+    if (typeof value === 'string') length += value.length;
+    else if (typeof value === 'object' && value !== null) length += JSON.stringify(value).length;
+  }
+  return query.length > longText || length > longParameters;
 }
 
 export function openConvoys(sessions: ProjectSessions): Convoys {
@@ -255,13 +343,9 @@ export function openConvoys(sessions: ProjectSessions): Convoys {
   const look = () => {
     const now = performance.now();
     // Where this process itself is late, nobody else is slow by that.
-    const lateMs = Math.max(0, now - lookedAt - patienceMs / 2);
+    const lateMs = Math.max(0, now - lookedAt - patienceMs / 4);
     lookedAt = now;
-    for (const { running } of roads.values()) {
-      if (!running) continue;
-      if (now - 2 * lateMs - running.startedAt > patienceMs) running.halt();
-      if (running.haltedAt !== null && now - running.haltedAt > graceMs) sessions.terminate(running.session);
-    }
+    for (const { running } of roads.values()) running?.look(now - 2 * lateMs, sessions.terminate);
   };
   const roadOf = (project: ProjectLogin): Road => {
     const known = roads.get(project.id);
@@ -275,12 +359,12 @@ export function openConvoys(sessions: ProjectSessions): Convoys {
     roads.set(project.id, road);
     if (!looking) {
       lookedAt = performance.now();
-      looking = setInterval(look, patienceMs / 2);
+      looking = setInterval(look, patienceMs / 4);
     }
     return road;
   };
   return {
-    join: (project, cargo) => roadOf(project).join(cargo),
+    join: async (project, cargo) => roadOf(project).join(project, cargo),
     halt: (projectId) => roads.get(projectId)?.running?.halt(),
   };
 }

@@ -79,6 +79,8 @@ export class Exchange implements Receiver {
   private readonly options: ExchangeOptions;
   private step = 0;
   private isBound = false;
+  /** PostgreSQL may have got it: it says nothing of what it did before it has done all of it. */
+  private isSent = false;
   private failure: ServerError | null = null;
   private prepared: PreparedStatement | null = null;
   /** From an earlier run: PostgreSQL is not asked again. */
@@ -177,10 +179,21 @@ export class Exchange implements Receiver {
   private settle(status: Ended): void {
     if (this.stoppedBy && !this.isCommitted(status)) throw this.stoppedBy;
     const { frame, statement } = this.options;
-    const { failure, isCopy, isBound, step, tag } = this;
+    const { failure, isCopy, isBound, isSent, step, tag } = this;
     if (status === frame.endsIn && !failure && !isCopy && statement.isParsed) return;
     const isRead = this.conduct === 'clean';
-    const problem = problemOf({ status, frame, statement, failure, isCopy, isBound, isRead, step, tag });
+    const problem = problemOf({
+      status,
+      frame,
+      statement,
+      failure,
+      isCopy,
+      isBound,
+      isSent,
+      isRead,
+      step,
+      tag,
+    });
     if (problem) throw problem;
   }
 
@@ -221,6 +234,7 @@ export class Exchange implements Receiver {
     return new Promise((resolve) => {
       this.end = resolve;
       session.send(this);
+      this.isSent = session.isUsable;
       // In a session of its own there is nothing to wait for; in a lane others may join in this turn.
       if (!this.onStreaming) session.flush();
     });
@@ -248,10 +262,11 @@ export class Exchange implements Receiver {
     this.startedAt = performance.now();
   }
 
-  /** In a transaction with others: whoever sends them hands on what comes. */
-  board(): void {
+  /** In a transaction with others: whoever sends them hands on what comes. `parsed`: what others of them have. */
+  board(parsed: Map<string, PreparedStatement>): void {
     const { session, input } = this.options;
-    this.write(session.statements.get(input.query) ?? null, true);
+    this.write(session.statements.get(input.query) ?? parsed.get(input.query) ?? null, true);
+    if (this.prepared) parsed.set(input.query, this.prepared);
   }
 
   /** It has failed there: the tables may have changed since it was prepared. */
@@ -280,7 +295,10 @@ export class Exchange implements Receiver {
   }
 
   rowDescription(bytes: Buffer, start: number): void {
-    this.describe(readColumns(bytes, start));
+    // Another that was sent with it may have learned it since.
+    const shape = this.prepared?.columns as Shape | null | undefined;
+    if (shape?.layout === this.layout && !this.isMoved) this.begin(shape);
+    else this.describe(readColumns(bytes, start));
   }
 
   noData(): void {

@@ -155,7 +155,7 @@ async function attempt<T>(
     return deps.rooms.watch(project.id, line, (because) => {
       isOutgrown = true;
       // A function can take a cancel for an error like others, and go on; what can commit has no time to.
-      stop(because, measure ? cancelMs : 0);
+      stop(because, measure || !options.canCommit ? cancelMs : 0);
     });
   };
   const startedAt = performance.now();
@@ -170,6 +170,8 @@ async function attempt<T>(
       await waitForTurn(deps, project, passage);
       return enter(deps, project, options, reader, run, passage);
     }
+    // Whether it is done is not known, so it is not done again.
+    if (error instanceof RowhouseError && error.code === 'outcome_unknown') throw error;
     const hasCommitted = measure === null && options.canCommit;
     const mayRepeat = options.canRepeat && !hasCommitted && !reader.hasBegun && left > 0;
     const again = (next: Measure | null, otherLine: number | null = null) =>

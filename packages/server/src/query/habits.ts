@@ -201,6 +201,7 @@ function find(habit: Habit, session: Session): Promise<void> | null {
   const asking = question.then(
     (answer) => {
       habit.asking = null;
+      if (answer === 'false') habit.wasPlain = false;
       // What changed meanwhile may be what was looked at.
       if (project.changes !== changes) return;
       if (answer === 'code') {
@@ -216,6 +217,7 @@ function find(habit: Habit, session: Session): Promise<void> | null {
     },
     () => {
       habit.asking = null;
+      habit.wasPlain = false;
     },
   );
   habit.asking = asking;

@@ -20,6 +20,8 @@ type Outcome = Readonly<{
   isCopy: boolean;
   /** PostgreSQL had begun with it. */
   isBound: boolean;
+  /** It may have. */
+  isSent: boolean;
   isRead: boolean;
   /** How many came to their end, those around the caller's statement included. */
   step: number;
@@ -30,7 +32,7 @@ const transactionTag = /^(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELE
 
 /** Null: nothing is wrong. A `Sound` error leaves the session usable. */
 export function problemOf(outcome: Outcome): Error | null {
-  const { status, frame, statement, failure, isCopy, isBound, isRead, step, tag } = outcome;
+  const { status, frame, statement, failure, isCopy, isBound, isSent, isRead, step, tag } = outcome;
   if (isCopy) {
     return errors.statementNotAllowed(
       'COPY to or from the client makes no sense over HTTP.',
@@ -45,7 +47,7 @@ export function problemOf(outcome: Outcome): Error | null {
       : errors.resultTooLarge("PostgreSQL's message about this statement is larger than 1 MB.");
   }
   if (status instanceof Error)
-    return isRead || !isBound ? errors.unavailable(status) : errors.outcomeUnknown(status);
+    return isRead || !isSent ? errors.unavailable(status) : errors.outcomeUnknown(status);
   if (failure && failure.severity !== 'ERROR')
     return isRead ? errors.unavailable(failure) : errors.outcomeUnknown(failure);
   if (failure) {

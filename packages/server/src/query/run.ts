@@ -142,7 +142,8 @@ async function runOne(
   };
   return withinRoom(deps.growth, project, options, reader, async (measure, watching) => {
     if (isOrdinary && measure === null && canTravel(habit)) {
-      const answer = await inConvoy(deps, project, { habit, input, form, reader }, watching);
+      const cargo = { habit, input, form, reader, timeoutMs: input.timeoutMs, isStopped: false };
+      const answer = await inConvoy(deps, project, cargo, watching);
       if (answer) return answer;
     }
     return runAlone(deps, project, statement, input, form, reader, habit, frame, measure, watching);
@@ -234,7 +235,10 @@ async function inConvoy(
   cargo: Cargo,
   watching: Watching,
 ): Promise<Buffer | null> {
-  const unwatch = watching(() => convoys.halt(project.id));
+  const unwatch = watching(() => {
+    cargo.isStopped = true;
+    convoys.halt(project.id);
+  });
   try {
     return await convoys.join(project, cargo);
   } finally {

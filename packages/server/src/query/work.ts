@@ -110,8 +110,9 @@ export class Work {
     const { preparable, conduct, writes, relations } = exchange.statement;
     const isInsert = writes && relations !== null;
     if (isInsert && exchange.endsIdle) await this.know(habit);
+    if (this.stoppedBy) throw this.stoppedBy;
     if (!preparable || conduct === 'wild') this.changedBy = 'schema';
-    else if (isInsert && !isPlain(habit)) this.changedBy ??= 'code';
+    else if (isInsert && !isPlain(habit) && !habit.wasPlain) this.changedBy ??= 'code';
     // Unless it comes to its end, nothing is known of it.
     const wasPlain = this.isPlain;
     this.isPlain = false;
