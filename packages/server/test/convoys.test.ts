@@ -207,6 +207,57 @@ describe('inserts', () => {
     expect(await fine('select count(*)::int as n from wide where a >= 0')).toEqual([{ n: 63 }]);
   });
 
+  it('with an error that is far too long hurt nobody else', async () => {
+    await fine('create table numbers (a int)');
+    const insert = 'insert into numbers select repeat($1::text, $2::int)::int';
+    const make = (digit: number, times: number) => run(insert, [digit, times]);
+    await until('it travels', async () => {
+      await make(1, 1);
+      const habit = await habitOf(insert);
+      return isPlain(habit) && canTravel(habit);
+    });
+    const answers = await Promise.all([
+      ...Array.from({ length: 10 }, () => make(2, 2)),
+      make(9, 1_500_000),
+      ...Array.from({ length: 10 }, () => make(2, 2)),
+    ]);
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
+    expect(await fine('select count(*)::int as n from numbers where a = 22')).toEqual([{ n: 20 }]);
+  });
+
+  it('leave one prepared statement for each text', async () => {
+    await fine('create table texts (a int)');
+    const texts = Array.from({ length: 5 }, (_, n) => `insert into texts values ($1 + ${n})`);
+    for (const text of texts) await makeShort(text);
+    for (let round = 0; round < 3; round++) await Promise.all(texts.map((text) => atOnce(60, text)));
+    const counts = await Promise.all(
+      Array.from({ length: 10 }, () => fine('select count(*)::int as n from pg_prepared_statements')),
+    );
+    for (const [{ n }] of counts) expect(n).toBeLessThan(100);
+  });
+
+  it('that a trigger takes by surprise leave nothing of what it sets', async () => {
+    await fine('create table surprised (a int)');
+    await fine(`create function whisper() returns trigger language plpgsql as $$ begin
+      perform set_config('app.secret', new.a::text, false); return new; end $$`);
+    const slow = 'insert into surprised select $1::int from pg_sleep(0.09)';
+    const insert = 'insert into surprised values ($1)';
+    await makeShort(insert);
+    await run(slow, [-1]);
+    (await habitOf(slow)).usualMs = 1;
+    const first = run(slow, [0]);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    const change = run(
+      'create trigger whisper before insert on surprised for each row execute function whisper()',
+    );
+    const others = atOnce(5, insert, 1);
+    for (const { status } of [await first, await change, ...(await others)]) expect(status).toBe(200);
+    for (let n = 0; n < 20; n++) {
+      const [{ secret }] = await fine("select current_setting('app.secret', true) as secret");
+      expect(['', null]).toContain(secret);
+    }
+  });
+
   it('that lose their connection are told so, and none that was acknowledged is lost', async () => {
     await fine('create table cut (a int)');
     const insert = 'insert into cut values ($1)';
@@ -258,6 +309,26 @@ describe('what an insert does', () => {
     expect(isPlain(await habitOf(insert))).toBe(false);
     await atOnce(100, insert);
     expect(isPlain(await habitOf(insert))).toBe(true);
+  });
+
+  it('is known again under load after another one has run code', async () => {
+    await fine('create table loaded (a int)');
+    await fine('create table coded (a int)');
+    await fine(`create function look() returns trigger language plpgsql as $$ begin return new; end $$`);
+    await fine('create trigger look before insert on coded for each row execute function look()');
+    const insert = 'insert into loaded values ($1)';
+    await makeShort(insert);
+    let isOver = false;
+    const load = Promise.all(
+      Array.from({ length: 16 }, async (_, n) => {
+        while (!isOver) expect((await run(insert, [n])).status).toBe(200);
+      }),
+    );
+    await fine('insert into coded values (1)');
+    expect(isPlain(await habitOf(insert))).toBe(false);
+    await until('it is known again', async () => isPlain(await habitOf(insert)));
+    isOver = true;
+    await load;
   });
 
   it('is known in a batch', async () => {
