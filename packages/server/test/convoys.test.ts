@@ -292,6 +292,49 @@ describe('inserts', () => {
   });
 });
 
+describe('in a small project', () => {
+  it('inserts travel, and all of them together stay within its limit', async () => {
+    const { body } = await house.call('POST', '/projects', { body: { name: 'Small', limit_mb: 20 } });
+    const small = { slug: body.project.slug, id: body.project.id, key: body.api_key };
+    const ask = (query: string, params: unknown[] = []) =>
+      house.call('POST', `/projects/${small.slug}/query`, { key: small.key, body: { query, params } });
+    await ask('create table t (a int, b text)');
+    await ask('alter table t alter column b set storage plain');
+    const insert = 'insert into t values ($1, repeat($2::text, 4000))';
+    let next = 0;
+    const stored: number[] = [];
+    const some = async (count: number) => {
+      const numbers = Array.from({ length: count }, () => next++);
+      const answers = await Promise.all(numbers.map((a) => ask(insert, [a, 'x'])));
+      answers.forEach(({ status, body: answer }, n) => {
+        expect([200, 507], JSON.stringify(answer)).toContain(status);
+        if (status === 200) stored.push(numbers[n] as number);
+      });
+      return answers.filter(({ status }) => status === 507).length;
+    };
+    await until('they travel', async () => {
+      await some(50);
+      const { body: found } = await ask(
+        'select count(*)::int as n, count(distinct xmin::text)::int as transactions from t',
+      );
+      const [{ n, transactions }] = found.rows;
+      return transactions < n / 4;
+    });
+    for (let round = 0; round < 200 && (await some(50)) < 50; round++);
+    const { body: found } = await ask('select a from t order by a');
+    expect(found.rows.map(({ a }: { a: number }) => a)).toEqual(stored.sort((a, b) => a - b));
+    const [row] = await asAdmin((admin) =>
+      admin.query<{ bytes: number }>(sql`select pg_database_size(${databaseOf(small.id)})::float8 as bytes`),
+    );
+    const [empty] = await house.service.deps.control.query<{ bytes: number }>(
+      sql`select empty_bytes::float8 as bytes from projects where id = ${small.id}`,
+    );
+    const mb = ((row?.bytes ?? 0) - (empty?.bytes ?? 0)) / 1024 / 1024;
+    expect(mb).toBeGreaterThan(10);
+    expect(mb).toBeLessThanOrEqual(20);
+  });
+});
+
 describe('what an insert does', () => {
   it('is known under load, and makes nothing be forgotten that is known of others', async () => {
     await fine('create table busy (a int)');

@@ -6,7 +6,9 @@ import { errors, RowhouseError } from '../errors.ts';
 import type { PreparedStatement } from '../postgres/prepared-statements.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import { type Receiver, type Session, TooLargeError } from '../postgres/session.ts';
+import { writeCommands } from './commands.ts';
 import { Exchange, type Form, noFrame, type StatementInput } from './exchange.ts';
+import { type Measure, sizeCheck, strictest } from './growth.ts';
 import { type Habit, isPlain, learn, noteDuration } from './habits.ts';
 import { holdingSink } from './holding-sink.ts';
 import type { ProjectSessions } from './project-sessions.ts';
@@ -25,6 +27,8 @@ export type Cargo = {
   readonly form: Form;
   readonly reader: Reader;
   readonly timeoutMs: number;
+  /** How it has to be measured before it is committed; null: not at all. */
+  readonly measure: Measure | null;
   /** The project has outgrown what it may without being measured. */
   isStopped: boolean;
 };
@@ -66,6 +70,8 @@ class Convoy implements Receiver {
   readonly parsed = new Map<string, PreparedStatement>();
   /** PostgreSQL may have got it. */
   isSent = false;
+  /** The strictest of theirs. */
+  measure: Measure | null = null;
   haltedAt: number | null = null;
   readonly session: Session;
   /** When PostgreSQL had nothing before it any more; when the first deadline is over. */
@@ -80,9 +86,10 @@ class Convoy implements Receiver {
     this.onEnd = onEnd;
   }
 
-  add(traveller: Traveller, timeoutMs: number): void {
+  add(traveller: Traveller, { timeoutMs, measure }: Cargo): void {
     this.travellers.push(traveller);
     this.endsAt = Math.min(this.endsAt, performance.now() + timeoutMs);
+    if (measure) this.measure = this.measure ? strictest(this.measure, measure) : measure;
   }
 
   get isHalted(): boolean {
@@ -270,6 +277,7 @@ class Road {
     }
     this.waiting = waiting.slice(taken);
     this.running = convoy;
+    if (convoy.measure) writeCommands(session.out, sizeCheck(convoy.measure, null));
     session.out.sync();
     session.send(convoy);
     convoy.isSent = true;
@@ -279,7 +287,7 @@ class Road {
 
   private board(convoy: Convoy, traveller: Traveller): void {
     if (!traveller.cargo) return;
-    const { input, form, habit, reader, timeoutMs, isStopped } = traveller.cargo;
+    const { input, form, habit, reader, isStopped } = traveller.cargo;
     if (reader.isGone) return traveller.reject?.(hungUp());
     // What was known of it when it came may be otherwise by now.
     if (!isPlain(habit) || !canTravel(habit) || isLong(input) || isStopped) return traveller.resolve?.(null);
@@ -302,7 +310,7 @@ class Road {
     }
     traveller.exchange = exchange;
     traveller.held = held;
-    convoy.add(traveller, timeoutMs);
+    convoy.add(traveller, traveller.cargo);
   }
 
   private arrive(convoy: Convoy): void {

@@ -249,7 +249,7 @@ export async function ownSize(work: Work, measure: Measure | null): Promise<numb
 
 /** What comes before the commit, and that. */
 export function closing(measure: Measure | null, own: number | null): Command[] {
-  return measure ? [...check(measure, own), 'commit'] : ['commit'];
+  return measure ? [...sizeCheck(measure, own), 'commit'] : ['commit'];
 }
 
 /**
@@ -261,7 +261,7 @@ const checkText = `select pg_catalog.set_config('transaction_read_only', 'on', t
   where pg_catalog.clock_timestamp() operator(pg_catalog.>=) pg_catalog.to_timestamp($4::pg_catalog.float8))`;
 
 /** Deferred constraints first: their triggers may write. */
-function check(measure: Measure, own: number | null): Command[] {
+export function sizeCheck(measure: Measure, own: number | null): Command[] {
   const { ceiling, cap, isCapped, extra, left, deadline } = measure;
   const allowance = own === null ? -1 : Math.max(0, own - left + extra);
   const parameters = [ceiling, allowance, isCapped ? cap : -1].map((bytes) => String(Math.floor(bytes)));
@@ -269,6 +269,14 @@ function check(measure: Measure, own: number | null): Command[] {
     'set constraints all immediate',
     { text: checkText, parameters: [...parameters, String(deadline)] },
   ];
+}
+
+/** Both hold for what is committed by it. Of projects with room: neither is compared with what was there before. */
+export function strictest(one: Measure, other: Measure): Measure {
+  const [ceiling, cap, deadline] = (['ceiling', 'cap', 'deadline'] as const).map((part) =>
+    Math.min(one[part], other[part]),
+  ) as [number, number, number];
+  return { ...one, ceiling, cap, deadline };
 }
 
 /** The same around a statement that has to be measured. `canCommit`: it could end a transaction that was not begun. */
@@ -282,7 +290,7 @@ export function framedBy(
   const { before, after } = frame;
   if (after.length === 0 && before.length === 0 && !canCommit)
     // What is sent in one go is one transaction, without a word about it.
-    return { before, after: check(measure, own), endsIn: 'idle' };
+    return { before, after: sizeCheck(measure, own), endsIn: 'idle' };
   const end = closing(measure, own);
   if (after.length === 0 && before.length === 0) return { before: ['begin'], after: end, endsIn: 'idle' };
   return { ...frame, after: after.flatMap((command) => (command === 'commit' ? end : [command])) };

@@ -141,8 +141,8 @@ async function runOne(
     isHarmless: isHarmless(statement),
   };
   return withinRoom(deps.growth, project, options, reader, async (measure, watching) => {
-    if (isOrdinary && measure === null && canTravel(habit)) {
-      const cargo = { habit, input, form, reader, timeoutMs: input.timeoutMs, isStopped: false };
+    if (isOrdinary && !measure?.isFull && !measure?.comparesOwn && canTravel(habit)) {
+      const cargo = { habit, input, form, reader, timeoutMs: input.timeoutMs, measure, isStopped: false };
       const answer = await inConvoy(deps, project, cargo, watching);
       if (answer) return answer;
     }
