@@ -33,13 +33,13 @@ export type Cargo = {
   isStopped: boolean;
 };
 
-/** What usually takes longer goes alone. */
-const shortMs = 10;
+/** What usually takes longer goes alone. Most of it is the commit, for which some disks take their time. */
+const shortMs = 40;
 const patienceMs = 100;
 /** After a cancel that had no effect. */
 const graceMs = 1_000;
 const mostTravellers = 128;
-/** What they usually take, together. */
+/** What they will take together, by what the last have taken. */
 const mostMs = 50;
 const mostBytes = 256 * 1024;
 /** What is larger goes alone. */
@@ -68,8 +68,8 @@ class Convoy implements Receiver {
   readonly travellers: Traveller[] = [];
   /** Their texts that are parsed on the way. */
   readonly parsed = new Map<string, PreparedStatement>();
-  /** PostgreSQL may have got it. */
-  isSent = false;
+  /** When PostgreSQL may have got it; 0: not yet. */
+  sentAt = 0;
   /** The strictest of theirs. */
   measure: Measure | null = null;
   haltedAt: number | null = null;
@@ -174,6 +174,7 @@ class Convoy implements Receiver {
 
   ready(): void {
     if (this.isHalted) this.blame(undefined);
+    else if (!this.hasFailed) this.noteShares();
     this.onEnd(this);
     this.settle(this.hasFailed ? () => null : answerOf);
   }
@@ -187,8 +188,13 @@ class Convoy implements Receiver {
     this.settle(({ exchange }) => {
       // An answer that is too large is its own doing.
       if (error instanceof RowhouseError && exchange === current) throw error;
-      throw this.isSent ? errors.outcomeUnknown(error) : errors.unavailable(error);
+      throw this.sentAt > 0 ? errors.outcomeUnknown(error) : errors.unavailable(error);
     });
+  }
+
+  private noteShares(): void {
+    const share = (performance.now() - this.sentAt) / this.travellers.length;
+    for (const { cargo } of this.travellers) if (cargo) cargo.habit.sharedMs = share;
   }
 
   private settle(outcome: (traveller: Traveller) => Buffer | null): void {
@@ -268,10 +274,11 @@ class Road {
     const convoy = new Convoy(session, (ended) => this.arrive(ended));
     const { waiting } = this;
     let taken = 0;
-    let usualMs = 0;
-    while (taken < waiting.length && session.out.length < mostBytes && usualMs < mostMs) {
+    let ms = 0;
+    while (taken < waiting.length && session.out.length < mostBytes && ms < mostMs) {
       const traveller = waiting[taken++] as Traveller;
-      usualMs += traveller.cargo?.habit.usualMs ?? 0;
+      const { usualMs = 0, sharedMs = 0 } = traveller.cargo?.habit ?? {};
+      ms += Math.min(usualMs, sharedMs);
       this.board(convoy, traveller);
       if (convoy.travellers.length === mostTravellers) break;
     }
@@ -280,7 +287,7 @@ class Road {
     if (convoy.measure) writeCommands(session.out, sizeCheck(convoy.measure, null));
     session.out.sync();
     session.send(convoy);
-    convoy.isSent = true;
+    convoy.sentAt = performance.now();
     session.flush();
     for (const { cargo } of convoy.travellers) if (cargo) learn(cargo.habit, session);
   }

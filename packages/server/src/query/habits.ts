@@ -20,6 +20,8 @@ export type Habit = {
   asking: Promise<void> | null;
   /** How long it usually takes, the last runs counting most. Infinity: it has not run yet. */
   usualMs: number;
+  /** How long it took with others in one transaction, its part of the commit included. Infinity: it has not been yet. */
+  sharedMs: number;
 };
 /** A project's statements; `changes` counts what may have made another of the tables. */
 type ProjectHabits = {
@@ -144,7 +146,8 @@ export function rememberHabits(countSessions: () => number): Habits {
       if (known) return known;
       const habit: Habit = {
         ...{ statement, project, wasPlain: true, trustedUntil: Number.NEGATIVE_INFINITY },
-        ...{ askFrom: Number.NEGATIVE_INFINITY, asking: null, usualMs: Number.POSITIVE_INFINITY },
+        ...{ askFrom: Number.NEGATIVE_INFINITY, asking: null },
+        ...{ usualMs: Number.POSITIVE_INFINITY, sharedMs: Number.POSITIVE_INFINITY },
       };
       project.habits.set(statement, habit);
       if (project.habits.size > perProject) {
