@@ -166,7 +166,7 @@ class Convoy implements Receiver {
     this.blame(this.travellers[this.turn]);
   }
 
-  /** Null: at the commit, when it can have been any. */
+  /** Undefined: it was after the last, or nobody knows when, so it can have been any. */
   private blame(traveller: Traveller | undefined): void {
     for (const { cargo } of traveller ? [traveller] : this.travellers)
       if (cargo) noteDuration(cargo.habit, avoidedMs);

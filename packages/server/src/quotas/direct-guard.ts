@@ -252,7 +252,9 @@ function isDirect(server: Server): string {
 /** With thousands of our own sessions open, all that is told of each would take half a core. */
 function mayBeAnyone(server: Server): string {
   return wayIn(server) === 'socket'
-    ? 'exists (select from pg_stat_get_backend_idset() as backend (id) where pg_stat_get_backend_client_port(id) <> -1)'
+    ? `exists (
+        select from pg_stat_get_backend_idset() as backend (id)
+        where pg_stat_get_backend_client_port(id) <> -1 and pg_stat_get_backend_userid(id) <> us)`
     : 'true';
 }
 
