@@ -28,8 +28,8 @@ const { values: options } = parseArgs({
   },
 });
 const list = (text) => text.split(',').filter(Boolean).map(Number);
-const sizes = list(options.projects ?? (options.quick ? '1,50' : '1,100,1000,3000'));
-const tableRows = list(options.rows ?? (options.quick ? '10000,100000' : '10000,1000000,10000000'));
+const sizes = list(options.projects ?? (options.quick ? '1,20' : '1,100,1000,3000'));
+const tableRows = list(options.rows ?? (options.quick ? '1000,10000' : '10000,1000000,10000000'));
 const seconds = options.seconds ?? (options.quick ? '1' : '3');
 const repeats = Number(options.repeats ?? (options.quick ? 1 : 5));
 const spares = options.quick ? 5 : 50;

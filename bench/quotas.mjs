@@ -75,7 +75,7 @@ cpSync(path.resolve(unlimited, '../dist'), unlimited, { recursive: true });
 renameSync(path.join(unlimited, 'query/growth.js'), path.join(unlimited, 'query/with-growth.js'));
 writeFileSync(
   path.join(unlimited, 'query/growth.js'),
-  `export * from './with-growth.js';\nexport const withinRoom = (_deps, _project, _options, _reader, run) => run(null);\n`,
+  `export * from './with-growth.js';\nexport const withinRoom = (_deps, _project, _options, _reader, run) => run(null, () => () => {});\n`,
 );
 const off = await startService(path.join(folder, 'off'), path.join(unlimited, 'main.js'));
 try {

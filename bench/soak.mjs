@@ -24,7 +24,7 @@ const { values: options } = parseArgs({
     write: { type: 'boolean', default: false },
   },
 });
-const minutes = Number(options.minutes ?? (options.quick ? 0.6 : 20));
+const minutes = Number(options.minutes ?? (options.quick ? 0.35 : 20));
 const projectCount = Number(options.projects ?? (options.quick ? 12 : 50));
 const clients = Number(options.clients);
 const sampleMs = 5_000;
