@@ -10,7 +10,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { statements } from './items.mjs';
-import { median, needTools, pgbench, queryRequest, ratio, start, stop, superuserUrl, wrk } from './load.mjs';
+import {
+  latency,
+  median,
+  needTools,
+  pgbench,
+  queryRequest,
+  ratio,
+  start,
+  stop,
+  superuserUrl,
+  wrk,
+} from './load.mjs';
 import { writePlot } from './plot.mjs';
 import { memoryMb, postmasterOf, withCpuMs } from './processes.mjs';
 import { range, report } from './report.mjs';
@@ -28,7 +39,7 @@ const { values: options } = parseArgs({
   },
 });
 const list = (text) => text.split(',').filter(Boolean).map(Number);
-const sizes = list(options.projects ?? (options.quick ? '1,20' : '1,100,1000,3000'));
+const sizes = list(options.projects ?? (options.quick ? '20' : '1,100,1000,3000'));
 const tableRows = list(options.rows ?? (options.quick ? '1000,10000' : '10000,1000000,10000000'));
 const seconds = options.seconds ?? (options.quick ? '1' : '3');
 const repeats = Number(options.repeats ?? (options.quick ? 1 : 5));
@@ -226,10 +237,18 @@ function inTurns(runs) {
 }
 
 function rowOf(what, { rate, ratio: against, spread, middle, cpu }, goal = '') {
-  const latency = `${middle.p50} / ${middle.p99}`;
   // With nothing else on the machine but what PostgreSQL itself does for them.
   const most = ((availableParallelism() * 1e6) / cpu[1]).toFixed(0);
-  return [what, rate.toFixed(0), spread, against.toFixed(2), goal, latency, `${cpu.join(' + ')} µs`, most];
+  return [
+    what,
+    rate.toFixed(0),
+    spread,
+    against.toFixed(2),
+    goal,
+    latency(middle),
+    `${cpu.join(' + ')} µs`,
+    most,
+  ];
 }
 
 const names = {
@@ -389,7 +408,7 @@ report(
     'min–max',
     '× the first',
     'goal',
-    'p50 / p99',
+    'p50 / p99 ms',
     'CPU a request: ours + PostgreSQL',
     'most that PostgreSQL’s part would allow /s',
   ],

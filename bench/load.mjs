@@ -104,8 +104,8 @@ local headers = { ['content-type'] = 'application/json'${headers} }
 ${before}
 request = function() ${request} end
 done = function(summary, latency)
-  io.write(string.format('measured %d %d %d %d %d %d\\n', summary.requests, summary.duration, summary.errors.status,
-    latency:percentile(50), latency:percentile(99), latency:percentile(99.9)))
+  io.write(string.format('measured %d %d %d\\n', summary.requests, summary.duration, summary.errors.status))
+  for i = 1, #latency do io.write(string.format('took %d %d\\n', latency(i))) end
 end
 `,
   );
@@ -122,18 +122,52 @@ end
   ];
   const out = execFileSync('wrk', options, { encoding: 'utf8' });
   if (!refusals && /Non-2xx/.test(out)) throw new Error(out);
-  const latency = (name) => new RegExp(`^\\s+${name}\\s+(\\S+)`, 'm').exec(out)?.[1];
-  const measured = /^measured (.*)$/m.exec(out)[1].split(' ').map(Number);
-  const [requests, us, refused, ...percentiles] = measured;
+  const [requests, us, refused] = /^measured (.*)$/m.exec(out)[1].split(' ').map(Number);
+  const took = [...out.matchAll(/^took (\d+) (\d+)$/gm)].map(([, value, count]) => [+value, +count]);
+  const expected = Math.floor(us / Math.max(1, Math.floor(requests / Number(connections))));
+  const counted = withoutAdded(took, expected);
+  const total = counted.reduce((sum, [, count]) => sum + count, 0);
+  if (total !== requests) throw new Error(`wrk counts ${total} answers to ${requests} requests.`);
   return {
     rate: ((requests - refused) * 1e6) / us,
-    p50: latency('50%'),
-    p99: latency('99%'),
     /** p50, p99 and p99.9 in milliseconds. */
-    ms: percentiles.map((value) => value / 1000),
+    ms: percentiles(counted),
     requests,
     refused,
   };
+}
+
+/**
+ * wrk adds to what it measured the answers that a slow one kept others from being asked for, `expected` apart; pgbench does
+ * not. Here only those count that there were: the slowest have nothing added, so they tell what was added below them.
+ */
+export function withoutAdded(took, expected) {
+  const counts = new Map(took);
+  for (const [value] of took.toReversed()) {
+    const count = counts.get(value);
+    if (value < 2 * expected || count === 0) continue;
+    for (let added = value - expected; added > expected; added -= expected)
+      counts.set(added, counts.get(added) - count);
+  }
+  return [...counts];
+}
+
+/** p50 and p99, to be read. */
+export function latency({ ms: [p50, p99] }) {
+  return `${p50.toPrecision(3)} / ${p99.toPrecision(3)}`;
+}
+
+/** p50, p99 and p99.9 in milliseconds, of pairs of microseconds and how often it was seen, the smallest first. */
+function percentiles(took) {
+  const total = took.reduce((sum, [, count]) => sum + count, 0);
+  return [0.5, 0.99, 0.999].map((part) => {
+    let seen = 0;
+    for (const [us, count] of took) {
+      seen += count;
+      if (seen >= total * part) return us / 1000;
+    }
+    return 0;
+  });
 }
 
 /** Lua for wrk: a query in which $1 is a random id. `target` is Lua too: its path, if that is not the url's. */
@@ -183,15 +217,17 @@ export function pgbench(
 
 /** p50, p99 and p99.9 in milliseconds. */
 function readLog(prefix) {
-  const all = [];
+  const counts = new Map();
   for (const name of readdirSync(path.dirname(prefix))) {
     if (!name.startsWith(path.basename(prefix))) continue;
     const file = path.join(path.dirname(prefix), name);
-    for (const line of readFileSync(file, 'utf8').trim().split('\n')) all.push(Number(line.split(' ')[2]));
+    for (const line of readFileSync(file, 'utf8').trim().split('\n')) {
+      const us = Number(line.split(' ')[2]);
+      counts.set(us, (counts.get(us) ?? 0) + 1);
+    }
     rmSync(file);
   }
-  all.sort((a, b) => a - b);
-  return [0.5, 0.99, 0.999].map((part) => all[Math.floor(all.length * part)] / 1000);
+  return percentiles([...counts].sort(([a], [b]) => a - b));
 }
 
 export function median(list) {

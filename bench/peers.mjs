@@ -2,8 +2,8 @@
 // turns, workload by workload. Then ours alone by the number of connections. What each peer is stands in its
 // peers/<name>/peer.mjs; one that cannot run is reported with its reason.
 // npm run bench -- peers [--quick] [--only directus,sqld] [--seconds 2] [--repeats 5] [--install] [--no-sweep] [--write].
-// Needs wrk, psql and pgbench. Peers are installed first, which takes minutes once; with --quick only those that are
-// there already are measured, unless --install is given.
+// Needs wrk, psql and pgbench. Peers are installed first, which takes minutes once; a quick run has only those that come
+// with this, unless --install or --only is given.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
@@ -49,9 +49,9 @@ needTools('wrk', 'psql', 'pgbench');
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-peers-'));
 const here = path.join(import.meta.dirname, 'peers');
-const wanted = options.only?.split(',');
 // The limit and the obvious program come first.
 const first = ['pgbench', 'obvious'];
+const wanted = options.only?.split(',') ?? (options.quick && !options.install ? first : null);
 const names = readdirSync(here, { withFileTypes: true })
   .filter(({ name }) => existsSync(path.join(here, name, 'peer.mjs')) && (!wanted || wanted.includes(name)))
   .map(({ name }) => name)
@@ -204,9 +204,6 @@ async function runPeer(name, ours, port) {
   let database = null;
   let peer = null;
   try {
-    if (options.quick && !options.install && !adapter.isInstalled()) {
-      throw new Error('not installed (--quick installs nothing: npm run bench -- peers does)');
-    }
     adapter.install();
     result.versions = adapter.versions();
     database = await databaseFor(name);
@@ -428,7 +425,7 @@ report(
     ].filter((table) => table.rows.length > 0),
     notes: [
       options.quick
-        ? `A quick run: one turn of ${seconds} s each, nothing warmed up, Q3 with 4 connections. It shows that everything runs, not how fast.`
+        ? `A quick run: one turn of ${seconds} s each, nothing warmed up, Q3 with 4 connections. It shows that everything runs, not how fast. With --install it has all peers.`
         : `Ours and the peer in turns, ${repeats} of each after one that is not counted; ${seconds} s a turn, longer where a peer is slow; ${connections} connections, ${signers} for sign-up and sign-in; × is the median of the ratios of neighbouring turns.`,
       'PostgreSQL peers have a database each on the PostgreSQL server that our service runs; SQLite peers have it inside. Ours checks a key, keeps projects apart and holds limits.',
       'Sign-up and sign-in compare how dear a password hash each has chosen (ours: PBKDF2-SHA256, 600,000 rounds), not how fast the programs are.',

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { median, ratio, ratios } from './load.mjs';
 import { drawBars, drawLines } from './plot.mjs';
 
 /** Every tag is closed in its order, every attribute quoted, every & begins a reference. */
@@ -87,21 +86,5 @@ describe('plots', () => {
   it('draw with nothing, too', () => {
     expect(problemOf(drawLines({ title: 't', x: 'x', y: { label: 'y', log: true }, series: [] }))).toBe(null);
     expect(problemOf(drawBars({ title: 't', x: 'x', bars: [] }))).toBe(null);
-  });
-});
-
-describe('ratios', () => {
-  it('are those of neighbouring turns, not of the medians', () => {
-    // The machine became twice as fast in the middle: both did.
-    const ours = [100, 200, 210];
-    const theirs = [50, 100, 70];
-    expect(ratios(ours, theirs)).toEqual([2, 2, 3]);
-    expect(ratio(ours, theirs)).toBe(2);
-    expect(median(ours) / median(theirs)).toBeCloseTo(2.86, 2);
-  });
-
-  it('have the middle one of the list as their median', () => {
-    expect(median([5, 1, 3])).toBe(3);
-    expect(median([1, 2, 3, 10])).toBe(2.5);
   });
 });

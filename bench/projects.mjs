@@ -11,7 +11,7 @@ import { report } from './report.mjs';
 const quick = process.argv.includes('--quick');
 const { values: options } = parseArgs({
   options: {
-    projects: { type: 'string', default: quick ? '60' : '1000' },
+    projects: { type: 'string', default: quick ? '30' : '1000' },
     quick: { type: 'boolean' },
     write: { type: 'boolean', default: false },
   },
@@ -19,7 +19,7 @@ const { values: options } = parseArgs({
 const total = Number(options.projects);
 const spares = quick ? 10 : 50;
 /** How many are created before those that only fill the list. */
-const measured = quick ? 40 : 200;
+const measured = quick ? 20 : 200;
 const data = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-'));
 const port = 20_000 + Math.floor(Math.random() * 20_000);
 const api = `http://127.0.0.1:${port}/api/dbaas/v2`;
@@ -82,7 +82,7 @@ async function sparesReady(wanted) {
 
 async function listing() {
   const times = [];
-  for (let n = 0; n < 300; n++) times.push(await call('GET', '/projects?limit=50'));
+  for (let n = 0; n < (quick ? 100 : 300); n++) times.push(await call('GET', '/projects?limit=50'));
   return times.slice(50);
 }
 

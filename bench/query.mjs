@@ -7,6 +7,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { makeTables, statements } from './items.mjs';
 import {
+  latency,
   median,
   needTools,
   pgbench,
@@ -54,7 +55,6 @@ try {
     ours: (statement) =>
       withCpuMs(pid, postmasterOf(data), () => load(`${url}/query`, `, ['x-api-key'] = '${key}'`, statement)),
     obvious: (statement) => load(`http://127.0.0.1:${port}/query`, '', statement),
-    extended: (statement) => pgbench(folder, databaseUrl, statement, { seconds, mode: 'extended' }),
     prepared: (statement) => pgbench(folder, databaseUrl, statement, { seconds }),
   };
   const middle = (list) => [...list].sort((a, b) => a.rate - b.rate)[Math.floor(list.length / 2)];
@@ -81,8 +81,8 @@ try {
     slowest.push([
       name,
       ...[measured.ours, measured.obvious, [logged]].flatMap((turns) => {
-        const [p50, p99] = [0, 1].map((n) => median(turns.map(({ ms }) => ms[n])));
-        return [`${p50.toPrecision(3)} / ${p99.toPrecision(3)}`, (p99 / p50).toFixed(1)];
+        const ms = [0, 1].map((n) => median(turns.map((turn) => turn.ms[n])));
+        return [latency({ ms }), (ms[1] / ms[0]).toFixed(1)];
       }),
     ]);
     const cpuMs = sum(measured.ours.map(({ own }) => own));
@@ -106,8 +106,7 @@ report(
     '',
     'ours /s',
     'obvious /s',
-    'pgbench extended',
-    'pgbench prepared',
+    'pgbench prepared /s',
     '× obvious',
     'min–max',
     '× prepared',

@@ -6,7 +6,7 @@ import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { median, needTools, ratio, start, startService, stop, wrk } from './load.mjs';
+import { latency, median, needTools, ratio, start, startService, stop, wrk } from './load.mjs';
 import { postmasterOf, withCpuMs } from './processes.mjs';
 import { report } from './report.mjs';
 
@@ -57,7 +57,7 @@ function compare(name, goal, mine, theirs) {
     median(rates.theirs).toFixed(0),
     ratio(rates.mine, rates.theirs).toFixed(2),
     goal,
-    `${last.p50} / ${last.p99}`,
+    latency(last),
     `${Math.round((cpu * 1000) / requests)} µs`,
   ]);
 }
@@ -199,7 +199,7 @@ try {
 }
 report(
   'tables',
-  ['', 'ours', 'the other', 'ratio', 'goal', 'p50 / p99', 'our CPU a request'],
+  ['', 'ours', 'the other', 'ratio', 'goal', 'p50 / p99 ms', 'our CPU a request'],
   rows,
   options.write,
 );

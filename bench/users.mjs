@@ -15,7 +15,7 @@ const quick = process.argv.includes('--quick');
 const { values: options } = parseArgs({
   options: {
     quick: { type: 'boolean' },
-    seconds: { type: 'string', default: quick ? '2' : '10' },
+    seconds: { type: 'string', default: quick ? '1' : '10' },
     repeats: { type: 'string', default: quick ? '1' : '3' },
     write: { type: 'boolean', default: false },
   },
@@ -113,7 +113,7 @@ try {
     during.push(flooded);
     done += answers.done;
     refused += answers.refused;
-    await sleep(3_000);
+    await sleep(quick ? 1_000 : 3_000);
   }
   for (const [n, where] of ['same project', 'another project'].entries()) {
     for (const part of ['p50', 'p99']) {

@@ -5,7 +5,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { makeTables, statements } from './items.mjs';
-import { median, needTools, queryRequest, ratios, startService, stop, wrk } from './load.mjs';
+import { latency, median, needTools, queryRequest, ratios, startService, stop, wrk } from './load.mjs';
 import { memoryMb, postmasterOf, withCpuMs } from './processes.mjs';
 import { perSecond, range, report } from './report.mjs';
 
@@ -66,7 +66,7 @@ try {
       ...measured.map((results) => perSecond(middle(results, 'rate'))),
       median(found).toFixed(2),
       range(found),
-      ...measured.map((results) => `${results.at(-1).p50} / ${results.at(-1).p99}`),
+      ...measured.map((results) => latency(results.at(-1))),
       ...measured.map((results) =>
         [middle(results, 'own'), middle(results, 'postgres')].map((cost) => cost.toFixed(0)).join(' + '),
       ),
@@ -86,8 +86,8 @@ report(
     '2 processes /s',
     '×',
     'min–max',
-    '1: p50 / p99',
-    '2: p50 / p99',
+    '1: p50 / p99 ms',
+    '2: p50 / p99 ms',
     '1: µs ours + PostgreSQL',
     '2: µs ours + PostgreSQL',
   ],

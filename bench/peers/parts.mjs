@@ -29,7 +29,7 @@ export function installPackages(folder, { rebuild = [] } = {}) {
   writeFileSync(markerOf(folder), stateOf(folder));
 }
 
-export function isInstalled(folder) {
+function isInstalled(folder) {
   const marker = markerOf(folder);
   return existsSync(marker) && readFileSync(marker, 'utf8') === stateOf(folder);
 }
@@ -56,7 +56,6 @@ export function goProgram(folder, module, version) {
   const program = path.join(made, path.basename(module));
   return {
     program,
-    isInstalled: () => existsSync(program),
     install() {
       if (existsSync(program)) return;
       console.log(`Building ${path.basename(folder)} …`);

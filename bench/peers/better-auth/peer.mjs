@@ -8,7 +8,6 @@ export const about = {
   what: 'behind node:http; its own limit of requests is off; the newest version whose packages could be had',
   passwords: 'scrypt, N = 16384, r = 16',
 };
-export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer);
 export const versions = () => parts.versionsOf(folderOfPeer, 'better-auth', 'pg');
 

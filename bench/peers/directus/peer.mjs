@@ -10,7 +10,6 @@ export const about = {
   what: "the administrator's token; its pressure limiter is off, or it would refuse; it asks for Node.js 22 and runs on 20",
   passwords: 'argon2id',
 };
-export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer, { rebuild: ['isolated-vm'] });
 export const versions = () => parts.versionsOf(folderOfPeer, 'directus');
 

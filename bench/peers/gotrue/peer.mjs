@@ -2,10 +2,10 @@
 // than what tells why.
 import { goProgram } from '../parts.mjs';
 
-const { install, isInstalled } = goProgram(import.meta.dirname, 'github.com/supabase/auth', 'v2.180.0');
+const { install } = goProgram(import.meta.dirname, 'github.com/supabase/auth', 'v2.180.0');
 
 export const about = { name: 'GoTrue', what: 'sign-up and sign-in' };
-export { install, isInstalled };
+export { install };
 export const versions = () => ['github.com/supabase/auth v2.180.0'];
 
 export async function start() {

@@ -7,7 +7,6 @@ import { startProgram } from '../parts.mjs';
 
 export const about = { name: 'obvious', what: 'fastify and pg: no key, no isolation, no limits' };
 
-export const isInstalled = () => true;
 export const install = () => {};
 
 export function versions() {

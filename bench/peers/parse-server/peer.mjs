@@ -10,7 +10,6 @@ export const about = {
   what: 'objects in its own tables, called with the application id',
   passwords: 'bcrypt, 10 rounds',
 };
-export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer);
 export const versions = () => parts.versionsOf(folderOfPeer, 'parse-server');
 

