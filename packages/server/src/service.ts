@@ -15,6 +15,7 @@ import { masterKeyCheck } from './keys/seal.ts';
 import { openKeyRing } from './keys/verify.ts';
 import type { Address } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
+import { openLogins } from './projects/logins.ts';
 import { findOutdated, openUpgrades } from './projects/upgrade.ts';
 import { openConvoys } from './query/convoys.ts';
 import { rememberHabits } from './query/habits.ts';
@@ -77,6 +78,7 @@ export async function openService(options: Options): Promise<Service> {
   const feed = followChanges(control);
   const compactions = openCompactions({ control, server, disk, onError });
   const keyRing = openKeyRing({ control, feed, masterKey, now, onError });
+  const logins = openLogins(control, feed);
   const repeats = openRepeats({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
   const keeper = options.keeper ? startKeeper({ control, server, spares, upgrades, limits, now }, log) : null;
@@ -121,6 +123,7 @@ export async function openService(options: Options): Promise<Service> {
     disk,
     compactions,
     keyRing,
+    logins,
     masterKey,
     query,
     tables: { query, kept: keepTables() },

@@ -263,6 +263,32 @@ describe('rotation', () => {
     expect(answer.body.rows).toEqual([{ one: 1 }]);
   });
 
+  it('with no grace ends the old password although others go on with what they remember', async () => {
+    const { slug, key } = await house.project();
+    const first = (await house.call('GET', `/projects/${slug}/connection`, { key })).body.connection;
+    const { body: scoped } = await issue(slug, { name: 'reader', scopes: ['query'] });
+    const ask = (query: string) =>
+      house.call('POST', `/projects/${slug}/query`, { key: scoped.api_key, body: { query } });
+    let isOver = false;
+    const goOn = async () => {
+      // Each ends its own connection, so that the next has to log in.
+      while (!isOver) await ask('select pg_terminate_backend(pg_backend_pid())');
+    };
+    const going = [goOn(), goOn()];
+    const { body } = await house.call('POST', `/projects/${slug}/keys/rotate`, {
+      body: { grace_seconds: 0 },
+    });
+    isOver = true;
+    await Promise.all(going);
+    const login = (connection: object) =>
+      asAdmin((database) => database.query(sql`select 1 as one`), { ...first, tls: false, ...connection });
+    await expect(login({})).rejects.toThrow();
+    const next = (await house.call('GET', `/projects/${slug}/connection`, { key: body.api_key })).body
+      .connection;
+    expect(await login(next)).toEqual([{ one: 1 }]);
+    await until('others are served', async () => (await ask('select 1')).status === 200, soon);
+  });
+
   it('a rotated key can be revoked before its time', async () => {
     const { slug, key: old } = await house.project();
     const { body } = await house.call('POST', `/projects/${slug}/keys/rotate`);

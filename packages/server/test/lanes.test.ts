@@ -67,6 +67,49 @@ describe('lanes', () => {
     await until('a few are enough', async () => (await mostBusy()) <= 5, 60_000);
   });
 
+  it('more than fit wait for room in them, not for connections', { timeout: 90_000 }, async () => {
+    const query = 'select id, name from things where id = $1';
+    const { sessions } = house.service.deps.query;
+    const mostWaiting = async () => {
+      await makeShort(query, [1]);
+      let most = 0;
+      const watching = setInterval(() => {
+        most = Math.max(most, sessions.counts().waiting);
+      }, 1);
+      const answers = await Promise.all(Array.from({ length: 600 }, (_, n) => run(query, [n + 1])));
+      clearInterval(watching);
+      answers.forEach(({ body }, n) => {
+        expect(body.rows).toEqual([{ id: n + 1, name: `thing ${n + 1}` }]);
+      });
+      return most;
+    };
+    await until('none waits for a connection', async () => (await mostWaiting()) <= 2, 60_000);
+  });
+
+  it('who waits for room is not held up by a slow one, nor by lanes that are cut', async () => {
+    const query = 'select $1::int as n, pg_sleep($2)';
+    await makeShort(query, [1, 0]);
+    const slow = Array.from({ length: 3 }, () => sleep(3));
+    const quick = Array.from({ length: 400 }, () => sleep(0));
+    const began = performance.now();
+    for (const { body } of await Promise.all(quick)) expect(body.rows).toEqual([{ n: 1, pg_sleep: '' }]);
+    expect(performance.now() - began).toBeLessThan(2_500);
+    for (const { body } of await Promise.all(slow)) expect(body.rows).toEqual([{ n: 1, pg_sleep: '' }]);
+
+    await makeShort(query, [1, 0]);
+    const many = Array.from({ length: 400 }, () => sleep(0));
+    await asAdmin((admin) =>
+      admin.query(
+        sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${`p_${project.id}`}`,
+      ),
+    );
+    for (const { status, body } of await Promise.all(many)) {
+      if (status === 200) expect(body.rows).toEqual([{ n: 1, pg_sleep: '' }]);
+      else expect([status, body.error.code]).toEqual([503, 'unavailable']);
+    }
+    await until('it is served again', async () => (await sleep(0)).status === 200, 5_000);
+  });
+
   it('a project without code is asked the short question, one with code the whole', async () => {
     const other = await house.project('Codeless');
     const { query } = house.service.deps;
@@ -472,6 +515,33 @@ describe('the short way', () => {
     expect(body).toMatch(
       /rowhouse_http_request_seconds_count\{method="POST",route="[^"]*\/query",status="400"\}/,
     );
+  });
+
+  it('is the account key’s too, in a project that lives', async () => {
+    const { slug } = await house.project('Looked up');
+    const ask = async (named: string) => {
+      const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${named}/query`, {
+        method: 'POST',
+        headers: { 'x-api-key': house.accountKey, 'content-type': 'application/json' },
+        body: '{"query":"select current_database() as name"}',
+      });
+      const { rows, error } = (await response.json()) as Answer['body'];
+      return [response.status, error?.code ?? rows];
+    };
+    const { logins, keyRing } = house.service.deps;
+    const caller = await keyRing.verify(house.accountKey);
+    const first = await ask(slug);
+    await until('it is remembered', async () => {
+      expect(await ask(slug)).toEqual(first);
+      return logins.recall(caller, slug) !== null;
+    });
+    expect(first[0]).toBe(200);
+    expect(await ask('no-such-project')).toEqual([404, 'project_not_found']);
+    expect((await house.call('DELETE', `/projects/${slug}`)).status).toBe(200);
+    expect(await ask(slug)).toEqual([404, 'project_not_found']);
+    expect((await house.call('POST', `/projects/${slug}/restore`)).status).toBe(200);
+    await until('it is there again', async () => (await ask(slug))[0] === 200);
+    expect(await ask(slug)).toEqual(first);
   });
 
   it('a revoked key is refused at once', async () => {

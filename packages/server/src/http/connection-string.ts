@@ -4,7 +4,6 @@ import { databaseOf, type ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { looksLikeKey } from '../keys/form.ts';
-import { getProjectLogin } from '../projects/find.ts';
 import { readBearer, refuseRepeated } from './caller.ts';
 import type { Deps } from './deps.ts';
 
@@ -18,7 +17,7 @@ const usualDatabase = 'postgres';
  * come as Authorization: Bearer, as the driver's `authToken`.
  */
 export async function identifyByConnection(
-  deps: Pick<Deps, 'control' | 'keyRing'>,
+  deps: Pick<Deps, 'keyRing' | 'logins'>,
   { headers, raw }: FastifyRequest,
 ): Promise<{ caller: Caller; login: ProjectLogin }> {
   refuseRepeated(raw.rawHeaders);
@@ -34,7 +33,7 @@ export async function identifyByConnection(
   if (secret === '') throw errors.missingApiKey(`The address in ${connectionHeader} has no password.`);
   if (bearer !== null || looksLikeKey(secret)) {
     const caller = await deps.keyRing.verify(secret);
-    return { caller, login: await getProjectLogin(deps.control, caller, slugOf(caller, user, database)) };
+    return { caller, login: await deps.logins.of(caller, slugOf(caller, user, database)) };
   }
   const caller = await deps.keyRing.verifyRole(user, secret);
   if (database !== databaseOf(caller.projectId)) throw errors.projectNotFound(database);

@@ -5,6 +5,7 @@ import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
 import type { KeyRing } from '../keys/verify.ts';
+import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
 import type { Compactions } from '../quotas/compact.ts';
 import type { RefusalReason, UsageLooks } from '../quotas/usage.ts';
@@ -19,6 +20,7 @@ export type Deps = Readonly<{
   disk: DiskWatch;
   compactions: Compactions;
   keyRing: KeyRing;
+  logins: Logins;
   masterKey: Buffer;
   query: QueryDeps;
   tables: TableDeps;

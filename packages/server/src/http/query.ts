@@ -4,7 +4,6 @@ import type { FastifyInstance } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
-import { getProjectLogin } from '../projects/find.ts';
 import { runBatch } from '../query/batch.ts';
 import { runQuery } from '../query/run.ts';
 import type { Reader } from '../query/watch.ts';
@@ -39,7 +38,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request, reply) => {
       const caller = callerOf(request);
-      const project = await getProjectLogin(deps.control, caller, request.params.slug);
+      const project = await deps.logins.of(caller, request.params.slug);
       const reader = readerOf(reply);
       const answer = answerQuery(deps, caller, project, request.body, reader);
       return respond(deps, request, reply, reader, answer, project.id);
@@ -63,7 +62,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     async (request, reply) => {
       const { body } = request;
       const caller = callerOf(request);
-      const project = await getProjectLogin(deps.control, caller, request.params.slug);
+      const project = await deps.logins.of(caller, request.params.slug);
       const input = {
         statements: body.statements.map(({ query, params = [], limit = null }) => ({
           ...{ query, params, limit },

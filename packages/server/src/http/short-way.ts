@@ -19,10 +19,9 @@ import { validatorCompiler } from './validation.ts';
 /** Answers the request and says true, or leaves it untouched and says false. */
 export type ShortWay = (request: IncomingMessage, response: ServerResponse) => boolean;
 
-type ProjectCaller = Exclude<Caller, { kind: 'account' }>;
 type Asked = { slug: string; route: string; status: number; run: Run };
 type Run = (
-  caller: ProjectCaller,
+  caller: Caller,
   project: ProjectLogin,
   body: Buffer,
   reader: ResponseReader,
@@ -72,8 +71,9 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
   return (request, response) => {
     const { url = '', method = '', headers } = request;
     const asked = method === 'POST' || method === 'GET' ? read(method, url) : null;
-    const caller = asked && ordinaryCaller(deps, request, asked.slug);
-    if (!asked || !caller) return false;
+    const caller = asked && ordinaryCaller(deps, request);
+    const project = caller && deps.logins.recall(caller, asked.slug);
+    if (!project) return false;
     const startedAt = performance.now();
     const requestId = readRequestId(headers['x-request-id']) ?? crypto.randomUUID();
     const headersOf = () => ({ 'x-request-id': requestId });
@@ -104,7 +104,7 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
       else {
         const size = String(answer.length);
         const head = ['content-type', json, 'content-length', size, 'x-request-id', requestId];
-        const room = method === 'POST' ? deps.query.growth.rooms.recall(caller.projectId) : null;
+        const room = method === 'POST' ? deps.query.growth.rooms.recall(project.id) : null;
         if (room) head.push('x-project-size', String(room.size_mb), 'x-project-limit', String(room.limit_mb));
         response.writeHead(status, head);
         // Small ones as a string of the same bytes: Node puts it behind the headers, and both leave in one piece.
@@ -115,7 +115,6 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
     };
     const run = (body: Buffer) => {
       try {
-        const project = { id: caller.projectId, passwordVersion: caller.passwordVersion };
         asked.run(caller, project, body, reader).then(succeed, fail);
       } catch (error) {
         fail(error);
@@ -130,12 +129,8 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
 /** What follows /tables/: a plain name, and a query string. */
 const tableUrl = /^([\w.-]+)(?:\?(.*))?$/;
 
-/** The caller by memory alone, if this is its own project and nothing about the request needs a closer look. */
-function ordinaryCaller(
-  { keyRing }: Deps,
-  { method, headers, rawHeaders }: IncomingMessage,
-  slug: string,
-): ProjectCaller | null {
+/** The caller by memory alone, if nothing about the request needs a closer look. */
+function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: IncomingMessage): Caller | null {
   const key = headers['x-api-key'];
   if (
     typeof key !== 'string' ||
@@ -149,8 +144,7 @@ function ordinaryCaller(
     hasRepeated(rawHeaders)
   )
     return null;
-  const caller = keyRing.recall(key);
-  return caller && caller.kind !== 'account' && caller.slug === slug ? caller : null;
+  return keyRing.recall(key);
 }
 
 function hasOrdinaryBody(method: string | undefined, headers: IncomingHttpHeaders): boolean {

@@ -17,7 +17,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
-import { getProjectLogin } from '../projects/find.ts';
 import type { Reader } from '../query/watch.ts';
 import type { Table } from '../tables/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
@@ -311,7 +310,7 @@ async function writerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>,
 
 /** As the user that the request acts for, if there is one. */
 async function loginOf(deps: Deps, request: FastifyRequest<{ Params: Params }>): Promise<ProjectLogin> {
-  return request.login ?? getProjectLogin(deps.control, callerOf(request), request.params.slug);
+  return request.login ?? deps.logins.of(callerOf(request), request.params.slug);
 }
 
 /** A publishable key has no scope for rows: what it reaches is what the user may whose token comes with it. */
@@ -361,7 +360,7 @@ async function statusOf(reply: FastifyReply, inserting: Promise<Changed>): Promi
 async function lookerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>) {
   const caller = callerOf(request);
   requireScope(caller, 'tables:read');
-  const project = await getProjectLogin(deps.control, caller, request.params.slug);
+  const project = await deps.logins.of(caller, request.params.slug);
   return { caller, ask: tablesOf(deps.tables, project, sightOf(caller)).ask };
 }
 

@@ -22,7 +22,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../errors.ts';
 import { mayManage, requireScope } from '../keys/caller.ts';
-import { getProjectLogin } from '../projects/find.ts';
 import { toJsonText } from '../query/json-text.ts';
 import type { Claims } from '../users/access-tokens.ts';
 import { recover, verify } from '../users/codes.ts';
@@ -60,7 +59,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   const doorOf = async (request: FastifyRequest, scope: 'auth' | 'manage'): Promise<Door> => {
     const caller = callerOf(request);
     const { slug } = request.params as Params;
-    const { id, passwordVersion } = await getProjectLogin(deps.control, caller, slug);
+    const { id, passwordVersion } = await deps.logins.of(caller, slug);
     requireScope(caller, scope);
     return {
       projectId: id,

@@ -1,7 +1,6 @@
 // The end user that a request acts for, out of the access token beside its API key.
 import type { FastifyRequest } from 'fastify';
 import { asVisitor, type ProjectLogin, type Visitor } from '../engine/provision.ts';
-import { getProjectLogin } from '../projects/find.ts';
 import { ask } from '../query/run.ts';
 import { readClaims } from '../users/sessions.ts';
 import { callerOf } from './caller.ts';
@@ -21,7 +20,7 @@ export function admitVisitors(deps: Deps) {
   return async (request: FastifyRequest): Promise<void> => {
     if (request.accessToken === null) return;
     const { slug } = request.params as { slug: string };
-    const project = await getProjectLogin(deps.control, callerOf(request), slug);
+    const project = await deps.logins.of(callerOf(request), slug);
     request.login = asVisitor(project, await visitorOf(deps, { id: project.id, slug }, request.accessToken));
   };
 }

@@ -1,6 +1,7 @@
 // A project's keys: list, issue, revoke, rotate.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { IssueKey, Key, RotateKey, Scope } from '@rowhouse/api';
-import { recordChange } from '../control/changes.ts';
+import { recordChange, trustedMs } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { endSessions, resetPassword } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
@@ -114,8 +115,14 @@ async function changePassword(control: Control, server: Server, projectId: strin
     with change as (${recordChange({ projectId })})
     update projects set password_version = password_version + 1 where id = ${projectId}
     returning password_version as version`);
-  await resetPassword(server, { id: projectId, passwordVersion: one(row).version });
-  await endSessions(server, projectId);
+  const closeOldWay = async () => {
+    await resetPassword(server, { id: projectId, passwordVersion: one(row).version });
+    await endSessions(server, projectId);
+  };
+  await closeOldWay();
+  // Until every process knows, one that opens a connection may find the new password wrong and set the old one again.
+  await sleep(trustedMs);
+  await closeOldWay();
 }
 
 /** `owner`: a select list and source that give the account's and the project's id. Used for new projects too. */

@@ -14,6 +14,7 @@ import { measure } from '../quotas/sizes.ts';
 import { checkLimit } from './create.ts';
 import { settleFence } from './fence.ts';
 import { getProjectRow } from './find.ts';
+import type { Logins } from './logins.ts';
 import { type ProjectRow, projectColumns, toProject } from './project.ts';
 
 type Deps = {
@@ -52,13 +53,14 @@ export async function changeProject(
 
 /** Kept for some days, with no way in. It is deleted from the moment the row says so. */
 export async function deleteProject(
-  { control, server, limits }: Deps,
+  { control, server, logins, limits }: Deps & { logins: Logins },
   caller: Caller,
   slug: string,
 ): Promise<Project> {
   const { id } = await getProjectRow(control, caller, slug);
   requireAccount(caller, 'delete a project');
   const [row] = await update(control, id, sql`deleted_at = now()`, sql`deleted_at is null`);
+  logins.forget(id);
   if (!row) throw errors.projectNotFound(slug);
   await settleFence({ control, server }, id);
   return toProject(row, limits.keepDeletedDays);

@@ -1,7 +1,6 @@
 // Looking projects up, for a caller who may see them.
 import type { ListProjects, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { sql } from '../postgres/sql.ts';
@@ -41,15 +40,6 @@ export async function getProjectRow(
   if (!row || (caller.kind !== 'account' && caller.projectId !== row.id)) throw errors.projectNotFound(slug);
   if (row.deleted_at && !evenDeleted) throw errors.projectDeleted(slug);
   return row;
-}
-
-/** For the hot path: a project's own key knows its project already. */
-export async function getProjectLogin(control: Control, caller: Caller, slug: string): Promise<ProjectLogin> {
-  if (caller.kind !== 'account' && caller.slug === slug) {
-    return { id: caller.projectId, passwordVersion: caller.passwordVersion };
-  }
-  const row = await getProjectRow(control, caller, slug);
-  return { id: row.id, passwordVersion: row.password_version };
 }
 
 export async function getProject({ control, limits }: Deps, caller: Caller, slug: string): Promise<Project> {

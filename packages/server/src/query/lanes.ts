@@ -11,8 +11,8 @@ import type { ProjectSessions } from './project-sessions.ts';
 import { type Reader, Watch } from './watch.ts';
 
 export type Lanes = {
-  /** A lane with room, or null: then the statement has to run alone. */
-  take(project: ProjectLogin): Lane | null;
+  /** A lane with room, once there is one, in which the statement has to be run; or null: then it has to run alone. */
+  take(project: ProjectLogin): Lane | null | Promise<Lane | null>;
 };
 
 /** What usually takes longer has a session to itself. */
@@ -20,6 +20,8 @@ const shortMs = 10;
 /** Who is first for longer than this is left alone. */
 const patienceMs = 50;
 const maxDepth = 64;
+/** Of a project's, until there is room in a lane. More than these wait for connections of their own. */
+const mostWaiting = 1_000;
 /** On two cores two do more than four: PostgreSQL is woken less often. */
 const maxLanes = Math.max(2, Math.min(4, availableParallelism()));
 
@@ -35,21 +37,28 @@ export class Lane {
   /** In the order in which they were sent. */
   private readonly shared: Shared[] = [];
   private readonly sessions: ProjectSessions;
-  private readonly onEnd: (lane: Lane) => void;
+  private readonly road: Road;
+  /** It was taken for so many that have not begun yet. */
+  private taken = 0;
   /** Nobody joins any more. */
   private isClosed = false;
   /** The session may hold what belongs to nobody: it is not used again. */
   private isSpoiled = false;
   private lastDoneAt = 0;
 
-  constructor(session: Session, sessions: ProjectSessions, onEnd: (lane: Lane) => void) {
+  constructor(session: Session, sessions: ProjectSessions, road: Road) {
     this.session = session;
     this.sessions = sessions;
-    this.onEnd = onEnd;
+    this.road = road;
   }
 
   get depth(): number {
-    return this.shared.length;
+    return this.shared.length + this.taken;
+  }
+
+  take(): this {
+    this.taken++;
+    return this;
   }
 
   get isOpen(): boolean {
@@ -63,6 +72,7 @@ export class Lane {
   /** False: it was moved away and has to run elsewhere. */
   async run(exchange: Exchange, reader: Reader, timeoutMs: number, habit: Habit): Promise<boolean> {
     const shared: Shared = { exchange, reader, timeoutMs, watch: null };
+    this.taken--;
     this.shared.push(shared);
     exchange.onStreaming = () => this.leaveAlone(shared);
     try {
@@ -89,7 +99,8 @@ export class Lane {
       // one request after the other would become old by that. It cost a third of the time and most of the slowest answers.
       shared.exchange = null;
       shared.reader = null;
-      if (this.shared.length === 0) this.onEnd(this);
+      this.road.admit();
+      if (this.depth === 0) this.road.end(this);
     }
   }
 
@@ -126,11 +137,102 @@ export class Lane {
       this.isSpoiled = true;
       other.exchange?.move();
     }
+    this.road.admit();
+  }
+}
+
+type Waiter = { resolve: (lane: Lane | null) => void; reject: (error: unknown) => void };
+
+/** The lanes of one project, and who waits for room in them. */
+class Road {
+  readonly lanes: Lane[] = [];
+  /** As the last who came knows it. */
+  project: ProjectLogin;
+  private readonly waiting: Waiter[] = [];
+  /** So many lanes wait for their connection. */
+  private opening = 0;
+  private readonly sessions: ProjectSessions;
+  private readonly lanesAtMost: number;
+  private readonly onEmpty: () => void;
+
+  constructor(project: ProjectLogin, sessions: ProjectSessions, lanesAtMost: number, onEmpty: () => void) {
+    this.project = project;
+    this.sessions = sessions;
+    this.lanesAtMost = lanesAtMost;
+    this.onEmpty = onEmpty;
+  }
+
+  take(): Lane | null | Promise<Lane | null> {
+    const lane = this.find();
+    if (lane) return lane.take();
+    const hasOpen = this.hasOpen;
+    if (!hasOpen && this.lanes.length + this.opening < this.lanesAtMost) return this.open();
+    if (!(hasOpen || this.opening > 0) || this.waiting.length >= mostWaiting) return null;
+    return new Promise((resolve, reject) => this.waiting.push({ resolve, reject }));
+  }
+
+  private get hasOpen(): boolean {
+    return this.lanes.some(({ isOpen }) => isOpen);
+  }
+
+  private find(): Lane | null {
+    let best: Lane | null = null;
+    for (const lane of this.lanes) {
+      if (lane.isOpen && lane.depth < (best?.depth ?? maxDepth)) best = lane;
+    }
+    if (this.lanes.length >= this.lanesAtMost) return best;
+    const session = this.sessions.takeIdle(this.project);
+    return session ? this.add(session) : best;
+  }
+
+  private add(session: Session): Lane {
+    const lane = new Lane(session, this.sessions, this);
+    this.lanes.push(lane);
+    return lane;
+  }
+
+  private async open(): Promise<Lane> {
+    this.opening++;
+    try {
+      const session = await this.sessions.acquire(this.project, true);
+      this.opening--;
+      return this.add(session).take();
+    } catch (error) {
+      this.opening--;
+      // They have waited for the same.
+      if (!this.hasOpen && this.opening === 0) for (const { reject } of this.waiting.splice(0)) reject(error);
+      this.leave();
+      throw error;
+    } finally {
+      this.admit();
+    }
+  }
+
+  /** Those for whom there is room, and those who have nothing to wait for: they run alone. */
+  admit(): void {
+    const { waiting } = this;
+    if (waiting.length === 0) return;
+    const isWanted = this.sessions.isWanted(this.project);
+    while (waiting.length > 0) {
+      const lane = isWanted ? null : this.find();
+      if (!lane && !isWanted && (this.opening > 0 || this.hasOpen)) return;
+      waiting.shift()?.resolve(lane?.take() ?? null);
+    }
+  }
+
+  end(lane: Lane): void {
+    this.lanes.splice(this.lanes.indexOf(lane), 1);
+    this.sessions.release(this.project, lane.session, lane.isSound ? 'plain' : 'broken');
+    this.leave();
+  }
+
+  private leave(): void {
+    if (this.lanes.length === 0 && this.opening === 0) this.onEmpty();
   }
 }
 
 export function openLanes(sessions: ProjectSessions, share: number): Lanes {
-  const byProject = new Map<string, Lane[]>();
+  const roads = new Map<string, Road>();
   const lanesAtMost = Math.min(maxLanes, Math.floor(share / 2));
   let looking: NodeJS.Timeout | null = null;
   let lookedAt = 0;
@@ -140,42 +242,33 @@ export function openLanes(sessions: ProjectSessions, share: number): Lanes {
     const now = performance.now();
     const lateMs = Math.max(0, now - lookedAt - patienceMs / 2);
     lookedAt = now;
-    for (const lanes of byProject.values()) for (const lane of lanes) lane.look(now - 2 * lateMs);
+    for (const { lanes } of roads.values()) for (const lane of lanes) lane.look(now - 2 * lateMs);
   };
-  const end = (project: ProjectLogin, lanes: Lane[], lane: Lane) => {
-    lanes.splice(lanes.indexOf(lane), 1);
-    if (lanes.length === 0) byProject.delete(project.id);
-    if (byProject.size === 0 && looking) {
+  const roadOf = (project: ProjectLogin): Road => {
+    const known = roads.get(project.id);
+    if (known) {
+      known.project = project;
+      return known;
+    }
+    const road = new Road(project, sessions, lanesAtMost, () => {
+      roads.delete(project.id);
+      if (roads.size > 0 || !looking) return;
       clearInterval(looking);
       looking = null;
+    });
+    roads.set(project.id, road);
+    if (!looking) {
+      lookedAt = performance.now();
+      looking = setInterval(look, patienceMs / 2);
     }
-    sessions.release(project, lane.session, lane.isSound ? 'plain' : 'broken');
+    return road;
   };
 
   return {
     take: (project) => {
       // Others wait for connections: lanes come to their end.
-      if (sessions.isWanted(project)) return null;
-      let lanes = byProject.get(project.id);
-      let best: Lane | null = null;
-      for (const lane of lanes ?? []) {
-        if (lane.isOpen && lane.depth < (best?.depth ?? maxDepth)) best = lane;
-      }
-      if ((lanes?.length ?? 0) >= lanesAtMost) return best;
-      const session = sessions.takeIdle(project);
-      if (!session) return best;
-      if (!lanes) {
-        lanes = [];
-        byProject.set(project.id, lanes);
-      }
-      const mine = lanes;
-      const lane = new Lane(session, sessions, (ended) => end(project, mine, ended));
-      mine.push(lane);
-      if (!looking) {
-        lookedAt = performance.now();
-        looking = setInterval(look, patienceMs / 2);
-      }
-      return lane;
+      if (lanesAtMost === 0 || sessions.isWanted(project)) return null;
+      return roadOf(project).take();
     },
   };
 }

@@ -116,7 +116,8 @@ async function runOne(
   const isOrdinary =
     plain && frame === noFrame && input.timeoutMs >= sharedTimeoutMs && !needsTypes(input.params);
   if (isOrdinary && canShare(habit)) {
-    const lane = deps.lanes.take(project);
+    const taken = deps.lanes.take(project);
+    const lane = taken instanceof Promise ? await taken : taken;
     if (lane) {
       const exchange = await inLane(deps, project, lane, { statement, input, form, reader, habit });
       if (exchange) return answerOf(exchange, reader);
