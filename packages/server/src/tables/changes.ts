@@ -133,7 +133,8 @@ function change(
     };
     const step = (write: CompiledWrite, made: Form): Step => ({
       statement: statementOf(tables.kept, write.text, {
-        ...{ isPlain: write.isPlain, writes: true },
+        isPlain: write.isPlain,
+        writes: true,
         isDelete: write.input.verb === 'delete',
         isInsert: write.input.verb === 'insert',
       }),
