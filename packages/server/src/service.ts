@@ -86,7 +86,7 @@ export async function openService(options: Options): Promise<Service> {
   const { budget, kept: keptOpen = budget, share } = options.connections;
   const poolLimits = { budget, kept: keptOpen, share, ...waits };
   const sessions = openProjectSessions(server, upgrades.ensure, poolLimits);
-  const lanes = openLanes(sessions, share);
+  const lanes = openLanes(sessions, Math.min(share, budget));
   const convoys = openConvoys(sessions);
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
   const refusals = countRefusals();

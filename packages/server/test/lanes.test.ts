@@ -536,6 +536,12 @@ describe('the short way', () => {
       return logins.recall(caller, slug) !== null;
     });
     expect(first[0]).toBe(200);
+    // The long way would ask.
+    const { of } = logins;
+    logins.of = () => Promise.reject(new Error('asked'));
+    const short = await ask(slug);
+    logins.of = of;
+    expect(short).toEqual(first);
     expect(await ask('no-such-project')).toEqual([404, 'project_not_found']);
     expect((await house.call('DELETE', `/projects/${slug}`)).status).toBe(200);
     expect(await ask(slug)).toEqual([404, 'project_not_found']);

@@ -88,15 +88,14 @@ function openAsService(server: Server, { id }: ProjectLogin): Promise<Session> {
 }
 
 async function open(server: Server, login: ProjectLogin): Promise<Session> {
-  const start = () => Session.open(loginOf(server, login), settings);
+  const start = (as: ProjectLogin) => Session.open(loginOf(server, as), settings);
   try {
-    return await start();
+    return await start(login);
   } catch (error) {
     if (!(error instanceof RefusedError) || error.sqlstate !== sqlstate.invalidPassword)
       throw errors.unavailable(error);
   }
-  await restoreLogin(server, login);
-  return start().catch((error) => {
+  return start(await restoreLogin(server, login)).catch((error) => {
     throw errors.unavailable(error);
   });
 }

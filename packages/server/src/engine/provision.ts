@@ -127,17 +127,29 @@ async function setConnections(server: Server, id: string, allow: boolean): Promi
   }
 }
 
-/** A role may change its own password; this sets it back to the one that follows from the master key. */
-export function resetPassword(server: Server, { id, passwordVersion }: ProjectLogin): Promise<void> {
+/**
+ * A role may change its own password; this sets it back to the one that follows from the master key and what the project's
+ * row says, and looks again: a caller may remember what was before a rotation. Gives the version.
+ */
+export async function resetPassword(server: Server, id: string): Promise<number> {
   const name = roleOf(id);
-  return insist(server, id, name, () =>
-    all(server, [sql`alter role ${sql.id(name)} password ${verifierOf(server, name, passwordVersion)}`]),
-  );
+  for (let done: number | null = null; ; ) {
+    const [row] = await server.control.query<{ version: number }>(
+      sql`select password_version as version from projects where id = ${id}`,
+    );
+    if (!row) throw errors.unavailable(`there is no project ${id}`);
+    const { version } = row;
+    if (version === done) return version;
+    await insist(server, id, `${name} ${version}`, () =>
+      all(server, [sql`alter role ${sql.id(name)} password ${verifierOf(server, name, version)}`]),
+    );
+    done = version;
+  }
 }
 
 /** A session of the project that is in the way is ended; callers at the same moment share one attempt. */
-function insist(server: Server, id: string, role: string, act: () => Promise<void>): Promise<void> {
-  const running = insisting.get(role);
+function insist(server: Server, id: string, what: string, act: () => Promise<void>): Promise<void> {
+  const running = insisting.get(what);
   if (running) return running;
   const repeat = async () => {
     for (let attempt = 1; ; attempt++) {
@@ -150,8 +162,8 @@ function insist(server: Server, id: string, role: string, act: () => Promise<voi
       }
     }
   };
-  const attempt = repeat().finally(() => insisting.delete(role));
-  insisting.set(role, attempt);
+  const attempt = repeat().finally(() => insisting.delete(what));
+  insisting.set(what, attempt);
   return attempt;
 }
 
@@ -180,12 +192,16 @@ export function loginOf(server: Server, { id, passwordVersion, seat }: ProjectLo
   return { ...server.address, user, password, database: databaseOf(id) };
 }
 
-/** After a login was refused: the role has changed its password, or (a visitor's) does not exist yet, or not all of it. */
-export function restoreLogin(server: Server, project: ProjectLogin): Promise<void> {
+/**
+ * After a login was refused: the role has changed its password, or (a visitor's) does not exist yet, or not all of it. Gives
+ * the login that is good now.
+ */
+export async function restoreLogin(server: Server, project: ProjectLogin): Promise<ProjectLogin> {
   const { id, seat } = project;
-  if (seat === undefined) return resetPassword(server, project);
-  if (seat === 'auth') return insist(server, id, authRoleOf(id), () => ensureRole(server, authRoleOf(id)));
-  return insist(server, id, visitorRoleOf(id), () => ensureVisitor(server, id));
+  if (seat === undefined) return { ...project, passwordVersion: await resetPassword(server, id) };
+  if (seat === 'auth') await insist(server, id, authRoleOf(id), () => ensureRole(server, authRoleOf(id)));
+  else await insist(server, id, visitorRoleOf(id), () => ensureVisitor(server, id));
+  return project;
 }
 
 /** Nothing is granted to `authenticated` outside its own database, because all projects share that role. */

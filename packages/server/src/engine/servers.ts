@@ -10,6 +10,8 @@ import { ensureTemplate } from './template.ts';
 export type Server = Readonly<{
   id: number;
   address: Address;
+  /** The service's own tables, which may be on another server. */
+  control: Control;
   /** Our own connections to the server's maintenance database. */
   maintenance: Database;
   /** What project databases hold of ours in this version, and the template that has it. */
@@ -49,6 +51,7 @@ export async function openServer(options: Options): Promise<Server> {
   return {
     id,
     address,
+    control,
     maintenance,
     contents,
     template,

@@ -111,16 +111,15 @@ export async function rotateKey(
 
 /** A new database password; sessions that came in with the old one end. */
 async function changePassword(control: Control, server: Server, projectId: string): Promise<void> {
-  const [row] = await control.change<{ version: number }>(sql`
+  await control.change(sql`
     with change as (${recordChange({ projectId })})
-    update projects set password_version = password_version + 1 where id = ${projectId}
-    returning password_version as version`);
+    update projects set password_version = password_version + 1 where id = ${projectId}`);
   const closeOldWay = async () => {
-    await resetPassword(server, { id: projectId, passwordVersion: one(row).version });
+    await resetPassword(server, projectId);
     await endSessions(server, projectId);
   };
   await closeOldWay();
-  // Until every process knows, one that opens a connection may find the new password wrong and set the old one again.
+  // Whoever was setting the old one again at this moment has seen by then that it is the old one.
   await sleep(trustedMs);
   await closeOldWay();
 }

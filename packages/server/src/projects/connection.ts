@@ -32,6 +32,6 @@ async function ensureLogin(server: Server, login: ProjectLogin): Promise<void> {
     (await Session.open(loginOf(server, login), { application_name: 'rowhouse' })).close();
   } catch (error) {
     if (!(error instanceof RefusedError)) throw errors.unavailable(error);
-    if (error.sqlstate === sqlstate.invalidPassword) await resetPassword(server, login);
+    if (error.sqlstate === sqlstate.invalidPassword) await resetPassword(server, login.id);
   }
 }

@@ -3,16 +3,17 @@
 // are run elsewhere. They are reads, so it does not matter that PostgreSQL may have begun with them.
 import { availableParallelism } from 'node:os';
 import type { ProjectLogin } from '../engine/provision.ts';
+import { RowhouseError } from '../errors.ts';
 import type { Session } from '../postgres/session.ts';
 import type { Exchange } from './exchange.ts';
 import { MovedError, Sound } from './failures.ts';
-import { type Habit, noteDuration } from './habits.ts';
+import { type Habit, isPlain, learn, noteDuration } from './habits.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { type Reader, Watch } from './watch.ts';
 
 export type Lanes = {
   /** A lane with room, once there is one, in which the statement has to be run; or null: then it has to run alone. */
-  take(project: ProjectLogin): Lane | null | Promise<Lane | null>;
+  take(project: ProjectLogin, habit: Habit): Lane | null | Promise<Lane | null>;
 };
 
 /** What usually takes longer has a session to itself. */
@@ -22,11 +23,17 @@ const patienceMs = 50;
 const maxDepth = 64;
 /** Of a project's, until there is room in a lane. More than these wait for connections of their own. */
 const mostWaiting = 1_000;
+/** Who has waited longer runs alone. */
+const longestWaitMs = 500;
 /** On two cores two do more than four: PostgreSQL is woken less often. */
 const maxLanes = Math.max(2, Math.min(4, availableParallelism()));
 
 export function canShare({ usualMs, statement }: Habit): boolean {
   return statement.isRead && usualMs < shortMs;
+}
+
+function isStillShort(habit: Habit): boolean {
+  return isPlain(habit) && canShare(habit);
 }
 
 /** `exchange` and `reader`: until it is done. */
@@ -44,6 +51,8 @@ export class Lane {
   private isClosed = false;
   /** The session may hold what belongs to nobody: it is not used again. */
   private isSpoiled = false;
+  /** Something of the project's own may have run here after all. */
+  private hasTraces = false;
   private lastDoneAt = 0;
 
   constructor(session: Session, sessions: ProjectSessions, road: Road) {
@@ -65,18 +74,27 @@ export class Lane {
     return !this.isClosed && this.session.isUsable;
   }
 
-  get isSound(): boolean {
-    return !this.isSpoiled && this.session.isUsable;
+  /** How the session is given back. */
+  get leaves(): 'plain' | 'clean' | 'broken' {
+    if (this.isSpoiled || !this.session.isUsable) return 'broken';
+    return this.hasTraces ? 'clean' : 'plain';
   }
 
   /** False: it was moved away and has to run elsewhere. */
   async run(exchange: Exchange, reader: Reader, timeoutMs: number, habit: Habit): Promise<boolean> {
-    const shared: Shared = { exchange, reader, timeoutMs, watch: null };
     this.taken--;
+    // What was known of it when it came may be otherwise by now.
+    if (this.isClosed || reader.isGone || !isStillShort(habit)) {
+      this.makeRoom();
+      return false;
+    }
+    const shared: Shared = { exchange, reader, timeoutMs, watch: null };
     this.shared.push(shared);
     exchange.onStreaming = () => this.leaveAlone(shared);
     try {
-      await exchange.run();
+      const running = exchange.run();
+      learn(habit, this.session);
+      await running;
       const ms = performance.now() - Math.max(this.lastDoneAt, exchange.startedAt);
       noteDuration(habit, exchange.isLarge ? 1_000 : ms);
       return true;
@@ -93,15 +111,21 @@ export class Lane {
         shared.watch.end();
         noteDuration(habit, 1_000);
       }
+      // Its tables have changed on its way.
+      if (!isPlain(habit)) this.isClosed = this.hasTraces = true;
       this.shared.splice(this.shared.indexOf(shared), 1);
       this.lastDoneAt = performance.now();
       // Lets go of the request: what is dead but old keeps what is young alive until all memory is looked through, and
       // one request after the other would become old by that. It cost a third of the time and most of the slowest answers.
       shared.exchange = null;
       shared.reader = null;
-      this.road.admit();
-      if (this.depth === 0) this.road.end(this);
+      this.makeRoom();
     }
+  }
+
+  private makeRoom(): void {
+    this.road.admit();
+    if (this.depth === 0) this.road.end(this);
   }
 
   /** The session was lost before its turn came: what one of the others did, or the server, is not its answer. */
@@ -141,7 +165,12 @@ export class Lane {
   }
 }
 
-type Waiter = { resolve: (lane: Lane | null) => void; reject: (error: unknown) => void };
+type Waiter = {
+  habit: Habit;
+  since: number;
+  resolve: (lane: Lane | null) => void;
+  reject: (error: unknown) => void;
+};
 
 /** The lanes of one project, and who waits for room in them. */
 class Road {
@@ -162,13 +191,14 @@ class Road {
     this.onEmpty = onEmpty;
   }
 
-  take(): Lane | null | Promise<Lane | null> {
+  take(habit: Habit): Lane | null | Promise<Lane | null> {
     const lane = this.find();
     if (lane) return lane.take();
     const hasOpen = this.hasOpen;
     if (!hasOpen && this.lanes.length + this.opening < this.lanesAtMost) return this.open();
     if (!(hasOpen || this.opening > 0) || this.waiting.length >= mostWaiting) return null;
-    return new Promise((resolve, reject) => this.waiting.push({ resolve, reject }));
+    const since = performance.now();
+    return new Promise((resolve, reject) => this.waiting.push({ habit, since, resolve, reject }));
   }
 
   private get hasOpen(): boolean {
@@ -191,16 +221,24 @@ class Road {
     return lane;
   }
 
-  private async open(): Promise<Lane> {
+  private async open(): Promise<Lane | null> {
     this.opening++;
     try {
       const session = await this.sessions.acquire(this.project, true);
       this.opening--;
-      return this.add(session).take();
+      if (this.lanes.length < this.lanesAtMost) return this.add(session).take();
+      // Others became idle meanwhile and are lanes now: more would leave the project's other statements none.
+      this.sessions.release(this.project, session, 'plain');
+      return this.find()?.take() ?? null;
     } catch (error) {
       this.opening--;
       // They have waited for the same.
-      if (!this.hasOpen && this.opening === 0) for (const { reject } of this.waiting.splice(0)) reject(error);
+      if (!this.hasOpen && this.opening === 0)
+        for (const { resolve, reject } of this.waiting.splice(0)) {
+          // Who came since has not waited as long.
+          if (error instanceof RowhouseError && error.code === 'overloaded') resolve(null);
+          else reject(error);
+        }
       this.leave();
       throw error;
     } finally {
@@ -214,15 +252,23 @@ class Road {
     if (waiting.length === 0) return;
     const isWanted = this.sessions.isWanted(this.project);
     while (waiting.length > 0) {
-      const lane = isWanted ? null : this.find();
-      if (!lane && !isWanted && (this.opening > 0 || this.hasOpen)) return;
+      // What was known of it when it came may be otherwise by now.
+      const isAlone = isWanted || !isStillShort((waiting[0] as Waiter).habit);
+      const lane = isAlone ? null : this.find();
+      if (!lane && !isAlone && (this.opening > 0 || this.hasOpen)) return;
       waiting.shift()?.resolve(lane?.take() ?? null);
     }
   }
 
+  look(now: number): void {
+    for (const lane of this.lanes) lane.look(now);
+    while (this.waiting[0] && now - this.waiting[0].since > longestWaitMs)
+      this.waiting.shift()?.resolve(null);
+  }
+
   end(lane: Lane): void {
     this.lanes.splice(this.lanes.indexOf(lane), 1);
-    this.sessions.release(this.project, lane.session, lane.isSound ? 'plain' : 'broken');
+    this.sessions.release(this.project, lane.session, lane.leaves);
     this.leave();
   }
 
@@ -242,7 +288,7 @@ export function openLanes(sessions: ProjectSessions, share: number): Lanes {
     const now = performance.now();
     const lateMs = Math.max(0, now - lookedAt - patienceMs / 2);
     lookedAt = now;
-    for (const { lanes } of roads.values()) for (const lane of lanes) lane.look(now - 2 * lateMs);
+    for (const road of roads.values()) road.look(now - 2 * lateMs);
   };
   const roadOf = (project: ProjectLogin): Road => {
     const known = roads.get(project.id);
@@ -265,10 +311,10 @@ export function openLanes(sessions: ProjectSessions, share: number): Lanes {
   };
 
   return {
-    take: (project) => {
+    take: (project, habit) => {
       // Others wait for connections: lanes come to their end.
       if (lanesAtMost === 0 || sessions.isWanted(project)) return null;
-      return roadOf(project).take();
+      return roadOf(project).take(habit);
     },
   };
 }

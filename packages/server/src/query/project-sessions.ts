@@ -111,21 +111,22 @@ export function openProjectSessions(
   const open = async (project: ProjectLogin): Promise<Session> => {
     if (performance.now() < away.until) throw errors.unavailable(away.cause);
     await ensureCurrent(project.id);
-    const address = loginOf(server, project);
-    const start = async () => {
-      const session = await Session.open(address, project.seat === 'auth' ? authSettings : sessionSettings);
+    const start = async (login: ProjectLogin) => {
+      const session = await Session.open(
+        loginOf(server, login),
+        project.seat === 'auth' ? authSettings : sessionSettings,
+      );
       prepareResets(session, project);
       session.out.sync();
       session.send(sound(session));
       return session;
     };
     try {
-      return await start();
+      return await start(project);
     } catch (error) {
       if (!isRestorable(error, project)) throw noteAway(error);
     }
-    await restoreLogin(server, project);
-    return start().catch((error) => {
+    return start(await restoreLogin(server, project)).catch((error) => {
       throw noteAway(error);
     });
   };

@@ -6,7 +6,7 @@ import type { Command } from './commands.ts';
 import { type Cargo, type Convoys, canTravel } from './convoys.ts';
 import { Exchange, type Form, type Frame, noFrame, type StatementInput } from './exchange.ts';
 import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './growth.ts';
-import { type Habit, type Habits, isPlain, learn } from './habits.ts';
+import { type Habit, type Habits, isPlain } from './habits.ts';
 import { holdingSink } from './holding-sink.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
@@ -112,11 +112,10 @@ async function runOne(
   if (reader.isGone) throw hungUp();
   const habit = deps.habits.of(project.id, statement);
   const frame = frameOf(input, project.visitor);
-  const plain = isPlain(habit);
   const isOrdinary =
-    plain && frame === noFrame && input.timeoutMs >= sharedTimeoutMs && !needsTypes(input.params);
+    isPlain(habit) && frame === noFrame && input.timeoutMs >= sharedTimeoutMs && !needsTypes(input.params);
   if (isOrdinary && canShare(habit)) {
-    const taken = deps.lanes.take(project);
+    const taken = deps.lanes.take(project, habit);
     const lane = taken instanceof Promise ? await taken : taken;
     if (lane) {
       const exchange = await inLane(deps, project, lane, { statement, input, form, reader, habit });
@@ -129,7 +128,8 @@ async function runOne(
       deps.growth.rooms.watch(project.id, room && stopLine(room, 'rewriting'), (because) => stop(because, 0));
     return runAlone(deps, project, statement, input, form, reader, habit, frame, null, watching);
   }
-  if (!mayGrow(statement, plain))
+  // By now it may run code after all.
+  if (!mayGrow(statement, isPlain(habit)))
     return runAlone(deps, project, statement, input, form, reader, habit, frame);
   const options = {
     canRepeat: true,
@@ -224,9 +224,7 @@ async function inLane(
     form,
     aside: (look) => sessions.aside(project, look),
   });
-  const done = lane.run(exchange, reader, input.timeoutMs, habit);
-  learn(habit, lane.session);
-  return (await done) ? exchange : null;
+  return (await lane.run(exchange, reader, input.timeoutMs, habit)) ? exchange : null;
 }
 
 /** Together with others in one transaction; null if it has to run alone after all. */
