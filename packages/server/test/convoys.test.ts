@@ -313,40 +313,6 @@ describe('inserts', () => {
     expect(rows.map(({ a }: { a: number }) => a)).toEqual(done);
     await fine(insert, [1]);
   });
-
-  it('in a process that no longer answers end with their time', { timeout: 60_000 }, async () => {
-    await fine('create table stuck (a int)');
-    const insert = 'insert into stuck values ($1)';
-    await makeShort(insert);
-    const neighbour = await house.project('Beside the stuck');
-    const pids = await inside((admin) =>
-      admin.query<{ pid: number }>(sql`
-        select pid from pg_stat_activity
-        where datname = current_database() and application_name = 'rowhouse query'`),
-    );
-    for (const { pid } of pids) process.kill(pid, 'SIGSTOP');
-    try {
-      const began = performance.now();
-      const answers = await Promise.all(
-        Array.from({ length: 20 }, (_, n) => run(insert, [n], { timeout_ms: 1_500 })),
-      );
-      expect(performance.now() - began).toBeLessThan(20_000);
-      for (const { status, body } of answers)
-        expect([status, body.error.code]).toEqual([503, 'outcome_unknown']);
-      const beside = await house.call('POST', `/projects/${neighbour.slug}/query`, {
-        key: neighbour.key,
-        body: { query: 'select 1 as one' },
-      });
-      expect(beside.body.rows).toEqual([{ one: 1 }]);
-    } finally {
-      for (const { pid } of pids) process.kill(pid, 'SIGCONT');
-    }
-    await until('it is served', async () => (await run(insert, [100])).status === 200, 10_000);
-    const stored = (await fine('select a from stuck where a between 0 and 99')).map(
-      ({ a }: { a: number }) => a,
-    );
-    expect(new Set(stored).size).toBe(stored.length);
-  });
 });
 
 describe('in a small project', () => {
