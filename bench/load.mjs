@@ -153,8 +153,9 @@ export function withoutAdded(took, expected) {
 }
 
 /** p50 and p99, to be read. */
-export function latency({ ms: [p50, p99] }) {
-  return `${p50.toPrecision(3)} / ${p99.toPrecision(3)}`;
+export function latency({ ms }) {
+  const [p50, p99] = ms.map((value) => (value < 100 ? value.toPrecision(3) : value.toFixed(0)));
+  return `${p50} / ${p99}`;
 }
 
 /** p50, p99 and p99.9 in milliseconds, of pairs of microseconds and how often it was seen, the smallest first. */
