@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { embeddedSettings } from './embedded-settings.ts';
+import { enoughLocks } from './external.ts';
 
 it('is reachable from this machine only, durable, and fair to neighbours', () => {
   const { options } = embeddedSettings({ memoryMb: 24_000, platform: 'linux' }, 5555, 100);
@@ -33,6 +34,8 @@ it.each([1, 100, 3_000])(
     const { options } = embeddedSettings({ memoryMb: 24_000, platform: 'linux' }, 1, connections);
     const most = Number(options.max_connections);
     expect(most - Number(options.superuser_reserved_connections)).toBeGreaterThanOrEqual(connections + 50);
-    expect(most * Number(options.max_locks_per_transaction)).toBeLessThanOrEqual(210_000);
+    const locks = most * Number(options.max_locks_per_transaction);
+    expect(locks).toBeLessThanOrEqual(210_000);
+    expect(locks).toBeGreaterThanOrEqual(enoughLocks);
   },
 );

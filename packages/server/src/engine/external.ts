@@ -69,6 +69,7 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
            pg_has_role(current_user, 'pg_read_all_stats', 'usage')
              and pg_has_role(current_user, 'pg_signal_backend', 'usage') as "watch",
            current_setting('max_locks_per_transaction')::int as locks,
+           current_setting('max_connections')::int as connections,
            current_setting('max_prepared_transactions')::int as prepared,
            current_setting('fsync')::bool as fsync,
            current_setting('full_page_writes')::bool as "fullPageWrites",
@@ -116,11 +117,12 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
       `revoke all on database "${name}" from public`,
     );
   }
-  if (facts.locks < 512) {
+  // One table for all connections, however many share it.
+  if (facts.locks * facts.connections < enoughLocks) {
     report(
       'room for locks',
       'a statement over thousands of tables makes neighbours fail',
-      'alter system set max_locks_per_transaction = 512, then restart PostgreSQL',
+      `alter system set max_locks_per_transaction = ${Math.ceil(enoughLocks / facts.connections)}, then restart PostgreSQL`,
     );
   }
   if (facts.prepared > 0) {
@@ -136,6 +138,9 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
   return findings;
 }
 
+/** 512 for each of the hundred connections that PostgreSQL has by default. */
+export const enoughLocks = 51_200;
+
 type Facts = {
   role: string;
   super: boolean;
@@ -143,6 +148,7 @@ type Facts = {
   logs: boolean;
   watch: boolean;
   locks: number;
+  connections: number;
   prepared: number;
   fsync: boolean;
   fullPageWrites: boolean;
