@@ -70,7 +70,9 @@ export function drawLines({ title, x, y, series }) {
 
 /** `bars`: [{ label, value, low, high }]; low and high are the spread. `x`: a label. `mark`: a line to look for. */
 export function drawBars({ title, x, bars, mark }) {
-  const [left, top, width, step] = [190, 44, 440, 26];
+  const longest = Math.max(0, ...bars.map(({ label }) => label.length));
+  const left = Math.max(190, 20 + 6.2 * longest);
+  const [top, width, step] = [44, 630 - left, 26];
   const height = bars.length * step;
   const values = bars.flatMap(({ value, high }) => [value, high ?? value]);
   const axis = axisOf(x, mark === undefined ? values : [...values, mark]);

@@ -131,4 +131,6 @@ try {
   await stop(service.child);
   rmSync(data, { recursive: true, force: true });
 }
-report('projects', ['what', 'n', 'p50', 'p99', 'goal'], rows, options.write);
+report('projects', ['what', 'n', 'p50', 'p99', 'goal'], rows, options.write, {
+  bars: { column: 'p50', unit: ' ms', label: { label: 'ms, the middle one', log: true } },
+});

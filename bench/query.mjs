@@ -120,6 +120,7 @@ report(
   rows,
   options.write,
   {
+    bars: { column: '× obvious', label: 'times as many a second: ours / the obvious program', mark: 1 },
     tables: [
       {
         title: `The slowest of a hundred, ${options.connections} connections each${quick ? ' (Q3: 4)' : ''}`,

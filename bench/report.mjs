@@ -3,12 +3,14 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
+import { writePlot } from './plot.mjs';
 
 /**
  * `more`: what follows the table: `notes`, a list of sentences; `tables`, [{ title, header, rows }]; `plots`, names of
- * files beside RESULTS.md.
+ * files beside RESULTS.md; `bars`, { column, unit, label, mark }: a column of the table that is drawn, with the spread if
+ * that stands in the next one.
  */
-export function report(name, header, rows, write, { notes = [], tables = [], plots = [] } = {}) {
+export function report(name, header, rows, write, { notes = [], tables = [], plots = [], bars } = {}) {
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;
   const machine = `${cpus().length} × ${cpus()[0]?.model.trim() || process.arch}, ${memory}, Node ${process.versions.node}`;
@@ -19,7 +21,9 @@ export function report(name, header, rows, write, { notes = [], tables = [], plo
     tableOf(header, rows),
     ...tables.flatMap((table) => [`### ${table.title}`, tableOf(table.header, table.rows)]),
     ...(notes.length > 0 ? [notes.map((note) => `- ${note}`).join('\n')] : []),
-    ...plots.map((file) => `![${path.basename(file, '.svg')}](${file})`),
+    ...(bars && write ? [...plots, drawColumn(name, header, rows, bars)] : plots).map(
+      (file) => `![${path.basename(file, '.svg')}](${file})`,
+    ),
   ];
   const section = `${parts.join('\n\n')}\n`;
   console.log(section);
@@ -33,6 +37,18 @@ export function report(name, header, rows, write, { notes = [], tables = [], plo
   sections.push(section);
   sections.sort();
   writeFileSync(file, `${[head.trimEnd(), ...sections.map((part) => part.trimEnd())].join('\n\n')}\n`);
+}
+
+/** Writes bench/plots/<name>.svg. Rows that have no number of this unit there are left out. */
+function drawColumn(name, header, rows, { column, unit = '', label, mark }) {
+  const at = header.indexOf(column);
+  const bars = rows.flatMap((cells) => {
+    const value = cells[at].endsWith(unit) ? cells[at].slice(0, cells[at].length - unit.length) : '';
+    const [, low, high] = /^([\d.]+)–([\d.]+)$/.exec(cells[at + 1] ?? '') ?? [];
+    if (!/^[\d.]+$/.test(value)) return [];
+    return [{ label: cells[0], value: +value, ...(low && { low: +low, high: +high }) }];
+  });
+  return writePlot(name, { title: name, x: label, bars, mark });
 }
 
 export function perSecond(rate) {

@@ -10,6 +10,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { start, stop } from './load.mjs';
+import { writePlot } from './plot.mjs';
 import { familyOf, memoryMb, openFiles, postmasterOf } from './processes.mjs';
 import { report } from './report.mjs';
 import { createLedger, slopeOf } from './soak-ledger.mjs';
@@ -478,6 +479,12 @@ try {
 
 const { kept, refused, unknown } = ledger.counts();
 const sent = [...answers.values()].reduce((sum, { calm, disturbed }) => sum + calm + disturbed, 0);
+function plotMemory() {
+  const lineOf = (name) => ({ name, points: samples.map((taken) => [taken.minute, taken[name]]) });
+  const series = ['service, MB', 'PostgreSQL, MB'].map(lineOf);
+  return writePlot('soak', { title: 'Memory, through all blows', x: 'minutes', y: 'MB', series });
+}
+
 report(
   'soak',
   ['requests', 'how they ended', 'in calm', 'around a blow', 'of its kind', 'why'],
@@ -491,6 +498,7 @@ report(
         rows: growth,
       },
     ],
+    plots: options.write ? [plotMemory()] : [],
     notes: [
       `${projectCount} projects, ${clients} clients, ${minutes} minutes.`,
       `Blows, with the seconds until the next answer: ${disturbances.map(({ name, at, doneAt }) => `${name} ${((doneAt - at) / 1000).toFixed(1)}`).join(', ')}.`,

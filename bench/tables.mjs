@@ -202,4 +202,5 @@ report(
   ['', 'ours', 'the other', 'ratio', 'goal', 'p50 / p99 ms', 'our CPU a request'],
   rows,
   options.write,
+  { bars: { column: 'ratio', label: 'ratio: what of, and the goal, stand in the table', mark: 1 } },
 );

@@ -131,4 +131,6 @@ try {
   await stop(ours);
   rmSync(folder, { recursive: true, force: true });
 }
-report('users', ['', 'alone', 'with sign-ins', 'ratio'], rows, options.write);
+report('users', ['', 'alone', 'with sign-ins', 'ratio'], rows, options.write, {
+  bars: { column: 'ratio', label: 'with sign-ins / alone', mark: 1 },
+});

@@ -93,4 +93,5 @@ report(
   ],
   rows,
   options.write,
+  { bars: { column: '×', label: 'two processes / one', mark: 1 } },
 );
