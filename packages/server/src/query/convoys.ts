@@ -12,6 +12,7 @@ import { type Measure, sizeCheck, strictest } from './growth.ts';
 import { type Habit, isPlain, learn, noteDuration } from './habits.ts';
 import { holdingSink } from './holding-sink.ts';
 import type { ProjectSessions } from './project-sessions.ts';
+import { openRoads } from './roads.ts';
 import { hungUp, type Reader } from './watch.ts';
 
 export type Convoys = {
@@ -226,7 +227,7 @@ function letGo(traveller: Traveller): void {
 
 /** The inserts of one project: one convoy on its way, the others gather. */
 class Road {
-  running: Convoy | null = null;
+  private running: Convoy | null = null;
   private waiting: Traveller[] = [];
   private session: Session | null = null;
   private isLeaving = false;
@@ -252,6 +253,14 @@ class Road {
       // With all that comes in this turn of the event loop.
       setImmediate(() => this.leave());
     });
+  }
+
+  halt(): void {
+    this.running?.halt();
+  }
+
+  look(now: number): void {
+    this.running?.look(now, this.sessions.terminate);
   }
 
   private leave(): void {
@@ -351,35 +360,9 @@ function isLong({ query, params }: StatementInput): boolean {
 }
 
 export function openConvoys(sessions: ProjectSessions): Convoys {
-  const roads = new Map<string, Road>();
-  let looking: NodeJS.Timeout | null = null;
-  let lookedAt = 0;
-
-  const look = () => {
-    const now = performance.now();
-    // Where this process itself is late, nobody else is slow by that.
-    const lateMs = Math.max(0, now - lookedAt - patienceMs / 4);
-    lookedAt = now;
-    for (const { running } of roads.values()) running?.look(now - 2 * lateMs, sessions.terminate);
-  };
-  const roadOf = (project: ProjectLogin): Road => {
-    const known = roads.get(project.id);
-    if (known) return known;
-    const road = new Road(project, sessions, () => {
-      roads.delete(project.id);
-      if (roads.size > 0 || !looking) return;
-      clearInterval(looking);
-      looking = null;
-    });
-    roads.set(project.id, road);
-    if (!looking) {
-      lookedAt = performance.now();
-      looking = setInterval(look, patienceMs / 4);
-    }
-    return road;
-  };
+  const roads = openRoads(patienceMs / 4, (project, onEmpty) => new Road(project, sessions, onEmpty));
   return {
-    join: async (project, cargo) => roadOf(project).join(project, cargo),
-    halt: (projectId) => roads.get(projectId)?.running?.halt(),
+    join: async (project, cargo) => roads.of(project).join(project, cargo),
+    halt: (projectId) => roads.get(projectId)?.halt(),
   };
 }

@@ -9,6 +9,7 @@ import type { Exchange } from './exchange.ts';
 import { MovedError, Sound } from './failures.ts';
 import { type Habit, isPlain, learn, noteDuration } from './habits.ts';
 import type { ProjectSessions } from './project-sessions.ts';
+import { openRoads } from './roads.ts';
 import { type Reader, Watch } from './watch.ts';
 
 export type Lanes = {
@@ -174,9 +175,9 @@ type Waiter = {
 
 /** The lanes of one project, and who waits for room in them. */
 class Road {
-  readonly lanes: Lane[] = [];
+  private readonly lanes: Lane[] = [];
   /** As the last who came knows it. */
-  project: ProjectLogin;
+  private project: ProjectLogin;
   private readonly waiting: Waiter[] = [];
   /** So many lanes wait for their connection. */
   private opening = 0;
@@ -191,7 +192,8 @@ class Road {
     this.onEmpty = onEmpty;
   }
 
-  take(habit: Habit): Lane | null | Promise<Lane | null> {
+  take(project: ProjectLogin, habit: Habit): Lane | null | Promise<Lane | null> {
+    this.project = project;
     const lane = this.find();
     if (lane) return lane.take();
     const hasOpen = this.hasOpen;
@@ -278,43 +280,16 @@ class Road {
 }
 
 export function openLanes(sessions: ProjectSessions, share: number): Lanes {
-  const roads = new Map<string, Road>();
   const lanesAtMost = Math.min(maxLanes, Math.floor(share / 2));
-  let looking: NodeJS.Timeout | null = null;
-  let lookedAt = 0;
-
-  /** Where this process itself is late, answers lie in its sockets that it has not read yet: nobody is slow by that. */
-  const look = () => {
-    const now = performance.now();
-    const lateMs = Math.max(0, now - lookedAt - patienceMs / 2);
-    lookedAt = now;
-    for (const road of roads.values()) road.look(now - 2 * lateMs);
-  };
-  const roadOf = (project: ProjectLogin): Road => {
-    const known = roads.get(project.id);
-    if (known) {
-      known.project = project;
-      return known;
-    }
-    const road = new Road(project, sessions, lanesAtMost, () => {
-      roads.delete(project.id);
-      if (roads.size > 0 || !looking) return;
-      clearInterval(looking);
-      looking = null;
-    });
-    roads.set(project.id, road);
-    if (!looking) {
-      lookedAt = performance.now();
-      looking = setInterval(look, patienceMs / 2);
-    }
-    return road;
-  };
-
+  const roads = openRoads(
+    patienceMs / 2,
+    (project, onEmpty) => new Road(project, sessions, lanesAtMost, onEmpty),
+  );
   return {
     take: (project, habit) => {
       // Others wait for connections: lanes come to their end.
       if (lanesAtMost === 0 || sessions.isWanted(project)) return null;
-      return roadOf(project).take(habit);
+      return roads.of(project).take(project, habit);
     },
   };
 }
