@@ -21,6 +21,7 @@ import { openConvoys } from './query/convoys.ts';
 import { rememberHabits } from './query/habits.ts';
 import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
+import { countTraces } from './query/session-audit.ts';
 import { startParser } from './query/statement.ts';
 import { openCompactions } from './quotas/compact.ts';
 import { openReclaim } from './quotas/reclaim.ts';
@@ -85,7 +86,13 @@ export async function openService(options: Options): Promise<Service> {
   const parser = startParser();
   const { budget, kept: keptOpen = budget, share } = options.connections;
   const poolLimits = { budget, kept: keptOpen, share, ...waits };
-  const sessions = openProjectSessions(server, upgrades.ensure, poolLimits);
+  const traces = countTraces();
+  const habits = rememberHabits(() => sessions.counts().open);
+  const sessions = openProjectSessions(server, upgrades.ensure, poolLimits, (projectId, source, found) => {
+    traces.count(source);
+    habits.suspect(projectId);
+    log.error({ project: projectId, found }, 'a statement left something in a session that others share');
+  });
   const lanes = openLanes(sessions, Math.min(share, budget));
   const convoys = openConvoys(sessions);
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
@@ -99,7 +106,7 @@ export async function openService(options: Options): Promise<Service> {
   const query = {
     sessions,
     parser,
-    habits: rememberHabits(() => sessions.counts().open),
+    habits,
     lanes,
     convoys,
     growth,
@@ -152,6 +159,11 @@ export async function openService(options: Options): Promise<Service> {
         help: 'Writes refused for lack of room.',
         label: 'reason',
         read: refusals.counts,
+      },
+      rowhouse_session_traces_total: {
+        help: 'Sessions that statements share and in which one of them left something. Must stay 0.',
+        label: 'source',
+        read: traces.counts,
       },
     },
     keeperGauges: kept,

@@ -93,9 +93,9 @@ describe.each([
     );
     // The one lane has to be opened, and while that takes its time a connection becomes idle.
     const login = { id, passwordVersion: 1 };
-    for (let idle = sessions.takeIdle(login); idle; idle = sessions.takeIdle(login))
+    for (let idle = sessions.takeIdle(login, 'read'); idle; idle = sessions.takeIdle(login, 'read'))
       sessions.release(login, idle, 'broken');
-    const held = await sessions.acquire(login, true);
+    const held = await sessions.acquire(login, 'read');
     let isOver = false;
     const reading = async () => {
       while (!isOver) expect((await ask(quick, [1])).status).toBe(200);

@@ -186,7 +186,7 @@ describe('what a table looks like', () => {
       judged[name] = [isPlainToRead, isPlainToWrite];
     }
     expect(judged).toEqual({
-      default: [false, false],
+      default: [true, false],
       setting: [true, false],
       index: [false, false],
       check: [false, false],

@@ -5,6 +5,7 @@ import { ask, type TextRow } from '../postgres/ask.ts';
 import { RefusedError, Session } from '../postgres/session.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { startupOptions } from '../postgres/startup-options.ts';
 import { databaseOf, loginOf, type ProjectLogin, restoreLogin } from './provision.ts';
 import type { Server } from './servers.ts';
 
@@ -22,7 +23,6 @@ export type Upkeep = {
 
 const lookMs = 30_000;
 
-/** Startup options beat what the role has set for itself with ALTER ROLE. */
 const options = {
   statement_timeout: '0',
   // Who waits for a lock stands in the way of everybody who comes after.
@@ -36,7 +36,7 @@ const options = {
   vacuum_cost_delay: '0',
   synchronous_commit: 'on',
   local_preload_libraries: '',
-  default_transaction_isolation: 'read\\ committed',
+  default_transaction_isolation: 'read committed',
   // VACUUM, ANALYZE and REINDEX do their work all the same; functions of the project's in its indexes write nothing.
   default_transaction_read_only: 'on',
   default_transaction_deferrable: 'off',
@@ -44,13 +44,14 @@ const options = {
   default_tablespace: '',
   row_security: 'on',
 };
-const settings = {
-  application_name: 'rowhouse',
-  client_min_messages: 'error',
-  options: Object.entries(options)
-    .map(([name, value]) => `-c ${name}=${value}`)
-    .join(' '),
-};
+
+/** Startup options beat what the role has set for itself with ALTER ROLE. */
+function settingsOn({ userSettings }: Server) {
+  return {
+    application_name: 'rowhouse',
+    options: startupOptions({ ...userSettings.current(), ...options, client_min_messages: 'error' }),
+  };
+}
 
 type Options = {
   /** Cancels what runs. */
@@ -82,13 +83,13 @@ export async function openUpkeep(
 }
 
 function openAsService(server: Server, { id }: ProjectLogin): Promise<Session> {
-  return Session.open({ ...server.address, database: databaseOf(id) }, settings).catch((error) => {
+  return Session.open({ ...server.address, database: databaseOf(id) }, settingsOn(server)).catch((error) => {
     throw errors.unavailable(error);
   });
 }
 
 async function open(server: Server, login: ProjectLogin): Promise<Session> {
-  const start = (as: ProjectLogin) => Session.open(loginOf(server, as), settings);
+  const start = (as: ProjectLogin) => Session.open(loginOf(server, as), settingsOn(server));
   try {
     return await start(login);
   } catch (error) {

@@ -6,6 +6,7 @@ import { type Contents, readContents } from './contents.ts';
 import { type Finding, findOpenGuards } from './external.ts';
 import { ensureSharedRoles } from './shared-roles.ts';
 import { ensureTemplate } from './template.ts';
+import { openUserSettings, type UserSettings } from './user-settings.ts';
 
 export type Server = Readonly<{
   id: number;
@@ -21,6 +22,8 @@ export type Server = Readonly<{
   /** Superuser: role settings that a project cannot remove, and no need to be a member of the roles we make. */
   superuser: boolean;
   findings: readonly Finding[];
+  /** What our sessions in project databases start with. */
+  userSettings: UserSettings;
   /** Whether requests can run as `authenticated` here. */
   usersCanAct: boolean;
   masterKey: Buffer;
@@ -58,6 +61,7 @@ export async function openServer(options: Options): Promise<Server> {
     version: facts.version.split(' ')[0] ?? facts.version,
     superuser: facts.superuser,
     findings: [...(await findOpenGuards(maintenance)), ...shared],
+    userSettings: await openUserSettings(maintenance),
     usersCanAct: shared.length === 0,
     masterKey: options.masterKey,
     installation: options.installation,

@@ -58,6 +58,10 @@ export class Session {
   serverMajor = 0;
   readonly out = new FrontendMessages();
   readonly statements = new PreparedStatements(this.out);
+  /** Settings that PostgreSQL reports by itself, as they were at the start, and those that are others now. */
+  private readonly settings = new Map<string, string>();
+  private readonly altered = new Set<string>();
+  private isStarted = false;
   private secret: Buffer = Buffer.alloc(0);
   /** Exchanges on their way, in order: the first one is being answered. */
   private readonly receivers: Receiver[] = [];
@@ -93,6 +97,16 @@ export class Session {
 
   get isUsable(): boolean {
     return this.failure === null;
+  }
+
+  /** Something that ran here has changed a setting that PostgreSQL reports, and nothing has set it back yet. */
+  get isAltered(): boolean {
+    return this.altered.size > 0;
+  }
+
+  /** PostgreSQL would read a text otherwise than our parser does. */
+  get readsOtherwise(): boolean {
+    return this.altered.has('standard_conforming_strings') || this.altered.has('client_encoding');
   }
 
   /** Whose answer comes now or next. */
@@ -191,7 +205,10 @@ export class Session {
       this.receivers.push({
         ...silent,
         error: (error) => done(new RefusedError(error)),
-        ready: () => done(),
+        ready: () => {
+          this.isStarted = true;
+          done();
+        },
         lost: (error) => done(error),
       });
       this.authenticate = (bytes, at, end) => {
@@ -212,6 +229,10 @@ export class Session {
   private noteSetting(text: string): void {
     const [name, value = ''] = text.split('\0');
     if (name === 'server_version') this.serverMajor = Number.parseInt(value, 10);
+    if (name === undefined || ownSettings.has(name)) return;
+    if (!this.isStarted) this.settings.set(name, value);
+    else if (this.settings.get(name) === value) this.altered.delete(name);
+    else this.altered.add(name);
   }
 
   private authenticate: (bytes: Buffer, start: number, end: number) => void = () => {};
@@ -340,6 +361,9 @@ export class Session {
     }
   }
 }
+
+/** Changed by us, or by PostgreSQL itself. */
+const ownSettings = new Set(['default_transaction_read_only', 'in_hot_standby']);
 
 const unsent: Session[] = [];
 

@@ -1,5 +1,6 @@
 // SQLSTATE codes the service branches on. A code means something only with its severity: see database.ts.
 export const sqlstate = {
+  readOnlyTransaction: '25006',
   uniqueViolation: '23505',
   duplicateDatabase: '42P04',
   duplicateObject: '42710',

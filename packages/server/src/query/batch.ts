@@ -62,7 +62,7 @@ export async function runScript(
     input: input.statements[index] as StatementInput,
     form: index ? next : first,
   }));
-  const terms = { reader, timeoutMs: input.timeoutMs, isPlain: false };
+  const terms = { reader, timeoutMs: input.timeoutMs, use: 'any' as const };
   return together(deps, project, terms, input.begin, null, steps);
 }
 
@@ -74,7 +74,7 @@ export function runTogether(
   { timeoutMs, maxAffected }: Pick<Task, 'timeoutMs' | 'maxAffected'>,
   reader: Reader,
 ): Promise<Buffer[]> {
-  return together(deps, project, { reader, timeoutMs, isPlain: false }, 'begin', maxAffected, steps);
+  return together(deps, project, { reader, timeoutMs, use: 'any' }, 'begin', maxAffected, steps);
 }
 
 export type Step = Pick<Task, 'statement' | 'input' | 'form'>;

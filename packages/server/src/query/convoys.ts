@@ -264,10 +264,10 @@ class Road {
   }
 
   private leave(): void {
-    const session = this.session ?? this.sessions.takeIdle(this.project);
+    const session = this.session ?? this.sessions.takeIdle(this.project, 'plain');
     if (session) return this.leaveIn(session);
     const asked = this.waiting.length;
-    this.sessions.acquire(this.project, true).then(
+    this.sessions.acquire(this.project, 'plain').then(
       (found) => this.leaveIn(found),
       (error) => {
         // Who came since has not waited as long.
@@ -335,7 +335,8 @@ class Road {
     // A cancel that comes late would hit the next.
     const isSound = !convoy.isHalted && convoy.session.isUsable;
     const isStillPlain = convoy.isPlain;
-    const stays = isSound && isStillPlain && this.waiting.length > 0 && !sessions.isWanted(project);
+    const isAsItWas = isSound && isStillPlain && !convoy.session.isAltered;
+    const stays = isAsItWas && this.waiting.length > 0 && !sessions.isWanted(project);
     if (session && !stays) {
       this.session = null;
       sessions.release(project, session, !isSound ? 'broken' : isStillPlain ? 'sequences' : 'data');

@@ -1,5 +1,6 @@
 // How a statement fails, for those who run it: whether the session can go on, whether anything ran, where PostgreSQL was.
-import type { RowhouseError } from '../errors.ts';
+import { RowhouseError } from '../errors.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 
 const unstarted = new WeakSet<Error>();
 const contexts = new WeakMap<Error, string>();
@@ -48,6 +49,15 @@ export function inherit<T extends Error>(copy: T, original: Error): T {
 /** The statement failed before it was planned: nothing of it ran. */
 export function neverRan(error: unknown): boolean {
   return error instanceof Error && unstarted.has(error);
+}
+
+/**
+ * Of a statement that was taken to read alone, and so ran in a read-only transaction. A project's code can raise the same
+ * state: then the statement runs again by itself, and its caller is told what it says.
+ */
+export function triedToWrite(error: unknown): boolean {
+  const reason = error instanceof Sound ? error.reason : error;
+  return reason instanceof RowhouseError && reason.sql?.state === sqlstate.readOnlyTransaction;
 }
 
 /** The statement failed, the session did not; `status` says whether a transaction is still open. */

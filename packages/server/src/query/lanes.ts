@@ -6,8 +6,8 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
 import type { Session } from '../postgres/session.ts';
 import type { Exchange } from './exchange.ts';
-import { MovedError, Sound } from './failures.ts';
-import { type Habit, isPlain, learn, noteDuration } from './habits.ts';
+import { MovedError, Sound, triedToWrite } from './failures.ts';
+import { distrust, type Habit, isPlain, learn, noteDuration } from './habits.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { openRoads } from './roads.ts';
 import { type Reader, Watch } from './watch.ts';
@@ -101,6 +101,10 @@ export class Lane {
       return true;
     } catch (error) {
       if (error instanceof MovedError || this.isInnocent(shared)) return false;
+      if (triedToWrite(error) && !reader.hasBegun) {
+        distrust(habit);
+        return false;
+      }
       if (error instanceof Sound && error.status === 'idle') throw error.reason;
       this.isClosed = true;
       this.isSpoiled = true;
@@ -112,8 +116,9 @@ export class Lane {
         shared.watch.end();
         noteDuration(habit, 1_000);
       }
-      // Its tables have changed on its way.
+      // Its tables have changed on its way, or it did what it was not taken to do.
       if (!isPlain(habit)) this.isClosed = this.hasTraces = true;
+      if (this.session.isAltered) this.isClosed = true;
       this.shared.splice(this.shared.indexOf(shared), 1);
       this.lastDoneAt = performance.now();
       // Lets go of the request: what is dead but old keeps what is young alive until all memory is looked through, and
@@ -213,7 +218,7 @@ class Road {
       if (lane.isOpen && lane.depth < (best?.depth ?? maxDepth)) best = lane;
     }
     if (this.lanes.length >= this.lanesAtMost) return best;
-    const session = this.sessions.takeIdle(this.project);
+    const session = this.sessions.takeIdle(this.project, 'read');
     return session ? this.add(session) : best;
   }
 
@@ -226,7 +231,7 @@ class Road {
   private async open(): Promise<Lane | null> {
     this.opening++;
     try {
-      const session = await this.sessions.acquire(this.project, true);
+      const session = await this.sessions.acquire(this.project, 'read');
       this.opening--;
       if (this.lanes.length < this.lanesAtMost) return this.add(session).take();
       // Others became idle meanwhile and are lanes now: more would leave the project's other statements none.

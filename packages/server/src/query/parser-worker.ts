@@ -2,8 +2,8 @@
 // it corrupt; here that costs a thread, not the service.
 import { parentPort } from 'node:worker_threads';
 import { loadModule, parseSync } from 'libpg-query';
-import { harmlessFunctions } from './harmless-functions.ts';
 import type { Conduct } from './statement.ts';
+import { type Node, type Reached, survey } from './survey.ts';
 
 export type Verdict =
   | {
@@ -12,11 +12,11 @@ export type Verdict =
       preparable: boolean;
       writes: boolean;
       isRead: boolean;
-      relations: string[] | null;
-      calls: string[];
+      reached: Reached | null;
       lazyText: string | null;
       isDelete: boolean;
       isInsert: boolean;
+      changes: boolean;
       canShrink: boolean;
       isVacuum: boolean;
       canCommit: boolean;
@@ -24,8 +24,6 @@ export type Verdict =
   | { kind: 'refused'; what: string; hint: string }
   | { kind: 'several'; count: number }
   | { kind: 'empty' | 'invalid' | 'broken' };
-
-type Node = Record<string, unknown>;
 
 const transaction = {
   what: 'Transactions make no sense over HTTP: each request is one of its own.',
@@ -120,90 +118,29 @@ function examineOne(name: string, body: Node, text: string): Verdict {
     return {
       kind: 'statement',
       ...{ conduct: 'wild', preparable: false, writes: true, isRead: false },
-      relations: null,
-      calls: [],
+      reached: null,
       lazyText: null,
       isDelete: false,
       isInsert: false,
+      changes: true,
       canShrink: shrinking.has(name),
       isVacuum: name === 'VacuumStmt',
       canCommit: committing.has(name) || /concurrently/i.test(text),
     };
   const found = survey({ [name]: body });
   const conduct = found.wild ? 'wild' : found.writes ? 'data' : 'clean';
-  // An update or delete can cascade to tables that are not named here.
-  const relations = found.changes ? null : found.relations;
+  const reached = found.wild ? null : found.reached;
   const isRead = !found.writes && !found.locks;
   const lazyText = isRead ? makeLazy(body, text) : null;
   return {
     kind: 'statement',
-    ...{ conduct, preparable: true, writes: found.writes, isRead, relations, calls: found.calls, lazyText },
+    ...{ conduct, preparable: true, writes: found.writes, isRead, reached, lazyText },
     isDelete: name === 'DeleteStmt' && found.deletesAlone,
     isInsert: name === 'InsertStmt' && !found.changes && !found.locks && !found.wild,
+    changes: found.changes,
     canShrink: false,
     isVacuum: false,
     canCommit: false,
-  };
-}
-
-type Survey = {
-  /** Calls what is not known to be harmless. */
-  wild: boolean;
-  writes: boolean;
-  /** Removes rows, and neither adds nor changes any. */
-  deletesAlone: boolean;
-  /** Changes or removes rows that were there before. */
-  changes: boolean;
-  locks: boolean;
-  relations: string[];
-  /** What may be a function's name: `row.name` calls one if there is no such column. */
-  calls: string[];
-};
-
-/** What is called, named and done anywhere below, CTEs included. Without recursion: trees can be deep. */
-function survey(root: Node): Survey {
-  const pending: unknown[] = [root];
-  let wild = false;
-  let writes = false;
-  let changes = false;
-  let adds = false;
-  let locks = false;
-  const relations = new Set<string>();
-  const calls = new Set<string>();
-  while (pending.length > 0) {
-    const node = pending.pop();
-    if (Array.isArray(node)) {
-      pending.push(...node);
-      continue;
-    }
-    if (typeof node !== 'object' || node === null) continue;
-    for (const [key, value] of Object.entries(node)) {
-      if (key === 'RangeVar' || key === 'relation') relations.add(nameOf(value as Node));
-      if (key === 'lockingClause') locks = true;
-      if (key === 'FuncCall') {
-        wild ||= !isHarmless(value as Node);
-        calls.add(namesOf((value as Node).funcname).at(-1) ?? '');
-      }
-      if (key === 'ColumnRef') {
-        const [, ...further] = namesOf((value as Node).fields);
-        for (const called of further) calls.add(called);
-      }
-      if (key === 'indirection') for (const called of namesOf(value)) calls.add(called);
-      if (key === 'InsertStmt') writes = true;
-      if (['InsertStmt', 'UpdateStmt', 'MergeStmt'].includes(key)) adds = true;
-      if (key === 'UpdateStmt' || key === 'DeleteStmt' || key === 'MergeStmt') writes = changes = true;
-      if (key === 'onConflictClause') changes ||= (value as Node).action !== 'ONCONFLICT_NOTHING';
-      if (typeof value === 'object') pending.push(value);
-    }
-  }
-  return {
-    wild,
-    writes,
-    deletesAlone: writes && !adds && !wild,
-    changes,
-    locks,
-    relations: [...relations],
-    calls: [...calls],
   };
 }
 
@@ -236,22 +173,4 @@ function locationOfCall(functions: unknown): number | null {
   type List = { List?: { items?: Call[] } };
   if (!Array.isArray(functions) || functions.length !== 1) return null;
   return (functions[0] as List).List?.items?.[0]?.FuncCall?.location ?? null;
-}
-
-function isHarmless({ funcname }: Node): boolean {
-  const names = namesOf(funcname);
-  if (names.length > 2 || (names.length === 2 && names[0] !== 'pg_catalog')) return false;
-  const name = names.at(-1) ?? '';
-  return harmlessFunctions.has(name);
-}
-
-function namesOf(parts: unknown): string[] {
-  if (!Array.isArray(parts)) return [];
-  return (parts as { String?: { sval?: string } }[]).flatMap((part) => part.String?.sval ?? []);
-}
-
-/** As PostgreSQL's to_regclass reads it. A name that a CTE has taken is looked up in vain, and that is no harm. */
-function nameOf({ schemaname, relname }: Node): string {
-  const quote = (name: unknown) => `"${String(name).replaceAll('"', '""')}"`;
-  return schemaname ? `${quote(schemaname)}.${quote(relname)}` : quote(relname);
 }

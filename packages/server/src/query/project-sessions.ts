@@ -4,22 +4,35 @@ import { shortenNotifyQueue } from '../engine/notify-queue.ts';
 import { loginOf, type ProjectLogin, restoreLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
-import { type Receiver, RefusedError, Session, silent } from '../postgres/session.ts';
+import { RefusedError, Session } from '../postgres/session.ts';
 import { createSessionPool, type PoolLimits } from '../postgres/session-pool.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { writeCommands } from './commands.ts';
-import type { Conduct } from './statement.ts';
+import { openAudit, type TraceSource } from './session-audit.ts';
+import {
+  discardAll,
+  type Leaves,
+  prepareResets,
+  resetSequences,
+  resetSession,
+  setMode,
+} from './session-reset.ts';
+import { sessionSettings } from './session-settings.ts';
+
+/**
+ * `read`: of what is known to read alone; PostgreSQL holds it to that. `plain`: of what leaves nothing but a moved sequence,
+ * and does not see whether one was moved. `any`: of everything else.
+ */
+export type SessionUse = 'read' | 'plain' | 'any';
 
 export type ProjectSessions = {
-  /** `isPlain`: what runs in it cannot see what an earlier request did to sequences. */
-  acquire(project: ProjectLogin, isPlain?: boolean): Promise<Session>;
-  /** One that is open and idle, for plain statements only. */
-  takeIdle(project: ProjectLogin): Session | null;
+  acquire(project: ProjectLogin, use: SessionUse): Promise<Session>;
+  /** One that is open and idle. */
+  takeIdle(project: ProjectLogin, use: 'read' | 'plain'): Session | null;
   /** Whether other projects wait for a connection. */
   isWanted(project: ProjectLogin): boolean;
-  /** Sends the cleaning behind whatever ran, without waiting for it, and gives the session back. */
-  release(project: ProjectLogin, session: Session, conduct: Conduct | 'plain' | 'sequences' | 'broken'): void;
+  /** Cleans it of what was left, without the caller's waiting for that, and gives it back. */
+  release(project: ProjectLogin, session: Session, leaves: Leaves): void;
   /** A session outside the pool's count, for looking something up while another one waits. */
   aside<T>(project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
   terminate(session: Session): void;
@@ -29,56 +42,10 @@ export type ProjectSessions = {
   end(): Promise<void>;
 };
 
-/**
- * As startup options, because these beat what the role sets for itself with ALTER ROLE, and because RESET and DISCARD
- * go back to them. Formats are what the JSON writer expects.
- */
-const sessionSettings = settingsWith({ search_path: 'public' });
-/** Nothing of the project's own is ever found by name here; what it has locked is not waited for. */
-const authSettings = settingsWith({ search_path: 'pg_catalog', lock_timeout: '3000' });
-
-function settingsWith(own: Record<string, string>): Record<string, string> {
-  const options = {
-    statement_timeout: '0',
-    idle_in_transaction_session_timeout: '0',
-    synchronous_commit: 'on',
-    client_connection_check_interval: '1000',
-    local_preload_libraries: '',
-    // What a statement means and whether it may change anything must not hang on what the role set before.
-    default_transaction_isolation: 'read committed',
-    default_transaction_read_only: 'off',
-    default_transaction_deferrable: 'off',
-    row_security: 'on',
-    ...own,
-  };
-  return {
-    application_name: 'rowhouse query',
-    DateStyle: 'ISO, MDY',
-    TimeZone: 'UTC',
-    IntervalStyle: 'iso_8601',
-    bytea_output: 'hex',
-    extra_float_digits: '1',
-    client_min_messages: 'error',
-    options: Object.entries(options)
-      // The options are divided at spaces; one inside a value takes a backslash.
-      .map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`)
-      .join(' '),
-  };
-}
-
-/** What DISCARD ALL does, but for prepared statements: those are ours, and worth keeping. */
-const resets = {
-  reset_settings: 'reset all',
-  reset_cursors: 'close all',
-  reset_channels: 'unlisten *',
-  reset_sequences: 'discard sequences',
-  reset_temp: 'discard temp',
-};
-/**
- * RESET ALL leaves the role as it is, and a function that a policy calls can change it for the session. By text: such a
- * function could put another statement in the place of one that is prepared, and the next user find what it left.
- */
-const visitorResets = ['set role none', ...Object.values(resets)];
+/** A statement that was taken for plain has left these in a session that others share. */
+type OnTraces = (projectId: string, source: TraceSource, traces: readonly string[]) => void;
+/** A look takes PostgreSQL a millisecond or two: no more than a tenth of a core for all sessions together. */
+const [auditEveryMs, auditEachMs] = [10_000, 20];
 
 const asideAtOnce = 4;
 type Aside = { session: Promise<Session>; users: number };
@@ -94,13 +61,23 @@ export function openProjectSessions(
   server: Server,
   ensureCurrent: (projectId: string) => Promise<void>,
   limits: PoolLimits,
+  onTraces: OnTraces,
 ): ProjectSessions {
   const pool = createSessionPool(limits);
+  const owners = new WeakMap<Session, string>();
+  const audit = openAudit(
+    () => Math.max(auditEveryMs, pool.counts().open * auditEachMs),
+    (session, traces) => {
+      session.destroy();
+      onTraces(owners.get(session) ?? '', 'sampled', traces);
+    },
+  );
   const asides = new Map<string, Aside>();
   const waitingAside: (() => void)[] = [];
   let shortenedAt = Number.NEGATIVE_INFINITY;
   /** Where a plain insert has moved a sequence: cleaned before the first statement that could see it. */
   const moved = new WeakSet<Session>();
+  const reading = new WeakSet<Session>();
 
   let away = { until: Number.NEGATIVE_INFINITY, cause: null as unknown };
   const noteAway = (error: unknown): Error => {
@@ -114,11 +91,10 @@ export function openProjectSessions(
     const start = async (login: ProjectLogin) => {
       const session = await Session.open(
         loginOf(server, login),
-        project.seat === 'auth' ? authSettings : sessionSettings,
+        sessionSettings(server.userSettings, project.seat),
       );
-      prepareResets(session, project);
-      session.out.sync();
-      session.send(sound(session));
+      owners.set(session, project.id);
+      prepareResets(session, project.seat);
       return session;
     };
     try {
@@ -151,23 +127,41 @@ export function openProjectSessions(
     for (const goOn of waitingAside.splice(0)) goOn();
   };
 
+  const makeFit = (session: Session, use: SessionUse): Session => {
+    if (use === 'any' && moved.delete(session)) resetSequences(session);
+    if (use === 'read' && !reading.has(session)) {
+      reading.add(session);
+      setMode(session, 'read');
+    } else if (use !== 'read' && reading.delete(session)) setMode(session, 'write');
+    return session;
+  };
+
   return {
-    acquire: async (project, isPlain = false) => {
+    acquire: async (project, use) => {
       const session = await pool.acquire(placeOf(project), () => open(project));
-      if (!isPlain && moved.delete(session)) {
-        session.out.bind('reset_sequences', []).execute(0).sync();
-        session.send(sound(session));
-      }
-      return session;
+      return makeFit(session, use);
     },
-    takeIdle: (project) => pool.takeIdle(placeOf(project)),
+    takeIdle: (project, use) => {
+      const session = pool.takeIdle(placeOf(project));
+      return session && makeFit(session, use);
+    },
     isWanted: (project) => pool.isWanted(placeOf(project)),
-    release: (project, session, conduct) => {
+    release: (project, session, leaves) => {
       const place = placeOf(project);
-      if (conduct === 'broken') return pool.release(place, session, false);
-      if (conduct === 'sequences') moved.add(session);
-      else if (conduct !== 'plain') clean(session, project, conduct);
-      pool.release(place, session, true);
+      if (leaves === 'broken') return pool.release(place, session, false);
+      if (leaves === 'plain' || leaves === 'sequences') {
+        if (leaves === 'sequences') moved.add(session);
+        // Nothing that leaves nothing changes a setting.
+        if (session.isAltered) onTraces(project.id, 'reported', []);
+        else audit.sample(session);
+        return pool.release(place, session, !session.isAltered);
+      }
+      reading.delete(session);
+      if (leaves === 'wild') {
+        discardAll(session, project.seat);
+        return pool.release(place, session, true);
+      }
+      void resetSession(session, project.seat).then(() => pool.release(place, session, session.isUsable));
     },
     aside: async (project, use) => {
       const aside = await joinAside(project);
@@ -209,38 +203,4 @@ function isRestorable(error: unknown, { seat }: ProjectLogin): boolean {
   if (!(error instanceof RefusedError)) return false;
   const isShutOut = seat === 'visitor' && error.sqlstate === sqlstate.insufficientPrivilege;
   return isShutOut || error.sqlstate === sqlstate.invalidPassword;
-}
-
-/** An exchange of its own; the next request's may follow on the wire at once. */
-function clean(session: Session, project: ProjectLogin, conduct: Conduct): void {
-  const { out } = session;
-  if (conduct === 'wild') {
-    session.statements.clear();
-    out.parse('', 'discard all').bind('', []).execute(0).sync();
-    session.send(sound(session));
-    prepareResets(session, project);
-  } else if (project.seat === 'visitor') {
-    writeCommands(out, visitorResets);
-  } else {
-    for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
-  }
-  out.sync();
-  session.send(sound(session));
-}
-
-/** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
-function prepareResets(session: Session, { seat }: ProjectLogin): void {
-  if (seat === 'visitor') return;
-  for (const [name, text] of Object.entries(resets)) session.out.parse(name, text);
-}
-
-/** A session that cannot be cleaned is not used again. */
-function sound(session: Session): Receiver {
-  return {
-    ...silent,
-    error: () => session.destroy(),
-    ready: (status) => {
-      if (status !== 'idle') session.destroy();
-    },
-  };
 }

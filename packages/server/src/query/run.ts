@@ -5,8 +5,9 @@ import { stopLine } from '../quotas/rooms.ts';
 import type { Command } from './commands.ts';
 import { type Cargo, type Convoys, canTravel } from './convoys.ts';
 import { Exchange, type Form, type Frame, noFrame, type StatementInput } from './exchange.ts';
+import { triedToWrite } from './failures.ts';
 import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './growth.ts';
-import { type Habit, type Habits, isPlain } from './habits.ts';
+import { distrust, type Habit, type Habits, isPlain } from './habits.ts';
 import { holdingSink } from './holding-sink.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
@@ -89,7 +90,8 @@ export function ask(
   parameters: (string | null)[],
   { timeoutMs = askTimeoutMs, isPlain = true, first = [], changes = false }: AskOptions = {},
 ): Promise<string | null> {
-  const terms = { reader: nobody, timeoutMs, isPlain };
+  const use = isPlain ? 'plain' : 'any';
+  const terms = { reader: nobody, timeoutMs, use } as const;
   return alone(deps, project, terms, (work) => work.ask(query, parameters, { isPlain, first, changes }));
 }
 
@@ -129,8 +131,14 @@ async function runOne(
     return runAlone(deps, project, statement, input, form, reader, habit, frame, null, watching);
   }
   // By now it may run code after all.
-  if (!mayGrow(statement, isPlain(habit)))
-    return runAlone(deps, project, statement, input, form, reader, habit, frame);
+  if (!mayGrow(statement, isPlain(habit))) {
+    try {
+      return await runAlone(deps, project, statement, input, form, reader, habit, frame);
+    } catch (error) {
+      if (!triedToWrite(error) || input.readOnly || reader.hasBegun) throw error;
+      distrust(habit);
+    }
+  }
   const options = {
     canRepeat: true,
     canCommit: statement.canCommit,
@@ -179,7 +187,8 @@ function runAlone(
   watching?: Watching,
 ): Promise<Buffer | null> {
   const { timeoutMs, maxAffected, dryRun } = input;
-  const terms = { reader, timeoutMs, isPlain: isPlain(habit), ...(watching && { watching }) };
+  const use = !isPlain(habit) ? 'any' : statement.isRead ? 'read' : 'plain';
+  const terms = { reader, timeoutMs, use, ...(watching && { watching }) } as const;
   return alone(deps, project, terms, async (work) => {
     // The project's functions in indexes run here, and shall write nothing; VACUUM itself does its work all the same.
     if (statement.isVacuum) await work.command('set default_transaction_read_only = on');

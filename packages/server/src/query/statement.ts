@@ -3,6 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { LRUCache } from 'lru-cache';
 import { errors } from '../errors.ts';
 import type { Verdict } from './parser-worker.ts';
+import type { Reached } from './survey.ts';
 
 /**
  * clean: leaves nothing in the session. data: changes rows, and a trigger or default may touch session state.
@@ -16,10 +17,8 @@ export type Statement = Readonly<{
   writes: boolean;
   /** It names no change and takes no locks. Unless it is wild, to run it twice is no different from running it once. */
   isRead: boolean;
-  /** What it names, if nothing else can be touched by it; null if that cannot be told. */
-  relations: readonly string[] | null;
-  /** The names in it that may be those of functions. */
-  calls: readonly string[];
+  /** What it names, if it can reach nothing but that; null if that cannot be told. */
+  reached: Reached | null;
   /** Compiled here, for tables that are known to hide nothing: it leaves nothing in a session. */
   isProven: boolean;
   /** The same, so written that its first rows come before its last one is made; null: there is nothing to gain. */
@@ -27,6 +26,8 @@ export type Statement = Readonly<{
   isDelete: boolean;
   /** It adds rows to tables, and does nothing else to them, but for one that an upsert meets. */
   isInsert: boolean;
+  /** It can change or remove rows that were there before. */
+  changes: boolean;
   /** It can give room back by the time it is committed. */
   canShrink: boolean;
   /** It makes nothing larger, and runs in no transaction. */
@@ -62,12 +63,12 @@ const unparsed: Statement = {
   preparable: false,
   writes: true,
   isRead: false,
-  relations: null,
-  calls: [],
+  reached: null,
   isProven: false,
   lazyText: null,
   isDelete: false,
   isInsert: false,
+  changes: true,
   canShrink: false,
   isVacuum: false,
   canCommit: true,
@@ -177,12 +178,12 @@ function judge(verdict: Verdict): Statement {
         preparable: verdict.preparable,
         writes: verdict.writes,
         isRead: verdict.isRead,
-        relations: verdict.relations,
-        calls: verdict.calls,
+        reached: verdict.reached,
         isProven: false,
         lazyText: verdict.lazyText,
         isDelete: verdict.isDelete,
         isInsert: verdict.isInsert,
+        changes: verdict.changes,
         canShrink: verdict.canShrink,
         isVacuum: verdict.isVacuum,
         canCommit: verdict.canCommit,

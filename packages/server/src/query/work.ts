@@ -9,16 +9,17 @@ import { type CopyInput, CopyRows } from './copy-rows.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
 import { noteOverLimit, overLimitState, Sound } from './failures.ts';
 import { type Habit, type Habits, isPlain, know, learn, noteDuration } from './habits.ts';
-import type { ProjectSessions } from './project-sessions.ts';
+import type { ProjectSessions, SessionUse } from './project-sessions.ts';
 import { type OwnFrame, queryFramed, soundFailure } from './query-one.ts';
+import type { Leaves } from './session-reset.ts';
 import { sqlFailure } from './sql-failure.ts';
 import { type Conduct, type Statement, worst } from './statement.ts';
 import { enter, refusalOf } from './visitors.ts';
 import { hungUp, type Reader, Watch } from './watch.ts';
 
 export type WorkDeps = { sessions: ProjectSessions; habits: Habits };
-/** `isPlain`: it leaves nothing in a session. What a visitor does is never taken to be: no user finds traces of another. */
-export type Terms = { reader: Reader; timeoutMs: number; isPlain: boolean; watching?: Watching };
+/** What a visitor does is never taken to be plain: no user finds traces of another. */
+export type Terms = { reader: Reader; timeoutMs: number; use: SessionUse; watching?: Watching };
 type Question = { isPlain?: boolean; first?: readonly Command[]; changes?: boolean };
 /** Begins to look after what runs; `stop` ends it. Gives what ends the looking. Throws if it must not run now. */
 export type Watching = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
@@ -27,12 +28,13 @@ export type Watching = (stop: (because: RowhouseError, patienceMs?: number) => v
 export async function alone<T>(
   { sessions, habits }: WorkDeps,
   project: ProjectLogin,
-  { reader, timeoutMs, watching, ...terms }: Terms,
+  { reader, timeoutMs, watching, use: wanted }: Terms,
   use: (work: Work) => Promise<T>,
 ): Promise<T> {
   if (reader.isGone) throw hungUp();
-  const isPlain = terms.isPlain && project.visitor === undefined;
-  const session = (isPlain ? sessions.takeIdle(project) : null) ?? (await sessions.acquire(project, isPlain));
+  const purpose = project.visitor === undefined ? wanted : 'any';
+  const idle = purpose === 'any' ? null : sessions.takeIdle(project, purpose);
+  const session = idle ?? (await sessions.acquire(project, purpose));
   let watch: Watch | null = null;
   let unwatch: (() => void) | undefined;
   try {
@@ -103,13 +105,14 @@ export class Work {
   }
 
   async run(exchange: Exchange, habit: Habit): Promise<void> {
+    if (this.session.readsOtherwise) throw errors.statementNotAllowed(...otherReading);
     this.watch.follow(exchange);
     this.conduct = worst(this.conduct, exchange.conduct);
     // What runs code of the project's can do anything, another statement's tables included. Whether an insert does is found
     // out before: one that does makes all be forgotten that is known, and none would ever be known under load.
-    const { preparable, conduct, writes, relations } = exchange.statement;
-    const isInsert = writes && relations !== null;
-    if (isInsert && exchange.endsIdle) await this.know(habit);
+    const { preparable, conduct, writes, reached, changes } = exchange.statement;
+    const isInsert = writes && reached !== null && !changes;
+    if (writes && reached !== null && exchange.endsIdle) await this.know(habit);
     if (this.stoppedBy) throw this.stoppedBy;
     if (!preparable || conduct === 'wild') this.changedBy = 'schema';
     else if (isInsert && !isPlain(habit) && !habit.wasPlain) this.changedBy ??= 'code';
@@ -196,12 +199,18 @@ export class Work {
     return this.watch.stoppedBy;
   }
 
-  get leaves(): Conduct | 'plain' | 'sequences' | 'broken' {
+  get leaves(): Leaves {
     if (this.isBroken) return 'broken';
     if (!this.isPlain || this.conduct === 'wild') return this.conduct;
     return this.conduct === 'clean' ? 'plain' : 'sequences';
   }
 }
+
+/** After a statement of the same transaction. What was parsed here would be another text to PostgreSQL. */
+const otherReading = [
+  'A statement before this one changed standard_conforming_strings or client_encoding.',
+  'Leave both as they are. For a backslash in a string, write E\'…\' or use "params".',
+] as const;
 
 async function command(session: Session, text: string): Promise<void> {
   await tell(session, [text], (error) => new Sound(sqlFailure(error), 'idle'));

@@ -1,9 +1,13 @@
 // The questions that catalog.ts asks. All names and operators are qualified: search_path and what lies in it are the
 // project's own business, and none of it may stand between us and the catalog.
+import { codeInChosen } from '../query/reach.ts';
 
 /** Not for tables' addresses: PostgreSQL's own, and the service's own. */
 export const closedSchemas = `nspname operator(pg_catalog.<>) all ('{pg_catalog,information_schema,pg_toast,rowhouse}'::pg_catalog.name[])
   and nspname operator(pg_catalog.!~) '^pg_(temp|toast_temp)_'`;
+
+/** In an expression as PostgreSQL keeps it. */
+const callsNextval = ':funcid 1574 ';
 
 const tableKinds = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}')`;
 
@@ -100,10 +104,11 @@ function describe(which: string): string {
         where parent.oid operator(pg_catalog.=) key.conparentid and parent.conrelid operator(pg_catalog.=) key.conrelid)
   ),
   pointing as (
-    select own_key.*, confdeltype operator(pg_catalog.=) any ('{c,n,d}') or confupdtype operator(pg_catalog.=) any ('{c,n,d}') as acts
+    select own_key.*
     from own_key join pg_catalog.pg_constraint as key on key.oid operator(pg_catalog.=) own_key.oid
     where key.conparentid operator(pg_catalog.=) 0 and own_key.confrelid operator(pg_catalog.=) any (select oid from chosen)
-  )
+  ),
+  ${codeInChosen}
   select pg_catalog.json_agg(pg_catalog.json_build_object(
     'oid', class.oid::pg_catalog.int8, 'schema', nspname, 'name', relname, 'kind', relkind,
     'version', rowhouse.version_of(class.oid),
@@ -182,38 +187,16 @@ function describe(which: string): string {
       where near.confrelid operator(pg_catalog.=) class.oid
         -- A table that joins two others is one whose rows are told apart by both.
         and ${uniqueOver('near.conrelid', 'operator(pg_catalog.@>) (near.conkey operator(pg_catalog.||) far.conkey)')}),
-    'hides', pg_catalog.json_build_object(
-      'rules', relhasrules, 'rowSecurity', relrowsecurity, 'actions', exists (
-        select from pointing where confrelid operator(pg_catalog.=) class.oid and acts),
-      'triggers', exists (
-        select from pg_catalog.pg_trigger where tgrelid operator(pg_catalog.=) class.oid and not tgisinternal),
-      -- What PostgreSQL itself brings along leaves no entry here.
-      'own', exists (
-        select from (
-            select 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, class.oid
-            union all
-            select 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, indexrelid
-            from pg_catalog.pg_index where indrelid operator(pg_catalog.=) class.oid
-            union all
-            select 'pg_catalog.pg_attrdef'::pg_catalog.regclass::pg_catalog.oid, oid
-            from pg_catalog.pg_attrdef where adrelid operator(pg_catalog.=) class.oid
-            union all
-            select 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid, oid
-            from pg_catalog.pg_constraint where conrelid operator(pg_catalog.=) class.oid
-            union all
-            select 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass::pg_catalog.oid, oid
-            from pg_catalog.pg_statistic_ext where stxrelid operator(pg_catalog.=) class.oid
-        ) as part (catalog, oid)
-        join pg_catalog.pg_depend on classid operator(pg_catalog.=) part.catalog and objid operator(pg_catalog.=) part.oid
-        where refclassid operator(pg_catalog.=) any ('{pg_catalog.pg_proc,pg_catalog.pg_operator}'::pg_catalog.regclass[])),
-      'expressions', (
-        select pg_catalog.json_agg(expression) from (
-          select pg_catalog.pg_get_expr(adbin, adrelid) from pg_catalog.pg_attrdef
-          where adrelid operator(pg_catalog.=) class.oid
-          union all
-          select pg_catalog.pg_get_expr(conbin, conrelid) from pg_catalog.pg_constraint
-          where conrelid operator(pg_catalog.=) class.oid and conbin is not null
-        ) as expressions (expression)))))
+    'readsRunCode', exists (
+      select from code where relation operator(pg_catalog.=) class.oid and purpose operator(pg_catalog.=) 'read'),
+    'changesRunCode', exists (select from code where relation operator(pg_catalog.=) class.oid),
+    'usesSequences', exists (
+      select from (
+        select adbin::pg_catalog.text from pg_catalog.pg_attrdef where adrelid operator(pg_catalog.=) class.oid
+        union all
+        select conbin::pg_catalog.text from pg_catalog.pg_constraint where conrelid operator(pg_catalog.=) class.oid
+      ) as stored (expression)
+      where expression operator(pg_catalog.~) '${callsNextval}')))
   from chosen
   join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) chosen.oid
   join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) class.relnamespace`;

@@ -2,7 +2,6 @@
 // table's version; every statement compiled from it holds that version and is refused once it is another (see
 // migrations/project/0002_tables.sql), so what is kept here can never be used stale.
 import { errors, RowhouseError } from '../errors.ts';
-import { harmlessFunctions } from '../query/harmless-functions.ts';
 import { builtInType } from '../query/value-kinds.ts';
 import { allNames, byName, byOid } from './catalog-queries.ts';
 import { nearestName } from './nearest.ts';
@@ -179,14 +178,9 @@ type Row = {
   from: Omit<Reference, 'isOwn' | 'isToOne' | 'through'>[] | null;
   to: (Omit<Reference, 'isOwn' | 'isToOne' | 'through'> & { isUnique: boolean })[] | null;
   through: (Omit<Reference, 'isOwn' | 'isToOne' | 'through'> & NonNullable<Reference['through']>)[] | null;
-  hides: {
-    rules: boolean;
-    rowSecurity: boolean;
-    actions: boolean;
-    triggers: boolean;
-    own: boolean;
-    expressions: string[] | null;
-  };
+  readsRunCode: boolean;
+  changesRunCode: boolean;
+  usesSequences: boolean;
 };
 
 type TypeRow = {
@@ -217,7 +211,6 @@ function toTable(row: Row): Table {
   const types = new Map((row.types ?? []).map((type) => [type.oid, type]));
   const columns = (row.columns ?? []).map((column) => toColumn(column, types));
   const keys = row.keys ?? [];
-  const { isPlainToRead, isPlainToWrite } = judge(row, columns, types);
   return {
     oid: row.oid,
     schema: row.schema,
@@ -231,11 +224,9 @@ function toTable(row: Row): Table {
     can: { update: has(row.updatable, 4), insert: has(row.updatable, 8), delete: has(row.updatable, 16) },
     grants: row.grants,
     exposed: row.exposed && { ...row.exposed, kind: kinds[row.exposed.kind] ?? 'table' },
-    isPlainToRead,
-    isPlainToWrite,
-    usesSequences:
-      columns.some(({ identity }) => identity !== null) ||
-      (row.hides.expressions ?? []).some((expression) => expression.includes('nextval(')),
+    isPlainToRead: !row.readsRunCode,
+    isPlainToWrite: !row.changesRunCode,
+    usesSequences: row.usesSequences || columns.some(({ identity }) => identity !== null),
     version: row.version,
   };
 }
@@ -311,42 +302,4 @@ function shapeOf(oid: number, types: Types): Shape {
   const fields = type.fields.map(({ name, oid: field }) => ({ name, shape: shapeOf(field, types) }));
   const relation = { oid: type.relation, version: type.version ?? '' };
   return { is: 'composite', isArray: false, fields, relation };
-}
-
-/** Functions that a default or a check may call without leaving anything behind; a sequence is counted on its own. */
-function isHarmless(expression: string): boolean {
-  // Every word, and whether a parenthesis follows: to look for both at once would begin anew at each letter of a long one.
-  for (const [, name = '', call] of expression.matchAll(/([a-z_][a-z0-9_]*)(\(?)/gi)) {
-    if (call !== '' && !harmlessFunctions.has(name) && !syntax.has(name)) return false;
-  }
-  return true;
-}
-const syntax = new Set([
-  'nextval',
-  'ANY',
-  'ALL',
-  'ARRAY',
-  'COALESCE',
-  'NULLIF',
-  'GREATEST',
-  'LEAST',
-  'EXTRACT',
-  'AND',
-  'OR',
-  'NOT',
-  'IN',
-  'CHECK',
-]);
-
-/** A domain's checks can change without the table's noticing: never plain to write. */
-function judge(row: Row, columns: readonly Column[], types: Types) {
-  const { rules, rowSecurity, actions, triggers, own, expressions } = row.hides;
-  const isOrdinary =
-    ((row.kind === 'r' && !rules) || row.kind === 'm') && !row.hasChildren && !rowSecurity && !own;
-  const hasOwnTypes = [...types.values()].some(({ kind, element }) => kind !== 'e' && element === 0);
-  const isPlainToRead =
-    isOrdinary && !hasOwnTypes && columns.every(({ generated }) => generated !== 'virtual');
-  const isPlainToWrite =
-    isPlainToRead && row.kind === 'r' && !triggers && !actions && (expressions ?? []).every(isHarmless);
-  return { isPlainToRead, isPlainToWrite };
 }

@@ -54,7 +54,7 @@ export async function importRows(
     isHarmless: false,
   };
   return withinRoom(deps.growth, project, room, reader, (measure, watching) =>
-    alone(deps, project, { reader, timeoutMs, isPlain: false, watching }, async (work) => {
+    alone(deps, project, { reader, timeoutMs, use: 'any', watching }, async (work) => {
       const own = await ownSize(work, measure);
       for (let attempt = 1; ; attempt++) {
         const present = await lookAgain(work, table, attempt > 1);

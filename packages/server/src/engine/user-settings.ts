@@ -1,0 +1,58 @@
+// Every setting that a role may change for itself, with the value that the server gives to everybody. Sessions of ours in
+// project databases start with all of them, because startup options beat what a project has set with ALTER ROLE: how a
+// text is read, how values are written and whether a login works must not depend on that.
+import type { Queryable } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+
+export type UserSettings = {
+  /** As they were at most a minute ago: an operator may reload the server's configuration. */
+  current(): Readonly<Record<string, string>>;
+};
+
+const refreshAfterMs = 60_000;
+
+/** PostgreSQL knows these only once a procedure has run, and takes any value for them until then. */
+const plpgsqlSettings = {
+  'plpgsql.check_asserts': 'on',
+  'plpgsql.extra_errors': 'none',
+  'plpgsql.extra_warnings': 'none',
+  'plpgsql.print_strict_params': 'off',
+};
+
+export async function openUserSettings(maintenance: Queryable): Promise<UserSettings> {
+  let known = await read(maintenance);
+  let readAt = performance.now();
+  return {
+    current: () => {
+      if (performance.now() - readAt > refreshAfterMs) {
+        readAt = performance.now();
+        read(maintenance).then(
+          (found) => {
+            known = found;
+          },
+          // What was read before still holds.
+          () => {},
+        );
+      }
+      return known;
+    },
+  };
+}
+
+/**
+ * Left out: what belongs to a transaction, what every session says itself, and the text search configuration, which runs
+ * no code and would cost each connection 170 KB. What our own role has set for itself is not for projects.
+ */
+async function read(maintenance: Queryable): Promise<Readonly<Record<string, string>>> {
+  const rows = await maintenance.query<{ name: string; value: string }>(sql`
+    select name, coalesce(
+      case when source in ('default', 'environment variable', 'configuration file', 'command line', 'global', 'override')
+           then reset_val else boot_val end, '') as value
+    from pg_settings
+    where context = 'user' and name not in ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable',
+      'application_name', 'client_encoding', 'default_text_search_config')`);
+  // Not shown by PostgreSQL: a role that the project could have put in the place of its own.
+  const settings: Record<string, string> = { role: 'none', ...plpgsqlSettings };
+  for (const { name, value } of rows) settings[name] = value;
+  return settings;
+}

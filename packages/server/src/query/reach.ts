@@ -1,0 +1,214 @@
+// SQL for one question: can a statement that names these objects run code of the project's own? Decided by what is known
+// to be good. Everything that is reached has to be PostgreSQL's own (an oid below 16384), and every function has to be on
+// the list of harmless ones: built-in functions can change settings or write too. Stored expressions are read as
+// PostgreSQL keeps them, by oid. Exempt are enums and arrays, which run only built-in code, and what a superuser owns:
+// operators and operator classes that an extension brought. All names and operators are qualified: the project's own
+// objects must not take part in the answer.
+import { harmlessFunctions } from './harmless-functions.ts';
+
+const firstOwnOid = '16384';
+const superuser = '10';
+const isOwn = (oid: string) => `${oid} operator(pg_catalog.>=) ${firstOwnOid}`;
+const textArray = (values: Iterable<string>) => `'{${[...values].join(',')}}'::pg_catalog.text[]`;
+
+/** Nodes of stored expressions; those with a name of their own are of PostgreSQL 16. */
+const knownNodes = textArray(
+  `VAR CONST FUNCEXPR OPEXPR DISTINCTEXPR NULLIFEXPR SCALARARRAYOPEXPR BOOLEXPR RELABELTYPE COERCEVIAIO ARRAYCOERCEEXPR
+  COLLATEEXPR CASEEXPR CASEWHEN CASETESTEXPR ARRAYEXPR ROWEXPR ROWCOMPAREEXPR COALESCEEXPR MINMAXEXPR SQLVALUEFUNCTION
+  NULLTEST BOOLEANTEST NEXTVALUEEXPR SUBSCRIPTINGREF FIELDSELECT CASE WHEN ARRAY ROW COALESCE MINMAX`.split(
+    /\s+/,
+  ),
+);
+/** Their numbers that are no oids of what could be code: places in a text, and the sequence of an identity column. */
+const harmlessNumbers = textArray(['location', 'stmt_location', 'stmt_len', 'seqid']);
+const functionNumbers = textArray(['funcid', 'aggfnoid', 'winfnoid']);
+const harmless = textArray(harmlessFunctions);
+
+/** A type whose input, output and comparison may be code. */
+function isOwnType(oid: string): string {
+  return `(${isOwn(oid)} and not exists (
+    select from pg_catalog.pg_type as type
+    left join pg_catalog.pg_type as element on element.oid operator(pg_catalog.=) type.typelem
+      and type.typsubscript operator(pg_catalog.=) 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
+    where type.oid operator(pg_catalog.=) ${oid} and (type.typtype operator(pg_catalog.=) 'e'
+      or element.typtype operator(pg_catalog.=) 'e'
+      or element.oid operator(pg_catalog.<) ${firstOwnOid})))`;
+}
+
+/**
+ * CTEs that end in `code (relation, purpose)`: what of the relations in `chosen (oid)` is not known to be harmless, for
+ * whoever reads them ('read'), adds rows to them ('insert' as well) or changes rows ('change' as well). When PostgreSQL
+ * plans, it evaluates what it can of index expressions and the like, whatever the statement does; and a foreign key makes
+ * it plan a look into another table, as that table's owner.
+ */
+export const codeInChosen = `
+  planned (relation, purpose, oid) as (
+    select oid, 'read', oid from chosen
+    union all
+    select conrelid, 'insert', confrelid from pg_catalog.pg_constraint
+    where contype operator(pg_catalog.=) 'f' and conrelid operator(pg_catalog.=) any (select oid from chosen)
+    union all
+    select confrelid, 'change', conrelid from pg_catalog.pg_constraint
+    where contype operator(pg_catalog.=) 'f' and confrelid operator(pg_catalog.=) any (select oid from chosen)
+  ),
+  stored (relation, purpose, expression) as (
+    select relation, purpose, pg_catalog.concat(indexprs::pg_catalog.text, indpred::pg_catalog.text)
+    from planned join pg_catalog.pg_index on indrelid operator(pg_catalog.=) planned.oid
+    where indexprs is not null or indpred is not null
+    union all
+    select relation, purpose, conbin::pg_catalog.text
+    from planned join pg_catalog.pg_constraint on conrelid operator(pg_catalog.=) planned.oid
+    where conbin is not null
+    union all
+    select relation, purpose, stxexprs::pg_catalog.text
+    from planned join pg_catalog.pg_statistic_ext on stxrelid operator(pg_catalog.=) planned.oid
+    where stxexprs is not null
+    union all
+    select adrelid, 'insert', adbin::pg_catalog.text
+    from chosen join pg_catalog.pg_attrdef on adrelid operator(pg_catalog.=) chosen.oid
+  ),
+  code (relation, purpose) as (
+    select relation, purpose
+    from stored
+    cross join lateral pg_catalog.regexp_matches(expression, '\\{([A-Z]+)|:([a-z_]+) ([0-9]+)', 'g') as found (part)
+    cross join lateral (select part[3]::pg_catalog.int8::pg_catalog.oid) as number (oid)
+    left join pg_catalog.pg_proc as function
+      on part[2] operator(pg_catalog.=) any (${functionNumbers}) and function.oid operator(pg_catalog.=) number.oid
+    where case
+      when part[1] is not null then part[1] operator(pg_catalog.<>) all (${knownNodes})
+      when part[2] operator(pg_catalog.=) any (${harmlessNumbers}) then false
+      when ${isOwn('number.oid')} then part[2] operator(pg_catalog.!~) 'type' or ${isOwnType('number.oid')}
+      when function.oid is null then part[2] operator(pg_catalog.=) any (${functionNumbers})
+      else function.proname::pg_catalog.text operator(pg_catalog.<>) all (${harmless})
+        and function.proname operator(pg_catalog.<>) 'nextval'
+        -- A cast of PostgreSQL's own.
+        and not exists (
+          select from pg_catalog.pg_cast
+          where castfunc operator(pg_catalog.=) function.oid and pg_cast.oid operator(pg_catalog.<) ${firstOwnOid})
+    end
+    union all
+    select relation, purpose
+    from planned join pg_catalog.pg_index on indrelid operator(pg_catalog.=) planned.oid
+    where ${firstOwnOid} operator(pg_catalog.<=) any (indcollation::pg_catalog.oid[])
+      or ${firstOwnOid} operator(pg_catalog.<=) any (indclass::pg_catalog.oid[]) and exists (
+        select from pg_catalog.pg_opclass
+        where pg_opclass.oid operator(pg_catalog.=) any (indclass::pg_catalog.oid[])
+          and opcowner operator(pg_catalog.<>) ${superuser} and ${isOwn('pg_opclass.oid')})
+    union all
+    select relation, purpose
+    from planned join pg_catalog.pg_constraint on conrelid operator(pg_catalog.=) planned.oid
+    where ${firstOwnOid} operator(pg_catalog.<=) any (conexclop)
+      or ${firstOwnOid} operator(pg_catalog.<=) any (conpfeqop)
+      or ${firstOwnOid} operator(pg_catalog.<=) any (conffeqop)
+    union all
+    select class.oid, 'read'
+    from chosen join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) chosen.oid
+    where class.relkind operator(pg_catalog.<>) all ('{r,m}'::pg_catalog."char"[]) or class.relrowsecurity
+      or class.relhasrules or class.relhassubclass or class.relispartition or ${isOwn('class.relam')}
+    union all
+    select attrelid, 'read'
+    from chosen join pg_catalog.pg_attribute on attrelid operator(pg_catalog.=) chosen.oid
+    where attnum operator(pg_catalog.>) 0 and not attisdropped and (
+      attgenerated operator(pg_catalog.=) 'v' or ${isOwn('attcollation')} or ${isOwnType('atttypid')})
+    union all
+    select tgrelid, 'insert'
+    from chosen join pg_catalog.pg_trigger on tgrelid operator(pg_catalog.=) chosen.oid
+    where not tgisinternal
+    union all
+    select relation, purpose
+    from planned join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) planned.oid
+    where purpose operator(pg_catalog.<>) 'read'
+      and (class.relkind operator(pg_catalog.<>) 'r' or class.relforcerowsecurity)
+    union all
+    -- It takes rows of other tables with it.
+    select confrelid, 'change'
+    from chosen join pg_catalog.pg_constraint on confrelid operator(pg_catalog.=) chosen.oid
+    where confupdtype operator(pg_catalog.=) any ('{c,n,d}'::pg_catalog."char"[])
+      or confdeltype operator(pg_catalog.=) any ('{c,n,d}'::pg_catalog."char"[])
+  )`;
+
+/** Of schemas that the service owns. What is in them is never found by its name alone. */
+const serviceSchemas = `(
+      select oid from pg_catalog.pg_namespace
+      where nspname operator(pg_catalog.=) any ('{rowhouse,auth}'::pg_catalog.name[])
+        and pg_catalog.pg_get_userbyid(nspowner) operator(pg_catalog.<>) current_user)`;
+
+const ownFunctions = `
+      select from pg_catalog.pg_proc as function
+      where ${isOwn('function.oid')} and function.pronamespace operator(pg_catalog.<>) all ${serviceSchemas}`;
+
+/** $3: names of functions. `row.name` can mean a built-in one too: those that are not volatile do no harm. */
+const volatileFunctions = `
+      select from pg_catalog.pg_proc as function
+      where function.proname operator(pg_catalog.=) any ($3::pg_catalog.name[])
+        and function.provolatile operator(pg_catalog.=) 'v'
+        and function.proname::pg_catalog.text operator(pg_catalog.<>) all (${harmless})`;
+
+/** A cast without a function runs the input and output of its types, which are looked at where they are used. */
+const ownCasts = `
+      select from pg_catalog.pg_cast
+      left join pg_catalog.pg_proc as function on function.oid operator(pg_catalog.=) castfunc
+      where ${isOwn('pg_cast.oid')} and castfunc operator(pg_catalog.<>) 0 and (
+        function.oid operator(pg_catalog.<) ${firstOwnOid} or function.proowner operator(pg_catalog.<>) ${superuser})`;
+
+const ownOperators = `
+      select from pg_catalog.pg_operator as operator
+      left join pg_catalog.pg_proc as function on function.oid operator(pg_catalog.=) operator.oprcode
+      where ${isOwn('operator.oid')} and (
+        operator.oprowner operator(pg_catalog.<>) ${superuser} or function.proowner operator(pg_catalog.<>) ${superuser})`;
+
+/** $4: names of types. */
+const namedTypes = `
+      select from pg_catalog.pg_type as named
+      where named.typname operator(pg_catalog.=) any ($4::pg_catalog.name[])`;
+
+/** $1: relations that must exist. $2: relations that may. One that must and does not is null. */
+const chosen = `
+  chosen (oid) as (
+    select pg_catalog.to_regclass(name)::pg_catalog.oid from pg_catalog.unnest($1::pg_catalog.text[]) as given (name)
+    union all
+    select found.oid
+    from pg_catalog.unnest($2::pg_catalog.text[]) as given (name)
+    cross join lateral (select pg_catalog.to_regclass(name)::pg_catalog.oid) as found (oid)
+    where found.oid is not null
+  )`;
+const allExist = 'not exists (select from chosen where oid is null)';
+
+/** 'true' or 'false'. $3: names of functions, $4: of types, $5: of operators, $6: of collations; $7: purposes. */
+export const wholeQuestion = `
+  with ${chosen}, ${codeInChosen}
+  select (
+    ${allExist}
+    and not exists (select from code where purpose operator(pg_catalog.=) any ($7::pg_catalog.text[]))
+    and not exists (${ownCasts})
+    and not exists (${ownOperators} and operator.oprname operator(pg_catalog.=) any ($5::pg_catalog.name[]))
+    and not exists (${ownFunctions} and function.proname operator(pg_catalog.=) any ($3::pg_catalog.name[]))
+    and not exists (${volatileFunctions})
+    and not exists (${namedTypes} and ${isOwnType('named.oid')})
+    and not exists (
+      select from pg_catalog.pg_collation
+      where collname operator(pg_catalog.=) any ($6::pg_catalog.name[]) and ${isOwn('pg_collation.oid')})
+  )::pg_catalog.text`;
+
+/**
+ * The same for a read in a project that has no code at all, which most have not: without a function, an operator, a cast or
+ * a collation of its own, expressions hold only what PostgreSQL itself calls immutable. It takes a fraction of the time,
+ * and leaves less memory behind in the session. 'code': the whole has to be asked.
+ */
+export const quickQuestion = `
+  with ${chosen}
+  select case
+    when exists (${ownFunctions}) or exists (${ownCasts}) or exists (${ownOperators}) or exists (${volatileFunctions})
+      or exists (select from pg_catalog.pg_collation where ${isOwn('pg_collation.oid')})
+      or exists (${namedTypes} and ${isOwn('named.oid')})
+    then 'code'
+    else (${allExist} and not exists (
+      select from chosen join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) chosen.oid
+      where class.relkind operator(pg_catalog.<>) all ('{r,m}'::pg_catalog."char"[]) or class.relrowsecurity
+        or class.relhasrules or class.relhassubclass or class.relispartition
+        or exists (
+          select from pg_catalog.pg_attribute
+          where attrelid operator(pg_catalog.=) class.oid and attnum operator(pg_catalog.>) 0 and not attisdropped and (
+            attgenerated operator(pg_catalog.=) 'v' or ${isOwnType('atttypid')}))
+    ))::pg_catalog.text
+  end`;
