@@ -13,6 +13,8 @@ export type SessionPool = {
   isWanted(project: string): boolean;
   /** Gives it back: clean, or not to be used again. */
   release(project: string, session: Session, reusable: boolean): void;
+  /** Ends those that are idle. */
+  drop(project: string): void;
   counts(): { open: number; idle: number; waiting: number };
   end(): Promise<void>;
 };
@@ -187,6 +189,10 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
         closed(project);
       }
       if (waiters.length > 0) serveWaiters();
+    },
+    drop: (project) => {
+      const place = places.get(project);
+      if (place) closeIdle(project, place, 0);
     },
     counts: () => ({
       open,

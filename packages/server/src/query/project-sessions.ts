@@ -64,12 +64,18 @@ export function openProjectSessions(
   onTraces: OnTraces,
 ): ProjectSessions {
   const pool = createSessionPool(limits);
-  const owners = new WeakMap<Session, string>();
+  const owners = new WeakMap<Session, ProjectLogin>();
+  /** Where one was found, others may have been left: none that is idle is used again. */
+  const report = (project: ProjectLogin, source: TraceSource, traces: readonly string[]) => {
+    pool.drop(placeOf(project));
+    onTraces(project.id, source, traces);
+  };
   const audit = openAudit(
     () => Math.max(auditEveryMs, pool.counts().open * auditEachMs),
     (session, traces) => {
       session.destroy();
-      onTraces(owners.get(session) ?? '', 'sampled', traces);
+      const owner = owners.get(session);
+      if (owner) report(owner, 'sampled', traces);
     },
   );
   const asides = new Map<string, Aside>();
@@ -93,7 +99,7 @@ export function openProjectSessions(
         loginOf(server, login),
         sessionSettings(server.userSettings, project.seat),
       );
-      owners.set(session, project.id);
+      owners.set(session, project);
       prepareResets(session, project.seat);
       return session;
     };
@@ -152,7 +158,7 @@ export function openProjectSessions(
       if (leaves === 'plain' || leaves === 'sequences') {
         if (leaves === 'sequences') moved.add(session);
         // Nothing that leaves nothing changes a setting.
-        if (session.isAltered) onTraces(project.id, 'reported', []);
+        if (session.isAltered) report(project, 'reported', []);
         else audit.sample(session);
         return pool.release(place, session, !session.isAltered);
       }
