@@ -17,6 +17,7 @@ export type Habit = {
   trustedUntil: number;
   askFrom: number;
   asking: Promise<void> | null;
+  hasRun: boolean;
   /** It did what it was taken not to do: it tried to write, or changed its session. */
   isDistrusted: boolean;
   /** How long it usually takes, the last runs counting most. Infinity: it has not run yet. */
@@ -71,7 +72,7 @@ export function rememberHabits(countSessions: () => number): Habits {
       if (known) return known;
       const habit: Habit = {
         ...{ statement, project, wasPlain: true, trustedUntil: Number.NEGATIVE_INFINITY },
-        ...{ askFrom: Number.NEGATIVE_INFINITY, asking: null, isDistrusted: false },
+        ...{ askFrom: Number.NEGATIVE_INFINITY, asking: null, hasRun: false, isDistrusted: false },
         ...{ usualMs: Number.POSITIVE_INFINITY, sharedMs: Number.POSITIVE_INFINITY },
       };
       project.habits.set(statement, habit);
@@ -108,9 +109,13 @@ export function isPlain({ statement, project, wasPlain, trustedUntil, isDistrust
   return statement.isProven || (wasPlain && now < trustedUntil);
 }
 
-/** If it is not known, it is asked behind what runs in the session, and nobody waits for the answer. */
+/**
+ * If it is not known, it is asked behind what runs in the session, and nobody waits for the answer. Not at the first run:
+ * a text with its values inside never comes again, and the question takes longer than the statement.
+ */
 export function learn(habit: Habit, session: Session): void {
-  void find(habit, session);
+  if (habit.hasRun) void find(habit, session);
+  habit.hasRun = true;
 }
 
 /** Until what there is to be known is known. */

@@ -84,6 +84,8 @@ export function openProjectSessions(
   /** Where a plain insert has moved a sequence: cleaned before the first statement that could see it. */
   const moved = new WeakSet<Session>();
   const reading = new WeakSet<Session>();
+  /** Whoever gets one of these waits until it is known to be clean. */
+  const resetting = new WeakMap<Session, Promise<void>>();
 
   let away = { until: Number.NEGATIVE_INFINITY, cause: null as unknown };
   const noteAway = (error: unknown): Error => {
@@ -144,12 +146,20 @@ export function openProjectSessions(
 
   return {
     acquire: async (project, use) => {
-      const session = await pool.acquire(placeOf(project), () => open(project));
-      return makeFit(session, use);
+      for (;;) {
+        const session = await pool.acquire(placeOf(project), () => open(project));
+        const reset = resetting.get(session);
+        if (reset) await reset;
+        if (session.isUsable || !reset) return makeFit(session, use);
+        pool.release(placeOf(project), session, false);
+      }
     },
     takeIdle: (project, use) => {
       const session = pool.takeIdle(placeOf(project));
-      return session && makeFit(session, use);
+      if (!session) return null;
+      if (!resetting.has(session)) return makeFit(session, use);
+      pool.release(placeOf(project), session, true);
+      return null;
     },
     isWanted: (project) => pool.isWanted(placeOf(project)),
     release: (project, session, leaves) => {
@@ -167,7 +177,11 @@ export function openProjectSessions(
         discardAll(session, project.seat);
         return pool.release(place, session, true);
       }
-      void resetSession(session, project.seat).then(() => pool.release(place, session, session.isUsable));
+      resetting.set(
+        session,
+        resetSession(session, project.seat).then(() => void resetting.delete(session)),
+      );
+      pool.release(place, session, true);
     },
     aside: async (project, use) => {
       const aside = await joinAside(project);

@@ -112,7 +112,7 @@ export class Work {
     // out before: one that does makes all be forgotten that is known, and none would ever be known under load.
     const { preparable, conduct, writes, reached, changes } = exchange.statement;
     const isInsert = writes && reached !== null && !changes;
-    if (writes && reached !== null && exchange.endsIdle) await this.know(habit);
+    if (isInsert && exchange.endsIdle) await this.know(habit);
     if (this.stoppedBy) throw this.stoppedBy;
     if (!preparable || conduct === 'wild') this.changedBy = 'schema';
     else if (isInsert && !isPlain(habit) && !habit.wasPlain) this.changedBy ??= 'code';
@@ -131,7 +131,8 @@ export class Work {
 
   /** Not inside a transaction: a question that failed would undo it. */
   async know(habit: Habit): Promise<void> {
-    if (!isPlain(habit) && habit.statement.writes && !this.project.visitor) await know(habit, this.session);
+    const { writes, changes } = habit.statement;
+    if (!isPlain(habit) && writes && !changes && !this.project.visitor) await know(habit, this.session);
   }
 
   /** `first`: in the same transaction; what the question sees is as it was after those. `changes`: it does not only look. */
