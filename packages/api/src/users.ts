@@ -137,7 +137,8 @@ export type ChangeUser = Static<typeof ChangeUser>;
 export const UserSettings = Type.Object(
   {
     refuse_common_passwords: Type.Boolean({
-      description: 'Whether the commonest passwords are refused at sign-up and when one is changed.',
+      description:
+        'Whether common passwords, and what is easily made of them, are refused at sign-up and when one is changed.',
     }),
   },
   closed,

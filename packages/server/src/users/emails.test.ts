@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readEmail } from './emails.ts';
+import { readEmail, readNewEmail } from './emails.ts';
 
 const key = (text: string) => readEmail(text).key;
 
@@ -118,6 +118,129 @@ describe('e-mails', () => {
         details: [{ path: 'new_email', problem: expect.stringContaining('one @') }],
       }),
     );
+  });
+});
+
+describe('a new e-mail', () => {
+  it.each([
+    ...[
+      'ada@example.com',
+      'Ada.Lovelace+tag@Example.COM',
+      "o'brien@example.co.uk",
+      'a@b',
+      'root@localhost',
+      'a@x-y.io',
+    ],
+    ...[
+      "!#$%&'*+/=?^_`{|}~-.@example.com",
+      '_@x.io',
+      '1@2.3',
+      'a..b@docomo.example',
+      '.a.@example.com',
+      'a@1x.io',
+    ],
+    ...[
+      'müller@bücher.example',
+      'caf\u0065\u0301@example.com',
+      '用户@例子.公司',
+      'имя@почта.рф',
+      'नाम@उदाहरण.भारत',
+    ],
+    ...[
+      'Ａｄａ＠ＥＸＡＭＰＬＥ．ＣＯＭ',
+      '\u{1f600}@example.com',
+      'a@xn--bcher-kva.example',
+      'a@\u{1f4a9}.la',
+    ],
+    `${'a'.repeat(64)}@example.com`,
+    `a@${'b'.repeat(63)}.${'c'.repeat(63)}.${'d'.repeat(63)}.${'e'.repeat(59)}`,
+  ])('can be %s', (text) => {
+    expect(readNewEmail(text)).toEqual(readEmail(text));
+  });
+
+  it.each([
+    ...[
+      '<script>@x.io',
+      'a@x.io>',
+      '<a@x.io>',
+      'a<b@x.io',
+      '"a b"@x.io'.replace(' ', ''),
+      'a"@x.io',
+      'a(b)@x.io',
+    ],
+    ...[
+      'a,b@x.io',
+      'a;b@x.io',
+      'a:b@x.io',
+      'a\\\\b@x.io',
+      '[a]@x.io',
+      'mailto:a@x.io',
+      '＜a＞@x.io',
+      '‹a›@x.io',
+    ],
+    ...[
+      'a@x..io',
+      'a@.x.io',
+      'a@x.io.',
+      'a@.',
+      'a@..',
+      'a@-x.io',
+      'a@x-.io',
+      'a@x.-io',
+      'a@x.io-',
+      'a@-',
+      'a@x_y.io',
+    ],
+    ...[
+      'a@[127.0.0.1]',
+      'a@x.io/path',
+      'a@x.io?q',
+      'a@x.io#f',
+      'a@x.io:25',
+      'a@x,y',
+      'a@x;y',
+      'a@"x"',
+      "a@x'y.io",
+      'a@x%2eio',
+    ],
+    ...[
+      'a@x\u2026io',
+      'a@x\u3002io',
+      'a@x\uff61io',
+      'a@\u2100.io',
+      'a@x.i\u2024\u2024o',
+      'a@x＞.io',
+      'a@\u0301x.io',
+      'a@x&y.io',
+    ],
+    `${'a'.repeat(65)}@example.com`,
+    `${'é'.repeat(33)}@example.com`,
+    `a@${'b'.repeat(64)}.io`,
+    `a@${'é'.repeat(60)}.io`,
+  ])('is not %s', (text) => {
+    expect(() => readNewEmail(text)).toThrow(
+      expect.objectContaining({ status: 400, code: 'invalid_request' }),
+    );
+  });
+
+  it('can be looked for, and sent again by who has it, even if it would not be taken now', () => {
+    for (const old of ['<script>@x.io', 'a@x..io', `${'a'.repeat(100)}@x.io`]) {
+      expect(readEmail(old).typed).toBe(old);
+      expect(readNewEmail(old.toUpperCase(), old).typed).toBe(old.toUpperCase());
+      expect(() => readNewEmail(old, 'b@x.io')).toThrow();
+    }
+  });
+
+  it('is decided quickly, whatever it is made of', () => {
+    const before = performance.now();
+    for (const part of ['a', '-', '.', 'a-', 'a.', '\u0301', 'é'])
+      for (const text of [`${part.repeat(120)}@${part.repeat(120)}`, `a@${part.repeat(120)}!`])
+        for (let n = 0; n < 100; n++) {
+          try {
+            readNewEmail(text);
+          } catch {}
+        }
+    expect(performance.now() - before).toBeLessThan(5_000);
   });
 });
 

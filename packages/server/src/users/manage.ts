@@ -4,7 +4,7 @@ import { errors } from '../errors.ts';
 import { changeColumns } from './change.ts';
 import { defaultRole, readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
-import { readEmail } from './emails.ts';
+import { readNewEmail } from './emails.ts';
 import { hashNew } from './new-passwords.ts';
 import { removeUser } from './remove.ts';
 import { withRoomFor } from './sign-in.ts';
@@ -45,7 +45,7 @@ export async function getUser({ store }: UserDeps, { projectId }: Door, id: stri
 const reading = `select ${userJson('users')} from auth.users where id = $1::uuid`;
 
 export async function createUser(deps: UserDeps, door: Door, input: CreateUser): Promise<User> {
-  const email = readEmail(input.email);
+  const email = readNewEmail(input.email);
   const data = readData(input.data);
   const role = input.role ?? readRole(door, input.data) ?? defaultRole;
   const user = await withRoomFor(deps, door, data, async () => {
@@ -67,10 +67,10 @@ const creating = `
 
 /** A new password and a ban end every session of the user. */
 export async function changeUser(deps: UserDeps, door: Door, id: string, input: ChangeUser): Promise<User> {
-  const email = input.email === undefined ? null : readEmail(input.email);
   const data = input.data === undefined ? null : readData(input.data);
   const role = input.role ?? readRole(door, input.data);
   const user = await getUser(deps, door, id);
+  const email = input.email === undefined ? null : readNewEmail(input.email, user.email);
   const fresh = input.password === undefined ? null : await hashNew(deps, door, input.password);
   const isVerified = input.email_verified ?? (email ? false : null);
   const columns = { email, data, role, isVerified, isBanned: input.banned ?? null };

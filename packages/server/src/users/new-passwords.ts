@@ -1,7 +1,8 @@
 // A password that is set otherwise than at sign-up, and what a project refuses in any new one.
 import { errors } from '../errors.ts';
+import { isCommon } from './common-passwords.ts';
 import type { Door, UserDeps } from './deps.ts';
-import { checkPassword, isCommon } from './passwords.ts';
+import { checkPassword } from './passwords.ts';
 import { getSettings } from './settings.ts';
 
 /** As it is to be kept. The same bounds, and the same queue, as at sign-up. */
@@ -19,7 +20,12 @@ export async function hashNew(deps: UserDeps, door: Door, password: string): Pro
 export function refuseCommon(password: string): void {
   if (!isCommon(password)) return;
   throw errors.invalidRequest(
-    [{ path: 'password', problem: 'is among the commonest passwords, which this project refuses' }],
-    'Choose one that nobody would guess.',
+    [
+      {
+        path: 'password',
+        problem: 'is a common password, or one with something added, which this project refuses',
+      },
+    ],
+    'Digits and punctuation around a common word do not make it a good password. Choose several unrelated words.',
   );
 }

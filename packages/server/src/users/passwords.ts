@@ -1,5 +1,4 @@
-// What a password may be, which ones everybody tries first, and how the hash of one is written down.
-import { readFileSync } from 'node:fs';
+// What a password may be, and how the hash of one is written down.
 import { errors } from '../errors.ts';
 
 export type PasswordHash = Readonly<{ iterations: number; salt: Buffer; hash: Buffer }>;
@@ -30,19 +29,6 @@ export function checkGiven(password: string, path = 'password'): void {
 
 function wrongLength(path: string) {
   return errors.invalidRequest([{ path, problem: 'must have 8 to 1,024 bytes as UTF-8' }]);
-}
-
-/** One of those that are tried first, in whatever case. */
-export function isCommon(password: string): boolean {
-  common ??= readCommon();
-  return common.has(password.toLowerCase());
-}
-let common: ReadonlySet<string> | undefined;
-
-/** Most projects never ask: it is read when the first one does. */
-function readCommon(): ReadonlySet<string> {
-  const text = readFileSync(new URL('../../data/common-passwords.txt', import.meta.url), 'utf8');
-  return new Set(text.split(/\r?\n/).filter((line) => line !== '' && !line.startsWith('#')));
 }
 
 export function formatHash({ iterations, salt, hash }: PasswordHash): string {

@@ -7,7 +7,7 @@ import { type Columns, changeColumns, type Hashes } from './change.ts';
 import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
-import { readEmail } from './emails.ts';
+import { readEmail, readNewEmail } from './emails.ts';
 import { refuseCommon } from './new-passwords.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
 import { removeUser } from './remove.ts';
@@ -34,7 +34,6 @@ export async function changeOwnUser(
   claims: Claims,
   input: ChangeOwnUser,
 ): Promise<User> {
-  const email = input.email === undefined ? null : readEmail(input.email);
   // Says no to a publishable key; nobody's own change gives a role.
   readRole(door, input.data);
   const data = input.data === undefined ? null : readData(input.data);
@@ -46,6 +45,7 @@ export async function changeOwnUser(
   }
   const { password, current_password: current } = input;
   const before = await getOwnUser(deps, door, claims);
+  const email = input.email === undefined ? null : readNewEmail(input.email, before.email);
   if (email && door.isPublic) await countNewEmail(deps, door);
   const hashes =
     password === undefined || current === undefined

@@ -5,14 +5,14 @@ import { errors } from '../errors.ts';
 import { attemptId, count, forgetPast, giveBack, networkOf, waitFor } from './attempts.ts';
 import { defaultRole, readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
-import { readEmail } from './emails.ts';
+import { readEmail, readNewEmail } from './emails.ts';
 import { refuseCommon } from './new-passwords.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
 import { lockById, userJson } from './store.ts';
 
 export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise<SignedIn> {
-  const email = readEmail(input.email);
+  const email = readNewEmail(input.email);
   checkPassword(input.password);
   const data = readData(input.data);
   const role = readRole(door, input.data) ?? defaultRole;
