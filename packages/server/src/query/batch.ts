@@ -120,7 +120,7 @@ function togetherOnce(
     const own = await ownSize(work, measure);
     const habits = steps.map(({ statement }) => deps.habits.of(project.id, statement));
     for (const habit of habits) await work.know(habit);
-    await work.begin(begin);
+    await work.begin(begin, begin.includes('read only'));
     const held = holdingSink();
     const answers: Buffer[] = [];
     let affected = 0;

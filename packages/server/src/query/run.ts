@@ -13,7 +13,7 @@ import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import type { Parser, Statement } from './statement.ts';
-import { enter } from './visitors.ts';
+import { beginning } from './visitors.ts';
 import { hungUp, type Reader } from './watch.ts';
 import { alone, type Watching } from './work.ts';
 
@@ -27,6 +27,8 @@ export type Task = Readonly<{
   form: Form;
   timeoutMs: number;
   maxAffected: number | null;
+  /** It reads, and what it reads may run code of the project's, which shall not write. */
+  readOnly: boolean;
 }>;
 
 export type QueryDeps = {
@@ -65,7 +67,7 @@ export async function runQuery(
 export function runTask(
   deps: QueryDeps,
   project: ProjectLogin,
-  { statement, input, form, timeoutMs, maxAffected }: Task,
+  { statement, input, form, timeoutMs, maxAffected, readOnly }: Task,
   reader: Reader,
 ): Promise<Buffer | null> {
   // Written out: this is the hottest path of tables, and a spread costs more than all of it.
@@ -76,7 +78,7 @@ export function runTask(
     bigAsString: input.bigAsString,
     timeoutMs,
     maxAffected,
-    readOnly: false,
+    readOnly,
     dryRun: false,
   };
   return runOne(deps, project, statement, whole, form, reader);
@@ -88,19 +90,31 @@ export function ask(
   project: ProjectLogin,
   query: string,
   parameters: (string | null)[],
-  { timeoutMs = askTimeoutMs, isPlain = true, first = [], changes = false }: AskOptions = {},
+  {
+    timeoutMs = askTimeoutMs,
+    isPlain = true,
+    first = [],
+    changes = false,
+    readOnly = false,
+  }: AskOptions = {},
 ): Promise<string | null> {
   const use = isPlain ? 'plain' : 'any';
   const terms = { reader: nobody, timeoutMs, use } as const;
-  return alone(deps, project, terms, (work) => work.ask(query, parameters, { isPlain, first, changes }));
+  return alone(deps, project, terms, (work) =>
+    work.ask(query, parameters, { isPlain, first, changes, readOnly }),
+  );
 }
 
-/** `first`: what runs before it in the same transaction. `changes`: a break while it runs is an unknown outcome. */
+/**
+ * `first`: what runs before it in the same transaction. `changes`: a break while it runs is an unknown outcome. `readOnly`:
+ * code of the project's that it runs after all writes nothing.
+ */
 type AskOptions = {
   timeoutMs?: number;
   isPlain?: boolean;
   first?: readonly Command[];
   changes?: boolean;
+  readOnly?: boolean;
 };
 
 async function runOne(
@@ -273,9 +287,7 @@ const nobody: Reader = {
 
 function frameOf({ readOnly, dryRun, maxAffected }: QueryInput, visitor: Visitor | undefined): Frame {
   if (!visitor && !readOnly && !dryRun && maxAffected === null) return noFrame;
-  const begin = readOnly ? 'begin read only' : 'begin';
-  // The select takes the snapshot after which a transaction can no longer be made writable.
-  const before = visitor ? enter(visitor, begin) : readOnly ? [begin, 'select'] : [begin];
+  const before = beginning(readOnly, visitor);
   if (maxAffected !== null) return { before, after: [], endsIn: 'transaction' };
   return { before, after: [dryRun ? 'rollback' : 'commit'], endsIn: 'idle' };
 }

@@ -19,6 +19,16 @@ export function enter({ sessionId, userId, claims }: Visitor, begin = 'begin'): 
   return [begin, { text: identify, parameters: [sessionId, userId, claims] }, takeRole];
 }
 
+/** The select takes the snapshot after which a transaction can no longer be made writable. */
+export const lockReadOnly = 'select';
+
+/** Begins a transaction, as the user who acts if there is one. */
+export function beginning(readOnly: boolean, visitor: Visitor | undefined): Command[] {
+  const begin = readOnly ? 'begin read only' : 'begin';
+  if (visitor) return enter(visitor, begin);
+  return readOnly ? [begin, lockReadOnly] : [begin];
+}
+
 /** What auth.act_as says no with. Told by nothing else: what a project's own code raises comes later. */
 const endedState = 'RH002';
 

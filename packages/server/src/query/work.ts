@@ -14,13 +14,13 @@ import { type OwnFrame, queryFramed, soundFailure } from './query-one.ts';
 import type { Leaves } from './session-reset.ts';
 import { sqlFailure } from './sql-failure.ts';
 import { type Conduct, type Statement, worst } from './statement.ts';
-import { enter, refusalOf } from './visitors.ts';
+import { beginning, enter, lockReadOnly, refusalOf } from './visitors.ts';
 import { hungUp, type Reader, Watch } from './watch.ts';
 
 export type WorkDeps = { sessions: ProjectSessions; habits: Habits };
 /** What a visitor does is never taken to be plain: no user finds traces of another. */
 export type Terms = { reader: Reader; timeoutMs: number; use: SessionUse; watching?: Watching };
-type Question = { isPlain?: boolean; first?: readonly Command[]; changes?: boolean };
+type Question = { isPlain?: boolean; first?: readonly Command[]; changes?: boolean; readOnly?: boolean };
 /** Begins to look after what runs; `stop` ends it. Gives what ends the looking. Throws if it must not run now. */
 export type Watching = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
 
@@ -139,28 +139,28 @@ export class Work {
   ask(
     query: string,
     parameters: (string | null)[],
-    { isPlain = true, first = [], changes = false }: Question = {},
+    { isPlain = true, first = [], changes = false, readOnly = false }: Question = {},
   ): Promise<string | null> {
     this.isPlain &&= isPlain;
-    return queryFramed(this.session, query, parameters, this.frameOf(first)).catch((error) => {
+    return queryFramed(this.session, query, parameters, this.frameOf(first, readOnly)).catch((error) => {
       if (this.stoppedBy) throw this.stoppedBy;
       if (error instanceof Sound || error instanceof RowhouseError) throw error;
       throw changes ? errors.outcomeUnknown(error) : errors.unavailable(error);
     });
   }
 
-  private frameOf(first: readonly Command[]): OwnFrame {
+  private frameOf(first: readonly Command[], readOnly: boolean): OwnFrame {
     const { visitor } = this.project;
-    if (visitor) return { before: [...enter(visitor), ...first], after: ['commit'], explain: refusalOf };
-    if (first.length === 0) return { before: [], after: [], explain: soundFailure };
-    return { before: ['begin', ...first], after: ['commit'], explain: soundFailure };
+    if (!visitor && !readOnly && first.length === 0) return { before: [], after: [], explain: soundFailure };
+    const before = [...beginning(readOnly, visitor), ...first];
+    return { before, after: ['commit'], explain: visitor ? refusalOf : soundFailure };
   }
 
-  /** Begins a transaction; a visitor's, as that user. */
-  async begin(text: string): Promise<void> {
+  /** Begins a transaction; a visitor's, as that user. One that is `readOnly` stays so. */
+  async begin(text: string, readOnly = false): Promise<void> {
     const { visitor } = this.project;
     if (visitor) await tell(this.session, enter(visitor, text), refusalOf);
-    else await this.command(text);
+    else await tell(this.session, readOnly ? [text, lockReadOnly] : [text], soundFailure);
   }
 
   /** Ends the transaction; what is in `commands` before that has to hold. */

@@ -144,7 +144,7 @@ function change(
     const [only] = writes;
     if (only && writes.length === 1) {
       const { statement, input, form: whole } = step(only, form(only.hidden, 'whole', watching));
-      const task = { statement, input, form: whole, timeoutMs, maxAffected };
+      const task = { statement, input, form: whole, timeoutMs, maxAffected, readOnly: false };
       return { answer: await runTask(deps.query, project, task, reader), isNew };
     }
     const steps = writes.map((write) => step(write, form(write.hidden, 'part', watching)));

@@ -67,7 +67,8 @@ export type Tables = Readonly<{
 
 export function tablesOf({ query, kept }: TableDeps, project: ProjectLogin, maySee: MaySee): Tables {
   const mine = kept.of(project);
-  const look: Ask = (text, parameters) => ask(query, project, text, parameters);
+  // They call nothing of the project's; if one ever did, it could not write.
+  const look: Ask = (text, parameters) => ask(query, project, text, parameters, { readOnly: true });
   const used = new Map<number, Table>();
   const give = (table: Table): Table => {
     used.set(table.oid, table);

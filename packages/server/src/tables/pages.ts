@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
 import type { Exchange, Form } from '../query/exchange.ts';
-import { contextOf } from '../query/failures.ts';
+import { contextOf, routineOf } from '../query/failures.ts';
 import { ask, runTask } from '../query/run.ts';
 import type { Statement } from '../query/statement.ts';
 import type { Reader } from '../query/watch.ts';
@@ -14,6 +14,7 @@ import { explainFilterError } from './filter-errors.ts';
 import { statementOf, type TableDeps, type Tables, tablesOf, withTables } from './kept-tables.ts';
 import { type PageRequest, readPageRequest } from './request.ts';
 import { explainRefusal } from './row-security.ts';
+import { retell } from './write-errors.ts';
 
 type Plan = Readonly<{
   request: PageRequest;
@@ -70,8 +71,15 @@ export function readPage(
 function explain(error: unknown, { request, table, page }: Plan, { visitor }: ProjectLogin): unknown {
   if (!(error instanceof RowhouseError) || !error.sql) return error;
   const { select, where } = request;
-  const told = visitor ? explainRefusal(error, table, 'select') : error;
+  const told = explainWriting(visitor ? explainRefusal(error, table, 'select') : error, table);
   return explainFilterError(told, { table, select, where, params: page.params }, contextOf(error));
+}
+
+/** Said by PostgreSQL itself: a project's own code can raise any state. */
+function explainWriting(error: RowhouseError, { name }: Table): RowhouseError {
+  if (routineOf(error) !== 'PreventCommandIfReadOnly') return error;
+  const hint = `Rows are read in a read-only transaction, and something that "${name}" runs for it writes: a function of a view, of a policy or of a column. Call it by POST …/query instead.`;
+  return retell(error, { hint });
 }
 
 async function makePlan(
@@ -126,7 +134,9 @@ function runPage(
     limit: page.limit,
     bigAsString: request.numbersAsStrings,
   };
-  return runTask(deps.query, project, { statement, input, form, timeoutMs, maxAffected: null }, reader);
+  // What is proven plain calls nothing that could write, and is spared the transaction.
+  const task = { statement, input, form, timeoutMs, maxAffected: null, readOnly: !page.isPlain };
+  return runTask(deps.query, project, task, reader);
 }
 
 const opening = Buffer.from('{"ok":true,');
@@ -163,7 +173,7 @@ function countRows(deps: TableDeps, project: ProjectLogin, plan: Plan): Promise<
   const { request, table, relations } = plan;
   const run = (count: 'exact' | 'estimated', timeoutMs: number) => {
     const { text, params, isPlain } = compileCount({ ...request, count }, table, relations);
-    return ask(deps.query, project, text, [...params], { timeoutMs, isPlain });
+    return ask(deps.query, project, text, [...params], { timeoutMs, isPlain, readOnly: !isPlain });
   };
   const estimate = async (): Promise<Count> => ({
     rows: readEstimate((await run('estimated', countMs)) ?? ''),
