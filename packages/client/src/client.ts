@@ -162,7 +162,8 @@ export interface Client<Database = unknown> {
 
 /**
  * A client of one project. With the project key (`rh_proj_…`, for servers) it does everything in it; with a publishable
- * key (`rh_pub_…`, for browsers) it signs users up and in, and table requests act as who is signed in.
+ * key (`rh_pub_…`, for browsers) it signs users up and in, and table requests act as who is signed in, or as the role `anon`
+ * while nobody is.
  *
  * @example
  * const db = createClient({ url: 'http://127.0.0.1:8765', apiKey: 'rh_proj_…', project: 'my-shop' });

@@ -20,6 +20,11 @@ const todos = [
      user_id uuid not null default auth.uid() references auth.users on delete cascade, title text not null)`,
   'alter table todos enable row level security',
   'create policy own_rows on todos to authenticated using ((select auth.uid()) = user_id)',
+  'create table posts (title text primary key)',
+  "insert into posts values ('Hello')",
+  'alter table posts enable row level security',
+  'grant select on posts to anon',
+  'create policy public_posts on posts for select to anon using (true)',
 ];
 
 it.each([

@@ -93,6 +93,37 @@ describe('in a browser', () => {
     expect(client.session).not.toBeNull();
   });
 
+  it('reads as anon while nobody is signed in, and never when a session has ended', async () => {
+    await server.batch([
+      'create table posts (id int primary key, title text, author uuid)',
+      "insert into posts values (1, 'Hello', null)",
+      'alter table posts enable row level security',
+    ]);
+    const { client, sent } = browser();
+    expect(await failureOf(client.table('posts'))).toMatchObject({
+      code: 'forbidden',
+      hint: expect.stringContaining('to anon'),
+    });
+    await server.batch([
+      'grant select on posts to anon',
+      'create policy everybody on posts for select to anon using (true)',
+    ]);
+    expect((await client.table('posts').select('title')).rows).toEqual([{ title: 'Hello' }]);
+    expect(sent.at(-1)).toEqual({ path: 'tables/posts', authorization: null, apiKey: live.publishableKey });
+    expect(await failureOf(client.table('posts').insert({ id: 2 }))).toMatchObject({ code: 'forbidden' });
+    expect(await failureOf(client.query('select 1'))).toMatchObject({ code: 'forbidden' });
+
+    const other = browser().client;
+    const email = newEmail();
+    await client.signUp({ email, password });
+    expect((await client.table('posts')).rows, 'a user is not anon').toEqual([]);
+    await other.signIn({ email, password });
+    await other.signOut({ scope: 'others' });
+    expect(await failureOf(client.table('posts'))).toMatchObject({ code: 'invalid_token', status: 401 });
+    const held = live.client({ apiKey: live.publishableKey }).asUser('a.b.c');
+    expect(await failureOf(held.table('posts'))).toMatchObject({ code: 'invalid_token' });
+  });
+
   it('ends other sessions without its own', async () => {
     const [one, two] = [browser().client, browser().client];
     const email = newEmail();

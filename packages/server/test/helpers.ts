@@ -167,7 +167,7 @@ export async function removeHouse(
     for (const name of names) {
       await admin.query(sql`drop database if exists ${sql.id(name)} with (force)`);
       if (!name.startsWith('p_')) continue;
-      for (const role of [`${name}_user`, `${name}_auth`, name])
+      for (const role of [`${name}_anon`, `${name}_user`, `${name}_auth`, name])
         await admin.query(sql`drop role if exists ${sql.id(role)}`);
     }
   }, at);

@@ -279,11 +279,13 @@ describe('a key that may only ask', () => {
     const before = await written();
     const write = "insert into logs (line) values ('batch')";
     expect((await batch(first, write)).body.ok).toBe(false);
-    const neon = await house.call('POST', `/sql`, {
-      key: asker,
+    const neon = await house.call('POST', '/sql', {
+      key: '',
+      headers: { 'neon-connection-string': `postgresql://x:${asker}@db.example/${shop.slug}` },
       body: { queries: [{ query: first }, { query: write }] },
     });
-    expect(neon.status).toBeGreaterThanOrEqual(400);
+    expect(neon.status, JSON.stringify(neon.body)).toBeGreaterThanOrEqual(400);
+    expect(neon.body.code, JSON.stringify(neon.body)).toBeTruthy();
     const asked = await house.call('POST', `/projects/${shop.slug}/batch`, {
       key: shop.key,
       body: { read_only: true, statements: [{ query: first }, { query: write }] },

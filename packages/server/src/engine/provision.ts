@@ -6,7 +6,7 @@ import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { derivePassword } from './role-passwords.ts';
 import type { Server } from './servers.ts';
-import { userRole } from './shared-roles.ts';
+import { anonymousRole, userRole, type VisitorRole } from './shared-roles.ts';
 import { createFromTemplate, openToUs } from './template.ts';
 
 /** Names are opaque: pg_database and pg_roles are readable by every project on the server. */
@@ -15,7 +15,9 @@ export const roleOf = (id: string) => `p_${id}`;
 export const authRoleOf = (id: string) => `p_${id}_auth`;
 /** Logs in for end users who act on tables; it may do nothing but become `authenticated`. Made when first needed. */
 export const visitorRoleOf = (id: string) => `p_${id}_user`;
-const rolesOf = (id: string) => [visitorRoleOf(id), authRoleOf(id), roleOf(id)];
+/** The same for requests that act as `anon`: no code that runs for a stranger can become a user by a change of role. */
+export const anonymousRoleOf = (id: string) => `p_${id}_anon`;
+const rolesOf = (id: string) => [anonymousRoleOf(id), visitorRoleOf(id), authRoleOf(id), roleOf(id)];
 
 /** One statement's temporary files; more is an error for that statement instead of a full disk for everybody. */
 const tempFileLimit = '1GB';
@@ -174,22 +176,53 @@ export type ProjectLogin = Readonly<{
   id: string;
   passwordVersion: number;
   /** Left out: the project's own role. */
-  seat?: 'auth' | 'visitor';
-  /** On the visitor's seat: who acts. Without one nothing can be done from there. */
+  seat?: 'auth' | VisitorSeat;
+  /** On a visitor's seat: who acts. Without one nothing can be done from there. */
   visitor?: Visitor;
 }>;
 
-/** An end user, by a sign-in. `claims`: what the access token says, as JSON. */
-export type Visitor = Readonly<{ sessionId: string; userId: string; claims: string }>;
+type VisitorSeat = 'visitor' | 'anon';
+/** An end user, by a sign-in (`claims`: what the access token says, as JSON); or nobody that is known. */
+export type Visitor = SignedInVisitor | Readonly<{ role: 'anon' }>;
+export type SignedInVisitor = Readonly<{
+  role: 'authenticated';
+  sessionId: string;
+  userId: string;
+  claims: string;
+}>;
 
 export function asVisitor({ id, passwordVersion }: ProjectLogin, visitor: Visitor): ProjectLogin {
-  return { id, passwordVersion, seat: 'visitor', visitor };
+  return { id, passwordVersion, seat: visitor.role === 'anon' ? 'anon' : 'visitor', visitor };
+}
+
+const anonymous: Visitor = { role: 'anon' };
+
+export function asAnonymous(project: ProjectLogin): ProjectLogin {
+  return asVisitor(project, anonymous);
+}
+
+/** Whether the login is one that may do nothing but become somebody for a transaction. */
+export function isVisitors(seat: ProjectLogin['seat']): seat is VisitorSeat {
+  return seat === 'visitor' || seat === 'anon';
 }
 
 export function loginOf(server: Server, { id, passwordVersion, seat }: ProjectLogin): Address {
-  const user = seat === 'auth' ? authRoleOf(id) : seat === 'visitor' ? visitorRoleOf(id) : roleOf(id);
+  const user = loginRoleOf(id, seat);
   const password = derivePassword(server.masterKey, user, seat ? 1 : passwordVersion);
   return { ...server.address, user, password, database: databaseOf(id) };
+}
+
+function loginRoleOf(id: string, seat: ProjectLogin['seat']): string {
+  switch (seat) {
+    case 'auth':
+      return authRoleOf(id);
+    case 'visitor':
+      return visitorRoleOf(id);
+    case 'anon':
+      return anonymousRoleOf(id);
+    default:
+      return roleOf(id);
+  }
 }
 
 /**
@@ -200,17 +233,19 @@ export async function restoreLogin(server: Server, project: ProjectLogin): Promi
   const { id, seat } = project;
   if (seat === undefined) return { ...project, passwordVersion: await resetPassword(server, id) };
   if (seat === 'auth') await insist(server, id, authRoleOf(id), () => ensureRole(server, authRoleOf(id)));
-  else await insist(server, id, visitorRoleOf(id), () => ensureVisitor(server, id));
+  else await insist(server, id, loginRoleOf(id, seat), () => ensureVisitor(server, id, seat));
   return project;
 }
 
-/** Nothing is granted to `authenticated` outside its own database, because all projects share that role. */
-async function ensureVisitor(server: Server, id: string): Promise<void> {
-  if (!server.usersCanAct) throw errors.unavailable('the role authenticated cannot be used on this server');
-  const role = visitorRoleOf(id);
+/** Nothing is granted to these roles outside a project's own database, because all projects share them. */
+async function ensureVisitor(server: Server, id: string, seat: VisitorSeat): Promise<void> {
+  const becomes: VisitorRole = seat === 'anon' ? anonymousRole : userRole;
+  if (!server.visitorRoles.includes(becomes))
+    throw errors.unavailable(`the role ${becomes} cannot be used on this server`);
+  const role = loginRoleOf(id, seat);
   await ensureRole(server, role);
   await all(server, [
-    sql`grant ${sql.id(userRole)} to ${sql.id(role)} with inherit false, set true`,
+    sql`grant ${sql.id(becomes)} to ${sql.id(role)} with inherit false, set true`,
     // Last: who gets in finds everything in place.
     sql`grant connect on database ${sql.id(databaseOf(id))} to ${sql.id(role)}`,
   ]);

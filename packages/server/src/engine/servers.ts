@@ -4,7 +4,7 @@ import { type Address, type Database, openDatabase, type Queryable } from '../po
 import { sql } from '../postgres/sql.ts';
 import { type Contents, readContents } from './contents.ts';
 import { type Finding, findOpenGuards } from './external.ts';
-import { ensureSharedRoles } from './shared-roles.ts';
+import { ensureSharedRoles, type VisitorRole } from './shared-roles.ts';
 import { ensureTemplate } from './template.ts';
 import { openUserSettings, type UserSettings } from './user-settings.ts';
 
@@ -24,8 +24,8 @@ export type Server = Readonly<{
   findings: readonly Finding[];
   /** What our sessions in project databases start with. */
   userSettings: UserSettings;
-  /** Whether requests can run as `authenticated` here. */
-  usersCanAct: boolean;
+  /** Whom requests can run as here. */
+  visitorRoles: readonly VisitorRole[];
   masterKey: Buffer;
   /** Stands in the comment of every database of ours, to tell them from others' on a shared server. */
   installation: string;
@@ -60,9 +60,9 @@ export async function openServer(options: Options): Promise<Server> {
     template,
     version: facts.version.split(' ')[0] ?? facts.version,
     superuser: facts.superuser,
-    findings: [...(await findOpenGuards(maintenance)), ...shared],
+    findings: [...(await findOpenGuards(maintenance)), ...shared.findings],
     userSettings: await openUserSettings(maintenance),
-    usersCanAct: shared.length === 0,
+    visitorRoles: shared.usable,
     masterKey: options.masterKey,
     installation: options.installation,
   };

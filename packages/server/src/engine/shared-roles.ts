@@ -7,12 +7,18 @@ import type { Finding } from './external.ts';
 
 /** Whom an end user acts as. */
 export const userRole = 'authenticated';
-/** So that policies and grants that name them can be written; nobody acts as these. */
-const otherRoles = ['anon', 'service_role'];
+/** Whom a publishable key without a user's token acts as. Nothing is granted to it but by the project itself. */
+export const anonymousRole = 'anon';
+export type VisitorRole = typeof userRole | typeof anonymousRole;
+/** So that policies and grants that name it can be written; nobody acts as it. */
+const otherRoles = ['service_role'];
 
-/** Makes them where they are missing. What keeps users from acting on tables here is among the findings. */
-export async function ensureSharedRoles(maintenance: Database): Promise<Finding[]> {
-  for (const name of [userRole, ...otherRoles]) {
+export type SharedRoles = Readonly<{ findings: readonly Finding[]; usable: readonly VisitorRole[] }>;
+
+/** Makes them where they are missing. What keeps users and strangers from acting on tables here is among the findings. */
+export async function ensureSharedRoles(maintenance: Database): Promise<SharedRoles> {
+  const visitors = [userRole, anonymousRole] as const;
+  for (const name of [...visitors, ...otherRoles]) {
     const [found] = await maintenance.query(sql`select 1 from pg_roles where rolname = ${name}`);
     if (found) continue;
     await maintenance.change(sql`create role ${sql.id(name)} nologin noinherit`).catch((error) => {
@@ -20,6 +26,18 @@ export async function ensureSharedRoles(maintenance: Database): Promise<Finding[
       if (!isState(error, sqlstate.duplicateObject) && !isState(error, sqlstate.uniqueViolation)) throw error;
     });
   }
+  const findings: Finding[] = [];
+  const usable: VisitorRole[] = [];
+  for (const name of visitors) {
+    const found = await examine(maintenance, name);
+    findings.push(...found);
+    if (found.length === 0) usable.push(name);
+  }
+  return { findings, usable };
+}
+
+/** What keeps requests from running as this role. */
+async function examine(maintenance: Database, name: VisitorRole): Promise<Finding[]> {
   const [role] = await maintenance.query<{ powers: string[]; grantable: boolean; ours: string }>(sql`
     select array_remove(array[
              case when rolsuper then 'superuser' end, case when rolbypassrls then 'bypassrls' end,
@@ -28,22 +46,27 @@ export async function ensureSharedRoles(maintenance: Database): Promise<Finding[
            ], null) || array(select 'member of ' || roleid::regrole from pg_auth_members where member = pg_roles.oid) as powers,
            pg_has_role(current_user, oid, 'usage with admin option') as grantable,
            current_user as ours
-    from pg_roles where rolname = ${userRole}`);
-  if (!role) throw new Error(`The role ${userRole} is missing after it was made.`);
+    from pg_roles where rolname = ${name}`);
+  if (!role) throw new Error(`The role ${name} is missing after it was made.`);
   const findings: Finding[] = [];
   if (role.powers.length > 0) {
     findings.push({
-      missing: `a powerless role "${userRole}"`,
-      risk: `users who act on tables would be ${role.powers.join(', ')}, so their requests are refused`,
+      missing: `a powerless role "${name}"`,
+      risk: `requests that run as it would be ${role.powers.join(', ')}, so they are refused`,
       remedy: 'take that away from the role, or use a server of its own',
     });
   }
   if (!role.grantable) {
     findings.push({
-      missing: `the right to grant "${userRole}"`,
-      risk: "requests with a user's token are refused",
-      remedy: `grant ${userRole} to "${role.ours}" with admin option`,
+      missing: `the right to grant "${name}"`,
+      risk: refusedFor[name],
+      remedy: `grant ${name} to "${role.ours}" with admin option`,
     });
   }
   return findings;
 }
+
+const refusedFor: Record<VisitorRole, string> = {
+  authenticated: "requests with a user's token are refused",
+  anon: "requests with a publishable key and no user's token are refused",
+};

@@ -71,7 +71,7 @@ async function begin(
   const found = await repeats.begin({
     caller,
     // Where nobody has looked at a token yet, it stands for itself: no other user has the same.
-    user: request.login?.visitor?.userId ?? request.accessToken,
+    user: userOf(request),
     method: request.method,
     path: pathOf(request.url),
     key: repeat.key,
@@ -86,6 +86,11 @@ async function begin(
   repeat.reservation = found.reservation;
   watchStreaming(repeat, reply);
   return true;
+}
+
+function userOf({ login, accessToken }: FastifyRequest): string | null {
+  const visitor = login?.visitor;
+  return visitor?.role === 'authenticated' ? visitor.userId : accessToken;
 }
 
 /** An answer that a handler streams by itself is too large to keep; one that broke off tells nothing about the change. */

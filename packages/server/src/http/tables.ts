@@ -15,6 +15,7 @@ import {
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
+import { anonymousRole } from '../engine/shared-roles.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import type { Reader } from '../query/watch.ts';
@@ -22,7 +23,7 @@ import type { Table } from '../tables/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
 import { describeSchema, listTables } from '../tables/describe.ts';
 import { type ImportFormat, importRows } from '../tables/import.ts';
-import { tablesOf } from '../tables/kept-tables.ts';
+import { requireTable, tablesOf } from '../tables/kept-tables.ts';
 import { readPage } from '../tables/pages.ts';
 import { type Action, requireGrants, requireRowSecurity } from '../tables/row-security.ts';
 import { callerOf } from './caller.ts';
@@ -31,14 +32,14 @@ import { checkEncoding } from './json-body.ts';
 import { SlugParams } from './projects.ts';
 import { json, readerOf, respond, roomHeaders } from './reader.ts';
 import { maySee, requireTables, shown, sightOf } from './sight.ts';
-import { admitVisitors, checkSession } from './visitor.ts';
+import { actingAs, admitVisitors, checkSession } from './visitor.ts';
 
 type Params = { slug: string; table: string };
 
 const tablePath = '/projects/:slug/tables/:table';
 export const tableRoute = apiPrefix + tablePath;
 const tableTimeoutMs = 30_000;
-const asUser = 'as that user: row security decides';
+const asUser = 'as that user, with a publishable key alone as anon: row security decides';
 const maxBodyBytes = 32 * 1024 * 1024;
 
 /** Bodies that are not taken in whole, however long they are. */
@@ -54,10 +55,9 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   // Query strings have a grammar of their own here, and bodies fit a table: they are read where they are used.
   const ownInput: FastifyInstance['validatorCompiler'] = () => () => true;
   const admit = admitVisitors(deps);
-  // Before a body is read: a stranger cannot make us take one in.
   const onRequest = async (request: FastifyRequest) => {
     await admit(request);
-    requireUser(callerOf(request), request.login);
+    await admitBody(deps, request);
   };
 
   for (const type of Object.keys(streamed))
@@ -250,6 +250,17 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   );
 }
 
+const actions: Record<string, Action> = { POST: 'insert', PATCH: 'update', DELETE: 'delete' };
+
+/** Before it is read: a stranger cannot make us take one in for a table that strangers may not change. */
+async function admitBody(deps: Deps, request: FastifyRequest): Promise<void> {
+  const { login, method, params } = request;
+  const action = actions[method];
+  if (login?.visitor?.role !== 'anon' || !action) return;
+  const { check, maySee } = optionsOf(deps, callerOf(request), login, action);
+  await requireTable(tablesOf(deps.tables, login, maySee), (params as Params).table, check);
+}
+
 export function answerPage(
   deps: Deps,
   caller: Caller,
@@ -258,9 +269,10 @@ export function answerPage(
   rawQuery: string,
   reader: Reader,
 ): Promise<Buffer | null> {
-  requireRows(caller, project, 'tables:read');
-  const options = optionsOf(deps, caller, project, 'select');
-  return readPage(deps.tables, project, table, rawQuery, options, reader);
+  requireRows(caller, 'tables:read');
+  const login = actingAs(caller, project);
+  const options = optionsOf(deps, caller, login, 'select');
+  return readPage(deps.tables, login, table, rawQuery, options, reader);
 }
 
 export function answerInsert(
@@ -272,9 +284,10 @@ export function answerInsert(
   body: unknown,
   reader: Reader,
 ): Promise<Changed> {
-  requireRows(caller, project, 'tables:write');
-  const options = optionsOf(deps, caller, project, 'insert');
-  return insertRows(deps.tables, project, table, rawQuery, body, options, reader);
+  requireRows(caller, 'tables:write');
+  const login = actingAs(caller, project);
+  const options = optionsOf(deps, caller, login, 'insert');
+  return insertRows(deps.tables, login, table, rawQuery, body, options, reader);
 }
 
 async function answerImport(
@@ -287,7 +300,7 @@ async function answerImport(
   body: AsyncIterable<Buffer>,
   reader: Reader,
 ): Promise<Buffer> {
-  requireRows(caller, project, 'tables:write');
+  requireRows(caller, 'tables:write');
   if (rawQuery !== '') {
     throw errors.invalidRequest(
       [{ path: '', problem: 'an import has no parameters' }],
@@ -304,27 +317,19 @@ async function answerImport(
 async function writerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>, action: Action) {
   const caller = callerOf(request);
   const project = await loginOf(deps, request);
-  requireRows(caller, project, 'tables:write');
+  requireRows(caller, 'tables:write');
   return { project, options: optionsOf(deps, caller, project, action) };
 }
 
-/** As the user that the request acts for, if there is one. */
+/** As the user that the request acts for, if there is one; with a publishable key alone, as `anon`. */
 async function loginOf(deps: Deps, request: FastifyRequest<{ Params: Params }>): Promise<ProjectLogin> {
-  return request.login ?? deps.logins.of(callerOf(request), request.params.slug);
+  const caller = callerOf(request);
+  return actingAs(caller, request.login ?? (await deps.logins.of(caller, request.params.slug)));
 }
 
-/** A publishable key has no scope for rows: what it reaches is what the user may whose token comes with it. */
-function requireRows(caller: Caller, project: ProjectLogin, scope: 'tables:read' | 'tables:write'): void {
-  if (caller.kind === 'publishable') requireUser(caller, project);
-  else requireScope(caller, scope);
-}
-
-function requireUser(caller: Caller, project: ProjectLogin | null): void {
-  if (caller.kind !== 'publishable' || project?.visitor) return;
-  throw errors.forbidden(
-    "A publishable key reaches rows only together with a user's access token.",
-    'Send the key as "X-API-Key" and the token as "Authorization: Bearer <ACCESS_TOKEN>".',
-  );
+/** A publishable key has no scope for rows: it reaches what the user may whose token comes with it, or else `anon`. */
+function requireRows(caller: Caller, scope: 'tables:read' | 'tables:write'): void {
+  if (caller.kind !== 'publishable') requireScope(caller, scope);
 }
 
 function optionsOf(deps: Deps, caller: Caller, { visitor }: ProjectLogin, action: Action) {
@@ -332,8 +337,8 @@ function optionsOf(deps: Deps, caller: Caller, { visitor }: ProjectLogin, action
     timeoutMs: timeoutOf(deps),
     check: (tables: readonly Table[]) => {
       requireTables(caller, tables);
-      if (caller.kind === 'publishable') requireRowSecurity(tables);
-      if (visitor) requireGrants(tables, action);
+      if (caller.kind === 'publishable') requireRowSecurity(tables, action, visitor?.role ?? anonymousRole);
+      if (visitor) requireGrants(tables, action, visitor.role);
     },
     maySee: sightOf(caller),
     checkReading: () => {

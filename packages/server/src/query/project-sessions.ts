@@ -1,7 +1,7 @@
 // Sessions in projects' databases: how they are opened, cleaned between two requests, and ended by force.
 
 import { shortenNotifyQueue } from '../engine/notify-queue.ts';
-import { loginOf, type ProjectLogin, restoreLogin } from '../engine/provision.ts';
+import { isVisitors, loginOf, type ProjectLogin, restoreLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { RefusedError, Session } from '../postgres/session.ts';
@@ -221,6 +221,6 @@ function isAway(error: unknown): boolean {
 /** A visitor's role that was being made when the service died may not be let in yet. */
 function isRestorable(error: unknown, { seat }: ProjectLogin): boolean {
   if (!(error instanceof RefusedError)) return false;
-  const isShutOut = seat === 'visitor' && error.sqlstate === sqlstate.insufficientPrivilege;
+  const isShutOut = isVisitors(seat) && error.sqlstate === sqlstate.insufficientPrivilege;
   return isShutOut || error.sqlstate === sqlstate.invalidPassword;
 }

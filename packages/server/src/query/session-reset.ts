@@ -1,5 +1,5 @@
 // How a session is cleaned between two requests, and switched between reading and writing.
-import type { ProjectLogin } from '../engine/provision.ts';
+import { isVisitors, type ProjectLogin } from '../engine/provision.ts';
 import { type Receiver, type Session, silent } from '../postgres/session.ts';
 import { writeCommands } from './commands.ts';
 import type { Conduct } from './statement.ts';
@@ -36,7 +36,7 @@ const foreignStatements = 'select from pg_catalog.pg_prepared_statements where f
 export function resetSession(session: Session, seat: Seat): Promise<void> {
   const { out } = session;
   out.parse('', foreignStatements).bind('', []).execute(1);
-  if (seat === 'visitor') writeCommands(out, visitorResets);
+  if (isVisitors(seat)) writeCommands(out, visitorResets);
   else for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
   out.sync();
   return new Promise((resolve) => {
@@ -63,7 +63,7 @@ export function discardAll(session: Session, seat: Seat): void {
 
 /** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
 export function prepareResets(session: Session, seat: Seat): void {
-  if (seat !== 'visitor')
+  if (!isVisitors(seat))
     for (const [name, text] of Object.entries({ ...resets, ...modes })) session.out.parse(name, text);
   session.out.sync();
   session.send(intact(session));

@@ -1,5 +1,6 @@
 // What sessions in projects' databases start with. As startup options, because these beat what the role has set for itself
 // with ALTER ROLE, and because RESET and DISCARD go back to them.
+import type { ProjectLogin } from '../engine/provision.ts';
 import type { UserSettings } from '../engine/user-settings.ts';
 import { startupOptions } from '../postgres/startup-options.ts';
 
@@ -31,7 +32,7 @@ const own: Record<'project' | 'auth', Settings> = {
 };
 
 /** `seat`: 'auth' for the role that keeps users, undefined for the project's own. */
-export function sessionSettings(users: UserSettings, seat: 'auth' | 'visitor' | undefined): Settings {
+export function sessionSettings(users: UserSettings, seat: ProjectLogin['seat']): Settings {
   const settings = { ...users.current(), ...common, ...own[seat === 'auth' ? 'auth' : 'project'] };
   return { application_name: 'rowhouse query', options: startupOptions(settings) };
 }

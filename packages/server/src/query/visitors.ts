@@ -1,7 +1,8 @@
-// End users in a project's sessions. The role that logs in for them may do nothing but become `authenticated`, so each of
-// their statements runs in a transaction of its own that first says who acts; outside of one nothing can be done.
+// End users and strangers in a project's sessions. The roles that log in for them may do nothing but become `authenticated`,
+// or `anon`, so each of their statements runs in a transaction of its own that first says who acts; outside of one nothing
+// can be done.
 import type { Visitor } from '../engine/provision.ts';
-import { userRole } from '../engine/shared-roles.ts';
+import { anonymousRole } from '../engine/shared-roles.ts';
 import { errors } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import type { Command } from './commands.ts';
@@ -9,13 +10,18 @@ import { Sound } from './failures.ts';
 
 /** See migrations/project/0003_users.sql. */
 const identify = 'select auth.act_as($1, $2, $3)';
-const takeRole = `set local role ${userRole}`;
+/** Without claims, whatever a function may have set for the session. */
+const identifyNobody = `select pg_catalog.set_config('request.jwt.claims', '', true),
+  pg_catalog.set_config('request.role', '${anonymousRole}', true)`;
 
 /**
  * Begins the transaction in which the user acts. Not by prepared statements: a function that a policy calls could have
  * put others in their place, and the next user would be somebody else.
  */
-export function enter({ sessionId, userId, claims }: Visitor, begin = 'begin'): Command[] {
+export function enter(visitor: Visitor, begin = 'begin'): Command[] {
+  const takeRole = `set local role ${visitor.role}`;
+  if (visitor.role === anonymousRole) return [begin, identifyNobody, takeRole];
+  const { sessionId, userId, claims } = visitor;
   return [begin, { text: identify, parameters: [sessionId, userId, claims] }, takeRole];
 }
 

@@ -167,7 +167,7 @@ function explain(
   const [table] = tables;
   if (!write || !table || !error.sql) return error;
   const context = contextOf(error);
-  const refused = visitor ? explainRefusal(error, table, write.input.verb) : error;
+  const refused = visitor ? explainRefusal(error, table, write.input.verb, visitor.role) : error;
   const told = explainWriteError(refused, write, context);
   if (told.message !== error.message) return told;
   return explainFilterError(told, { table, select, where, params: write.params }, context);

@@ -243,7 +243,10 @@ const sendArray = 'Send the rows as a JSON array: they are inserted then, not co
 
 /** COPY does not know row security. */
 function notForUsers(): RowhouseError {
-  return errors.invalidRequest([{ path: '', problem: 'an import cannot act as a user' }], sendArray);
+  return errors.invalidRequest(
+    [{ path: '', problem: 'an import acts neither as a user nor as anon' }],
+    sendArray,
+  );
 }
 
 function notForImports(table: Table): RowhouseError {

@@ -104,7 +104,7 @@ export async function withTables<Made extends { tables: readonly Table[] }, Resu
   tables: Tables,
   make: () => Promise<Made>,
   run: (made: Made) => Promise<Result>,
-  reader: Reader,
+  reader: Pick<Reader, 'hasBegun'>,
   explain: (error: unknown, made: Made) => unknown = (error) => error,
 ): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
@@ -122,6 +122,20 @@ export async function withTables<Made extends { tables: readonly Table[] }, Resu
       forget(tables);
     }
   }
+}
+
+/** Throws what `check` has against the table as it is now. */
+export async function requireTable(
+  tables: Tables,
+  name: string,
+  check: (tables: readonly Table[]) => void,
+): Promise<void> {
+  const make = async () => {
+    const table = await tables.get(name);
+    check([table]);
+    return { tables: [table] };
+  };
+  await withTables(tables, make, async () => {}, { hasBegun: false });
 }
 
 /** A place in our own SQL, or which of our statements it was, is nothing that the caller has written. */
@@ -148,7 +162,7 @@ function isOtherTable(error: unknown): boolean {
 }
 
 /** The guard of a type is asked when the statement runs, before its first row; a statement that fails leaves nothing. */
-function isGuards(error: unknown, reader: Reader): boolean {
+function isGuards(error: unknown, reader: Pick<Reader, 'hasBegun'>): boolean {
   return error instanceof RowhouseError && error.sql?.state === changedState && !reader.hasBegun;
 }
 

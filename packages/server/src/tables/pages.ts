@@ -71,7 +71,7 @@ export function readPage(
 function explain(error: unknown, { request, table, page }: Plan, { visitor }: ProjectLogin): unknown {
   if (!(error instanceof RowhouseError) || !error.sql) return error;
   const { select, where } = request;
-  const told = explainWriting(visitor ? explainRefusal(error, table, 'select') : error, table);
+  const told = explainWriting(visitor ? explainRefusal(error, table, 'select', visitor.role) : error, table);
   return explainFilterError(told, { table, select, where, params: page.params }, contextOf(error));
 }
 

@@ -1,6 +1,6 @@
-// What end users are refused on tables, told so that the project sees which statement lets them: row security, grants,
+// What end users and strangers are refused on tables, told so that the project sees which statement lets them: row security, grants,
 // policies.
-import { userRole } from '../engine/shared-roles.ts';
+import { anonymousRole, type VisitorRole } from '../engine/shared-roles.ts';
 import { errors, type RowhouseError } from '../errors.ts';
 import { note, routineOf } from '../query/failures.ts';
 import type { Table } from './catalog.ts';
@@ -11,24 +11,45 @@ import type { Verb } from './write-statement.ts';
 export type Action = 'select' | Verb;
 
 /** Anybody may hold a publishable key and sign up: what row security does not guard is out of its reach. */
-export function requireRowSecurity(tables: readonly Table[]): void {
+export function requireRowSecurity(tables: readonly Table[], action: Action, role: VisitorRole): void {
   const open = tables.find(({ exposed }) => exposed !== null);
-  if (open?.exposed) throw refusal(`${nameExposed(open, open.exposed)}.`, remedyOf(open, open.exposed));
+  if (!open?.exposed) return;
+  throw refusal(`${nameExposed(open, open.exposed)}.`, remedyOf(open, open.exposed, action, role));
 }
 
 /** Before what is wrong with a request tells about columns of a table that is none of a user's business. */
-export function requireGrants(tables: readonly Table[], action: Action): void {
+export function requireGrants(tables: readonly Table[], action: Action, role: VisitorRole): void {
   const closed = tables.find(({ grants }) => !grants.usage || !grants[action]);
   if (!closed) return;
   const { schema, grants } = closed;
   const statements = [
-    ...(grants.usage ? [] : [`grant usage on schema ${id(schema)} to ${userRole};`]),
-    ...(grants[action] ? [] : [`grant ${action} on table ${nameOf(closed)} to ${userRole};`]),
+    ...(grants.usage ? [] : [`grant usage on schema ${id(schema)} to ${role};`]),
+    ...(grants[action] ? [] : [grantOf(closed, action, role)]),
   ];
-  throw refusal(
-    `Users of this project may not ${doing[action]} "${closed.name}".`,
-    isOurs(closed) ? ours : `To let them: ${statements.join(' ')}`,
-  );
+  const isAnonymous = role === anonymousRole;
+  if (isAnonymous && closed.kind !== 'view') statements.push(publicPolicy(closed, action));
+  const who = isAnonymous ? "Without a user's access token, a publishable key" : 'Users of this project';
+  const whom = isAnonymous
+    ? `To let anybody: ${statements.join(' ')} ${orAsUser}`
+    : `To let them: ${statements.join(' ')}`;
+  throw refusal(`${who} may not ${doing[action]} "${closed.name}".`, isOurs(closed) ? ours : whom);
+}
+
+const orAsUser = 'To act as a user, send "Authorization: Bearer <ACCESS_TOKEN>" beside the key.';
+
+function grantOf(table: { schema: string; name: string }, action: Action, role: VisitorRole): string {
+  return `grant ${action} on table ${nameOf(table)} to ${role};`;
+}
+
+/** Reading can be opened as it is; what strangers may write is for the project to say. */
+function publicPolicy(table: { schema: string; name: string }, action: Action): string {
+  const conditions = {
+    select: 'using (true)',
+    insert: 'with check (…)',
+    update: 'using (…) with check (…)',
+    delete: 'using (…)',
+  };
+  return `create policy "${action} by anybody" on ${nameOf(table)} for ${action} to ${anonymousRole} ${conditions[action]};`;
 }
 
 const doing: Record<Action, string> = {
@@ -39,22 +60,27 @@ const doing: Record<Action, string> = {
 };
 
 /** What PostgreSQL itself refused a user. Its code, status and words stay. */
-export function explainRefusal(error: RowhouseError, table: Table, action: Action): RowhouseError {
-  const hint = hintOf(error, table, action);
+export function explainRefusal(
+  error: RowhouseError,
+  table: Table,
+  action: Action,
+  role: VisitorRole,
+): RowhouseError {
+  const hint = hintOf(error, table, action, role);
   return hint === null ? error : retell(error, { hint });
 }
 
 /** By the part of PostgreSQL that said so: a project's own code can raise any state, in any words. */
-function hintOf(error: RowhouseError, table: Table, action: Action): string | null {
+function hintOf(error: RowhouseError, table: Table, action: Action, role: VisitorRole): string | null {
   switch (routineOf(error)) {
     case 'ExecWithCheckOptions':
       return (
-        `The row passes no policy, or fails a restrictive one. To let it in: create policy … on ${nameOf(table)} for ${action} to ${userRole} with check (…);` +
+        `The row passes no policy, or fails a restrictive one. To let it in: create policy … on ${nameOf(table)} for ${action} to ${role} with check (…);` +
         ' A row that is shown must pass a policy for select too: give it one, or send returning=minimal.'
       );
     case 'aclcheck_error':
     case 'aclcheck_error_col':
-      return `The request, or a policy or function that it runs, touches what "${userRole}" has no grant on: grant it, or let a function with "security definer" look there.`;
+      return `The request, or a policy or function that it runs, touches what "${role}" has no grant on: grant it, or let a function with "security definer" look there.`;
     case 'fireRIRrules':
       return 'A policy that reads its own table asks itself: let a function with "security definer" look there.';
     default:
@@ -88,15 +114,19 @@ const lacks: Record<Table['kind'], string> = {
 const ours =
   'What is in schema "auth" is kept by the service. GET …/auth/user tells users what it has of them; what others may know of them belongs into a table of your own.';
 
-function remedyOf(table: Table, exposed: Exposed): string {
+function remedyOf(table: Table, exposed: Exposed, action: Action, role: VisitorRole): string {
   if (isOurs(exposed)) return ours;
   switch (exposed.kind) {
     case 'table':
     case 'partitioned': {
       const name = nameOf(exposed);
+      if (role === anonymousRole) {
+        const opening = `${grantOf(exposed, action, role)} ${publicPolicy(exposed, action)}`;
+        return `To let anybody: alter table ${name} enable row level security; ${opening} ${orAsUser}`;
+      }
       const owner = exposed.name === table.name ? ownerColumn(table) : null;
       const condition = owner === null ? '…' : `(select auth.uid()) = ${id(owner)}`;
-      return `Run: alter table ${name} enable row level security; create policy "own rows" on ${name} to ${userRole} using (${condition});`;
+      return `Run: alter table ${name} enable row level security; create policy "own rows" on ${name} to ${role} using (${condition});`;
     }
     case 'view':
       return `Run: alter view ${nameOf(exposed)} set (security_invoker = true);`;
