@@ -24,6 +24,7 @@ import { errors } from '../errors.ts';
 import { mayManage, requireScope } from '../keys/caller.ts';
 import { toJsonText } from '../query/json-text.ts';
 import type { Claims } from '../users/access-tokens.ts';
+import { isAddress } from '../users/attempts.ts';
 import { recover, verify } from '../users/codes.ts';
 import type { Door } from '../users/deps.ts';
 import { changeUser, createUser, deleteUser, getUser, listUsers } from '../users/manage.ts';
@@ -67,7 +68,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       slug,
       isPublic: caller.kind === 'publishable',
       mayManage: mayManage(caller),
-      address: request.ip,
+      address: addressOf(request, caller.kind === 'publishable'),
     };
   };
   const signedIn = async (request: FastifyRequest): Promise<{ door: Door; claims: Claims }> => {
@@ -107,7 +108,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Sign in',
-        description: 'A wrong e-mail and a wrong password get one answer. Too many of them: 429.',
+        description:
+          'A wrong e-mail and a wrong password get one answer. Too many of them: 429. A key that is not publishable may send the address of the user it calls for as X-Client-Address.',
         params,
         body: SignIn,
         response: { 200: SignedInResponse },
@@ -372,6 +374,18 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       const door = await doorOf(request, 'manage');
       return answer(reply, { settings: await changeSettings(users, door, request.body) });
     },
+  );
+}
+
+/** An application's server calls for all its users from one address; it may say whose request it passes on. */
+function addressOf({ ip, headers }: FastifyRequest, isPublic: boolean): string | null {
+  if (isPublic) return ip;
+  const given = headers['x-client-address'];
+  if (given === undefined) return null;
+  if (typeof given === 'string' && isAddress(given)) return given;
+  throw errors.invalidRequest(
+    [{ path: 'X-Client-Address', problem: 'must be one IPv4 or IPv6 address' }],
+    "Send the address of the user's browser, or leave the header out.",
   );
 }
 

@@ -1,6 +1,7 @@
 // Limits on guessing and flooding, kept in the project's own database so that they hold across processes and restarts.
 // An attempt is counted before its password is looked at: however many come at once, no more than the limit get through.
 import { createHash } from 'node:crypto';
+import { isIP } from 'node:net';
 
 /** So many at once, and one more every so often. */
 type Rule = Readonly<{ burst: number; everyS: number }>;
@@ -8,7 +9,15 @@ type Rule = Readonly<{ burst: number; everyS: number }>;
 const rules = {
   /** Wrong passwords for one e-mail, whether there is such a user or not. A right one clears it. */
   account: { burst: 10, everyS: 60 },
-  /** Wrong passwords from one address, by publishable keys. */
+  /** The slow way, once others have used up what is above. However many guess, these two are all they get. */
+  late: { burst: 1, everyS: 30 },
+  /** Of the slow way, for one e-mail from one address: few addresses cannot take all of it. */
+  stranger: { burst: 3, everyS: 600 },
+  /** Wrong passwords for one e-mail from where its user has signed in before. */
+  place: { burst: 10, everyS: 60 },
+  /** Wrong current passwords in one session of a user. */
+  session: { burst: 10, everyS: 60 },
+  /** Wrong passwords from one address, where that is the user's own. */
   address: { burst: 30, everyS: 10 },
   /** New users, their e-mails and codes from one address, by publishable keys: each tells whether an e-mail is taken. */
   newcomer: { burst: 30, everyS: 60 },
@@ -21,15 +30,24 @@ const rules = {
 export type Limit = keyof typeof rules;
 
 /** What is counted together, as a bytea. */
-export function attemptId(limit: Limit, about: string): string {
+export function attemptId(limit: Limit | 'network', ...about: string[]): string {
   return `\\x${createHash('sha256')
-    .update(JSON.stringify([limit, about]))
+    .update(JSON.stringify([limit, ...about]))
     .digest('hex')}`;
 }
 
-/** A user of IPv6 has a whole /64 to call from. Some proxies write a port behind the address: another one each time. */
+/** Some proxies write a port behind the address: another one each time. */
+function withoutPort(given: string): string {
+  return /^(?:(\d+\.\d+\.\d+\.\d+)|\[(.+)\])(?::\d+)?$/.exec(given)?.slice(1).find(Boolean) ?? given;
+}
+
+export function isAddress(given: string): boolean {
+  return isIP(withoutPort(given)) !== 0;
+}
+
+/** A user of IPv6 has a whole /64 to call from. */
 export function networkOf(given: string): string {
-  const address = /^(?:(\d+\.\d+\.\d+\.\d+)|\[(.+)\])(?::\d+)?$/.exec(given)?.slice(1).find(Boolean) ?? given;
+  const address = withoutPort(given);
   if (!address.includes(':')) return address;
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (mapped) return mapped;
@@ -72,10 +90,10 @@ export function giveBack(limit: Limit, id: string): string {
     update auth.attempts set used_until = used_until - interval '${rules[limit].everyS} s' where id = ${id}::bytea`;
 }
 
-/** What is past says nothing any more. */
+/** What is past says nothing any more. Asked twice: an attempt may be counted in the row while the deletion waits for it. */
 export const forgetPast = `
   with gone as (
-    delete from auth.attempts where id = any (array(
+    delete from auth.attempts where used_until < now() and id = any (array(
       select id from auth.attempts where used_until < now() order by used_until limit 500))
     returning 1)
   select count(*)::text from gone`;

@@ -1,6 +1,7 @@
 // Changing a user's row: by itself or by an administrator, one statement for all of it.
 import type { User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
+import { liftedBy } from './admission.ts';
 import { attemptId } from './attempts.ts';
 import { maxDataBytes, tooMuchData } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
@@ -38,7 +39,8 @@ export async function changeColumns(
 ): Promise<User> {
   const params = [
     ...[id, email?.typed ?? null, email?.key ?? null, data, role, flag(isVerified), flag(isBanned)],
-    ...[hashes?.old ?? null, hashes?.fresh ?? null, by, attemptId('account', readEmail(known).key)],
+    ...[hashes?.old ?? null, hashes?.fresh ?? null, by, liftedBy(door, readEmail(known).key)],
+    by && attemptId('session', by),
   ];
   const change = () => deps.store.ask<Outcome>(door.projectId, changing, params, lockById(id));
   // A ban, a role or another e-mail can always be set.
@@ -96,7 +98,8 @@ const changing = `
   ), codes as (
     delete from auth.codes using changed where codes.user_id = changed.id and ($9::text is not null or $3::text is not null)
   ), forgiven as (
-    delete from auth.attempts where id = $11::bytea and $9::text is not null and exists (select from changed)
+    delete from auth.attempts
+    where (id = any ($11::bytea[]) or id = $12::bytea) and $9::text is not null and exists (select from changed)
   )
   select json_build_object('found', exists (select from target), 'live', exists (select from live),
     'taken', exists (select from taken),

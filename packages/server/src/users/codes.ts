@@ -3,11 +3,13 @@
 import type { Recover, User, Verify } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
-import { attemptId, count, networkOf, waitFor } from './attempts.ts';
+import { liftedBy, newcomerOf } from './admission.ts';
+import { attemptId, count, waitFor } from './attempts.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
 import { hashNew } from './new-passwords.ts';
 import { hashCode, isCode, makeCode } from './one-time-codes.ts';
+import { dropOldPlaces, placeOf, rememberPlace } from './places.ts';
 import { insertSession, newSession, type SignedIn, toBytea, toSession } from './sessions.ts';
 import { lockByCode, lockByEmail, userJson } from './store.ts';
 
@@ -30,7 +32,7 @@ export async function recover(deps: UserDeps, door: Door, input: Recover): Promi
   const hash = await hashNew(deps, door, password);
   const session = newSession(deps, door.projectId);
   const used = toBytea(hashCode(code));
-  const params = [used, hash, session.id, session.hash, attemptId('account', emailKey)];
+  const params = [used, hash, session.id, session.hash, liftedBy(door, emailKey), placeOf(door)];
   const user = await deps.store.ask<User>(door.projectId, recovering, params, lockByCode(used));
   if (!user) throw errors.invalidCode();
   return { user, session: await toSession(deps, door, user, session) };
@@ -71,8 +73,7 @@ async function issue(
     );
   }
   const code = makeCode();
-  const newcomer = door.isPublic ? attemptId('newcomer', networkOf(door.address)) : null;
-  const params = [toBytea(hashCode(code)), kind, email.key, attemptId('code', email.key), newcomer];
+  const params = [toBytea(hashCode(code)), kind, email.key, attemptId('code', email.key), newcomerOf(door)];
   const found = await deps.store.ask<Found>(
     door.projectId,
     issuing(hoursGood[kind]),
@@ -136,7 +137,7 @@ const used = (kind: Kind) => `
     where users.banned_at is null
   )`;
 
-/** The new password ends every session there was, and forgives the attempts. */
+/** The new password ends every session there was, and lifts what strangers have used up of the attempts. */
 const recovering = `
   with ${used('recovery')}, changed as (
     update auth.users set last_sign_in_at = now(), updated_at = now() from target where users.id = target.id
@@ -147,8 +148,10 @@ const recovering = `
   ), ended as (
     delete from auth.sessions using target where sessions.user_id = target.id
   ), forgiven as (
-    delete from auth.attempts where id = $5::bytea and exists (select from target)
-  ), session as (${insertSession('target', '$3', '$4')})
+    delete from auth.attempts where id = any ($5::bytea[]) and exists (select from target)
+  ), session as (${insertSession('target', '$3', '$4')}),
+  place as (${rememberPlace('target', '$6')}),
+  old_places as (${dropOldPlaces('target')})
   select ${userJson('changed')} from changed`;
 
 const verifying = `

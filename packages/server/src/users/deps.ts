@@ -27,6 +27,6 @@ export type Door = Readonly<{
   /** The key is in browsers: everybody has it. */
   isPublic: boolean;
   mayManage: boolean;
-  /** Where the request comes from; counted for public keys alone. */
-  address: string;
+  /** The end user's: where a request with a public key comes from. Of another key, what the application says, or null. */
+  address: string | null;
 }>;

@@ -2,17 +2,17 @@
 import type { ChangeOwnUser, User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Claims } from './access-tokens.ts';
-import { attemptId, count, networkOf, waitFor } from './attempts.ts';
+import { newcomerOf, tooManyAttempts } from './admission.ts';
+import { attemptId, count, waitFor } from './attempts.ts';
 import { type Columns, changeColumns, type Hashes } from './change.ts';
 import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
-import { readEmail, readNewEmail } from './emails.ts';
+import { readNewEmail } from './emails.ts';
 import { refuseCommon } from './new-passwords.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
 import { removeUser } from './remove.ts';
 import { liveUser } from './sessions.ts';
-import { tooManyAttempts } from './sign-in.ts';
 import { userJson } from './store.ts';
 
 export async function getOwnUser(
@@ -50,7 +50,7 @@ export async function changeOwnUser(
   const hashes =
     password === undefined || current === undefined
       ? null
-      : await changePassword(deps, door, claims, before, current, password);
+      : await changePassword(deps, door, claims, current, password);
   const columns: Columns = { email, data, role: null, isVerified: email ? false : null, isBanned: null };
   const user = await changeColumns(deps, door, before, columns, hashes, claims.sid);
   if (email && user.email !== before.email) tellOldAddress(deps, door, before.email);
@@ -58,10 +58,9 @@ export async function changeOwnUser(
 }
 
 /** As at sign-up: an e-mail that is taken is told by the answer, and one that is not has been taken. */
-async function countNewEmail({ store }: UserDeps, { projectId, address }: Door): Promise<void> {
-  const found = await store.ask<{ wait: number | null }>(projectId, counting, [
-    attemptId('newcomer', networkOf(address)),
-  ]);
+async function countNewEmail({ store }: UserDeps, door: Door): Promise<void> {
+  const params = [newcomerOf(door)];
+  const found = await store.ask<{ wait: number | null }>(door.projectId, counting, params);
   if (found?.wait) throw errors.rateLimited('Too many new e-mails come from this address.', found.wait);
 }
 
@@ -73,7 +72,6 @@ async function changePassword(
   { hashing, store }: UserDeps,
   { projectId }: Door,
   { sid, sub }: Claims,
-  { email }: User,
   current: string,
   password: string,
 ): Promise<Hashes> {
@@ -81,11 +79,10 @@ async function changePassword(
   checkGiven(current, 'current_password');
   const place = hashing.reserve(projectId);
   try {
-    const account = attemptId('account', readEmail(email).key);
     const known = await store.ask<{ wait: number | null; hash: string | null; refuseCommon: boolean }>(
       projectId,
       beforeChange,
-      [sid, sub, account],
+      [sid, sub, attemptId('session', sid)],
     );
     if (!known) throw errors.sessionEnded();
     if (known.wait) throw tooManyAttempts(known.wait);
@@ -100,9 +97,9 @@ async function changePassword(
 
 const beforeChange = `
   with live as (${liveUser('$1', '$2')}),
-  counted as (${count('account', '$3', 'exists (select from live)')})
+  counted as (${count('session', '$3', 'exists (select from live)')})
   select json_build_object(
-    'wait', case when not exists (select from counted) then ${waitFor('account', '$3')} end,
+    'wait', case when not exists (select from counted) then ${waitFor('session', '$3')} end,
     'hash', (select hash from auth.passwords where user_id = live.id),
     'refuseCommon', (select refuse_common_passwords from auth.settings))
   from live`;

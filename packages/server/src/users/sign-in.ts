@@ -2,12 +2,14 @@
 // what the database knows; then the hash; then one statement that does all the rest.
 import type { SignIn, SignUp, User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
-import { attemptId, count, forgetPast, giveBack, networkOf, waitFor } from './attempts.ts';
+import { admit, newcomerOf } from './admission.ts';
+import { count, forgetPast, giveBack, waitFor } from './attempts.ts';
 import { defaultRole, readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail, readNewEmail } from './emails.ts';
 import { refuseCommon } from './new-passwords.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
+import { dropOldPlaces, placeOf, rememberPlace } from './places.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
 import { lockById, userJson } from './store.ts';
 
@@ -18,7 +20,7 @@ export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise
   const role = readRole(door, input.data) ?? defaultRole;
   const place = deps.hashing.reserve(door.projectId);
   try {
-    const newcomer = door.isPublic ? attemptId('newcomer', networkOf(door.address)) : null;
+    const newcomer = newcomerOf(door);
     const found = await deps.store.ask<{ wait: number | null; taken: boolean; refuseCommon: boolean }>(
       door.projectId,
       beforeSignUp,
@@ -30,7 +32,7 @@ export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise
     const session = newSession(deps, door.projectId);
     const user = await withRoomFor(deps, door, data, async () => {
       const hash = await place.hash(input.password);
-      const params = [email.typed, email.key, role, data, hash, session.id, session.hash];
+      const params = [email.typed, email.key, role, data, hash, session.id, session.hash, placeOf(door)];
       return deps.store.ask<User>(door.projectId, signingUp, params);
     });
     if (!user) throw errors.emailTaken();
@@ -63,30 +65,26 @@ const signingUp = `
     insert into auth.users (email, email_key, role, data, last_sign_in_at) values ($1, $2, $3, $4::jsonb, now())
     on conflict (email_key) do nothing returning *
   ), password as (insert into auth.passwords (user_id, hash) select id, $5 from made),
-  session as (${insertSession('made', '$6', '$7')})
+  session as (${insertSession('made', '$6', '$7')}),
+  place as (${rememberPlace('made', '$8')})
   select ${userJson('made')} from made`;
-
-type Known = { wait: number | null; id: string | null; hash: string | null; isBanned: boolean };
 
 export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise<SignedIn> {
   const email = readEmail(input.email);
   checkGiven(input.password);
   const place = deps.hashing.reserve(door.projectId);
   try {
-    const account = attemptId('account', email.key);
-    const address = door.isPublic ? attemptId('address', networkOf(door.address)) : null;
-    const known = await deps.store.ask<Known>(door.projectId, beforeSignIn, [account, address, email.key]);
-    tidyNowAndThen(deps, door);
-    if (known?.wait) throw tooManyAttempts(known.wait);
-    const kept = known?.hash ?? null;
+    const known = await admit(deps, door, email).finally(() => tidyNowAndThen(deps, door));
+    const kept = known.hash;
     const { matches, isOutdated } = await place.verify(input.password, kept);
-    if (!matches || !known?.id || kept === null) throw errors.invalidCredentials();
+    if (!matches || !known.id || kept === null) throw errors.invalidCredentials();
     if (known.isBanned) throw errors.userBanned();
     // Who is a user already can sign in for longer than others can be added.
     await deps.query.growth.rooms.require(door.projectId, 0, true);
     const better = isOutdated ? await place.hash(input.password) : null;
     const session = newSession(deps, door.projectId);
-    const params = [known.id, kept, better, session.id, session.hash, account, address];
+    const counted = [known.forgets, known.address, placeOf(door)];
+    const params = [known.id, kept, better, session.id, session.hash, ...counted];
     const user = await deps.store.ask<User>(door.projectId, signingIn, params, lockById(known.id));
     // Banned, deleted, or given another password while this one was hashed.
     if (!user) throw errors.invalidCredentials();
@@ -95,20 +93,6 @@ export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise
     place.release();
   }
 }
-
-/** The address first: who has used that up must not use up other people's accounts as well. */
-const beforeSignIn = `
-  with by_address as (${count('address', '$2')}),
-  by_account as (${count('account', '$1', '($2::bytea is null or exists (select from by_address))')}),
-  known as (
-    select users.id, passwords.hash, users.banned_at is not null as is_banned
-    from auth.users left join auth.passwords on passwords.user_id = users.id where users.email_key = $3
-  )
-  select json_build_object(
-    'wait', case when not exists (select from by_account)
-                 then greatest(1, case when $2::bytea is not null and not exists (select from by_address)
-                                       then ${waitFor('address', '$2')} else ${waitFor('account', '$1')} end) end,
-    'id', (select id from known), 'hash', (select hash from known), 'isBanned', (select is_banned from known))`;
 
 const signingIn = `
   with allowed as (
@@ -121,12 +105,10 @@ const signingIn = `
   ), session as (${insertSession('allowed', '$4', '$5')}),
   old as (${dropOldSessions('allowed')}),
   forgiven as (delete from auth.attempts where id = $6::bytea and exists (select from allowed)),
-  given_back as (${giveBack('address', '$7')} and exists (select from allowed))
+  given_back as (${giveBack('address', '$7')} and exists (select from allowed)),
+  place as (${rememberPlace('allowed', '$8')}),
+  old_places as (${dropOldPlaces('allowed')})
   select ${userJson('touched')} from touched`;
-
-export function tooManyAttempts(waitS: number) {
-  return errors.rateLimited('Too many attempts with wrong passwords.', waitS);
-}
 
 /** Limits that are past are forgotten by the way, by one sign-in in some hundred. */
 function tidyNowAndThen({ store, onError }: UserDeps, { projectId }: Door): void {
