@@ -8,6 +8,7 @@ import { sql } from './postgres/sql.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
 import type { Progress, Upgrades } from './projects/upgrade.ts';
 import { settleDoors } from './quotas/direct-doors.ts';
+import { endPauses } from './quotas/direct-pauses.ts';
 import { watchDirectSessions } from './quotas/direct-sessions.ts';
 import { refreshSizes, sizesSettled } from './quotas/sizes.ts';
 import { forgetOldUsage, recordUsage } from './quotas/usage.ts';
@@ -85,6 +86,7 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
       // Each on its own: what goes wrong with one project must not keep the others from being looked after.
       if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
       await attempt('telling direct connections', () => settleDoors(deps));
+      await attempt('letting direct connections in again', () => endPauses(deps.server, deps.now()));
       await attempt('watching locks', () => endLockHogs(deps.server));
       await attempt('watching notifications', () => shortenNotifyQueue(deps.server));
       await attempt('forgetting old answers', () => forgetOldRepeats(deps.control, deps.now()));

@@ -3,7 +3,7 @@ import { embeddedSettings } from './embedded-settings.ts';
 import { enoughLocks } from './external.ts';
 
 it('is reachable from this machine only, durable, and fair to neighbours', () => {
-  const { options } = embeddedSettings({ memoryMb: 24_000, platform: 'linux' }, 5555, 100);
+  const { options } = embeddedSettings({ memoryMb: 24_000, diskMb: 200_000, platform: 'linux' }, 5555, 100);
   expect(options).toMatchObject({
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '.',
@@ -21,7 +21,11 @@ it('is reachable from this machine only, durable, and fair to neighbours', () =>
 });
 
 it.each([256, 1024, 8192, 512_000])('fits a machine of %i MB', (memoryMb) => {
-  const { options, addressSpaceMb } = embeddedSettings({ memoryMb, platform: 'linux' }, 1, 100);
+  const { options, addressSpaceMb } = embeddedSettings(
+    { memoryMb, diskMb: 200_000, platform: 'linux' },
+    1,
+    100,
+  );
   const shared = Number.parseInt(options.shared_buffers ?? '', 10);
   expect(shared).toBeGreaterThanOrEqual(32);
   expect(shared).toBeLessThanOrEqual(Math.max(32, memoryMb / 4));
@@ -31,7 +35,11 @@ it.each([256, 1024, 8192, 512_000])('fits a machine of %i MB', (memoryMb) => {
 it.each([1, 100, 3_000])(
   'has room for %i connections to projects and for the rest, and no larger lock table',
   (connections) => {
-    const { options } = embeddedSettings({ memoryMb: 24_000, platform: 'linux' }, 1, connections);
+    const { options } = embeddedSettings(
+      { memoryMb: 24_000, diskMb: 200_000, platform: 'linux' },
+      1,
+      connections,
+    );
     const most = Number(options.max_connections);
     expect(most - Number(options.superuser_reserved_connections)).toBeGreaterThanOrEqual(connections + 50);
     const locks = most * Number(options.max_locks_per_transaction);
@@ -39,3 +47,18 @@ it.each([1, 100, 3_000])(
     expect(locks).toBeGreaterThanOrEqual(enoughLocks);
   },
 );
+
+it.each([
+  [300, 32, 64],
+  [700, 43, 64],
+  [2_000, 125, 64],
+  [20_000, 1024, 312],
+  [1_000_000, 1024, 4096],
+])('on a disk of %i MB: WAL %i MB, notifications %i MB', (diskMb, walMb, queueMb) => {
+  const { options } = embeddedSettings({ memoryMb: 24_000, diskMb, platform: 'linux' }, 1, 100);
+  expect([options.max_wal_size, Number(options.max_notify_queue_pages) / 128]).toEqual([
+    `${walMb}MB`,
+    queueMb,
+  ]);
+  expect(Number.parseInt(options.min_wal_size ?? '', 10)).toBeLessThanOrEqual(walMb);
+});

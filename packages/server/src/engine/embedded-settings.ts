@@ -1,7 +1,8 @@
 // How the embedded PostgreSQL is set up: for many strangers' databases on one machine. Reasons stand beside values.
 import { totalmem } from 'node:os';
 
-export type Machine = { memoryMb: number; platform: NodeJS.Platform };
+/** `diskMb`: the size of the disk that holds the data, in all. */
+export type Machine = { memoryMb: number; diskMb: number; platform: NodeJS.Platform };
 export type EmbeddedSettings = { options: Record<string, string>; addressSpaceMb: number };
 
 /** In a container its limit counts; without one Node gives 0 or an absurdly large number. */
@@ -51,15 +52,16 @@ export function embeddedSettings(machine: Machine, port: number, connections: nu
     max_parallel_maintenance_workers: '0',
     jit: 'off',
 
-    max_wal_size: '1GB',
+    ...walSettings(machine.diskMb),
     wal_compression: 'on',
     checkpoint_timeout: '10min',
 
     // A statement over thousands of tables must not use up everybody's lock table.
     max_locks_per_transaction: String(clamp(Math.floor(allLocks / maxConnections), 64, 1024)),
     max_prepared_transactions: '0',
-    // The queue of NOTIFY is one for all projects: 32 MB instead of 8 GB.
-    max_notify_queue_pages: '4096',
+    // One for all projects. A flood writes 0.1 GB in the 100 ms in which whoever holds the queue back is ended, and one
+    // transaction as much as a process has memory: 2 GB. It lies on disk, so a small one gets less.
+    max_notify_queue_pages: String(clamp(Math.floor(machine.diskMb / 64), 64, 4096) * 128),
     // A caller who hung up is noticed while its statement runs.
     client_connection_check_interval: '1s',
     // With thousands of databases a visit to each every minute is all that autovacuum would do.
@@ -81,6 +83,15 @@ export function embeddedSettings(machine: Machine, port: number, connections: nu
   // gets an error (53200) instead of the machine's out-of-memory killer ending a neighbour.
   const addressSpaceMb = sharedBuffersMb + 512 + clamp(Math.floor(machine.memoryMb / 16), 512, 2048);
   return { options, addressSpaceMb };
+}
+
+/**
+ * Changes since the last checkpoint but one are kept, and PostgreSQL dies where there is no room for them: a sixteenth of
+ * the disk, at least the two files of 16 MB without which it does not start.
+ */
+function walSettings(diskMb: number): Record<string, string> {
+  const mostMb = clamp(Math.floor(diskMb / 16), 32, 1024);
+  return { max_wal_size: `${mostMb}MB`, min_wal_size: `${clamp(Math.floor(mostMb / 2), 32, 80)}MB` };
 }
 
 function clamp(value: number, min: number, max: number): number {

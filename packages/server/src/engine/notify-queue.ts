@@ -1,19 +1,22 @@
-// The queue of notifications is one for all projects of a server. A transaction that fills it and fails leaves it full:
-// PostgreSQL makes room only when somebody looks at it, so that is done here.
+// The queue of notifications is one for all projects of a server. PostgreSQL makes room in it only when somebody looks at
+// its length, and wakes listeners that are behind only when somebody notifies: after a flood that failed, nobody does either.
+// Whoever holds it back is found and ended by the watch over sessions (quotas/notify-guard.ts).
 import { sql } from '../postgres/sql.ts';
 import type { Server } from './servers.ts';
 
-/** A listener in a transaction this old is what keeps the queue from getting shorter. */
-const patienceS = 10;
+/** A few listeners that are a little behind are nothing unusual. */
+const noteworthy = 0.01;
 
-/** Makes room; returns how many sessions had to be ended for it. */
-export async function shortenNotifyQueue(server: Server): Promise<number> {
+/** Makes room where everybody has read on. */
+export async function shortenNotifyQueue(server: Server): Promise<void> {
   const [queue] = await server.maintenance.query<{ usage: number }>(
     sql`select pg_notification_queue_usage() as usage`,
   );
-  if (!queue || queue.usage < 0.5) return 0;
-  const ended = await server.maintenance.query(sql`
-    select pg_terminate_backend(pid) from pg_stat_activity
-    where usename like 'p\\_%' and xact_start < clock_timestamp() - make_interval(secs => ${patienceS})`);
-  return ended.length;
+  if (queue && queue.usage > noteworthy) await wakeListeners(server);
+}
+
+/** Whoever listens in another database is woken by a notification of any kind, once it is four pages behind. */
+export async function wakeListeners(server: Server): Promise<void> {
+  await server.maintenance.change(sql`notify rowhouse`);
+  await server.maintenance.query(sql`select pg_notification_queue_usage()`);
 }

@@ -9,6 +9,9 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 
 type Deps = { control: Control; server: Server };
 
+/** Set by direct-pauses.ts. */
+export const pauseSetting = 'rowhouse.direct_pause';
+
 /** `reopenBytes`: closed until the database is no larger than this. */
 export type Door = { state: 'open' } | { state: 'full' } | { state: 'closed'; reopenBytes: number };
 
@@ -31,11 +34,12 @@ export async function setDoor(server: Server, id: string, door: Door, isTelling 
   await server.maintenance.change(statement).catch((error) => {
     if (!isState(error, sqlstate.undefinedDatabase)) throw error;
   });
-  if (door.state === 'open') await enableGreeting(server, id, false);
+  if (door.state === 'open' && !(await findSettings(server, pauseSetting)).has(id))
+    await enableGreeting(server, id, false);
 }
 
 /** Where the guard is missing (no superuser, PostgreSQL 16) nothing is told at a login. */
-async function enableGreeting(server: Server, id: string, enable: boolean): Promise<void> {
+export async function enableGreeting(server: Server, id: string, enable: boolean): Promise<void> {
   if (!server.superuser) return;
   const address = { ...server.address, database: databaseOf(id) };
   const database = openDatabase(address, { max: 1, searchPath: 'pg_catalog' });
@@ -81,12 +85,18 @@ async function measure(server: Server, id: string): Promise<number> {
 type Measured = { id: string; bytes: number; limitBytes: number };
 
 async function readDoors(server: Server): Promise<Map<string, Door>> {
-  const rows = await server.maintenance.query<{ id: string; door: string }>(sql`
-    select substr(datname, 3) as id, substr(setting, length('rowhouse.direct=') + 1) as door
+  const found = await findSettings(server, 'rowhouse.direct');
+  return new Map([...found].map(([id, door]) => [id, parse(door)]));
+}
+
+/** A setting of projects' databases, by project. */
+export async function findSettings(server: Server, name: string): Promise<Map<string, string>> {
+  const rows = await server.maintenance.query<{ id: string; value: string }>(sql`
+    select substr(datname, 3) as id, substr(setting, length(${name}::text) + 2) as value
     from pg_db_role_setting
     join pg_database on pg_database.oid = setdatabase, unnest(setconfig) as setting
-    where setrole = 0 and datname like 'p\\_%' and setting like 'rowhouse.direct=%'`);
-  return new Map(rows.map(({ id, door }) => [id, parse(door)]));
+    where setrole = 0 and datname like 'p\\_%' and starts_with(setting, ${name} || '=')`);
+  return new Map(rows.map(({ id, value }) => [id, value]));
 }
 
 function parse(text: string): Door {

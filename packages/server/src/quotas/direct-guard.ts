@@ -8,7 +8,15 @@
 import type { Control } from '../control/control.ts';
 import type { Server } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
-import { wayIn } from './direct-doors.ts';
+import { isDirect, mayBeAnyone } from './direct-sessions-sql.ts';
+import {
+  type HeldBack,
+  notifyForget,
+  notifyLookMs,
+  notifyTurn,
+  notifyVariables,
+  type QueueIsLong,
+} from './notify-guard.ts';
 
 type Deps = { control: Control; server: Server };
 
@@ -31,10 +39,13 @@ export type Stop = {
   tables: number[];
 };
 export type Unmeasured = { project: string; error: string };
+export type GuardEvent = Stop | Unmeasured | HeldBack | QueueIsLong;
 
 const mb = 1024 * 1024;
 /** Between two looks: while nobody is there, while somebody is, and at the size while somebody writes near the limit. */
 const [emptyMs, lookMs, nearMs] = [20, 10, 4];
+/** While nobody is there, nothing has been written for a while, and no project is so near to its limit that it matters. */
+const [quietMs, quietAfterMs, quietBytes] = [50, 2_000, 256 * mb];
 /** Several sessions on several cores: one alone wrote 0.7 GB/s here. */
 const bytesPerMs = 4 * mb;
 const longestMs = 1_000;
@@ -50,7 +61,7 @@ const forgetStrikesMs = 10_000;
 /** Goes on until `ended`, or until the connection is lost. */
 export async function guardDirectSessions(
   { control, server }: Deps,
-  onEvent: (event: Stop | Unmeasured) => void,
+  onEvent: (event: GuardEvent) => void,
   ended: AbortSignal,
 ): Promise<void> {
   // Limits are read where they are set, at each look: the control database is on the projects' own server.
@@ -83,13 +94,19 @@ declare
   bytes bigint;
   floor_bytes bigint;
   excess bigint;
-  is_anyone boolean;
+  seen_xids integer;
+  xid_at timestamptz := clock_timestamp();
+  is_quiet boolean := false;
+  xids integer;
+  is_anyone boolean := true;
+  is_any_xid boolean := true;
+  is_any_closed boolean := true;
   is_busy boolean;
   is_growing boolean;
   is_too_far boolean;
   tables bigint[];
   to_cancel integer[];
-  to_end integer[];
+  to_end integer[];${notifyVariables}
 begin
   loop
     commit;
@@ -110,16 +127,42 @@ begin
         select jsonb_object_agg(key, value) from jsonb_each(places) join public.projects on id = key
         where (value -> 'due')::float8 > now_ms - ${forgetStrikesMs}
           or (value -> 'bytes')::bigint > (value -> 'limit')::bigint), '{}');
+      is_any_closed := exists (select from jsonb_each(places) where value ->> 'closed' is not null);${notifyForget}
     end if;
-    -- Most of the time nobody does anything, and to come in takes a while.
+${notifyTurn(server)}
+    -- Nothing grows without a transaction id. The next one to be given out is the cheapest thing to look at; before the
+    -- sessions, so that whoever gets one from here on is seen the next time.
+    xids := age('3'::xid);
+    if xids = seen_xids and not is_any_xid and not is_any_closed and queue_long_at is null then
+      if not is_anyone then
+        if not is_quiet and xid_at < began_at - interval '${quietAfterMs} ms' then
+          is_quiet := not exists (
+            select from public.projects
+            where server_id = ${server.id} and deleted_at is null
+              and size_bytes + ${quietBytes} > empty_bytes + limit_mb * 1048576::bigint);
+          xid_at := began_at;
+        end if;
+        pause_ms := case when is_quiet then ${quietMs} else ${emptyMs} end;
+      end if;
+      looked_at := began_at;
+      continue;
+    end if;
+    if xids <> seen_xids then
+      is_quiet := false;
+      xid_at := began_at;
+    end if;
+    seen_xids := xids;
     is_anyone := ${mayBeAnyone(server)};
     is_busy := false;
+    is_any_xid := false;
     if is_anyone then
-      select count(*) > 0, coalesce(bool_or(${hasRun}), false) into is_anyone, is_busy
+      select count(*) > 0, coalesce(bool_or(${hasRun}), false), coalesce(bool_or(session.backend_xid is not null), false)
+      into is_anyone, is_busy, is_any_xid
       from pg_stat_get_activity(null) as session where ${who};
     end if;
     if not is_busy then
       if not is_anyone then pause_ms := ${emptyMs}; end if;
+      if queue_long_at is not null then pause_ms := ${notifyLookMs}; end if;
       had_xid := '{}';
       looked_at := began_at;
       continue;
@@ -218,6 +261,7 @@ begin
           state := state || '{"acted": true}';
           if is_too_far and state ->> 'closed' is null then
             state := state || jsonb_build_object('closed', clock_timestamp(), 'reopen', floor_bytes);
+            is_any_closed := true;
           end if;
           strikes := strikes || (
             select jsonb_object_agg(pid, jsonb_build_object(
@@ -234,6 +278,7 @@ begin
       places := places || jsonb_build_object(place.id, state || jsonb_build_object(
         'bytes', bytes, 'floor', floor_bytes, 'limit', place.limit_bytes, 'due', now_ms + due_ms));
     end loop;
+    if queue_long_at is not null then pause_ms := least(pause_ms, ${notifyLookMs}); end if;
     had_xid := has_xid;
     looked_at := began_at;
   end loop;
@@ -242,21 +287,6 @@ end`;
 
 const isRunning = `session.state in ('active', 'fastpath function call')`;
 
-function isDirect(server: Server): string {
-  const client = `session.backend_type = 'client backend'`;
-  return wayIn(server) === 'socket'
-    ? `${client} and session.client_port <> -1`
-    : `${client} and session.application_name not in ('rowhouse', 'rowhouse query')`;
-}
-
-/** With thousands of our own sessions open, all that is told of each would take half a core. */
-function mayBeAnyone(server: Server): string {
-  return wayIn(server) === 'socket'
-    ? `exists (
-        select from pg_stat_get_backend_idset() as backend (id)
-        where pg_stat_get_backend_client_port(id) <> -1 and pg_stat_get_backend_userid(id) <> us)`
-    : 'true';
-}
-
-const gentle = String.raw`^\s*(delete|truncate|drop|vacuum|analyze|rollback|abort|commit|end|begin|start|show|set|close)\y`;
+/** It may make room. */
+export const gentle = String.raw`^\s*(delete|truncate|drop|vacuum|analyze|rollback|abort|commit|end|begin|start|show|set|close)\y`;
 const growing = String.raw`^\s*(insert|update|copy|create|merge|alter|do|call|with|execute|refresh|select\s+lo_)`;

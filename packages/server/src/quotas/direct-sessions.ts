@@ -2,12 +2,21 @@
 // a full project larger is cancelled, and ended if that is not enough (direct-guard.ts). Here is what follows from that:
 // what they leave behind is vacuumed, the next login is told why, and who only comes again to go on is not let in.
 import type { Control } from '../control/control.ts';
+import { wakeListeners } from '../engine/notify-queue.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { openDatabase } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { setDoor } from './direct-doors.ts';
-import { guardDirectSessions, hurryBytes, type Stop, type Unmeasured } from './direct-guard.ts';
+import {
+  type GuardEvent,
+  guardDirectSessions,
+  hurryBytes,
+  type Stop,
+  type Unmeasured,
+} from './direct-guard.ts';
+import { pauseDirect } from './direct-pauses.ts';
+import type { HeldBack } from './notify-guard.ts';
 import { vacuumTables } from './vacuum.ts';
 
 type Deps = { control: Control; server: Server };
@@ -59,7 +68,9 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     asides.add(work);
   };
 
-  const onEvent = (event: Stop | Unmeasured) => {
+  const onEvent = (event: GuardEvent) => {
+    if ('queueUsage' in event) return void wakeListeners(server).catch(() => {});
+    if ('heldBack' in event) return tellHeldBack(event);
     if ('error' in event) return tellUnmeasured(event);
     forgetOld();
     const { project: id, floorBytes, cancelled, ended } = event;
@@ -84,6 +95,19 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     if (performance.now() - unmeasuredToldAt < tellAgainMs) return;
     unmeasuredToldAt = performance.now();
     log.warn({ project, error }, 'a project with direct connections cannot be measured; it is tried again');
+  };
+
+  const tellHeldBack = ({ project, heldBack, usage, isProven, pausedUntil }: HeldBack) => {
+    const facts = { project, sessions: heldBack, queue_usage: usage };
+    if (!isProven)
+      return log.warn(facts, 'sessions were ended to shorten the queue of notifications; others held it');
+    log.warn(facts, 'sessions held back the queue of notifications and were ended');
+    if (pausedUntil === null) return;
+    log.warn(
+      { project, until: new Date(pausedUntil) },
+      'a project held back the queue of notifications again: direct connections are refused for a while',
+    );
+    aside(project, pauseDirect(server, project, pausedUntil));
   };
 
   const forgetOld = () => {

@@ -1,0 +1,32 @@
+// A project that does harm by direct connections again and again gets none for a while. Until when stands in a setting of
+// its database, where a guard (migrations/guards/0005) reads it at each login, whichever process is alive.
+import { databaseOf } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { isState } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import { enableGreeting, findSettings, pauseSetting, wayIn } from './direct-doors.ts';
+
+/** `until` in ms of the clock. */
+export async function pauseDirect(server: Server, id: string, until: number): Promise<void> {
+  const value = sql.literal(`${Math.ceil(until / 1000)} ${wayIn(server)}`);
+  await enableGreeting(server, id, true);
+  await change(server, id, sql`set rowhouse.direct_pause = ${value}`);
+}
+
+/** Takes back what is past. The guard goes by the clock itself, so nobody waits for this. */
+export async function endPauses(server: Server, now: number): Promise<void> {
+  const pauses = await findSettings(server, pauseSetting);
+  for (const [id, value] of pauses) {
+    if (Number.parseInt(value, 10) * 1000 > now) continue;
+    await change(server, id, sql`reset rowhouse.direct_pause`);
+    const doors = await findSettings(server, 'rowhouse.direct');
+    if (!doors.has(id)) await enableGreeting(server, id, false);
+  }
+}
+
+async function change(server: Server, id: string, action: ReturnType<typeof sql>): Promise<void> {
+  await server.maintenance.change(sql`alter database ${sql.id(databaseOf(id))} ${action}`).catch((error) => {
+    if (!isState(error, sqlstate.undefinedDatabase)) throw error;
+  });
+}

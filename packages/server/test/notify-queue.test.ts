@@ -1,0 +1,232 @@
+// All projects of a server share the queue of notifications: whoever holds it back while others flood it is ended before a
+// neighbour notices.
+import type { Socket } from 'node:net';
+import pg from 'pg';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { sql } from '../src/postgres/sql.ts';
+import { until, useHouse } from './helpers.ts';
+
+const house = useHouse({ spares: 2, connections: { budget: 20, share: 6 } });
+type Project = { slug: string; id: string; key: string };
+let neighbour: Project;
+let flooder: Project;
+const open: pg.Client[] = [];
+
+const run = (project: Project, query: string) =>
+  house.call('POST', `/projects/${project.slug}/query`, {
+    key: project.key,
+    body: { query, timeout_ms: 60_000 },
+  });
+
+async function connect(project: Project): Promise<pg.Client & { isOver?: boolean }> {
+  const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
+  const client: pg.Client & { isOver?: boolean } = new pg.Client({ connectionString: body.connection.url });
+  client.on('error', () => {});
+  client.on('end', () => {
+    client.isOver = true;
+  });
+  await client.connect();
+  open.push(client);
+  return client;
+}
+
+const usage = async () => {
+  const [row] = await house.service.deps.server.maintenance.query<{ usage: number }>(
+    sql`select pg_notification_queue_usage() as usage`,
+  );
+  return row?.usage ?? 0;
+};
+
+/** 400 MB in one transaction. */
+const flood = `do $$ begin for i in 1..50000 loop perform pg_notify('c', repeat('x', 7900) || i); end loop; end $$`;
+/** 40 MB in transactions of 0.4 MB. */
+const drip = `do $$ begin for n in 1..100 loop
+  for i in 1..50 loop perform pg_notify('c', repeat('x', 7900) || i); end loop; commit; end loop; end $$`;
+
+/** A neighbour whose trigger notifies inserts all the time, and nothing of it is lost. */
+async function besideNeighbour(act: () => Promise<void>): Promise<void> {
+  let isOver = false;
+  const failures: unknown[] = [];
+  let count = 0;
+  const inserting = (async () => {
+    while (!isOver) {
+      const { status, body } = await run(neighbour, 'insert into calm default values');
+      if (status !== 200) failures.push(body.error);
+      count++;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  })();
+  try {
+    await act();
+  } finally {
+    isOver = true;
+    await inserting;
+  }
+  expect(failures).toEqual([]);
+  expect(count).toBeGreaterThan(5);
+}
+
+beforeAll(async () => {
+  neighbour = await house.project('Neighbour');
+  flooder = await house.project('Flooder');
+  for (const query of [
+    'create table calm (id int generated always as identity, at timestamptz default now())',
+    `create function tell() returns trigger language plpgsql as $$ begin perform pg_notify('calm', new.id::text); return new; end $$`,
+    'create trigger tell after insert on calm for each row execute function tell()',
+  ])
+    expect((await run(neighbour, query)).status).toBe(200);
+});
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((client) => client.end().catch(() => {})));
+  await until('the queue is short', async () => (await usage()) < 0.01);
+});
+
+describe('whoever holds back the queue is ended, and the neighbour loses nothing', () => {
+  const holders: [string, (client: pg.Client) => Promise<unknown>][] = [
+    [
+      'idle in a transaction',
+      async (client) => {
+        await client.query('listen c');
+        await client.query('begin');
+        await client.query('select 1');
+      },
+    ],
+    [
+      'busy in one, having listened in secret',
+      async (client) => {
+        await client.query(`do $$ begin execute 'lis' || 'ten c'; end $$`);
+        client.query('select pg_sleep(600)').catch(() => {});
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      },
+    ],
+    [
+      'a procedure that commits and goes on',
+      async (client) => {
+        client
+          .query(`do $$ begin execute 'lis' || 'ten c'; commit; loop perform 1; end loop; end $$`)
+          .catch(() => {});
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      },
+    ],
+    [
+      'a cursor left open',
+      async (client) => {
+        await client.query('listen c');
+        await client.query('begin');
+        await client.query('declare d cursor for select generate_series(1, 1000000000)');
+        await client.query('fetch 1 from d');
+      },
+    ],
+  ];
+
+  it.each(holders)('%s', { timeout: 60_000 }, async (_how, hold) => {
+    const project = await house.project('Holder');
+    const [holder, calm] = [await connect(project), await connect(neighbour)];
+    await hold(holder);
+    await besideNeighbour(async () => {
+      let peak = 0;
+      let isOver = false;
+      const watching = (async () => {
+        while (!isOver) {
+          peak = Math.max(peak, await usage());
+          await new Promise((resolve) => setTimeout(resolve, 10));
+        }
+      })();
+      const floods = [run(flooder, flood), run(flooder, drip), run(flooder, drip)];
+      for (const { status, body } of await Promise.all(floods))
+        expect([200, 503], JSON.stringify(body)).toContain(status);
+      await until('the holder is ended', async () => (holder as { isOver?: boolean }).isOver);
+      isOver = true;
+      await watching;
+      // 128 MB of 4 GB are a thirtieth: it was never near full.
+      expect(peak).toBeLessThan(0.3);
+    });
+    // Somebody who only is connected is left alone.
+    expect((await calm.query('select 1 as fine')).rows).toEqual([{ fine: 1 }]);
+  });
+
+  it('one that does not read what it is sent', { timeout: 60_000 }, async () => {
+    const holder = await connect(flooder);
+    await holder.query('listen c');
+    const { stream } = (holder as unknown as { connection: { stream: Socket } }).connection;
+    stream.pause();
+    try {
+      await besideNeighbour(async () => {
+        await Promise.all([run(flooder, flood), run(flooder, drip), run(flooder, drip)]);
+        await until('the queue is short', async () => (await usage()) < 0.01);
+      });
+    } finally {
+      stream.destroy();
+    }
+  });
+
+  it('a procedure through the API', { timeout: 60_000 }, async () => {
+    const project = await house.project('Holder');
+    const held = run(project, `do $$ begin execute 'lis' || 'ten c'; commit; perform pg_sleep(50); end $$`);
+    await besideNeighbour(async () => {
+      await Promise.all([run(flooder, flood), run(flooder, drip), run(flooder, drip)]);
+      expect((await held).status).toBe(503);
+    });
+  });
+
+  it('many sessions of one project at once', { timeout: 60_000 }, async () => {
+    const project = await house.project('Holder');
+    const holders = await Promise.all(Array.from({ length: 20 }, () => connect(project)));
+    for (const holder of holders) {
+      await holder.query('listen c');
+      await holder.query('begin');
+      await holder.query('select 1');
+    }
+    await besideNeighbour(async () => {
+      await Promise.all([run(flooder, flood), run(flooder, drip)]);
+      await until('all are ended', async () => holders.every(({ isOver }) => isOver));
+    });
+  });
+});
+
+it('a flood that alone fills nothing ends nobody', { timeout: 60_000 }, async () => {
+  const reader = await connect(neighbour);
+  const reading = reader.query('select pg_sleep(2), 1 as fine');
+  await besideNeighbour(async () => {
+    for (let n = 0; n < 3; n++) expect((await run(flooder, flood)).status).toBe(200);
+  });
+  expect((await reading).rows[0].fine).toBe(1);
+});
+
+it('a project that does it again gets no direct connection for a while; the API goes on', {
+  timeout: 60_000,
+}, async () => {
+  const project = await house.project('Holder');
+  const bystander = await connect(neighbour);
+  for (let time = 0; time < 2; time++) {
+    const holder = await connect(project);
+    await holder.query('listen c');
+    await holder.query('begin');
+    await holder.query('select 1');
+    await run(flooder, flood);
+    await until('the holder is ended', async () => holder.isOver);
+    await until('the queue is short', async () => (await usage()) < 0.01);
+  }
+  const refusal = await until('it is refused', () =>
+    connect(project).then(
+      () => false as const,
+      (error: Error) => (error.message.includes('refused until') ? error.message : false),
+    ),
+  );
+  expect(refusal).toMatch(
+    /held back the notification queue .* refused until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/,
+  );
+  expect((await run(project, 'select 1 as fine')).body.rows).toEqual([{ fine: 1 }]);
+  expect((await bystander.query('select 1 as fine')).rows).toEqual([{ fine: 1 }]);
+  expect(house.log.join('')).toContain('held back the queue of notifications again');
+  // A door that is opened for another reason does not let it in.
+  const { endPauses } = await import('../src/quotas/direct-pauses.ts');
+  await endPauses(house.service.deps.server, Date.now());
+  await expect(connect(project)).rejects.toThrow('refused until');
+  await endPauses(house.service.deps.server, Date.now() + 3_600_000);
+  const [row] = await house.service.deps.server.maintenance.query<{ count: number }>(sql`
+    select count(*)::int as count from pg_db_role_setting join pg_database on pg_database.oid = setdatabase
+    where datname = ${`p_${project.id}`} and setconfig::text like '%direct_pause%'`);
+  expect(row?.count).toBe(0);
+});
