@@ -51,7 +51,7 @@ export const settings: readonly Setting[] = [
     variable: 'ROWHOUSE_DISK_RESERVE_MB',
     flag: '--disk-reserve-mb <number>',
     about:
-      'room to leave on the disk of the embedded PostgreSQL; 0: none (1024, at most a twentieth of the disk)',
+      'room to leave on the disk of the embedded PostgreSQL; 0: none (1024, at most 32 MB and a sixteenth of the disk)',
   },
   {
     variable: 'ROWHOUSE_SPARES',

@@ -78,7 +78,7 @@ export const settings = {
   ROWHOUSE_DISK_RESERVE_MB: optional(
     integer(0, 0, 1_073_741_824, '').read,
     'Room to leave on the disk of the embedded PostgreSQL: with less, nothing may grow. 0: none.',
-    '1024, at most a twentieth of the disk',
+    '1024, at most 32 MB and a sixteenth of the disk',
   ),
   ROWHOUSE_SPARES: integer(
     5,

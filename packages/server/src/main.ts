@@ -10,7 +10,13 @@ import { buildApp, buildMetricsApp } from './app.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { prepareControl } from './control/control.ts';
 import { lockDataFolder, openDataFolder, readMasterKey } from './engine/data-folder.ts';
-import { clusterFolderOf, type Embedded, embeddedAddress, startEmbedded } from './engine/embedded.ts';
+import {
+  clusterFolderOf,
+  type Embedded,
+  embeddedAddress,
+  makeRoomToStart,
+  startEmbedded,
+} from './engine/embedded.ts';
 import { connectionsByMemory, machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
@@ -49,6 +55,7 @@ async function start(): Promise<void> {
 /** The first process, and usually the only one. */
 async function startFirst(config: Config): Promise<void> {
   openDataFolder(config.dataFolder);
+  if (!config.databaseUrl) makeRoomToStart(config.dataFolder);
   const lock = lockDataFolder(config.dataFolder, urlOf(config.host, config.port));
   started.push(lock.release);
   const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
@@ -117,6 +124,7 @@ async function startEngine(
     say,
     onEvent,
     interrupted: interrupted.signal,
+    reserveBytes: diskOf(config).reserveBytes,
   });
   started.push(embedded.stop);
   return { address: embedded.address, embedded };

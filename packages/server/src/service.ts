@@ -23,7 +23,9 @@ import { openLanes } from './query/lanes.ts';
 import { openProjectSessions, type ProjectSessions } from './query/project-sessions.ts';
 import { countTraces } from './query/session-audit.ts';
 import { startParser } from './query/statement.ts';
+import { stopSession } from './query/watch.ts';
 import { openCompactions } from './quotas/compact.ts';
+import { openDiskRelief } from './quotas/disk-relief.ts';
 import { openReclaim } from './quotas/reclaim.ts';
 import { openRooms } from './quotas/rooms.ts';
 import { readRoom } from './quotas/sizes.ts';
@@ -75,7 +77,10 @@ export async function openService(options: Options): Promise<Service> {
   const server = await openServer({ control, address, name: options.serverName, masterKey, installation });
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
   const disk = openDiskWatch({ folder: null, reserveBytes: null, ...options.disk, onError });
-  const spares = keepSpares({ control, server, wanted: options.spares, onError });
+  const spares = keepSpares({
+    ...{ control, server, onError },
+    wanted: () => (disk.isLow() ? 0 : options.spares),
+  });
   const feed = followChanges(control);
   const compactions = openCompactions({ control, server, disk, onError });
   const keyRing = openKeyRing({ control, feed, masterKey, now, onError });
@@ -96,6 +101,9 @@ export async function openService(options: Options): Promise<Service> {
   const lanes = openLanes(sessions, Math.min(share, budget));
   const convoys = openConvoys(sessions);
   const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
+  const relief = options.disk
+    ? openDiskRelief({ server, disk, stop: stopSession, onError })
+    : { stop: async () => {} };
   const refusals = countRefusals();
   const reclaim = openReclaim({ server, rooms, onError });
   const turns = openTurns();
@@ -172,6 +180,7 @@ export async function openService(options: Options): Promise<Service> {
       rooms.stop();
       await compactions.stop();
       disk.stop();
+      await relief.stop();
       await hashing.stop();
       await delivery.stop();
       await sessions.end();

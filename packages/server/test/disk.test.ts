@@ -1,15 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import {
-  closeSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statfsSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -18,50 +8,9 @@ import { openDiskWatch, usualReserve } from '../src/engine/disk.ts';
 import { openLog } from '../src/log.ts';
 import { until } from './helpers.ts';
 import { launch, newAccountKey, newDataFolder, postmasterPid, usedDataFolder } from './process.ts';
+import { fill, smallDisk } from './small-disk.ts';
 
 const mb = 1024 * 1024;
-
-/** A disk of its own, gone after the test; null where this machine does not let us make one. */
-function smallDisk(sizeMb: number): string | null {
-  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-disk-'));
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeMb}m,mode=0755`, 'rowhouse-test', folder], {
-      stdio: 'pipe',
-    });
-  } catch (error) {
-    rmSync(folder, { recursive: true });
-    console.error(
-      `NOT TESTED: a disk that really runs full. It needs root and mount: ${(error as Error).message}`,
-    );
-    return null;
-  }
-  onTestFinished(() => {
-    // Lazily: whoever still has a file open there keeps it, and nobody else sees it.
-    execFileSync('umount', ['-l', folder]);
-    rmSync(folder, { recursive: true, force: true });
-  });
-  return folder;
-}
-
-/** Takes all the room there is but so much. */
-function fill(disk: string, leaveBytes = 0): { free(): void } {
-  const file = path.join(disk, 'filler');
-  const descriptor = openSync(file, 'a');
-  const piece = Buffer.alloc(64 * 1024);
-  try {
-    for (;;) {
-      const { bavail, bsize } = statfsSync(disk);
-      const left = bavail * bsize - leaveBytes;
-      if (left <= 0) break;
-      writeSync(descriptor, piece, 0, Math.min(piece.length, left));
-    }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
-  } finally {
-    closeSync(descriptor);
-  }
-  return { free: () => rmSync(file) };
-}
 
 describe('the watch', () => {
   const watch = (folder: string | null, reserveBytes: number | null, errors: unknown[] = []) => {
@@ -80,7 +29,7 @@ describe('the watch', () => {
     await disk.look();
     expect(disk.isLow()).toBe(true);
     most.free();
-    const some = fill(folder, 100 * mb);
+    const some = fill(folder, 54 * mb);
     await disk.look();
     expect(disk.isLow()).toBe(true);
     some.free();
@@ -102,8 +51,8 @@ describe('the watch', () => {
     expect(watch(tmpdir(), 1e15).isLow()).toBe(true);
   });
 
-  it('keeps a gigabyte by itself, or a twentieth of a small disk', () => {
-    expect([usualReserve(1000 * 1024 * mb), usualReserve(1000 * mb)]).toEqual([1024 * mb, 50 * mb]);
+  it('keeps a gigabyte by itself, or 32 MB and a sixteenth of a small disk', () => {
+    expect([usualReserve(1000 * 1024 * mb), usualReserve(1600 * mb)]).toEqual([1024 * mb, 132 * mb]);
   });
 });
 

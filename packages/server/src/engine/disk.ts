@@ -6,12 +6,14 @@ import { statfs } from 'node:fs/promises';
 export type DiskFacts = { freeBytes: number; totalBytes: number; reserveBytes: number };
 
 export type DiskWatch = {
-  /** Costs nothing: what the last look found, half a second ago at most. */
+  /** Costs nothing: what the last look found, half a second ago at most, and 25 ms near the reserve. */
   isLow(): boolean;
   /** null: somebody else's disk, or it cannot be looked at. */
   facts(): DiskFacts | null;
   /** Looks now. */
   look(): Promise<void>;
+  /** Called after each look that finds it low. */
+  whileLow(act: () => void): void;
   stop(): void;
 };
 
@@ -24,13 +26,20 @@ type Options = {
 };
 
 const mb = 1024 * 1024;
-const lookMs = 500;
+/** Between two looks: the nearer to the reserve, the sooner the next. */
+const [soonestMs, latestMs] = [25, 500];
+/** Several sessions at once, rows and WAL together. */
+const bytesPerMs = mb;
 const usualReserveBytes = 1024 * mb;
-const usualPart = 0.05;
+/** What is written between a look and the end of those who are stopped because of it. */
+const reactionBytes = 32 * mb;
 
-/** Of a disk of this size. A twentieth at most: on a small disk a fixed reserve would refuse everything from the start. */
+/**
+ * Of a disk of this size: beside what is written until everybody is stopped, as much as PostgreSQL's log of changes may still
+ * grow (max_wal_size, a sixteenth of the disk).
+ */
 export function usualReserve(totalBytes: number): number {
-  return Math.floor(Math.min(usualReserveBytes, totalBytes * usualPart));
+  return Math.floor(Math.min(usualReserveBytes, reactionBytes + totalBytes / 16));
 }
 
 /** What is free to an ordinary account; root's own reserve is not PostgreSQL's. */
@@ -40,19 +49,28 @@ export function readDisk(folder: string, reserveBytes: number | null): DiskFacts
 
 export function openDiskWatch({ folder, reserveBytes, onError }: Options): DiskWatch {
   if (folder === null) {
-    return { isLow: () => false, facts: () => null, look: async () => {}, stop: () => {} };
+    return {
+      isLow: () => false,
+      facts: () => null,
+      look: async () => {},
+      whileLow: () => {},
+      stop: () => {},
+    };
   }
   let facts: DiskFacts | null = null;
   let low = false;
   let told = false;
   let looking: Promise<void> | null = null;
+  let isStopped = false;
+  const listeners: (() => void)[] = [];
 
   const take = (found: DiskFacts) => {
     facts = found;
     // Fine again only well above: a disk that stands at the edge must not change its mind with every file.
-    const enough = found.reserveBytes + (low ? Math.max(64 * mb, found.reserveBytes * usualPart) : 0);
-    low = found.reserveBytes > 0 && found.freeBytes < enough;
+    const more = Math.max(Math.min(64 * mb, found.totalBytes / 32), found.reserveBytes / 20);
+    low = found.reserveBytes > 0 && found.freeBytes < found.reserveBytes + (low ? more : 0);
     told = false;
+    if (low) for (const act of listeners) act();
   };
   const fail = (error: unknown) => {
     if (!told) onError(error);
@@ -74,7 +92,13 @@ export function openDiskWatch({ folder, reserveBytes, onError }: Options): DiskW
   } catch (error) {
     fail(error);
   }
-  const timer = setInterval(look, lookMs).unref();
+  let timer: NodeJS.Timeout;
+  const lookLater = () => {
+    const roomMs = facts ? (facts.freeBytes - facts.reserveBytes) / bytesPerMs : latestMs;
+    const pauseMs = Math.min(latestMs, Math.max(soonestMs, roomMs / 2));
+    timer = setTimeout(() => look().then(() => isStopped || lookLater()), pauseMs).unref();
+  };
+  lookLater();
   return {
     isLow: () => low,
     facts: () => facts,
@@ -83,7 +107,13 @@ export function openDiskWatch({ folder, reserveBytes, onError }: Options): DiskW
       await looking;
       await look();
     },
-    stop: () => clearInterval(timer),
+    whileLow: (act) => {
+      listeners.push(act);
+    },
+    stop: () => {
+      isStopped = true;
+      clearTimeout(timer);
+    },
   };
 }
 

@@ -4,8 +4,10 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Address } from '../postgres/database.ts';
+import { makeBallast, neededToStart, removeBallast } from './ballast.ts';
 import { prepareBinaries } from './binaries.ts';
 import { findPort, rememberPort } from './data-folder.ts';
+import { readDisk } from './disk.ts';
 import { embeddedSettings, machineMemoryMb } from './embedded-settings.ts';
 import { EngineError } from './engine-error.ts';
 import {
@@ -41,6 +43,8 @@ type Options = {
   onEvent: (event: string, details: Record<string, unknown>) => void;
   /** The service is to stop before it has come up. */
   interrupted?: AbortSignal;
+  /** What is to stay free on the disk; null: the usual, 0: nothing. */
+  reserveBytes?: number | null;
   /** Settings of PostgreSQL that are other than usual. */
   more?: Readonly<Record<string, string>>;
 };
@@ -56,6 +60,7 @@ export async function startEmbedded({
   say,
   onEvent,
   interrupted,
+  reserveBytes = null,
   more = {},
 }: Options): Promise<Embedded> {
   const cluster = openCluster(dataFolder);
@@ -67,7 +72,11 @@ export async function startEmbedded({
   checkMajorVersion(cluster);
 
   const port = findPort(dataFolder) ?? (await choosePort(dataFolder));
-  const machine = { memoryMb: machineMemoryMb(), platform: process.platform };
+  const machine = {
+    memoryMb: machineMemoryMb(),
+    diskMb: readDisk(cluster.folder, null).totalBytes / 1024 / 1024,
+    platform: process.platform,
+  };
   const settingsAt = (at: number) => {
     const { options, ...rest } = embeddedSettings(machine, at, connections);
     return { ...rest, options: { ...options, ...more } };
@@ -82,6 +91,7 @@ export async function startEmbedded({
   const signal = interrupted ? AbortSignal.any([wake.signal, interrupted]) : wake.signal;
   const start = () => {
     endLeftovers(cluster);
+    if (makeRoomToStart(dataFolder)) onEvent('the disk is full: the ballast was removed', {});
     return startPostmaster(cluster, settings, signal, (s) =>
       say(`PostgreSQL is still starting (${s} s): it recovers after a crash.`),
     );
@@ -115,7 +125,15 @@ export async function startEmbedded({
     }
   };
   let watching = watch(current);
-  const trimming = setInterval(() => trimLog(cluster.logFile), 60_000).unref();
+  const keepBallast = () =>
+    makeBallast(cluster.folder, reserveBytes).catch((error) =>
+      onEvent('the ballast could not be made', { error: String(error) }),
+    );
+  let ballasting = keepBallast();
+  const trimming = setInterval(() => {
+    trimLog(cluster.logFile);
+    ballasting = ballasting.then(keepBallast);
+  }, 60_000).unref();
 
   return {
     address: addressOf(dataFolder, Number(settings.options.port), password),
@@ -126,6 +144,7 @@ export async function startEmbedded({
       stopping = true;
       clearInterval(trimming);
       wake.abort();
+      await ballasting;
       if (current) await stopPostmaster(cluster, current);
       await watching;
       watching = Promise.resolve();
@@ -157,12 +176,15 @@ function addressOf(dataFolder: string, port: number, password: string): Address 
 
 function openCluster(dataFolder: string): Cluster {
   const folder = clusterFolderOf(dataFolder);
-  const logs = path.join(dataFolder, 'logs');
-  mkdirSync(logs, { recursive: true, mode: 0o700 });
-  const logFile = path.join(logs, 'postgres.log');
+  const logFile = logFileIn(dataFolder);
+  mkdirSync(path.dirname(logFile), { recursive: true, mode: 0o700 });
   trimLog(logFile);
   const runAs = findRunAs(folder);
   return { folder, logFile, runAs, binaries: prepareBinaries(dataFolder, runAs) };
+}
+
+function logFileIn(dataFolder: string): string {
+  return path.join(dataFolder, 'logs', 'postgres.log');
 }
 
 function checkMajorVersion({ folder, binaries }: Cluster): void {
@@ -197,6 +219,14 @@ function isFree(port: number): Promise<boolean> {
     const server = createServer().once('error', () => resolve(false));
     server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
+}
+
+/** On a full disk: what can be done without is removed, so that recovery has room to write. Before anything is written. */
+export function makeRoomToStart(dataFolder: string): boolean {
+  const folder = clusterFolderOf(dataFolder);
+  if (!existsSync(folder) || readDisk(folder, null).freeBytes >= neededToStart) return false;
+  rmSync(`${logFileIn(dataFolder)}.1`, { force: true });
+  return removeBallast(folder);
 }
 
 /** PostgreSQL appends, so cutting the file under it is safe. One old part is kept. */

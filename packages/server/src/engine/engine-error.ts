@@ -19,7 +19,10 @@ export function hintFor(lines: readonly string[]): string | undefined {
 }
 
 const hints: [RegExp, string][] = [
-  [/No space left on device|ENOSPC/i, 'The disk is full: make room and start again.'],
+  [
+    /No space left on device|ENOSPC/i,
+    'The disk is full: free at least 64 MB on the disk of the data folder (delete or move other files, or enlarge it), then start again. Delete nothing inside the data folder.',
+  ],
   [
     /could not bind|Address already in use/i,
     'Another program took the port: start again, and another is chosen.',

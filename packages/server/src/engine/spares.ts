@@ -15,7 +15,13 @@ export type Spares = {
   stop(): Promise<void>;
 };
 
-type Options = { control: Control; server: Server; wanted: number; onError: (error: unknown) => void };
+type Options = {
+  control: Control;
+  server: Server;
+  /** How many to have ready now. */
+  wanted: () => number;
+  onError: (error: unknown) => void;
+};
 
 /** Making databases side by side gains little and slows down everybody else's statements. */
 const makersAtOnce = 2;
@@ -50,7 +56,8 @@ export function keepSpares({ control, server, wanted, onError }: Options): Spare
   };
 
   const fillUp = async () => {
-    while (!stopped && waiting.length === 0 && (await countSpares(control, server)) < wanted) await makeOne();
+    while (!stopped && waiting.length === 0 && (await countSpares(control, server)) < wanted())
+      await makeOne();
   };
 
   return {

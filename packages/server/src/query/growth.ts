@@ -1,7 +1,7 @@
 // Statements that may make a project larger: each is let in as its room allows, watched while it runs, and measured before
 // it is committed where that could matter. What is refused leaves nothing behind, and is told once that is so.
 import type { ProjectLogin } from '../engine/provision.ts';
-import { RowhouseError } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import type { Reclaim } from '../quotas/reclaim.ts';
 import { type Admission, type Rooms, stopLine, unframedMargin } from '../quotas/rooms.ts';
 import type { Turns } from '../quotas/turns.ts';
@@ -100,7 +100,8 @@ async function makeRoom(
   deps.rooms.forget(project.id);
   await deps.reclaim.run(project);
   const admission = await deps.rooms.admit(project.id, { evenFar: true });
-  if (admission && (adds ? isOver : isFarOver)(admission)) throw await refuse(deps, project);
+  if (admission && (adds ? isOver : isFarOver)(admission))
+    throw admission.isServerFull ? refuseForDisk(deps) : await refuse(deps, project);
   return admission;
 }
 
@@ -148,12 +149,14 @@ async function attempt<T>(
   left: number,
 ): Promise<T> {
   let isOutgrown = false;
+  let isDiskLow = measure?.isServerFull ?? false;
   const line = measure ? stopLine(measure, mannerOf(measure, options)) : stopAt;
   const watching: Watching = (stop) => {
     // While it waited for a session the project was found full, and there are others before it.
     if (!options.isHarmless && !passage.leave && deps.turns.isClosed(project.id)) throw new NotNow();
     return deps.rooms.watch(project.id, line, (because) => {
       isOutgrown = true;
+      isDiskLow ||= because.code === 'server_full';
       // A function can take a cancel for an error like others, and go on; what can commit has no time to.
       stop(because, measure || !options.canCommit ? cancelMs : 0);
     });
@@ -177,6 +180,12 @@ async function attempt<T>(
     const again = (next: Measure | null, otherLine: number | null = null) =>
       attempt(deps, project, options, reader, run, passage, next, otherLine, left - 1);
     const admit = () => deps.rooms.admit(project.id, { evenFar: true });
+    // Told as it was: what is given back here may be all that was missing, and would be filled again by another attempt.
+    if (isDiskLow && (isOutgrown || isOverLimit(error)) && !hasCommitted) {
+      deps.rooms.forget(project.id);
+      await deps.reclaim.run(project);
+      throw refuseForDisk(deps);
+    }
     if (isOutgrown && measure === null && stopAt === null && mayRepeat) {
       const next = await admit();
       if (next) return again(measureBy(next, options));
@@ -239,6 +248,11 @@ async function refuse(
   const refusal = await rooms.refusal(id, { needs, hasCommitted });
   onRefused(refusal.code as 'project_full' | 'server_full');
   return refusal;
+}
+
+function refuseForDisk({ onRefused }: GrowthDeps): RowhouseError {
+  onRefused('server_full');
+  return errors.serverFull();
 }
 
 /** What the project takes up, for a statement that may only make it smaller. */

@@ -33,6 +33,16 @@ function tick(): void {
   }
 }
 
+/** Stops what runs in the session of that process of PostgreSQL's; false: nothing of ours does. */
+export function stopSession(pid: number, because: RowhouseError): boolean {
+  for (const watch of active) {
+    if (watch.pid !== pid) continue;
+    watch.stop(because);
+    return true;
+  }
+  return false;
+}
+
 export class Watch implements Clock {
   /** Why it was told to stop. */
   stoppedBy: RowhouseError | null = null;
@@ -61,6 +71,10 @@ export class Watch implements Clock {
     this.endsAt = now + timeoutMs - usedMs;
     active.add(this);
     ticking ??= setInterval(tick, tickMs);
+  }
+
+  get pid(): number {
+    return this.session.pid;
   }
 
   get isStopped(): boolean {

@@ -44,6 +44,8 @@ export type Admission = Readonly<{
   deadline: number;
   /** So large that only what makes it no larger is let through. */
   isFull: boolean;
+  /** Because the disk is low. */
+  isServerFull: boolean;
   /** The smallest it was since it is over its limit, else as it is: what refused statements leave moves no line. */
   base: number;
   /** By how much what makes it no larger may make it larger: a page here and there; the catalog, by what is dropped. */
@@ -113,6 +115,8 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
   const rate = isHere(server.address) ? bytesPerMs : elsewherePerMs;
   const farBytes = 2 * reactionMs * rate;
   let watched = new Set<Room>();
+  /** Since the disk is low: where those are stopped that began before. They were let in as if there were room. */
+  const low = { since: Number.NEGATIVE_INFINITY, lines: new Map<Room, number>() };
   let timer: NodeJS.Timeout | null = null;
 
   feed.listen(({ projectId }) => {
@@ -190,12 +194,14 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
   const admissionOf = (room: Room): Admission => {
     const { size, limit, cap, reserve, epoch } = room;
     const ceiling = limit - reserve;
-    const isFull = isDiskLow() || size > ceiling;
+    const isServerFull = isDiskLow();
+    const isFull = isServerFull || size > ceiling;
     const base = Math.min(size, lowest.get(room.id) ?? size);
     const extra = { usual: Math.max(0, Math.min(page * 4, limit - size)), shrinking: slackOf(room) };
-    if (isFull) return { size, limit, cap, base, ceiling: -1, deadline: 0, isFull, extra };
+    const state = { isFull, isServerFull };
+    if (isFull) return { size, limit, cap, base, ceiling: -1, deadline: 0, ...state, extra };
     const deadline = epoch + (ceiling - size) / rate / 1000;
-    return { size, limit, cap, base, ceiling, deadline, isFull, extra };
+    return { size, limit, cap, base, ceiling, deadline, ...state, extra };
   };
   /** In all no more than the limit; or, where that was lowered, a little more than the smallest it was since. */
   const slackOf = ({ id, size, limit }: Room): number => {
@@ -222,18 +228,32 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
     });
   };
 
+  const noteDisk = (now: number) => {
+    if (!isDiskLow()) {
+      low.since = Number.NEGATIVE_INFINITY;
+      low.lines.clear();
+      return;
+    }
+    if (low.since === Number.NEGATIVE_INFINITY) low.since = now;
+    for (const room of watched) if (!low.lines.has(room)) low.lines.set(room, room.size + overshoot);
+  };
+  const lineOf = (room: Room, { since, stopAt }: Grower) =>
+    since < low.since ? Math.min(stopAt, low.lines.get(room) ?? stopAt) : stopAt;
+
   const look = async () => {
     const now = performance.now();
+    noteDisk(now);
     for (const room of watched) {
       let line = Number.POSITIVE_INFINITY;
-      for (const { since, stopAt } of room.growers) if (now - since >= tickMs) line = Math.min(line, stopAt);
+      for (const grower of room.growers)
+        if (now - grower.since >= tickMs) line = Math.min(line, lineOf(room, grower));
       if (boundOf(room, now) <= line || room.measuring) continue;
       measure(room).then(() => stopThose(room), onError);
     }
   };
   const stopThose = async (room: Room) => {
     for (const grower of [...room.growers]) {
-      if (room.size <= grower.stopAt) continue;
+      if (room.size <= lineOf(room, grower)) continue;
       room.growers.delete(grower);
       grower.stop(tell(room));
     }
