@@ -238,6 +238,48 @@ describe('what a crash leaves', () => {
     expect(bystander.killed).toBe(false);
   });
 
+  it.each([
+    ['empty', () => ''],
+    ['blank', () => '\n\n\n'],
+    ['garbage', () => '\0\0\0\0garbage'],
+    ['a piece of one', () => '12'],
+    ['a number that is none', () => '99999999999999999999\n'],
+    ['of a single-user server whose number another program has', (pid: number) => `-${pid}\n`],
+    ['only a number, which another program has', (pid: number) => `${pid}`],
+  ])('a postmaster.pid and a socket lock that are damaged: %s', async (_how, content) => {
+    const ROWHOUSE_DATA = await usedDataFolder();
+    const cluster = path.join(ROWHOUSE_DATA, 'postgres');
+    const { uid, gid } = statSync(cluster);
+    const bystander = spawn('sleep', ['60'], isRoot ? { uid, gid } : {});
+    onTestFinished(() => void bystander.kill());
+    for (const name of ['postmaster.pid', `.s.PGSQL.${findPort(ROWHOUSE_DATA)}.lock`])
+      writeFileSync(path.join(cluster, name), content(bystander.pid ?? 0));
+    const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
+    expect(service.output()).toContain('\nready\n');
+    expect((await service.call('GET', '/projects')).status).toBe(200);
+    expect(bystander.exitCode, 'the other program was left alone').toBeNull();
+    expect(await service.stop()).toBe(0);
+  });
+
+  it.skipIf(process.platform !== 'linux').each(['', 'garbage', '1\n'])(
+    'a server that lives on over a damaged postmaster.pid (%j) is stopped before another is started',
+    async (content) => {
+      const env = { ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: newAccountKey() };
+      const first = await launch(env);
+      const created = await first.call('POST', '/projects', { body: { name: 'Survivor' } });
+      const pid = postmasterPid(env.ROWHOUSE_DATA) ?? 0;
+      await first.stop('SIGKILL');
+      expect(isRunning(pid)).toBe(true);
+      writeFileSync(path.join(env.ROWHOUSE_DATA, 'postgres', 'postmaster.pid'), content);
+      const second = await launch(env);
+      expect(second.output()).toContain('\nready\n');
+      expect(isRunning(pid), 'two servers on one folder').toBe(false);
+      const found = await second.call('GET', `/projects/${created.body.project.slug}`);
+      expect(found.status).toBe(200);
+      expect(await second.stop()).toBe(0);
+    },
+  );
+
   it('an interrupted first start is simply done again', async () => {
     const ROWHOUSE_DATA = newDataFolder();
     mkdirSync(path.join(ROWHOUSE_DATA, 'postgres.new', 'base'), { recursive: true });

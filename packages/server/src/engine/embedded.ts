@@ -13,7 +13,6 @@ import { EngineError } from './engine-error.ts';
 import {
   type Cluster,
   createCluster,
-  endLeftovers,
   findOrphan,
   lastLines,
   type Postmaster,
@@ -23,6 +22,7 @@ import {
 } from './postmaster.ts';
 import { derivePassword } from './role-passwords.ts';
 import { findRunAs } from './run-as.ts';
+import { endLeftovers, findUnnamed, removeDeadLocks } from './server-processes.ts';
 import { readSmallFile, readTail } from './small-files.ts';
 
 export type Embedded = {
@@ -90,7 +90,8 @@ export async function startEmbedded({
   const wake = new AbortController();
   const signal = interrupted ? AbortSignal.any([wake.signal, interrupted]) : wake.signal;
   const start = () => {
-    endLeftovers(cluster);
+    endLeftovers(cluster.folder);
+    if (!findUnnamed(cluster.folder)) removeDeadLocks(cluster.folder);
     if (makeRoomToStart(dataFolder)) onEvent('the disk is full: the ballast was removed', {});
     return startPostmaster(cluster, settings, signal, (s) =>
       say(`PostgreSQL is still starting (${s} s): it recovers after a crash.`),

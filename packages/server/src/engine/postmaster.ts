@@ -1,18 +1,15 @@
 // One PostgreSQL server process on one cluster folder: make the cluster, start, find an orphan, stop.
 // As root on Linux PostgreSQL reaches its folder through an inherited descriptor (/proc/self/fd/3), so it works in a
 // folder that only root can enter, without any right beyond its own account's.
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import {
   chownSync,
   closeSync,
   constants,
   mkdirSync,
   openSync,
-  readdirSync,
-  readFileSync,
   renameSync,
   rmSync,
-  statSync,
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
@@ -22,7 +19,8 @@ import type { Binaries } from './binaries.ts';
 import type { EmbeddedSettings } from './embedded-settings.ts';
 import { EngineError, hintFor } from './engine-error.ts';
 import type { RunAs } from './run-as.ts';
-import { readSmallFile, readTail } from './small-files.ts';
+import { findUnnamed, inspectPidFile, isRunning, readPidFile, removeDeadLocks } from './server-processes.ts';
+import { readTail } from './small-files.ts';
 
 export type Cluster = Readonly<{ folder: string; logFile: string; binaries: Binaries; runAs: RunAs | null }>;
 export type Postmaster = { pid: number; exited: Promise<string> };
@@ -117,12 +115,10 @@ export async function startPostmaster(
 
 /** A server that outlived its service, with these very settings. Anything else alive there is refused or stopped. */
 export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): Promise<Postmaster | null> {
-  const found = inspectPidFile(cluster.folder);
-  if (!found) return null;
-  if (found.kind === 'stale') {
-    // PostgreSQL refuses to start over this if another program has the number now, or if nobody has taken note yet that
-    // it ended. If nobody has it, it sees to that itself, and better: the process may live where we cannot see it.
-    if (isRunning(found.pid)) removeLocks(cluster.folder);
+  const named = inspectPidFile(cluster.folder);
+  const found = named && named.kind !== 'stale' ? named : findUnnamed(cluster.folder);
+  if (!found) {
+    removeDeadLocks(cluster.folder);
     return null;
   }
   const { pid } = found;
@@ -135,7 +131,7 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
     );
   }
   const orphan = { pid, exited: waitForEnd(pid) };
-  if (found.command.endsWith(arguments_('', settings).slice(2).join(' '))) {
+  if (found === named && found.command.endsWith(arguments_('', settings).slice(2).join(' '))) {
     for (let waitedMs = 0; waitedMs < 60_000 && isRunning(pid); waitedMs += 50) {
       if (readPidFile(cluster.folder)?.ready) return orphan;
       await sleep(50);
@@ -143,29 +139,6 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
   }
   await stopPostmaster(cluster, orphan);
   return null;
-}
-
-/** The folder's and the socket's. */
-function removeLocks(folder: string): void {
-  for (const name of readdirSync(folder)) {
-    if (name === 'postmaster.pid' || /^\.s\.PGSQL\.\d+\.lock$/.test(name))
-      rmSync(path.join(folder, name), { force: true });
-  }
-}
-
-/** Who postmaster.pid names: a server of ours, one that somebody else started there, or nobody any more. */
-export function inspectPidFile(
-  folder: string,
-): { pid: number; kind: 'ours' | 'foreign' | 'stale'; command: string } | null {
-  const state = readPidFile(folder);
-  if (!state) return null;
-  const command = commandOf(folder, state.pid);
-  const isPostgres = /(^|[/\\])postgres(\.exe)?( |$)/.test(command);
-  const port = / port=(\d+)/.exec(command)?.[1];
-  const isElsewhere = port !== undefined && Number(port) !== state.port;
-  const isOther = !isPostgres || isElsewhere || !worksIn(folder, state.pid);
-  const kind = isOther ? 'stale' : port === undefined ? 'foreign' : 'ours';
-  return { pid: state.pid, kind, command };
 }
 
 /** Fast shutdown: sessions end, everything is written out. Harder only when that does not come to an end. */
@@ -184,34 +157,12 @@ export async function stopPostmaster(cluster: Cluster, { pid, exited }: Postmast
     } catch {
       return;
     }
-    const done = await Promise.race([exited.then(() => true), sleep(waitMs, false, { ref: false })]);
+    // This wait may be all that keeps the process alive: an orphan is no child of ours.
+    const waiting = new AbortController();
+    const timeout = sleep(waitMs, false, { signal: waiting.signal }).catch(() => false);
+    const done = await Promise.race([exited.then(() => true), timeout]);
+    waiting.abort();
     if (done) return;
-  }
-}
-
-/**
- * After a server was killed: its processes may go on with what they do, for as long as a statement takes, and no new
- * server starts beside them. They are sent what the server itself sends when one of them crashes.
- */
-export function endLeftovers({ folder }: Cluster): void {
-  if (process.platform !== 'linux') return;
-  for (const name of readdirSync('/proc')) {
-    const pid = Number(name);
-    if (!(pid > 1) || !isLeftover(folder, pid)) continue;
-    try {
-      process.kill(pid, 'SIGQUIT');
-    } catch {
-      // It has ended meanwhile.
-    }
-  }
-}
-
-/** Such a process writes what it is over its command line. */
-function isLeftover(folder: string, pid: number): boolean {
-  try {
-    return /^postgres: /.test(commandOf(folder, pid)) && worksIn(folder, pid, false);
-  } catch {
-    return false;
   }
 }
 
@@ -249,55 +200,6 @@ function openFolder({ folder, runAs }: Pick<Cluster, 'folder' | 'runAs'>) {
   if (!runAs || process.platform !== 'linux') return { path: folder, descriptor: null, close: () => {} };
   const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   return { path: '/proc/self/fd/3', descriptor, close: () => closeSync(descriptor) };
-}
-
-function readPidFile(folder: string): { pid: number; port: number; ready: boolean } | null {
-  const [pid, , , port, , , , status] = readSmallFile(path.join(folder, 'postmaster.pid')).split('\n');
-  if (!pid || !(Number(pid) > 0)) return null;
-  return { pid: Number(pid), port: Number(port), ready: status?.trim() === 'ready' };
-}
-
-/**
- * The file is PostgreSQL's own and can name any process: as root we must not stop one that belongs to somebody else.
- * A server works in its cluster folder, as the folder's owner. Where that cannot be seen, the command line has to do.
- */
-function worksIn(folder: string, pid: number, ifUnseen = true): boolean {
-  if (process.platform !== 'linux') return true;
-  const cluster = statSync(folder);
-  if (statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid !== cluster.uid) return false;
-  try {
-    const place = statSync(`/proc/${pid}/cwd`);
-    return place.ino === cluster.ino && place.dev === cluster.dev;
-  } catch {
-    return ifUnseen;
-  }
-}
-
-/** The command line of a process, its words parted by blanks; empty if there is none. */
-function commandOf(folder: string, pid: number): string {
-  try {
-    if (process.platform === 'linux') {
-      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1).join(' ');
-    }
-    // Windows does not tell; what PostgreSQL wrote down at its start stands for it.
-    if (process.platform === 'win32') {
-      return isRunning(pid)
-        ? readSmallFile(path.join(folder, 'postmaster.opts')).trim().replaceAll('"', '')
-        : '';
-    }
-    return execFileSync('ps', ['-p', String(pid), '-o', 'command='], { encoding: 'utf8' }).trim();
-  } catch {
-    return '';
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
 }
 
 /** For a process that is not our child. */
