@@ -5,6 +5,7 @@ import { finished, type Readable, Transform } from 'node:stream';
 import { finished as ended } from 'node:stream/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { errors } from '../errors.ts';
+import { wasRaised } from '../query/failures.ts';
 import type { Answer, Outcome, Repeats, Reservation } from '../repeats.ts';
 import { callerOf } from './caller.ts';
 
@@ -123,7 +124,8 @@ function outcomeOf(body: HashedBody, reply: FastifyReply, payload: unknown): Out
   const status = reply.request.failure?.status ?? reply.statusCode;
   const fingerprint = body.fingerprint();
   const bytes = toBytes(payload);
-  const is = status < 400 ? 'answered' : fateOf(status, bytes);
+  // What the project's own code raises would be the same again; and a procedure may have committed before it.
+  const is = status < 400 || wasRaised(reply.request.failure) ? 'answered' : fateOf(status, bytes);
   if (is === 'nothing_ran') return { is };
   if (is === 'unknown') return { is, fingerprint };
   if (bytes === null || fingerprint === null)

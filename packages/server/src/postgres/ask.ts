@@ -1,6 +1,6 @@
 // A statement of the service's own in a session of a project: its rows as texts, within a time that nothing the project
 // has written can stretch.
-import type { ServerError } from './server-error.ts';
+import { isRaised, type ServerError } from './server-error.ts';
 import { type Session, silent } from './session.ts';
 
 export type TextRow = (string | null)[];
@@ -8,11 +8,12 @@ export type TextRow = (string | null)[];
 /** PostgreSQL refused the statement; the session is fine. */
 export class AskError extends Error {
   override readonly name = 'AskError';
+  /** Empty where code of the project's chose it: it means nothing then. */
   readonly sqlstate: string;
 
-  constructor({ message, state }: ServerError) {
-    super(message);
-    this.sqlstate = state;
+  constructor(error: ServerError) {
+    super(error.message);
+    this.sqlstate = isRaised(error) ? '' : error.state;
   }
 }
 

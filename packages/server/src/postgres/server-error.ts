@@ -33,6 +33,26 @@ const fields: Record<number, keyof ServerError> = {
   82: 'routine',
 };
 
+/**
+ * Whether a RAISE chose its SQLSTATE, so that the code says what the author of a function wanted and nothing of what
+ * happened. PostgreSQL names the place in its own source at which an error arose, which nothing in SQL can change;
+ * and of the languages that a project may use only PL/pgSQL can choose a code.
+ */
+export function isRaised({ routine }: Pick<ServerError, 'routine'>): boolean {
+  return routine !== undefined && raising.has(routine);
+}
+
+/** The second one is PL/Python's, on servers where somebody else has installed it. */
+const raising = new Set(['exec_stmt_raise', 'PLy_output']);
+
+/**
+ * Whether it was a function of ours that raised it. The first line of the context is the function at which it happened; ours
+ * have their own search_path, so that the name is always qualified, and a project can make nothing in our schema.
+ */
+export function isRaisedBy(name: `rowhouse.${string}`, error: ServerError): boolean {
+  return isRaised(error) && error.where?.startsWith(`PL/pgSQL function ${name}(`) === true;
+}
+
 export function readServerError(bytes: Buffer, start: number, end: number): ServerError {
   const found: Partial<Record<keyof ServerError, string>> = {};
   for (let at = start; at < end && bytes[at] !== 0; ) {

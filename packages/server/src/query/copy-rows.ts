@@ -5,7 +5,7 @@ import type { ServerError } from '../postgres/server-error.ts';
 import { type Session, TooLargeError } from '../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
 import type { Clock } from './exchange.ts';
-import { noteOverLimit, overLimitState, Sound } from './failures.ts';
+import { noteOverLimit, Sound, saysOverLimit } from './failures.ts';
 import type { Watched } from './watch.ts';
 
 export type CopyInput = Readonly<{
@@ -69,7 +69,7 @@ export class CopyRows implements Watched {
     if (sourceFailure) throw asSound(sourceFailure.error, status);
     if (broken || status instanceof Error || !failure) throw errors.unavailable(broken ?? status);
     const reason = this.input.explain(failure, this.copy.hasBegun);
-    if (this.copy.isCopied && failure.state === overLimitState) noteOverLimit(reason);
+    if (this.copy.isCopied && saysOverLimit(failure)) noteOverLimit(reason);
     throw new Sound(reason, status);
   }
 }

@@ -1,13 +1,13 @@
 // How a statement fails, for those who run it: whether the session can go on, whether anything ran, where PostgreSQL was.
 import { RowhouseError } from '../errors.ts';
+import { isRaisedBy, type ServerError } from '../postgres/server-error.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 
 const unstarted = new WeakSet<Error>();
 const contexts = new WeakMap<Error, string>();
 const routines = new WeakMap<Error, string>();
 const overLimit = new WeakSet<Error>();
-/** Raised by rowhouse.check_size. */
-export const overLimitState = 'RH507';
+const raised = new WeakSet<Error>();
 
 /** PostgreSQL's CONTEXT: where it was when it failed. For clearer messages; never passed on. */
 export function contextOf(error: Error): string | undefined {
@@ -17,6 +17,23 @@ export function contextOf(error: Error): string | undefined {
 /** Which part of PostgreSQL it was that failed. For clearer messages; never passed on. */
 export function routineOf(error: Error): string | undefined {
   return routines.get(error);
+}
+
+/** Code of the project's chose the SQLSTATE: it tells the caller something, and decides nothing here. */
+export function wasRaised(error: unknown): boolean {
+  return error instanceof Error && raised.has(error);
+}
+
+export function noteRaised<T extends Error>(error: T): T {
+  raised.add(error);
+  return error;
+}
+
+const overLimitState = 'RH507';
+
+/** By rowhouse.check_size. A deferred trigger of the project's fires beside it, and can raise the same. */
+export function saysOverLimit(error: ServerError): boolean {
+  return error.state === overLimitState && isRaisedBy('rowhouse.check_size', error);
 }
 
 /** Our own look at the size, before the commit, said no. */
@@ -42,6 +59,7 @@ export function note(error: Error, { neverRan, context, routine }: Facts): void 
 export function inherit<T extends Error>(copy: T, original: Error): T {
   const [context, routine] = [contexts.get(original), routines.get(original)];
   if (overLimit.has(original)) overLimit.add(copy);
+  if (raised.has(original)) raised.add(copy);
   note(copy, { neverRan: unstarted.has(original), context, routine });
   return copy;
 }

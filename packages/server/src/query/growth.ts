@@ -7,7 +7,7 @@ import { type Admission, type Rooms, stopLine, unframedMargin } from '../quotas/
 import type { Turns } from '../quotas/turns.ts';
 import type { Command } from './commands.ts';
 import type { Frame } from './exchange.ts';
-import { isOverLimit } from './failures.ts';
+import { isOverLimit, wasRaised } from './failures.ts';
 import type { Reader } from './watch.ts';
 import type { Watching, Work } from './work.ts';
 
@@ -235,7 +235,7 @@ function hasMoreRoom(before: Measure, now: Admission): boolean {
 
 /** "cannot run inside a transaction block", and a COMMIT inside one. */
 function wantsNoTransaction(error: unknown): boolean {
-  const state = error instanceof RowhouseError ? error.sql?.state : undefined;
+  const state = error instanceof RowhouseError && !wasRaised(error) ? error.sql?.state : undefined;
   return state === '25001' || state === '2D000';
 }
 

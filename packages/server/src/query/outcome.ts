@@ -3,7 +3,7 @@ import { errors, RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import { TooLargeError } from '../postgres/session.ts';
 import type { Frame } from './exchange.ts';
-import { MovedError, note, noteOverLimit, overLimitState, Sound } from './failures.ts';
+import { MovedError, note, noteOverLimit, Sound, saysOverLimit } from './failures.ts';
 import { sqlFailure } from './sql-failure.ts';
 import type { Statement } from './statement.ts';
 import { refusalOf } from './visitors.ts';
@@ -55,7 +55,7 @@ export function problemOf(outcome: Outcome): Error | null {
     const reason = sqlFailure(failure);
     note(reason, { neverRan: !isBound, context: failure.where, routine: failure.routine });
     // What the caller's own code raises comes with its statement, not after it.
-    if (step > frame.before.length && failure.state === overLimitState) noteOverLimit(reason);
+    if (step > frame.before.length && saysOverLimit(failure)) noteOverLimit(reason);
     return new Sound(reason, status);
   }
   // Around a text too large to be parsed there can be a transaction of ours, in which these do nothing.

@@ -7,7 +7,7 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import { type Command, writeCommands } from './commands.ts';
 import { type CopyInput, CopyRows } from './copy-rows.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
-import { noteOverLimit, overLimitState, Sound } from './failures.ts';
+import { noteOverLimit, Sound, saysOverLimit, wasRaised } from './failures.ts';
 import { type Habit, type Habits, isPlain, know, learn, noteDuration } from './habits.ts';
 import type { ProjectSessions, SessionUse } from './project-sessions.ts';
 import { type OwnFrame, queryFramed, soundFailure } from './query-one.ts';
@@ -58,7 +58,8 @@ export async function alone<T>(
       await work.command('rollback').catch(() => {
         work.isBroken = true;
       });
-    if (error.reason.sql?.state === sqlstate.limitExceeded) sessions.limitReached();
+    if (error.reason.sql?.state === sqlstate.limitExceeded && !wasRaised(error.reason))
+      sessions.limitReached();
     // A commit of ours that the deadline cancelled.
     throw watch.stoppedBy ?? error.reason;
   } finally {
@@ -167,7 +168,7 @@ export class Work {
   async commit(commands: readonly Command[]): Promise<void> {
     const tag = await tell(this.session, commands, (error, status) => {
       const reason = sqlFailure(error);
-      if (error.state === overLimitState) noteOverLimit(reason);
+      if (saysOverLimit(error)) noteOverLimit(reason);
       return new Sound(reason, status);
     });
     // What cannot be committed is rolled back without an error.

@@ -121,11 +121,20 @@ function surroundings({ references, columns, grants }: Table): string {
   return JSON.stringify([references, [...columns.values()], grants]);
 }
 
-/** The state that a guard fails with. Only together with "nothing ran" does it mean anything: projects can raise it too. */
+/** The state that a guard fails with. Projects can raise it too: see `isByGuard`. */
 export const changedState = 'RH001';
 
 /** What our own SQL fails with, before anything ran, once a table is another: by the guard, or for lack of what it names. */
-export const otherTable: ReadonlySet<string> = new Set([changedState, '42P01', '42703', '3F000']);
+const otherTable: ReadonlySet<string> = new Set(['42P01', '42703', '3F000']);
+
+/** `context`: PostgreSQL's. The guard names itself; what our own SQL lacks has none, and what a project raises always has. */
+export function saysOtherTable(state: string, context: string | undefined): boolean {
+  return state === changedState ? isByGuard(context) : otherTable.has(state) && context === undefined;
+}
+
+export function isByGuard(context: string | undefined): boolean {
+  return context?.startsWith('PL/pgSQL function rowhouse.is_unchanged(') === true;
+}
 
 /** For a table that was another at each attempt. */
 export function alwaysChanging({ name }: Pick<Table, 'name'>, hint: string): RowhouseError {

@@ -4,13 +4,20 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import type { Command } from '../query/commands.ts';
-import { Sound } from '../query/failures.ts';
+import { inherit, Sound } from '../query/failures.ts';
 import { closing, ownSize, withinRoom } from '../query/growth.ts';
 import type { QueryDeps } from '../query/run.ts';
 import { sqlFailure } from '../query/sql-failure.ts';
 import type { Reader } from '../query/watch.ts';
 import { alone, type Work } from '../query/work.ts';
-import { alwaysChanging, type Column, findTables, otherTable, type Shape, type Table } from './catalog.ts';
+import {
+  alwaysChanging,
+  type Column,
+  findTables,
+  type Shape,
+  saysOtherTable,
+  type Table,
+} from './catalog.ts';
 import { openCsv, refuseEndMarks } from './csv.ts';
 import { getColumn, guard, id, nameOf } from './expressions.ts';
 import { openJsonLines } from './json-lines.ts';
@@ -135,7 +142,7 @@ async function copyOnce(
         source: rows.bytes(columns, work.serverMajor),
         explain: (error, hasBegun) => {
           // Before the first row nothing but our own SQL has run.
-          hasChanged = !hasBegun && otherTable.has(error.state);
+          hasChanged = !hasBegun && saysOtherTable(error.state, error.where);
           return explain(error, hasBegun, table, rows.linesBefore);
         },
       },
@@ -206,19 +213,22 @@ function explain(error: ServerError, hasBegun: boolean, table: Table, linesBefor
   if (error.state === wrongObjectType && error.where === undefined) return notForImports(table);
   // A position would be one in our own SQL.
   const { position: _ours, ...words } = error;
-  const { code, message, status, sql, details } = sqlFailure(words);
+  const failure = sqlFailure(words);
+  const { code, message, status, sql, details } = failure;
   const place = findPlace(error.where ?? '', table);
   const hint =
     !hasBegun && error.state === notSupported
       ? sendArray
       : 'No row was imported. Correct what is wrong and send all of them again.';
-  if (!place) return new RowhouseError(code, message, { status, details, hint, ...(sql && { sql }) });
+  if (!place)
+    return inherit(new RowhouseError(code, message, { status, details, hint, ...(sql && { sql }) }), failure);
   const line = place.line + linesBefore;
   const column = place.column === null ? '' : `, column "${place.column}"`;
-  return new RowhouseError(code, `Line ${line}${column}: ${message}`, {
+  const placed = new RowhouseError(code, `Line ${line}${column}: ${message}`, {
     ...{ status, hint, ...(sql && { sql }) },
     details: { ...(details as object | undefined), line, ...(column && { column: place.column }) },
   });
+  return inherit(placed, failure);
 }
 
 /**

@@ -3,7 +3,7 @@
 import { LRUCache } from 'lru-cache';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
-import { contextOf, neverRan } from '../query/failures.ts';
+import { contextOf, inherit, neverRan } from '../query/failures.ts';
 import { ask, type QueryDeps } from '../query/run.ts';
 import type { Statement } from '../query/statement.ts';
 import type { Reader } from '../query/watch.ts';
@@ -14,8 +14,9 @@ import {
   changedState,
   findTables,
   getTable,
+  isByGuard,
   type MaySee,
-  otherTable,
+  saysOtherTable,
   type Table,
 } from './catalog.ts';
 import { TableChangedError } from './embeds.ts';
@@ -145,25 +146,26 @@ function withoutOurs(error: unknown): unknown {
   const { position, ...sql } = error.sql ?? {};
   const { statement, ...details } = (error.details ?? {}) as Record<string, unknown>;
   if (position === undefined && statement === undefined) return error;
-  return new RowhouseError(code, message, {
+  const copy = new RowhouseError(code, message, {
     ...{ status, cause },
     ...(error.sql && { sql }),
     ...(Object.keys(details).length > 0 && { details }),
     ...(hint !== undefined && { hint }),
     ...(retryAfterS !== undefined && { retryAfterS }),
   });
+  return inherit(copy, error);
 }
 
 /** Said by PostgreSQL of our own SQL. What it says of the project's, while it plans, has a context. */
 function isOtherTable(error: unknown): boolean {
   if (!(error instanceof RowhouseError) || !neverRan(error)) return false;
-  const state = error.sql?.state ?? '';
-  return state === changedState || (otherTable.has(state) && contextOf(error) === undefined);
+  return saysOtherTable(error.sql?.state ?? '', contextOf(error));
 }
 
 /** The guard of a type is asked when the statement runs, before its first row; a statement that fails leaves nothing. */
 function isGuards(error: unknown, reader: Pick<Reader, 'hasBegun'>): boolean {
-  return error instanceof RowhouseError && error.sql?.state === changedState && !reader.hasBegun;
+  if (!(error instanceof RowhouseError) || reader.hasBegun) return false;
+  return error.sql?.state === changedState && isByGuard(contextOf(error));
 }
 
 /** Whatever fails before it ran, or while it was made of what is kept, may only mean that the tables are others now. */

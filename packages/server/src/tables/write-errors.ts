@@ -2,6 +2,7 @@
 // own fields stay as they are; only a value that its type has no room for is always 422.
 import type { ErrorCode } from '@rowhouse/api';
 import { RowhouseError } from '../errors.ts';
+import { inherit, wasRaised } from '../query/failures.ts';
 import { ExactNumber } from '../query/json-text.ts';
 import type { Column, Reference, Table } from './catalog.ts';
 import { shorten } from './source.ts';
@@ -18,7 +19,7 @@ export function explainWriteError(
 ): RowhouseError {
   const state = error.sql?.state;
   const [table] = compiled.tables;
-  if (state === undefined || !table) return error;
+  if (state === undefined || !table || wasRaised(error)) return error;
   const told = state.startsWith('23')
     ? ofConstraint(error, table, compiled.input, where)
     : ofValue(error, compiled, where);
@@ -30,7 +31,7 @@ export function retell(error: RowhouseError, told: Partial<Told> & { code?: Erro
   const { code = error.code, message = error.message, hint = error.hint } = told;
   const { position: _ours, ...sql } = error.sql ?? {};
   const details = { ...(error.details as object | undefined), ...told.details };
-  return new RowhouseError(code, message, {
+  const retold = new RowhouseError(code, message, {
     ...(code === error.code && { status: error.status }),
     ...(error.sql && { sql }),
     ...(hint !== undefined && { hint }),
@@ -38,6 +39,7 @@ export function retell(error: RowhouseError, told: Partial<Told> & { code?: Erro
     ...(error.retryAfterS !== undefined && { retryAfterS: error.retryAfterS }),
     cause: error.cause,
   });
+  return inherit(retold, error);
 }
 
 function ofConstraint(

@@ -2,6 +2,7 @@
 // their user goes (cascades, triggers) is code of the project's, and must run with no more rights than it has.
 import type { User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
+import { wasRaised } from '../query/failures.ts';
 import { ask } from '../query/run.ts';
 import type { Door, UserDeps } from './deps.ts';
 
@@ -24,7 +25,7 @@ const deleting =
 
 function explain(error: unknown): unknown {
   if (!(error instanceof RowhouseError)) return errors.outcomeUnknown(error);
-  if (error.sql?.state !== foreignKeyViolation) return error;
+  if (error.sql?.state !== foreignKeyViolation || wasRaised(error)) return error;
   return errors.conflict(
     `Rows of "${error.sql.table ?? 'a table'}" still point to this user, so it was not deleted.`,
     'Delete those first, or let them go with it: references auth.users on delete cascade.',

@@ -3,6 +3,7 @@
 // A statement sees what there was when it began, also when it then waits for a row. So what begins or ends sessions, or
 // uses codes, first locks its user in a statement of its own: else a sign-in with the old password could outlive the new.
 import { errors, RowhouseError } from '../errors.ts';
+import { wasRaised } from '../query/failures.ts';
 import { parseJsonText } from '../query/json-text.ts';
 import { ask, type QueryDeps } from '../query/run.ts';
 
@@ -48,6 +49,8 @@ export function openUserStore(query: QueryDeps): UserStore {
 /** It is no SQL of the caller's: what went wrong with it is told only if the project itself is in the way. */
 function explain(error: unknown): unknown {
   if (!(error instanceof RowhouseError)) return errors.outcomeUnknown(error);
+  // A trigger on a table that refers to users.
+  if (wasRaised(error)) return error;
   if (error.code === 'query_timeout' || error.sql?.state === lockNotAvailable)
     return errors.usersLocked(error);
   return error.sql ? errors.internal(error) : error;
