@@ -58,6 +58,9 @@ export function problemOf(outcome: Outcome): Error | null {
     if (step > frame.before.length && saysOverLimit(failure)) noteOverLimit(reason);
     return new Sound(reason, status);
   }
+  // PostgreSQL found none in a text too large to be parsed.
+  if (!statement.isParsed && tag === '')
+    return errors.invalidRequest([{ path: 'query', problem: 'holds no statement' }]);
   // Around a text too large to be parsed there can be a transaction of ours, in which these do nothing.
   const isControl = !statement.isParsed && transactionTag.test(tag ?? '');
   if (status === frame.endsIn && !isControl) return null;

@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import { LRUCache } from 'lru-cache';
 import { errors } from '../errors.ts';
+import { judgeLargeText } from './large-text.ts';
 import type { Verdict } from './parser-worker.ts';
 import type { Reached } from './survey.ts';
 
@@ -90,7 +91,12 @@ export function startParser(): Parser {
           { path: 'query', problem: 'holds a NUL character, which PostgreSQL cannot take' },
         ]);
       }
-      if (text.length > maxParsedBytes) return unparsed;
+      if (text.length > maxParsedBytes) {
+        const found = judgeLargeText(text);
+        if (found.is === 'refused') judge(await quick.ask(found.likeText));
+        if (found.is === 'allowed') return unparsed;
+        throw found.is === 'empty' ? noStatement() : tooLarge();
+      }
       const verdict = await (text.length > quickText ? slow : quick).ask(text);
       const statement = judge(verdict);
       if (text.length <= rememberedText) remembered.set(text, statement);
@@ -193,7 +199,7 @@ function judge(verdict: Verdict): Statement {
       // PostgreSQL says better than we could what is wrong with it.
       return { ...unparsed, isParsed: true };
     case 'empty':
-      throw errors.invalidRequest([{ path: 'query', problem: 'holds no statement' }]);
+      throw noStatement();
     case 'several':
       throw errors.multipleStatements(verdict.count);
     case 'refused':
@@ -204,6 +210,17 @@ function judge(verdict: Verdict): Statement {
         'Split it up, or build the deep part from parameters.',
       );
   }
+}
+
+function noStatement() {
+  return errors.invalidRequest([{ path: 'query', problem: 'holds no statement' }]);
+}
+
+function tooLarge() {
+  return errors.statementNotAllowed(
+    'This kind of statement cannot be larger than 1 MB.',
+    'Split it up, or put the values into "params".',
+  );
 }
 
 function parserFile(): URL {
