@@ -10,6 +10,8 @@ import type { Progress, Upgrades } from './projects/upgrade.ts';
 import { settleDoors } from './quotas/direct-doors.ts';
 import { endPauses } from './quotas/direct-pauses.ts';
 import { watchDirectSessions } from './quotas/direct-sessions.ts';
+import { openOverLimit } from './quotas/over-limit.ts';
+import type { Reclaim } from './quotas/reclaim.ts';
 import { refreshSizes, sizesSettled } from './quotas/sizes.ts';
 import { forgetOldUsage, recordUsage } from './quotas/usage.ts';
 import { forgetOldRepeats } from './repeats.ts';
@@ -19,6 +21,7 @@ type Deps = {
   server: Server;
   spares: Spares;
   upgrades: Upgrades;
+  reclaim: Reclaim;
   limits: { keepDeletedDays: number };
   now: () => number;
 };
@@ -97,9 +100,11 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
 
   /** Beside the rest: dropping databases can take seconds, and sizes must not be older than that. */
   const keepMeasuring = async (ended: AbortSignal): Promise<void> => {
+    const overLimit = openOverLimit(deps);
     while (!ended.aborted) {
       const startedAt = performance.now();
       await attempt('measuring', () => refreshSizes(deps));
+      await attempt('reclaiming room', () => overLimit.reclaim());
       await attempt('noting sizes', () => recordUsage(deps));
       await attempt('forgetting old sizes', () => forgetOldUsage(deps));
       await pause(Math.max(shortPauseMs, startedAt + tickMs - performance.now()), ended);

@@ -5,6 +5,7 @@ import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
 import { type DiskWatch, openDiskWatch } from './engine/disk.ts';
+import { openEndings } from './engine/endings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { openServer, type Server } from './engine/servers.ts';
 import { countSpares, keepSpares } from './engine/spares.ts';
@@ -87,16 +88,19 @@ export async function openService(options: Options): Promise<Service> {
   const logins = openLogins(control, feed);
   const repeats = openRepeats({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
-  const keeper = options.keeper ? startKeeper({ control, server, spares, upgrades, limits, now }, log) : null;
   const parser = startParser();
   const { budget, kept: keptOpen = budget, share } = options.connections;
   const poolLimits = { budget, kept: keptOpen, share, ...waits };
+  const endings = openEndings(server);
   const traces = countTraces();
   const habits = rememberHabits(() => sessions.counts().open);
-  const sessions = openProjectSessions(server, upgrades.ensure, poolLimits, (projectId, source, found) => {
-    traces.count(source);
-    habits.suspect(projectId);
-    log.error({ project: projectId, found }, 'a statement left something in a session that others share');
+  const sessions = openProjectSessions(server, upgrades.ensure, poolLimits, {
+    endings,
+    onTraces: (projectId, source, found) => {
+      traces.count(source);
+      habits.suspect(projectId);
+      log.error({ project: projectId, found }, 'a statement left something in a session that others share');
+    },
   });
   const lanes = openLanes(sessions, Math.min(share, budget));
   const convoys = openConvoys(sessions);
@@ -105,7 +109,11 @@ export async function openService(options: Options): Promise<Service> {
     ? openDiskRelief({ server, disk, stop: stopSession, onError })
     : { stop: async () => {} };
   const refusals = countRefusals();
-  const reclaim = openReclaim({ server, rooms, onError });
+  const reclaim = openReclaim({ server, rooms, endings, onError });
+  endings.listen((project) => void reclaim.run(project));
+  const keeper = options.keeper
+    ? startKeeper({ control, server, spares, upgrades, reclaim, limits, now }, log)
+    : null;
   const turns = openTurns();
   feed.listen(({ projectId }) => {
     if (projectId !== null) turns.open(projectId);
@@ -184,6 +192,7 @@ export async function openService(options: Options): Promise<Service> {
       await hashing.stop();
       await delivery.stop();
       await sessions.end();
+      await endings.stop();
       await reclaim.stop();
       await upgrades.stop();
       await parser.stop();

@@ -214,7 +214,7 @@ async function attempt<T>(
       return again(null, before);
     }
     // What a failed statement wrote still takes up room, until it is tidied up.
-    if (measure) void deps.reclaim.run(project);
+    if (measure || wasInterrupted(error)) void deps.reclaim.run(project);
     throw error;
   }
 }
@@ -237,6 +237,11 @@ function hasMoreRoom(before: Measure, now: Admission): boolean {
 function wantsNoTransaction(error: unknown): boolean {
   const state = error instanceof RowhouseError && !wasRaised(error) ? error.sql?.state : undefined;
   return state === '25001' || state === '2D000';
+}
+
+/** It may have written for long, also where nothing had to be measured. */
+function wasInterrupted(error: unknown): boolean {
+  return error instanceof RowhouseError && ['query_timeout', 'request_timeout'].includes(error.code);
 }
 
 async function refuse(

@@ -1,12 +1,12 @@
 // Sessions in projects' databases: how they are opened, cleaned between two requests, and ended by force.
 
+import type { Endings } from '../engine/endings.ts';
 import { shortenNotifyQueue } from '../engine/notify-queue.ts';
 import { isVisitors, loginOf, type ProjectLogin, restoreLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { RefusedError, Session } from '../postgres/session.ts';
 import { createSessionPool, type PoolLimits } from '../postgres/session-pool.ts';
-import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { openAudit, type TraceSource } from './session-audit.ts';
 import {
@@ -61,7 +61,7 @@ export function openProjectSessions(
   server: Server,
   ensureCurrent: (projectId: string) => Promise<void>,
   limits: PoolLimits,
-  onTraces: OnTraces,
+  { endings, onTraces }: { endings: Endings; onTraces: OnTraces },
 ): ProjectSessions {
   const pool = createSessionPool(limits);
   const owners = new WeakMap<Session, ProjectLogin>();
@@ -192,9 +192,9 @@ export function openProjectSessions(
       }
     },
     terminate: (session) => {
-      const { pid } = session;
+      const owner = owners.get(session);
       session.destroy();
-      server.maintenance.query(sql`select pg_terminate_backend(${pid})`).catch(() => {});
+      if (owner) endings.end(owner, session.pid);
     },
     limitReached: () => {
       const now = performance.now();

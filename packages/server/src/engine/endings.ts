@@ -1,0 +1,77 @@
+// Backends that were told to end. Some do not end at once: PostgreSQL writes a large object without checking for
+// interrupts, so the project goes on growing until all of it is written. Only then can its pages be reclaimed.
+import { sql } from '../postgres/sql.ts';
+import { databaseOf, type ProjectLogin } from './provision.ts';
+import type { Server } from './servers.ts';
+
+export type Endings = {
+  /** Terminates a backend, and follows it until it is gone. */
+  end(project: ProjectLogin, pid: number): void;
+  /** Resolves when all terminated backends of a project are gone. null: there are none. */
+  of(projectId: string): Promise<void> | null;
+  /** Called when one is gone. */
+  listen(onGone: (project: ProjectLogin) => void): void;
+  stop(): Promise<void>;
+};
+
+const [firstLookMs, longestPauseMs] = [5, 500];
+/** Queries that may fail before a backend is taken for gone: a PostgreSQL that does not answer has most likely stopped. */
+const maxFailures = 20;
+
+export function openEndings(server: Server): Endings {
+  const pending = new Map<string, Set<Promise<void>>>();
+  const listeners: ((project: ProjectLogin) => void)[] = [];
+  let isStopped = false;
+
+  type Backend = { startedAt: string | null };
+  /** With its start time: PostgreSQL can give the same process id to a later session. */
+  const terminate = async (
+    { id }: ProjectLogin,
+    pid: number,
+    known: Backend | null,
+  ): Promise<Backend | null> => {
+    const startedAt = known?.startedAt ?? null;
+    const [found] = await server.maintenance.query<Backend>(sql`
+      select backend_start::text as "startedAt", pg_terminate_backend(pid) from pg_stat_activity
+      where pid = ${pid} and datname = ${databaseOf(id)}
+        and (${startedAt}::text is null or backend_start::text = ${startedAt}::text)`);
+    return found ?? null;
+  };
+  const follow = async (project: ProjectLogin, pid: number): Promise<void> => {
+    let pauseMs = firstLookMs;
+    let known: Backend | null = null;
+    for (let failures = 0; failures < maxFailures && !isStopped; ) {
+      try {
+        known = await terminate(project, pid, known);
+        if (!known) return;
+      } catch {
+        failures++;
+      }
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      pauseMs = Math.min(2 * pauseMs, longestPauseMs);
+    }
+  };
+
+  return {
+    end: (project, pid) => {
+      const { id } = project;
+      const ones = pending.get(id) ?? new Set();
+      pending.set(id, ones);
+      const one = follow(project, pid).finally(() => {
+        ones.delete(one);
+        if (ones.size === 0 && pending.get(id) === ones) pending.delete(id);
+        if (!isStopped) for (const onGone of listeners) onGone(project);
+      });
+      ones.add(one);
+    },
+    of: (projectId) => {
+      const ones = pending.get(projectId);
+      return ones ? Promise.all(ones).then(() => {}) : null;
+    },
+    listen: (onGone) => void listeners.push(onGone),
+    stop: async () => {
+      isStopped = true;
+      await Promise.all([...pending.values()].flatMap((ones) => [...ones]));
+    },
+  };
+}

@@ -1,0 +1,104 @@
+// Which tables hold pages of rows that were never committed, or no longer exist. Asked in sessions of the project's role.
+import type { Upkeep } from '../engine/project-session.ts';
+import { askDespiteLocks, sizeUnlessLocked } from './table-estimates.ts';
+
+/** `name` is quoted; `bytes` null: somebody holds an exclusive lock on it. */
+export type Dirty = { oid: string; name: string; bytes: number | null };
+
+const tablesAtOnce = 20;
+
+/** The table itself, and what it keeps out of line. */
+const dirt = `
+  select coalesce(sum(n_dead_tup), 0) as dead, sum(part.relpages) as pages,
+         max(greatest(last_vacuum, last_autovacuum, last_analyze, last_autoanalyze)) as seen_at
+  from pg_class as part left join pg_stat_all_tables as stats on stats.relid = part.oid
+  where part.oid in (pg_class.oid, pg_class.reltoastrelid)`;
+
+/**
+ * With dead rows, or with more pages than it had when it was last looked after. Dead rows are told up to ten seconds late:
+ * where somebody looked after a table while what failed was still at it, the pages have been taken for used, and nothing
+ * but the time says so.
+ */
+export function findDirty(own: Upkeep): Promise<Dirty[]> {
+  return find(
+    own,
+    `relkind in ('r', 'm') and relowner = current_user::regrole and relpersistence <> 't'`,
+    `bytes is null or dead > 0 or bytes > pages * 8192::bigint + 64 * 1024
+     or seen_at > clock_timestamp() - interval '15 seconds'`,
+  );
+}
+
+/**
+ * The catalog, large objects and the users: tables that the project's role may not vacuum. A few dead rows are no reason:
+ * nearly every statement of DDL leaves some.
+ */
+export async function findDirtyOfOurs(own: Upkeep): Promise<Dirty[]> {
+  const found = await find(
+    own,
+    `relkind = 'r' and not relisshared and relnamespace in ('pg_catalog'::regnamespace, 'auth'::regnamespace)`,
+    `dead > 50 or dead > 0 and bytes > indexes + pages * 8192::bigint + 64 * 1024
+     or oid = 'pg_largeobject'::regclass and bytes > indexes + pages * 8192::bigint + 64 * 1024`,
+  );
+  return found.filter(({ bytes }) => bytes !== null);
+}
+
+async function find(own: Upkeep, ofWhom: string, isDirty: string): Promise<Dirty[]> {
+  const rows = await askDespiteLocks(
+    own,
+    `select oid, name, bytes from (
+       select pg_class.oid, format('%I.%I', nspname, pg_class.relname) as name, ${sizeUnlessLocked} as bytes,
+              pg_indexes_size(pg_class.oid) as indexes, dead, pages, seen_at
+       from pg_class
+       join pg_namespace on pg_namespace.oid = relnamespace
+       cross join lateral (${dirt}) as dirt
+       where ${ofWhom}
+     ) as found
+     where ${isDirty}
+     order by dead desc, bytes - pages * 8192::bigint desc nulls last
+     limit ${tablesAtOnce}`,
+    [],
+  );
+  return rows.map(([oid, name, bytes]) => ({
+    oid: oid ?? '',
+    name: name ?? '',
+    bytes: bytes === null || bytes === undefined ? null : Number(bytes),
+  }));
+}
+
+/** VACUUM passes over a page that somebody just looks at, be it to write it to disk; if it is the last, all stays as it is. */
+export async function hasDead(own: Upkeep, tables: readonly Dirty[]): Promise<boolean> {
+  const rows = await own.ask(
+    `select from pg_class cross join lateral (${dirt}) as dirt where pg_class.oid = any ($1::oid[]) and dead > 0 limit 1`,
+    [oidsOf(tables)],
+  );
+  return rows.length > 0;
+}
+
+/** As they are now; without those that are gone. */
+export async function measureTables(upkeep: Upkeep, tables: readonly Dirty[]): Promise<Dirty[]> {
+  const rows = await askDespiteLocks(
+    upkeep,
+    `select oid, ${sizeUnlessLocked} from pg_class where oid = any ($1::oid[])`,
+    [oidsOf(tables)],
+  );
+  const sizes = new Map(rows.map(([oid, bytes]) => [oid, bytes == null ? null : Number(bytes)]));
+  return tables.flatMap((table) =>
+    sizes.has(table.oid) ? { ...table, bytes: sizes.get(table.oid) ?? null } : [],
+  );
+}
+
+/** Entries of rows that were never committed stay in an index as empty pages: more of those than there is of the table. */
+export async function findSwollenIndexes(upkeep: Upkeep, tables: readonly Dirty[]): Promise<Dirty[]> {
+  const rows = await askDespiteLocks(
+    upkeep,
+    `select oid from pg_class where oid = any ($1::oid[]) and ${sizeUnlessLocked} is not null
+       and pg_indexes_size(oid) > pg_table_size(oid) + 64 * 1024`,
+    [oidsOf(tables)],
+  );
+  const swollen = new Set(rows.map(([oid]) => oid));
+  return tables.filter(({ oid }) => swollen.has(oid));
+}
+
+function oidsOf(tables: readonly Dirty[]): string {
+  return `{${tables.map(({ oid }) => oid).join(',')}}`;
+}

@@ -1,0 +1,40 @@
+// Projects that are over their limit although nobody is at work in them: a process that was killed never reclaimed what its
+// statement had written, and VACUUM adds maps to tables. Looked for after sizes were measured, by the keeper.
+import type { Control } from '../control/control.ts';
+import type { Server } from '../engine/servers.ts';
+import { sql } from '../postgres/sql.ts';
+import type { Reclaim } from './reclaim.ts';
+
+type Deps = { control: Control; server: Server; reclaim: Reclaim; now: () => number };
+type Project = { id: string; passwordVersion: number };
+
+export type OverLimit = { reclaim(): Promise<void> };
+
+/** A statement may hold more for a moment: what is over it at two looks in a row is not that. */
+const looksBefore = 2;
+/** What is still over it afterwards is in use, most likely by a limit that was lowered. */
+const againMs = 5 * 60_000;
+const atOnce = 8;
+
+export function openOverLimit({ control, server, reclaim, now }: Deps): OverLimit {
+  const found = new Map<string, { looks: number; triedAt: number }>();
+  return {
+    reclaim: async () => {
+      const projects = await control.query<Project>(sql`
+        select id, password_version as "passwordVersion" from projects
+        where deleted_at is null and size_bytes - empty_bytes > limit_mb * bigint '1048576'
+          and server_id = ${server.id}`);
+      const over = new Set(projects.map(({ id }) => id));
+      for (const id of found.keys()) if (!over.has(id)) found.delete(id);
+      const due = projects.filter(({ id }) => {
+        const seen = found.get(id) ?? { looks: 0, triedAt: Number.NEGATIVE_INFINITY };
+        found.set(id, seen);
+        return ++seen.looks >= looksBefore && now() - seen.triedAt > againMs;
+      });
+      for (const project of due.slice(0, atOnce)) {
+        found.set(project.id, { looks: 0, triedAt: now() });
+        void reclaim.run(project);
+      }
+    },
+  };
+}
