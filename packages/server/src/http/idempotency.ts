@@ -4,8 +4,8 @@ import { createHash, type Hash } from 'node:crypto';
 import { finished, type Readable, Transform } from 'node:stream';
 import { finished as ended } from 'node:stream/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import { errors } from '../errors.ts';
-import { wasRaised } from '../query/failures.ts';
+import { errors, type RowhouseError } from '../errors.ts';
+import { fateOf, wasRaised } from '../query/failures.ts';
 import type { Answer, Outcome, Repeats, Reservation } from '../repeats.ts';
 import { callerOf } from './caller.ts';
 
@@ -121,11 +121,12 @@ function replay(reply: FastifyReply, { status, contentType, location, body }: An
 }
 
 function outcomeOf(body: HashedBody, reply: FastifyReply, payload: unknown): Outcome {
-  const status = reply.request.failure?.status ?? reply.statusCode;
+  const { failure } = reply.request;
+  const status = failure?.status ?? reply.statusCode;
   const fingerprint = body.fingerprint();
   const bytes = toBytes(payload);
   // What the project's own code raises would be the same again; and a procedure may have committed before it.
-  const is = status < 400 || wasRaised(reply.request.failure) ? 'answered' : fateOf(status, bytes);
+  const is = status < 400 || wasRaised(failure) ? 'answered' : fateAfter(failure, status);
   if (is === 'nothing_ran') return { is };
   if (is === 'unknown') return { is, fingerprint };
   if (bytes === null || fingerprint === null)
@@ -135,24 +136,28 @@ function outcomeOf(body: HashedBody, reply: FastifyReply, payload: unknown): Out
   return { is, fingerprint, answer: { status: reply.statusCode, contentType, location, body: bytes } };
 }
 
-/** A failure is kept if it would be the same again; one that comes of the moment, or of the key, leaves the way free. */
-function fateOf(status: number, bytes: Buffer | null): 'answered' | 'unknown' | 'nothing_ran' {
-  const error = readError(bytes);
+/**
+ * A failure is kept if it would be the same again; one that comes of the moment, or of the key, leaves the way free. By what
+ * happened, not by how it is said: other protocols have words of their own. What may have been committed never runs again.
+ */
+function fateAfter(error: RowhouseError | null, status: number): 'answered' | 'unknown' | 'nothing_ran' {
   if (error?.code === 'outcome_unknown' || error?.code === 'internal_error') return 'unknown';
+  const fate = error && fateOf(error);
+  // PostgreSQL has said how it ended, or we have ended it: there is nothing more to be told.
+  if (error && fate === 'uncertain') return error.sql || isFull(error) ? 'answered' : 'unknown';
+  if (error?.code === 'query_timeout' && fate !== 'undone') return 'unknown';
   if (![400, 409, 422].includes(status)) return 'nothing_ran';
   const details = error?.details as { retryable?: boolean } | undefined;
   if (details?.retryable === true || momentary.test(error?.sql?.state ?? '')) return 'nothing_ran';
   return 'answered';
 }
 
+function isFull({ code }: RowhouseError): boolean {
+  return code === 'project_full' || code === 'server_full';
+}
+
 /** SQLSTATE classes of a server or a neighbour in the way: rollback, resources, locks, an operator, the system. */
 const momentary = /^(40|53|55|57|58)/;
-
-type Failure = { code?: string; details?: unknown; sql?: { state?: string } };
-
-function readError(bytes: Buffer | null): Failure | undefined {
-  return bytes ? (JSON.parse(bytes.toString('utf8')) as { error?: Failure }).error : undefined;
-}
 
 /** null: a stream. */
 function toBytes(payload: unknown): Buffer | null {

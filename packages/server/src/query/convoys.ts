@@ -8,6 +8,7 @@ import type { ServerError } from '../postgres/server-error.ts';
 import { type Receiver, type Session, TooLargeError } from '../postgres/session.ts';
 import { writeCommands } from './commands.ts';
 import { Exchange, type Form, noFrame, type StatementInput } from './exchange.ts';
+import { noteFate } from './failures.ts';
 import { type Measure, sizeCheck, strictest } from './growth.ts';
 import { type Habit, isPlain, learn, noteDuration } from './habits.ts';
 import { holdingSink } from './holding-sink.ts';
@@ -304,7 +305,7 @@ class Road {
   private board(convoy: Convoy, traveller: Traveller): void {
     if (!traveller.cargo) return;
     const { input, form, habit, reader, isStopped } = traveller.cargo;
-    if (reader.isGone) return traveller.reject?.(hungUp());
+    if (reader.isGone) return traveller.reject?.(noteFate(hungUp(), 'undone'));
     // What was known of it when it came may be otherwise by now.
     if (!isPlain(habit) || !canTravel(habit) || isLong(input) || isStopped) return traveller.resolve?.(null);
     const held = holdingSink();

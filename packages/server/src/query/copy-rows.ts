@@ -5,7 +5,7 @@ import type { ServerError } from '../postgres/server-error.ts';
 import { type Session, TooLargeError } from '../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
 import type { Clock } from './exchange.ts';
-import { noteOverLimit, Sound, saysOverLimit } from './failures.ts';
+import { noteFate, noteOverLimit, Sound, saysOverLimit } from './failures.ts';
 import type { Watched } from './watch.ts';
 
 export type CopyInput = Readonly<{
@@ -65,7 +65,7 @@ export class CopyRows implements Watched {
     const broken = status instanceof Error ? status : failure?.severity !== 'ERROR' ? failure : null;
     // It was told to commit, and nobody heard whether it did.
     if (broken && isSent) throw errors.outcomeUnknown(broken);
-    if (this.stoppedBy) throw this.stoppedBy;
+    if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
     if (sourceFailure) throw asSound(sourceFailure.error, status);
     if (broken || status instanceof Error || !failure) throw errors.unavailable(broken ?? status);
     const reason = this.input.explain(failure, this.copy.hasBegun);

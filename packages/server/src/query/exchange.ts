@@ -4,7 +4,7 @@ import { newStatement, type PreparedStatement } from '../postgres/prepared-state
 import type { ServerError } from '../postgres/server-error.ts';
 import { type Receiver, type Session, silent } from '../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
-import { MovedError } from './failures.ts';
+import { MovedError, noteFate, Sound } from './failures.ts';
 import { giveBack, JsonBytes } from './json-bytes.ts';
 import { type Layout, objects, type Shape } from './layout.ts';
 import { type Ended, problemOf } from './outcome.ts';
@@ -177,7 +177,8 @@ export class Exchange implements Receiver {
   }
 
   private settle(status: Ended): void {
-    if (this.stoppedBy && !this.isCommitted(status)) throw this.stoppedBy;
+    if (this.stoppedBy && !this.isCommitted(status))
+      throw noteFate(this.stoppedBy, this.isUndone(status) ? 'undone' : 'uncertain');
     const { frame, statement } = this.options;
     const { failure, isCopy, isBound, isSent, step, tag } = this;
     if (status === frame.endsIn && !failure && !isCopy && statement.isParsed) return;
@@ -194,7 +195,21 @@ export class Exchange implements Receiver {
       step,
       tag,
     });
+    if (problem && this.commitsByItself && isBound)
+      noteFate(problem instanceof Sound ? problem.reason : problem, 'uncertain');
     if (problem) throw problem;
+  }
+
+  /** A procedure, or what runs outside of transactions: no error takes back what it has committed. */
+  private get commitsByItself(): boolean {
+    const { frame, statement } = this.options;
+    return statement.canCommit && frame.before.length === 0 && frame.endsIn === 'idle';
+  }
+
+  /** It was told to stop. PostgreSQL has said that it failed, or was never told to commit. */
+  private isUndone(status: Ended): boolean {
+    if (!this.isSent || !this.endsIdle) return true;
+    return !(status instanceof Error) && this.failure?.severity === 'ERROR' && !this.commitsByItself;
   }
 
   /** It came to its end although it was told to stop: what was done counts, not what was wanted. */

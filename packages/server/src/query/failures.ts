@@ -8,6 +8,7 @@ const contexts = new WeakMap<Error, string>();
 const routines = new WeakMap<Error, string>();
 const overLimit = new WeakSet<Error>();
 const raised = new WeakSet<Error>();
+const fates = new WeakMap<Error, Fate>();
 
 /** PostgreSQL's CONTEXT: where it was when it failed. For clearer messages; never passed on. */
 export function contextOf(error: Error): string | undefined {
@@ -36,6 +37,20 @@ export function saysOverLimit(error: ServerError): boolean {
   return error.state === overLimitState && isRaisedBy('rowhouse.check_size', error);
 }
 
+/** undone: nothing of it is committed, for certain. uncertain: some of it may be, or all. */
+export type Fate = 'undone' | 'uncertain';
+
+/** Undefined: nothing is known, which for what was stopped while it ran is as good as `uncertain`. */
+export function fateOf(error: Error): Fate | undefined {
+  return fates.get(error);
+}
+
+/** Once something may be committed, what fails later does not undo it. */
+export function noteFate<T extends Error>(error: T, fate: Fate): T {
+  if (fates.get(error) !== 'uncertain') fates.set(error, fate);
+  return error;
+}
+
 /** Our own look at the size, before the commit, said no. */
 export function isOverLimit(error: unknown): boolean {
   return error instanceof Error && overLimit.has(error);
@@ -58,6 +73,8 @@ export function note(error: Error, { neverRan, context, routine }: Facts): void 
 /** `copy` says the same in other words. */
 export function inherit<T extends Error>(copy: T, original: Error): T {
   const [context, routine] = [contexts.get(original), routines.get(original)];
+  const fate = fates.get(original);
+  if (fate) noteFate(copy, fate);
   if (overLimit.has(original)) overLimit.add(copy);
   if (raised.has(original)) raised.add(copy);
   note(copy, { neverRan: unstarted.has(original), context, routine });

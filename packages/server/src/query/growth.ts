@@ -7,7 +7,7 @@ import { type Admission, type Rooms, stopLine, unframedMargin } from '../quotas/
 import type { Turns } from '../quotas/turns.ts';
 import type { Command } from './commands.ts';
 import type { Frame } from './exchange.ts';
-import { isOverLimit, wasRaised } from './failures.ts';
+import { isOverLimit, noteFate, wasRaised } from './failures.ts';
 import type { Reader } from './watch.ts';
 import type { Watching, Work } from './work.ts';
 
@@ -252,7 +252,7 @@ async function refuse(
 ): Promise<RowhouseError> {
   const refusal = await rooms.refusal(id, { needs, hasCommitted });
   onRefused(refusal.code as 'project_full' | 'server_full');
-  return refusal;
+  return hasCommitted ? noteFate(refusal, 'uncertain') : refusal;
 }
 
 function refuseForDisk({ onRefused }: GrowthDeps): RowhouseError {

@@ -2,7 +2,7 @@
 import type { ServerError } from '../postgres/server-error.ts';
 import { type Session, silent } from '../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
-import { Sound } from './failures.ts';
+import { noteOverLimit, Sound, saysOverLimit } from './failures.ts';
 import { sqlFailure } from './sql-failure.ts';
 
 /** The first value of the first row. */
@@ -25,6 +25,13 @@ export type OwnFrame = Readonly<{
 
 export const soundFailure: OwnFrame['explain'] = (error, status) => new Sound(sqlFailure(error), status);
 const noFrame: OwnFrame = { before: [], after: [], explain: soundFailure };
+
+/** `isOurs`: what failed came after the statement, so a state of ours was not raised by code of the project's own. */
+function laterFailure(failure: ServerError, status: Sound['status'], isOurs: boolean): Sound {
+  const reason = sqlFailure(failure);
+  if (isOurs && saysOverLimit(failure)) noteOverLimit(reason);
+  return new Sound(reason, status);
+}
 
 /** The same between others of ours. A `Sound` error leaves the session usable. */
 export function queryFramed(
@@ -57,7 +64,8 @@ export function queryFramed(
       },
       ready: (status) => {
         if (!failure) resolve_(value);
-        else reject((step < before.length ? explain : soundFailure)(failure, status));
+        else if (step < before.length) reject(explain(failure, status));
+        else reject(laterFailure(failure, status, step > before.length));
       },
       lost: reject,
     });

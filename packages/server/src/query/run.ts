@@ -5,7 +5,7 @@ import { stopLine } from '../quotas/rooms.ts';
 import type { Command } from './commands.ts';
 import { type Cargo, type Convoys, canTravel } from './convoys.ts';
 import { Exchange, type Form, type Frame, noFrame, type StatementInput } from './exchange.ts';
-import { triedToWrite } from './failures.ts';
+import { noteFate, triedToWrite } from './failures.ts';
 import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './growth.ts';
 import { distrust, type Habit, type Habits, isPlain } from './habits.ts';
 import { holdingSink } from './holding-sink.ts';
@@ -94,6 +94,7 @@ export function ask(
     timeoutMs = askTimeoutMs,
     isPlain = true,
     first = [],
+    last = [],
     changes = false,
     readOnly = false,
   }: AskOptions = {},
@@ -101,18 +102,19 @@ export function ask(
   const use = isPlain ? 'plain' : 'any';
   const terms = { reader: nobody, timeoutMs, use } as const;
   return alone(deps, project, terms, (work) =>
-    work.ask(query, parameters, { isPlain, first, changes, readOnly }),
+    work.ask(query, parameters, { isPlain, first, last, changes, readOnly }),
   );
 }
 
 /**
- * `first`: what runs before it in the same transaction. `changes`: a break while it runs is an unknown outcome. `readOnly`:
+ * `first`, `last`: what runs before and after it in the same transaction. `changes`: a break while it runs is an unknown outcome. `readOnly`:
  * code of the project's that it runs after all writes nothing.
  */
 type AskOptions = {
   timeoutMs?: number;
   isPlain?: boolean;
   first?: readonly Command[];
+  last?: readonly Command[];
   changes?: boolean;
   readOnly?: boolean;
 };
@@ -125,7 +127,7 @@ async function runOne(
   form: Form,
   reader: Reader,
 ): Promise<Buffer | null> {
-  if (reader.isGone) throw hungUp();
+  if (reader.isGone) throw noteFate(hungUp(), 'undone');
   const habit = deps.habits.of(project.id, statement);
   const frame = frameOf(input, project.visitor);
   const isOrdinary =
@@ -278,7 +280,7 @@ function answerOf(exchange: Exchange, reader: Reader): Buffer | null {
 /** A look into the catalog takes milliseconds; more than this is a server in trouble. */
 const askTimeoutMs = 10_000;
 
-const nobody: Reader = {
+export const nobody: Reader = {
   hasBegun: false,
   isGone: false,
   write: () => true,

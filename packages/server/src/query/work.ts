@@ -7,7 +7,7 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import { type Command, writeCommands } from './commands.ts';
 import { type CopyInput, CopyRows } from './copy-rows.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
-import { noteOverLimit, Sound, saysOverLimit, wasRaised } from './failures.ts';
+import { noteFate, noteOverLimit, Sound, saysOverLimit, wasRaised } from './failures.ts';
 import { type Habit, type Habits, isPlain, know, learn, noteDuration } from './habits.ts';
 import type { ProjectSessions, SessionUse } from './project-sessions.ts';
 import { type OwnFrame, queryFramed, soundFailure } from './query-one.ts';
@@ -20,7 +20,13 @@ import { hungUp, type Reader, Watch } from './watch.ts';
 export type WorkDeps = { sessions: ProjectSessions; habits: Habits };
 /** What a visitor does is never taken to be plain: no user finds traces of another. */
 export type Terms = { reader: Reader; timeoutMs: number; use: SessionUse; watching?: Watching };
-type Question = { isPlain?: boolean; first?: readonly Command[]; changes?: boolean; readOnly?: boolean };
+type Question = {
+  isPlain?: boolean;
+  first?: readonly Command[];
+  last?: readonly Command[];
+  changes?: boolean;
+  readOnly?: boolean;
+};
 /** Begins to look after what runs; `stop` ends it. Gives what ends the looking. Throws if it must not run now. */
 export type Watching = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
 
@@ -31,7 +37,7 @@ export async function alone<T>(
   { reader, timeoutMs, watching, use: wanted }: Terms,
   use: (work: Work) => Promise<T>,
 ): Promise<T> {
-  if (reader.isGone) throw hungUp();
+  if (reader.isGone) throw noteFate(hungUp(), 'undone');
   const purpose = project.visitor === undefined ? wanted : 'any';
   const idle = purpose === 'any' ? null : sessions.takeIdle(project, purpose);
   const session = idle ?? (await sessions.acquire(project, purpose));
@@ -39,7 +45,7 @@ export async function alone<T>(
   let unwatch: (() => void) | undefined;
   try {
     // It may have happened while we waited for the session.
-    if (reader.isGone) throw hungUp();
+    if (reader.isGone) throw noteFate(hungUp(), 'undone');
     unwatch = watching?.((because, patienceMs) => watch?.stop(because, patienceMs));
   } catch (error) {
     sessions.release(project, session, 'clean');
@@ -61,7 +67,7 @@ export async function alone<T>(
     if (error.reason.sql?.state === sqlstate.limitExceeded && !wasRaised(error.reason))
       sessions.limitReached();
     // A commit of ours that the deadline cancelled.
-    throw watch.stoppedBy ?? error.reason;
+    throw watch.stoppedBy ? noteFate(watch.stoppedBy, 'undone') : error.reason;
   } finally {
     unwatch?.();
     watch.end();
@@ -114,7 +120,7 @@ export class Work {
     const { preparable, conduct, writes, reached, changes } = exchange.statement;
     const isInsert = writes && reached !== null && !changes;
     if (isInsert && exchange.endsIdle) await this.know(habit);
-    if (this.stoppedBy) throw this.stoppedBy;
+    if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
     if (!preparable || conduct === 'wild') this.changedBy = 'schema';
     else if (isInsert && !isPlain(habit) && !habit.wasPlain) this.changedBy ??= 'code';
     // Unless it comes to its end, nothing is known of it.
@@ -136,25 +142,30 @@ export class Work {
     if (!isPlain(habit) && writes && !changes && !this.project.visitor) await know(habit, this.session);
   }
 
-  /** `first`: in the same transaction; what the question sees is as it was after those. `changes`: it does not only look. */
+  /**
+   * `first`: in the same transaction; what the question sees is as it was after those. `last`: before it is committed.
+   * `changes`: it does not only look.
+   */
   ask(
     query: string,
     parameters: (string | null)[],
-    { isPlain = true, first = [], changes = false, readOnly = false }: Question = {},
+    { isPlain = true, first = [], last = [], changes = false, readOnly = false }: Question = {},
   ): Promise<string | null> {
     this.isPlain &&= isPlain;
-    return queryFramed(this.session, query, parameters, this.frameOf(first, readOnly)).catch((error) => {
-      if (this.stoppedBy) throw this.stoppedBy;
+    return queryFramed(this.session, query, parameters, this.frameOf(first, last, readOnly)).catch((error) => {
+      if (this.stoppedBy)
+        throw noteFate(this.stoppedBy, changes && !(error instanceof Sound) ? 'uncertain' : 'undone');
       if (error instanceof Sound || error instanceof RowhouseError) throw error;
       throw changes ? errors.outcomeUnknown(error) : errors.unavailable(error);
     });
   }
 
-  private frameOf(first: readonly Command[], readOnly: boolean): OwnFrame {
+  private frameOf(first: readonly Command[], last: readonly Command[], readOnly: boolean): OwnFrame {
     const { visitor } = this.project;
-    if (!visitor && !readOnly && first.length === 0) return { before: [], after: [], explain: soundFailure };
+    const isBare = !visitor && !readOnly && first.length + last.length === 0;
+    if (isBare) return { before: [], after: [], explain: soundFailure };
     const before = [...beginning(readOnly, visitor), ...first];
-    return { before, after: ['commit'], explain: visitor ? refusalOf : soundFailure };
+    return { before, after: [...last, 'commit'], explain: visitor ? refusalOf : soundFailure };
   }
 
   /** Begins a transaction; a visitor's, as that user. One that is `readOnly` stays so. */

@@ -81,7 +81,7 @@ export function tablesOf({ query, kept }: TableDeps, project: ProjectLogin, mayS
     ask: look,
     get: async (name) => {
       const known = mine.byName.get(name);
-      if (known) return give(known);
+      if (known && maySee(known)) return give(known);
       const table = await getTable(look, name, maySee);
       mine.byName.set(name, table);
       return give(table);
