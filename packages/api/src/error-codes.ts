@@ -20,7 +20,10 @@ export const errorCodes = {
   invalid_token: { status: 401, meaning: "The user's access token is not valid here." },
   forbidden: { status: 403, meaning: 'The key is valid but may not do this; the hint names what it lacks.' },
   project_not_found: { status: 404, meaning: 'There is no such project, or the key may not see it.' },
-  table_not_found: { status: 404, meaning: 'The project has no such table or view.' },
+  table_not_found: {
+    status: 404,
+    meaning: 'The project has no such table or view, or the key may not use it.',
+  },
   row_not_found: { status: 404, meaning: 'There is no such row.' },
   user_not_found: { status: 404, meaning: 'The project has no such user.' },
   key_not_found: { status: 404, meaning: 'The project has no such key.' },

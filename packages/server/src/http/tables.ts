@@ -16,12 +16,13 @@ import {
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { anonymousRole } from '../engine/shared-roles.ts';
-import { errors } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import type { Reader } from '../query/watch.ts';
 import type { Table } from '../tables/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
 import { describeSchema, listTables } from '../tables/describe.ts';
+import { withoutHidden } from '../tables/hidden-tables.ts';
 import { type ImportFormat, importRows } from '../tables/import.ts';
 import { requireTable, tablesOf } from '../tables/kept-tables.ts';
 import { readPage } from '../tables/pages.ts';
@@ -310,7 +311,10 @@ async function answerImport(
   const table = await tablesOf(deps.tables, project, sightOf(caller)).get(name);
   requireTables(caller, [table]);
   const { maxTimeoutMs: timeoutMs } = deps.limits;
-  const { rowCount } = await importRows(deps.query, project, table, format, body, { timeoutMs }, reader);
+  const importing = importRows(deps.query, project, table, format, body, { timeoutMs }, reader);
+  const { rowCount } = await importing.catch((error) => {
+    throw error instanceof RowhouseError ? withoutHidden(error, error, table, sightOf(caller)) : error;
+  });
   return Buffer.from(JSON.stringify({ ok: true, row_count: rowCount }));
 }
 

@@ -86,11 +86,14 @@ export type MaySee = (table: Pick<Table, 'schema' | 'name'>) => boolean;
 /** Runs a statement in a session of the project and gives the first value of its first row. */
 export type Ask = (query: string, parameters: string[]) => Promise<string | null>;
 
-/** A name in schema public, or `schema.table`. A table of public whose own name holds a dot comes first. */
+/**
+ * A name in schema public, or `schema.table`. A table of public whose own name holds a dot comes first. One that the caller
+ * may not be told of is looked for, and missed, exactly like one that does not exist.
+ */
 export async function getTable(ask: Ask, name: string, maySee: MaySee = () => true): Promise<Table> {
   const answer = isPossible(name) ? await ask(byName, [name, toArray(endings(name))]) : null;
   const [table] = readTables(answer);
-  if (table) return table;
+  if (table && maySee(table)) return table;
   const others = JSON.parse((await ask(allNames, [])) ?? '[]') as Pick<Table, 'schema' | 'name'>[];
   const names = others.filter(maySee).map((one) => {
     return one.schema === 'public' ? one.name : `${one.schema}.${one.name}`;

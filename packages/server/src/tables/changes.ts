@@ -8,6 +8,7 @@ import { affectedBy, runTask } from '../query/run.ts';
 import type { Reader } from '../query/watch.ts';
 import type { MaySee, Table } from './catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
+import { withoutHidden } from './hidden-tables.ts';
 import { statementOf, type TableDeps, tablesOf, withTables } from './kept-tables.ts';
 import { type ChangeRequest, readChangeRequest, readWord } from './request.ts';
 import { explainRefusal } from './row-security.ts';
@@ -151,7 +152,8 @@ function change(
     const answers = await runTogether(deps.query, project, steps, { timeoutMs, maxAffected }, reader);
     return { answer: joined(form, answers, rowCount, described), isNew };
   };
-  return withTables(tables, make, run, reader, (error, made) => explain(error, made, request, project));
+  const tell = (error: unknown, made: Writes) => explain(error, made, request, project, maySee);
+  return withTables(tables, make, run, reader, tell);
 }
 
 /** Which of several statements it was is nobody's business here: rows are named by their place in the body. */
@@ -160,6 +162,7 @@ function explain(
   { tables, writes }: Writes,
   { select, where }: ChangeRequest,
   { visitor }: ProjectLogin,
+  maySee: MaySee,
 ): unknown {
   if (!(error instanceof RowhouseError)) return error;
   const { statement = 0 } = (error.details ?? {}) as { statement?: number };
@@ -169,8 +172,9 @@ function explain(
   const context = contextOf(error);
   const refused = visitor ? explainRefusal(error, table, write.input.verb, visitor.role) : error;
   const told = explainWriteError(refused, write, context);
-  if (told.message !== error.message) return told;
-  return explainFilterError(told, { table, select, where, params: write.params }, context);
+  const isTold = told.message !== error.message;
+  const filtered = { table, select, where, params: write.params };
+  return withoutHidden(error, isTold ? told : explainFilterError(told, filtered, context), table, maySee);
 }
 
 /** `watch` gives what is to be said about the columns. */

@@ -18,7 +18,7 @@ export class TableChangedError extends Error {
   override readonly name = 'TableChangedError';
 }
 
-/** Asks for the tables of one level at once. `maySee`: no others are suggested. */
+/** Asks for the tables of one level at once. `maySee`: a foreign key to or from any other counts as none. */
 export async function relate(
   load: LoadTables,
   table: Table,
@@ -57,7 +57,8 @@ export async function relate(
 
 /** By the other table's name, the foreign key's, or that of its only column; `!hint` says more. */
 export function choose(table: Table, embed: Embed, maySee: MaySee = () => true): Reference {
-  const named = table.references.filter((reference) => isNamed(reference, embed.name));
+  const all = table.references.filter((one) => isSeen(one, maySee));
+  const named = all.filter((reference) => isNamed(reference, embed.name));
   const candidates = embed.hint === null ? named : named.filter((one) => isHinted(one, embed.hint as string));
   const [only] = candidates;
   if (only && candidates.length === 1) return only;
@@ -69,12 +70,7 @@ export function choose(table: Table, embed: Embed, maySee: MaySee = () => true):
     if (chosen) return chosen;
   }
   const choices = candidates.length > 0 ? candidates : named;
-  throw refuse(
-    table,
-    embed,
-    choices.filter((one) => isSeen(one, maySee)),
-    table.references.filter((one) => isSeen(one, maySee)),
-  );
+  throw refuse(table, embed, choices, all);
 }
 
 function isNamed({ target, name, columns, isOwn, through }: Reference, given: string): boolean {

@@ -11,6 +11,7 @@ import type { MaySee, Table } from './catalog.ts';
 import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './compile.ts';
 import { type Relations, relate } from './embeds.ts';
 import { explainFilterError } from './filter-errors.ts';
+import { seesAll, withoutHidden } from './hidden-tables.ts';
 import { statementOf, type TableDeps, type Tables, tablesOf, withTables } from './kept-tables.ts';
 import { type PageRequest, readPageRequest } from './request.ts';
 import { explainRefusal } from './row-security.ts';
@@ -64,15 +65,22 @@ export function readPage(
       return null;
     },
     reader,
-    (error, plan) => explain(error, plan, project),
+    (error, plan) => explain(error, plan, project, options.maySee),
   );
 }
 
-function explain(error: unknown, { request, table, page }: Plan, { visitor }: ProjectLogin): unknown {
+function explain(
+  error: unknown,
+  { request, table, page }: Plan,
+  { visitor }: ProjectLogin,
+  maySee: MaySee,
+): unknown {
   if (!(error instanceof RowhouseError) || !error.sql) return error;
   const { select, where } = request;
-  const told = explainWriting(visitor ? explainRefusal(error, table, 'select', visitor.role) : error, table);
-  return explainFilterError(told, { table, select, where, params: page.params }, contextOf(error));
+  const refused = visitor ? explainRefusal(error, table, 'select', visitor.role) : error;
+  const filtered = { table, select, where, params: page.params };
+  const told = explainFilterError(explainWriting(refused, table), filtered, contextOf(error));
+  return withoutHidden(error, told, table, maySee);
 }
 
 /** Said by PostgreSQL itself: a project's own code can raise any state. */
@@ -90,7 +98,8 @@ async function makePlan(
   { check, maySee }: PageOptions,
 ): Promise<Plan> {
   const known = tables.kept.plans.get(key) as Plan | undefined;
-  if (known) return known;
+  // Made for a key that sees more, it must not be what tells this one that a table exists.
+  if (known && (maySee === seesAll || known.tables.every(maySee))) return known;
   const table = await tables.get(name);
   // Before what is wrong with the request tells about a table that is none of the caller's business.
   check([table]);
