@@ -29,14 +29,14 @@ export function findDirty(own: Upkeep): Promise<Dirty[]> {
 }
 
 /**
- * The catalog, large objects and the users: tables that the project's role may not vacuum. A few dead rows are no reason:
- * nearly every statement of DDL leaves some.
+ * The catalog, large objects and the users: tables that the project's role may not vacuum. A few dead rows are no reason,
+ * unless room is needed: nearly every statement of DDL leaves some.
  */
-export async function findDirtyOfOurs(own: Upkeep): Promise<Dirty[]> {
+export async function findDirtyOfOurs(own: Upkeep, isFull: boolean): Promise<Dirty[]> {
   const found = await find(
     own,
     `relkind = 'r' and not relisshared and relnamespace in ('pg_catalog'::regnamespace, 'auth'::regnamespace)`,
-    `dead > 50 or dead > 0 and bytes > indexes + pages * 8192::bigint + 64 * 1024
+    `dead > ${isFull ? 0 : 50} or dead > 0 and bytes > indexes + pages * 8192::bigint + 64 * 1024
      or oid = 'pg_largeobject'::regclass and bytes > indexes + pages * 8192::bigint + 64 * 1024`,
   );
   return found.filter(({ bytes }) => bytes !== null);

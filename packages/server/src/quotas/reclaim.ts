@@ -80,20 +80,20 @@ async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Pro
     const found = await findDirty(own);
     const tables = found.filter(({ bytes }) => bytes !== null);
     await tidy(own, tables);
-    const ours = await findDirtyOfOurs(own);
-    if (ours.length > 0) await asService(server, project, (service) => tidy(service, ours));
     const { isFull } = await rooms.look(project.id);
+    const ours = await findDirtyOfOurs(own, isFull);
+    if (ours.length > 0) await asService(server, project, (service) => tidy(service, ours));
     if (!isFull) return tables.length === found.length && !(await hasDead(own, tables));
-    for (const { name } of tables) await tryTo(own, `reindex table ${name}`);
     const isOver = async () => {
       const { size, cap } = await rooms.look(project.id);
       return size > cap;
     };
+    if (await isOver()) for (const { name } of tables) await tryTo(own, `reindex table ${name}`);
     await rewriteWhile(isOver, own, tables);
     if (ours.length > 0 && (await isOver()))
       await asService(server, project, (service) => rewriteWhile(isOver, service, ours));
     // What is over it with nothing left to tidy up stays so until it is made smaller.
-    return !(await isOver()) || found.length === 0;
+    return !(await isOver()) || found.length + ours.length === 0;
   } finally {
     own.close();
   }

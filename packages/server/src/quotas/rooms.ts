@@ -11,7 +11,7 @@ import type { Server } from '../engine/servers.ts';
 import { errors, type RowhouseError } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { reserveOf, rewriting, tailOf } from './reserve.ts';
+import { capOf, reserveOf, rewriting } from './reserve.ts';
 
 export type Rooms = {
   /** How a statement that may grow the project has to run. null: as it is. */
@@ -20,8 +20,8 @@ export type Rooms = {
   watch(projectId: string, stopAt: number | null, stop: (because: RowhouseError) => void): () => void;
   /** What those who are refused are told; measured now. */
   refusal(projectId: string, why?: Why): Promise<RowhouseError>;
-  /** Throws unless there is room for so much, for a change that is known to be small. It is kept until `release`. */
-  require(projectId: string, bytes: number, mayUseReserve?: boolean): Promise<{ release: () => void }>;
+  /** Throws if there is no room at all, for a change that is known to be small. Else as `admit`. */
+  require(projectId: string, mayUseReserve?: boolean): Promise<Admission | null>;
   /** What is known of the size now. */
   look(projectId: string): Promise<Measured>;
   /** What memory has of it, without a look. */
@@ -97,8 +97,6 @@ type Room = {
   /** When it was measured: by our clock and by PostgreSQL's. */
   at: number;
   epoch: number;
-  /** For changes that are on their way. */
-  promised: number;
   measuring: Promise<void> | null;
   growers: Set<Grower>;
 };
@@ -159,9 +157,9 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
         limit: row.limit + row.empty,
         empty: row.empty,
         reserve: reserveOf(row.limit),
-        cap: row.limit + row.empty - tailOf(row.limit),
+        cap: capOf(row.limit) + row.empty,
       },
-      ...{ size: 0, at: 0, epoch: 0, promised: 0, measuring: null, growers: new Set() },
+      ...{ size: 0, at: 0, epoch: 0, measuring: null, growers: new Set() },
     };
     await measure(room);
     return room;
@@ -188,7 +186,7 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
   };
 
   /** The most it can be by now. */
-  const boundOf = ({ size, promised, at }: Room, now: number) => size + promised + rate * (now - at);
+  const boundOf = ({ size, at }: Room, now: number) => size + rate * (now - at);
   const isFar = (room: Room, now: number) => boundOf(room, now) + farBytes <= room.limit && !isDiskLow();
 
   const admissionOf = (room: Room): Admission => {
@@ -197,7 +195,7 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
     const isServerFull = isDiskLow();
     const isFull = isServerFull || size > ceiling;
     const base = Math.min(size, lowest.get(room.id) ?? size);
-    const extra = { usual: Math.max(0, Math.min(page * 4, limit - size)), shrinking: slackOf(room) };
+    const extra = { usual: Math.max(0, Math.min(page * 4, cap - size)), shrinking: slackOf(room) };
     const state = { isFull, isServerFull };
     if (isFull) return { size, limit, cap, base, ceiling: -1, deadline: 0, ...state, extra };
     const deadline = epoch + (ceiling - size) / rate / 1000;
@@ -300,19 +298,13 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       await measure(room);
       return tell(room, why);
     },
-    require: async (projectId, bytes, mayUseReserve = false) => {
+    require: async (projectId, mayUseReserve = false) => {
       const room = await find(projectId);
       const admission = await admitTo(room, false);
-      if (admission === null) return { release: () => {} };
+      if (admission === null) return null;
       const line = mayUseReserve ? room.limit : room.limit - room.reserve;
-      if (isDiskLow() ? !mayUseReserve : room.size + room.promised + bytes > line) throw tell(room);
-      room.promised += bytes;
-      const release = () => {
-        room.promised -= bytes;
-        // What was promised is there by now: whoever comes next has to look.
-        room.at = Number.NEGATIVE_INFINITY;
-      };
-      return { release };
+      if (isDiskLow() ? !mayUseReserve : room.size > line) throw tell(room);
+      return admission;
     },
     look: async (projectId) => {
       const room = await find(projectId);

@@ -7,7 +7,6 @@ import { maxDataBytes, tooMuchData } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { type Email, readEmail } from './emails.ts';
 import { liveUser } from './sessions.ts';
-import { withRoomFor } from './sign-in.ts';
 import { lockById, userJson } from './store.ts';
 
 /** null: stays as it is. */
@@ -42,9 +41,12 @@ export async function changeColumns(
     ...[hashes?.old ?? null, hashes?.fresh ?? null, by, liftedBy(door, readEmail(known).key)],
     by && attemptId('session', by),
   ];
-  const change = () => deps.store.ask<Outcome>(door.projectId, changing, params, lockById(id));
   // A ban, a role or another e-mail can always be set.
-  const outcome = await (data === null ? change() : withRoomFor(deps, door, data, change)).catch((error) => {
+  const changed =
+    data === null
+      ? deps.store.ask<Outcome>(door.projectId, changing, params, lockById(id))
+      : deps.store.add<Outcome>(door, changing, params, lockById(id));
+  const outcome = await changed.catch((error) => {
     // Two changes to one e-mail at the same moment.
     if (isTaken(error)) throw errors.emailTaken();
     throw error;

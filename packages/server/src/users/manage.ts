@@ -7,7 +7,6 @@ import type { Door, UserDeps } from './deps.ts';
 import { readNewEmail } from './emails.ts';
 import { hashNew } from './new-passwords.ts';
 import { removeUser } from './remove.ts';
-import { withRoomFor } from './sign-in.ts';
 import { userJson } from './store.ts';
 
 export async function listUsers(
@@ -48,11 +47,11 @@ export async function createUser(deps: UserDeps, door: Door, input: CreateUser):
   const email = readNewEmail(input.email);
   const data = readData(input.data);
   const role = input.role ?? readRole(door, input.data) ?? defaultRole;
-  const user = await withRoomFor(deps, door, data, async () => {
-    const hash = input.password === undefined ? null : await hashNew(deps, door, input.password);
-    const params = [email.typed, email.key, role, data, hash, String(input.email_verified ?? false)];
-    return deps.store.ask<User>(door.projectId, creating, params);
-  });
+  // Before the hash, which takes long.
+  await deps.query.growth.rooms.require(door.projectId);
+  const hash = input.password === undefined ? null : await hashNew(deps, door, input.password);
+  const params = [email.typed, email.key, role, data, hash, String(input.email_verified ?? false)];
+  const user = await deps.store.add<User>(door, creating, params);
   if (!user) throw errors.emailTaken();
   return user;
 }

@@ -30,27 +30,16 @@ export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise
     if (found?.taken) throw errors.emailTaken();
     if (found?.refuseCommon) refuseCommon(input.password);
     const session = newSession(deps, door.projectId);
-    const user = await withRoomFor(deps, door, data, async () => {
-      const hash = await place.hash(input.password);
-      const params = [email.typed, email.key, role, data, hash, session.id, session.hash, placeOf(door)];
-      return deps.store.ask<User>(door.projectId, signingUp, params);
-    });
+    // Before the hash, which takes long.
+    await deps.query.growth.rooms.require(door.projectId);
+    const hash = await place.hash(input.password);
+    const params = [email.typed, email.key, role, data, hash, session.id, session.hash, placeOf(door)];
+    const user = await deps.store.add<User>(door, signingUp, params);
     if (!user) throw errors.emailTaken();
     return { user, session: await toSession(deps, door, user, session) };
   } finally {
     place.release();
   }
-}
-
-/** For a user's row with its indexes; what the caller sends of it is counted twice, for what PostgreSQL adds to it. */
-export async function withRoomFor<T>(
-  { query }: UserDeps,
-  { projectId }: Door,
-  data: string | null,
-  act: () => Promise<T>,
-): Promise<T> {
-  const kept = await query.growth.rooms.require(projectId, 64 * 1024 + 2 * (data?.length ?? 0));
-  return act().finally(kept.release);
 }
 
 const beforeSignUp = `
@@ -79,13 +68,12 @@ export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise
     const { matches, isOutdated } = await place.verify(input.password, kept);
     if (!matches || !known.id || kept === null) throw errors.invalidCredentials();
     if (known.isBanned) throw errors.userBanned();
-    // Who is a user already can sign in for longer than others can be added.
-    await deps.query.growth.rooms.require(door.projectId, 0, true);
     const better = isOutdated ? await place.hash(input.password) : null;
     const session = newSession(deps, door.projectId);
     const counted = [known.forgets, known.address, placeOf(door)];
     const params = [known.id, kept, better, session.id, session.hash, ...counted];
-    const user = await deps.store.ask<User>(door.projectId, signingIn, params, lockById(known.id));
+    // Who is a user already can sign in for longer than others can be added.
+    const user = await deps.store.addToReserve<User>(door, signingIn, params, lockById(known.id));
     // Banned, deleted, or given another password while this one was hashed.
     if (!user) throw errors.invalidCredentials();
     return { user, session: await toSession(deps, door, user, session) };

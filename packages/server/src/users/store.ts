@@ -3,14 +3,26 @@
 // A statement sees what there was when it began, also when it then waits for a row. So what begins or ends sessions, or
 // uses codes, first locks its user in a statement of its own: else a sign-in with the old password could outlive the new.
 import { errors, RowhouseError } from '../errors.ts';
-import { wasRaised } from '../query/failures.ts';
+import { fateOf, isOverLimit, wasRaised } from '../query/failures.ts';
+import { ownSize, sizeCheck, withinRoom } from '../query/growth.ts';
 import { parseJsonText } from '../query/json-text.ts';
-import { ask, type QueryDeps } from '../query/run.ts';
+import { ask, nobody, type QueryDeps } from '../query/run.ts';
+import { alone } from '../query/work.ts';
+import type { Door } from './deps.ts';
 
 export type UserStore = {
   /** The value that the statement gives, or null. `lock`: runs before it, in the same transaction. */
   ask<T>(
     projectId: string,
+    text: string,
+    params: readonly (string | null)[],
+    lock?: UserLock,
+  ): Promise<T | null>;
+  /** The same for what adds to the project: measured before it is committed, as a statement of the project is. */
+  add<T>(door: Door, text: string, params: readonly (string | null)[], lock?: UserLock): Promise<T | null>;
+  /** The same for what may use the reserve below the limit, which is kept for users who are there already. */
+  addToReserve<T>(
+    door: Door,
     text: string,
     params: readonly (string | null)[],
     lock?: UserLock,
@@ -33,22 +45,76 @@ export const lockByCode = lockUser('id = (select user_id from auth.codes where h
 
 const timeoutMs = 5_000;
 
+/** It adds rows, and may be run again: what was rolled back did nothing. */
+const adding = {
+  ...{ canRepeat: true, canCommit: false, evenFar: false, changes: true, isUndone: false, canShrink: false },
+  ...{ adds: true, isHarmless: false },
+};
+
 export function openUserStore(query: QueryDeps): UserStore {
+  const { growth } = query;
+  const parse = <T>(answer: string | null) => (answer === null ? null : (parseJsonText(answer) as T));
+  const tell = (error: unknown) => {
+    throw explain(error);
+  };
   return {
-    ask: async <T>(projectId: string, text: string, params: readonly (string | null)[], lock?: UserLock) => {
-      const login = { id: projectId, passwordVersion: 1, seat: 'auth' } as const;
-      const options = { timeoutMs, first: lock ? [lock] : [], changes: true };
-      const answer = await ask(query, login, text, [...params], options).catch((error) => {
-        throw explain(error);
+    ask: async (projectId, text, params, lock) => {
+      const options = { timeoutMs, first: firstOf(lock), changes: true };
+      return parse(await ask(query, loginOf(projectId), text, [...params], options).catch(tell));
+    },
+    add: async ({ projectId, passwordVersion }, text, params, lock) => {
+      const project = { id: projectId, passwordVersion };
+      const answer = withinRoom(growth, project, adding, nobody, (measure, watching) =>
+        alone(
+          query,
+          loginOf(projectId),
+          { reader: nobody, timeoutMs, use: 'plain', watching },
+          async (work) => {
+            const own = await ownSize(work, measure);
+            const last = measure ? sizeCheck(measure, own) : [];
+            return work.ask(text, [...params], { first: firstOf(lock), last, changes: true });
+          },
+        ),
+      );
+      return parse(await answer.catch(tell));
+    },
+    addToReserve: async (door, text, params, lock) => {
+      const once = async () => {
+        const admission = await growth.rooms.require(door.projectId, true);
+        const last = admission
+          ? sizeCheck({ ...admission, ...wholeLimit, ceiling: admission.limit }, null)
+          : [];
+        const options = { timeoutMs, first: firstOf(lock), last, changes: true };
+        return ask(query, loginOf(door.projectId), text, [...params], options).catch(async (error) => {
+          throw isOverLimit(error) ? await growth.rooms.refusal(door.projectId) : error;
+        });
+      };
+      const answer = once().catch(async (error) => {
+        if (!(error instanceof RowhouseError && error.code === 'project_full')) throw error;
+        // What others were refused may still lie on disk, beside what the tables are being rewritten to.
+        await growth.reclaim.run({ id: door.projectId, passwordVersion: door.passwordVersion });
+        return once();
       });
-      return answer === null ? null : (parseJsonText(answer) as T);
+      return parse(await answer.catch(tell));
     },
   };
+}
+
+/** Nothing but the size on disk decides. */
+const wholeLimit = { comparesOwn: false, isCapped: false, extra: 0, left: 0 };
+
+function loginOf(projectId: string) {
+  return { id: projectId, passwordVersion: 1, seat: 'auth' } as const;
+}
+
+function firstOf(lock: UserLock | undefined): readonly UserLock[] {
+  return lock ? [lock] : [];
 }
 
 /** It is no SQL of the caller's: what went wrong with it is told only if the project itself is in the way. */
 function explain(error: unknown): unknown {
   if (!(error instanceof RowhouseError)) return errors.outcomeUnknown(error);
+  if (fateOf(error) === 'uncertain') return errors.outcomeUnknown(error);
   // A trigger on a table that refers to users.
   if (wasRaised(error)) return error;
   if (error.code === 'query_timeout' || error.sql?.state === lockNotAvailable)
