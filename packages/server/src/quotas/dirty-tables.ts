@@ -74,17 +74,22 @@ export async function hasDead(own: Upkeep, tables: readonly Dirty[]): Promise<bo
   return rows.length > 0;
 }
 
-/** As they are now; without those that are gone. */
-export async function measureTables(upkeep: Upkeep, tables: readonly Dirty[]): Promise<Dirty[]> {
+/** As a table is now: its size, null if somebody holds an exclusive lock on it, and its rows. */
+export type Present = Dirty & { rows: number };
+
+/** Without those that are gone. */
+export async function measureTables(upkeep: Upkeep, tables: readonly Dirty[]): Promise<Present[]> {
   const rows = await askDespiteLocks(
     upkeep,
-    `select oid, ${sizeUnlessLocked} from pg_class where oid = any ($1::oid[])`,
+    `select oid, ${sizeUnlessLocked}, pg_stat_get_live_tuples(oid) from pg_class where oid = any ($1::oid[])`,
     [oidsOf(tables)],
   );
-  const sizes = new Map(rows.map(([oid, bytes]) => [oid, bytes == null ? null : Number(bytes)]));
-  return tables.flatMap((table) =>
-    sizes.has(table.oid) ? { ...table, bytes: sizes.get(table.oid) ?? null } : [],
-  );
+  const found = new Map(rows.map(([oid, bytes, live]) => [oid, { bytes, live }]));
+  return tables.flatMap((table) => {
+    const now = found.get(table.oid);
+    if (!now) return [];
+    return { ...table, bytes: now.bytes == null ? null : Number(now.bytes), rows: Number(now.live) };
+  });
 }
 
 /** Entries of rows that were never committed stay in an index as empty pages: more of those than there is of the table. */

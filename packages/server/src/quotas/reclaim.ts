@@ -1,6 +1,7 @@
 // Gives back what a refused or failed statement has left on disk, and makes what was deleted usable again: VACUUM of the
 // tables that need it, as the project's own role, and a new index where entries of rows that never came to be fill one.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import type { Endings } from '../engine/endings.ts';
 import { openUpkeep, type Upkeep } from '../engine/project-session.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
@@ -88,12 +89,15 @@ async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Pro
       const { size, cap } = await rooms.look(project.id);
       return size > cap;
     };
-    if (await isOver()) for (const { name } of tables) await tryTo(own, `reindex table ${name}`);
-    await rewriteWhile(isOver, own, tables);
+    const rewrite = (upkeep: Upkeep, some: readonly Dirty[]) =>
+      rewriteWhile(isOver, upkeep, project.id, some);
+    let isDone = await rewrite(own, tables);
     if (ours.length > 0 && (await isOver()))
-      await asService(server, project, (service) => rewriteWhile(isOver, service, ours));
-    // What is over it with nothing left to tidy up stays so until it is made smaller.
-    return !(await isOver()) || found.length + ours.length === 0;
+      await asService(server, project, async (service) => {
+        isDone = (await rewrite(service, ours)) && isDone;
+      });
+    // What is over it with nothing left to gain stays so until it is made smaller.
+    return (isDone && tables.length === found.length) || !(await isOver());
   } finally {
     own.close();
   }
@@ -105,18 +109,34 @@ async function tidy(upkeep: Upkeep, tables: readonly Dirty[]): Promise<void> {
   for (const { name } of swollen) await tryTo(upkeep, `reindex table ${name}`);
 }
 
-/** VACUUM leaves the end of a table where it is unless there is much of it. */
+/** What a table was when it was last rewritten: again it is only if there is more to gain. */
+const rewritten = new LRUCache<string, { bytes: number; rows: number }>({ max: 20_000 });
+
+/** VACUUM leaves the end of a table where it is unless there is much of it. False: something was in the way. */
 async function rewriteWhile(
   isOver: () => Promise<boolean>,
   upkeep: Upkeep,
+  projectId: string,
   tables: readonly Dirty[],
-): Promise<void> {
-  if (tables.length === 0 || !(await isOver())) return;
-  for (const { name, bytes } of await measureTables(upkeep, tables)) {
-    if (bytes === null || bytes > rewriting) continue;
-    await tryTo(upkeep, `vacuum (full) ${name}`);
-    if (!(await isOver())) return;
+): Promise<boolean> {
+  if (tables.length === 0 || !(await isOver())) return true;
+  let isDone = true;
+  for (const table of await measureTables(upkeep, tables)) {
+    const key = `${projectId} ${table.oid}`;
+    if (table.bytes !== null && !isWorthRewriting(table.bytes, table.rows, rewritten.get(key))) continue;
+    // A larger one is not copied: its indexes alone are.
+    const text = (table.bytes ?? 0) > rewriting ? 'reindex table' : 'vacuum (full)';
+    isDone = table.bytes !== null && (await tryTo(upkeep, `${text} ${table.name}`)) && isDone;
+    const [now] = await measureTables(upkeep, [table]);
+    if (now?.bytes != null) rewritten.set(key, { bytes: now.bytes, rows: now.rows });
+    if (!(await isOver())) return true;
   }
+  return isDone;
+}
+
+function isWorthRewriting(bytes: number, rows: number, last?: { bytes: number; rows: number }): boolean {
+  if (!last) return true;
+  return bytes > last.bytes * (17 / 16) + 64 * 1024 || rows < last.rows * (15 / 16);
 }
 
 /** For tables that the project's role may not vacuum. They run no code of its own. */
