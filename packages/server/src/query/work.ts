@@ -152,12 +152,14 @@ export class Work {
     { isPlain = true, first = [], last = [], changes = false, readOnly = false }: Question = {},
   ): Promise<string | null> {
     this.isPlain &&= isPlain;
-    return queryFramed(this.session, query, parameters, this.frameOf(first, last, readOnly)).catch((error) => {
-      if (this.stoppedBy)
-        throw noteFate(this.stoppedBy, changes && !(error instanceof Sound) ? 'uncertain' : 'undone');
-      if (error instanceof Sound || error instanceof RowhouseError) throw error;
-      throw changes ? errors.outcomeUnknown(error) : errors.unavailable(error);
-    });
+    return queryFramed(this.session, query, parameters, this.frameOf(first, last, readOnly)).catch(
+      (error) => {
+        if (this.stoppedBy)
+          throw noteFate(this.stoppedBy, changes && !(error instanceof Sound) ? 'uncertain' : 'undone');
+        if (error instanceof Sound || error instanceof RowhouseError) throw error;
+        throw changes ? errors.outcomeUnknown(error) : errors.unavailable(error);
+      },
+    );
   }
 
   private frameOf(first: readonly Command[], last: readonly Command[], readOnly: boolean): OwnFrame {
