@@ -18,7 +18,7 @@ const enlarge = (text: string): [name: string, text: string][] => [
   ['behind a comment', `${text} /*${'x'.repeat(large)}*/`],
   ['behind blanks', `${text}${' '.repeat(large)}`],
   ['with a comment before it', `/* a /* nested */ one */ -- and\n;; ${text} --${'x'.repeat(large)}`],
-  ['with a large comment before it', `/*${'x'.repeat(mb - 100)}*/ ${text} ${' '.repeat(1000)}`],
+  ['with a large comment before it', `/*${'x'.repeat(large)}*/ ${text}`],
 ];
 
 const nothing: [name: string, text: string][] = [
@@ -31,6 +31,7 @@ const nothing: [name: string, text: string][] = [
   ['semicolons', ';'.repeat(large)],
   ['all of these', `;; /* a */ -- b\n;${' '.repeat(large)}/*${'x'.repeat(large)}*/;`],
   ['as much as a body can hold', `/*${'x'.repeat(31 * mb)}*/`],
+  ['as many lines as a body can hold', '--\n'.repeat(7 * mb)],
 ];
 it.each(nothing)('no statement at all is 400: %s', async (_name, text) => {
   const { slug, run, batch } = await newProject();
@@ -112,6 +113,7 @@ it('what is large for a reason runs', async () => {
     `comment on table t is '${literal}'`,
     `explain select '${literal}'`,
     `;; -- a comment\nselect 1 /*${literal}*/;`,
+    `/*${literal}*/ -- and another\n/* a /* nested */ one */ select 1`,
   ];
   for (const text of texts) {
     const { status, body } = await run(text);

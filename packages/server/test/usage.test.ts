@@ -550,16 +550,17 @@ describe('history', () => {
     const start = Date.now() + 1000;
     await limit(10);
     await record(start);
-    for (const size of [5, 10, 11, 9, 8]) {
+    // Full from 8.6 MB on.
+    for (const size of [5, 10, 11, 8.5, 8]) {
       await setSize(project, size * mb);
       await record(start + size);
     }
-    expect(sizes(await historyOf(project))).toEqual([0, 10, 9]);
+    expect(sizes(await historyOf(project))).toEqual([0, 10, 8.5]);
     await limit(7);
     await record(start + 100);
     await limit(70);
     await record(start + 200);
-    expect(sizes(await historyOf(project))).toEqual([0, 10, 9, 8, 8]);
+    expect(sizes(await historyOf(project))).toEqual([0, 10, 8.5, 8, 8]);
     // A clock that is set back brings nothing out of order.
     await limit(8);
     await record(start - hour);

@@ -1,8 +1,8 @@
 // A text that is too large to be parsed here is judged by its first word: only statements that have a reason to be so large
 // are sent to PostgreSQL. What is refused of a parsed text is refused here with the same error.
 
-/** How far the first word may be: whatever a text holds, it is found out within milliseconds. */
-const maxLead = 1024 * 1024;
+/** So many comments before the first word, or inside of each other: whatever a text holds, it is judged in milliseconds. */
+const maxSteps = 50_000;
 
 /** Statements that can be this large: by their literals, or by their body. */
 const allowed = new Set([
@@ -41,47 +41,35 @@ const samples: Readonly<Record<string, string>> = {
 export type LargeText = { is: 'allowed' } | { is: 'empty' | 'other' } | { is: 'refused'; likeText: string };
 
 export function judgeLargeText(text: string): LargeText {
-  const lead = text.slice(0, maxLead);
-  const start = skipLead(lead);
+  const start = skipLead(text);
   if (start === null) return { is: 'empty' };
   // PostgreSQL says better than we could what is wrong with a text that begins with no word.
-  const word = /^[a-z_]+/i.exec(lead.slice(start, start + 64))?.[0].toLowerCase();
+  const word = /^[a-z_]+/i.exec(text.slice(start, start + 64))?.[0].toLowerCase();
   if (word === undefined || allowed.has(word)) return { is: 'allowed' };
   const likeText = Object.hasOwn(samples, word) ? samples[word] : undefined;
   return likeText === undefined ? { is: 'other' } : { is: 'refused', likeText };
 }
 
-/** Where the first word is: behind blanks, comments, semicolons and parentheses. null: there is none. */
-function skipLead(lead: string): number | null {
-  let at = 0;
-  while (at < lead.length) {
-    const next = skipOne(lead, at);
-    if (next === at) return at;
-    at = next;
+/** Where the first word is: behind blanks, semicolons, parentheses and comments, which are nested. null: there is none. */
+function skipLead(text: string): number | null {
+  const mark = /[^ \t\n\r\f\v;(]/g;
+  const comment = /\/\*|\*\//g;
+  const lineEnd = /[\n\r]/g;
+  const next = (pattern: RegExp, from: number): RegExpExecArray | null => {
+    pattern.lastIndex = from;
+    return pattern.exec(text);
+  };
+  let depth = 0;
+  for (let at = 0, steps = 0; steps < maxSteps; steps++) {
+    const found = next(depth > 0 ? comment : mark, at);
+    if (!found) return null;
+    const { index } = found;
+    if (depth > 0 || text.startsWith('/*', index)) {
+      depth += text.startsWith('/*', index) ? 1 : -1;
+      at = index + 2;
+    } else if (text.startsWith('--', index)) {
+      at = next(lineEnd, index)?.index ?? text.length;
+    } else return index;
   }
   return null;
-}
-
-function skipOne(lead: string, at: number): number {
-  if (lead.startsWith('--', at)) return endOfLine(lead, at);
-  if (lead.startsWith('/*', at)) return endOfComment(lead, at);
-  return ' \t\n\r\f\v;('.includes(lead.charAt(at)) ? at + 1 : at;
-}
-
-function endOfLine(lead: string, from: number): number {
-  const ends = /[\n\r]/g;
-  ends.lastIndex = from;
-  return ends.exec(lead)?.index ?? lead.length;
-}
-
-/** Comments are nested. */
-function endOfComment(lead: string, from: number): number {
-  const marks = /\/\*|\*\//g;
-  marks.lastIndex = from;
-  let depth = 0;
-  for (let mark = marks.exec(lead); mark; mark = marks.exec(lead)) {
-    depth += mark[0] === '/*' ? 1 : -1;
-    if (depth === 0) return marks.lastIndex;
-  }
-  return lead.length;
 }
