@@ -8,6 +8,7 @@ import { FrontendMessages } from './frontend-messages.ts';
 import { PreparedStatements } from './prepared-statements.ts';
 import { scramClient } from './scram.ts';
 import { readServerError, type ServerError } from './server-error.ts';
+import { nextTurn } from './turns.ts';
 
 /** What a running exchange is told. Everything comes in PostgreSQL's own order and ends with `ready` or `lost`. */
 export type Receiver = {
@@ -16,6 +17,8 @@ export type Receiver = {
   noData(): void;
   bound(): void;
   row(bytes: Buffer, start: number, end: number): void;
+  /** A row that is too large to be gathered, as it comes: `left` bytes follow. Without this it is gathered all the same. */
+  rowPart?(bytes: Buffer, start: number, end: number, left: number): void;
   /** The command's tag, or null when the row limit came first. */
   complete(tag: string | null): void;
   error(error: ServerError): void;
@@ -49,6 +52,8 @@ export class RefusedError extends Error {
 }
 
 const maxRowBytes = 128 * 1024 * 1024;
+/** A larger row is handed on in parts. */
+const gatheredRowBytes = 128 * 1024;
 const maxOtherBytes = 1024 * 1024;
 const connectMs = 5_000;
 
@@ -66,6 +71,13 @@ export class Session {
   /** Exchanges on their way, in order: the first one is being answered. */
   private readonly receivers: Receiver[] = [];
   private isHeld = false;
+  private isPaused = false;
+  /** Others have their turn first. */
+  private isResting = false;
+  /** What came since the last rest. */
+  private sinceRest = 0;
+  /** Of a row that is handed on in parts, what has not come. */
+  private rowLeft = 0;
   /** The beginning of a message whose rest is on its way, and how much of it is needed to go on. */
   private kept: Buffer[] = [];
   private keptBytes = 0;
@@ -78,8 +90,11 @@ export class Session {
 
   private constructor(address: Address, secured: Socket | null) {
     this.address = address;
-    this.socket = secured ?? connectPlain(address, (bytes) => this.receive(bytes));
-    secured?.on('data', (bytes: Buffer) => this.receive(bytes));
+    this.socket = secured ?? connectPlain(address, (bytes) => this.take(bytes, bytes.length));
+    secured?.on('data', (bytes: Buffer) => {
+      this.sinceRest += bytes.length;
+      this.take(bytes, this.sinceRest);
+    });
     this.socket.on('error', (error) => this.fail(error));
     this.socket.on('close', () => this.fail(new Error('PostgreSQL closed the connection.')));
   }
@@ -154,17 +169,42 @@ export class Session {
 
   carryOn(): void {
     this.isHeld = false;
-    this.socket.resume();
+    this.flow();
     this.readKept();
   }
 
   /** Backpressure: PostgreSQL stops when its socket is full. */
   pause(): void {
+    this.isPaused = true;
     this.socket.pause();
   }
 
   resume(): void {
-    this.socket.resume();
+    this.isPaused = false;
+    this.rest();
+  }
+
+  private flow(): void {
+    if (!this.isPaused && !this.isHeld && !this.isResting) this.socket.resume();
+  }
+
+  /** What fills the memory for one read is followed by more: without a rest Node.js would read on and on. */
+  private take(bytes: Buffer, sinceRest: number): void {
+    this.receive(bytes);
+    if (sinceRest < inbox.length || this.failure) return;
+    this.sinceRest = 0;
+    this.socket.pause();
+    this.rest();
+  }
+
+  /** Reads on when its turn comes. */
+  private rest(): void {
+    if (this.isResting) return;
+    this.isResting = true;
+    nextTurn(() => {
+      this.isResting = false;
+      this.flow();
+    });
   }
 
   /** Asks PostgreSQL to cancel what runs, on a connection of its own as the protocol wants. */
@@ -243,6 +283,7 @@ export class Session {
     this.socket.destroy();
     this.kept = [];
     this.keptBytes = 0;
+    this.rowLeft = 0;
     for (const receiver of this.receivers.splice(0)) receiver.lost(error);
   }
 
@@ -252,6 +293,11 @@ export class Session {
     if (this.skipping > 0) {
       at = Math.min(this.skipping, bytes.length);
       this.skipping -= at;
+    }
+    if (this.rowLeft > 0) {
+      const end = Math.min(bytes.length, at + this.rowLeft);
+      this.passOnSafely(bytes, at, end);
+      at = end;
     }
     while (this.keptBytes > 0 && !this.isHeld) {
       const missing = this.needed - this.keptBytes;
@@ -282,6 +328,19 @@ export class Session {
     }
   }
 
+  private passOnSafely(bytes: Buffer, start: number, end: number): void {
+    try {
+      this.passOn(bytes, start, end);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  private passOn(bytes: Buffer, start: number, end: number): void {
+    this.rowLeft -= end - start;
+    this.receivers[0]?.rowPart?.(bytes, start, end, this.rowLeft);
+  }
+
   private readMessages(bytes: Buffer, start: number): void {
     let at = start;
     while (at < bytes.length && !this.failure) {
@@ -297,6 +356,10 @@ export class Session {
       if (end > bytes.length) {
         if (size > (type === 68 ? maxRowBytes : maxOtherBytes)) {
           throw new TooLargeError(type);
+        }
+        if (type === 68 && size > gatheredRowBytes && this.receivers[0]?.rowPart) {
+          this.rowLeft = size - 4;
+          return this.passOn(bytes, at + 5, bytes.length);
         }
         return this.keep(bytes, at, 1 + size);
       }

@@ -145,6 +145,15 @@ class Convoy implements Receiver {
 
   row(bytes: Buffer, start: number, end: number): void {
     this.current?.row(bytes, start, end);
+    this.haltIfLarge();
+  }
+
+  rowPart(bytes: Buffer, start: number, end: number, left: number): void {
+    this.current?.rowPart(bytes, start, end, left);
+    this.haltIfLarge();
+  }
+
+  private haltIfLarge(): void {
     // Much of an answer is for its reader alone.
     if (!this.current?.isStreaming || this.isHalted) return;
     this.blame(this.travellers[this.turn]);

@@ -9,6 +9,7 @@ import { giveBack, JsonBytes } from './json-bytes.ts';
 import { type Layout, objects, type Shape } from './layout.ts';
 import { type Ended, problemOf } from './outcome.ts';
 import { needsTypes, toParameter } from './parameters.ts';
+import { RowStream } from './row-stream.ts';
 import { type Column, readColumns, typesOf, unknownTypes } from './row-writer.ts';
 import type { Conduct, Statement } from './statement.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
@@ -93,6 +94,9 @@ export class Exchange implements Receiver {
   private isMoved = false;
   private held: Buffer[] = [];
   private heldSize = 0;
+  /** A row that comes in parts, and what it is written with; null: it is passed over. */
+  private isInRow = false;
+  private streamed: RowStream | null = null;
   /** When it was handed to PostgreSQL. */
   startedAt = 0;
   /** In a lane: told when the answer becomes larger than what is held back. */
@@ -391,22 +395,50 @@ export class Exchange implements Receiver {
   }
 
   row(bytes: Buffer, start: number, end: number): void {
-    if (!this.isTarget || this.isDiscarding || this.isMoved) return;
+    const json = this.beginRow();
+    if (!json) return;
+    this.shape?.write(bytes, start, end, json);
+    if (this.rowCount === this.options.input.limit) this.options.form.onLastRow?.(bytes, start);
+    if (json.length > pieceBytes) this.cut(json);
+  }
+
+  /** Null: the row is not shown. */
+  private beginRow(): JsonBytes | null {
+    if (!this.isTarget || this.isDiscarding || this.isMoved) return null;
     const { limit } = this.options.input;
     if (limit !== null && this.rowCount === limit) {
       this.truncated = true;
-      return;
+      return null;
     }
     const { json } = this;
-    if (!json) return;
-    if (!this.options.form.hasRows) {
-      this.rowCount++;
-      return;
+    if (!json) return null;
+    if (this.rowCount++ > 0 && this.options.form.hasRows) json.byte(44);
+    return this.options.form.hasRows ? json : null;
+  }
+
+  rowPart(bytes: Buffer, start: number, end: number, left: number): void {
+    if (!this.isInRow) {
+      this.isInRow = true;
+      this.streamed = this.streamRow();
     }
-    if (this.rowCount++ > 0) json.byte(44);
-    this.shape?.write(bytes, start, end, json);
-    if (this.rowCount === limit) this.options.form.onLastRow?.(bytes, start);
-    if (json.length > pieceBytes) this.cut(json);
+    if (!this.isDiscarding && !this.isMoved) this.streamed?.push(bytes, start, end);
+    if (left > 0) return;
+    this.streamed?.end();
+    const { input, form } = this.options;
+    if (this.streamed && this.rowCount === input.limit) form.onLastRow?.(this.streamed.shortened(), 0);
+    this.isInRow = false;
+    this.streamed = null;
+  }
+
+  private streamRow(): RowStream | null {
+    const json = this.beginRow();
+    if (!json || !this.shape) return null;
+    const { input, form } = this.options;
+    const keeps = form.onLastRow !== null && this.rowCount === input.limit;
+    const cutIfFull = () => {
+      if (json.length > pieceBytes) this.cut(json);
+    };
+    return new RowStream(this.shape.plan, json, cutIfFull, keeps);
   }
 
   private cut(json: JsonBytes): void {

@@ -119,6 +119,12 @@ export class JsonBytes {
 
   private longString(source: Buffer, start: number, end: number): void {
     this.byte(quote);
+    this.escaped(source, start, end);
+    this.byte(quote);
+  }
+
+  /** Part of a string, without its quotes. */
+  escaped(source: Buffer, start: number, end: number): void {
     let from = start;
     for (let index = start; index < end; index++) {
       const byte = source[index] as number;
@@ -129,7 +135,6 @@ export class JsonBytes {
       from = index + 1;
     }
     this.copy(source, from, end);
-    this.byte(quote);
   }
 
   /** PostgreSQL's text of a number is JSON's, but for NaN and the infinities. */
@@ -141,7 +146,9 @@ export class JsonBytes {
 
   /** 2026-11-14 09:30:00.5+00 → "2026-11-14T09:30:00.5Z". What does not look so (infinity, BC) keeps its own words. */
   private timestamp(source: Buffer, start: number, end: number, zoned: boolean): void {
-    const gap = source.indexOf(space, start);
+    // Not indexOf: where there is none, as in infinity, it would look through everything that follows.
+    let gap = start;
+    while (gap < end && source[gap] !== space) gap++;
     const isIso = gap > start && gap < end && source[gap - 3] === minus && source[gap - 6] === minus;
     if (!isIso) return this.string(source, start, end);
     const isBc = end - gap > 4 && source[end - 1] === 67 && source[end - 3] === space;
@@ -191,8 +198,8 @@ export class JsonBytes {
   private vector(element: Kind, source: Buffer, start: number, end: number): void {
     this.byte(openBracket);
     for (let at = start; at < end; ) {
-      const gap = source.indexOf(space, at);
-      const stop = gap < 0 || gap > end ? end : gap;
+      let stop = at;
+      while (stop < end && source[stop] !== space) stop++;
       if (at > start) this.byte(comma);
       this.value(element, source, at, stop);
       at = stop + 1;
@@ -331,6 +338,6 @@ function quotedEnd(source: Buffer, start: number, end: number): number {
   return at;
 }
 
-function isNull(source: Buffer, at: number): boolean {
+export function isNull(source: Buffer, at: number): boolean {
   return source.toString('latin1', at, at + 4).toUpperCase() === 'NULL';
 }

@@ -1,5 +1,5 @@
 // How a result is laid out: what is said of its columns, and how each row is written.
-import { type Column, compileRowWriter, type RowWriter } from './row-writer.ts';
+import { type Column, compileRowWriter, planRows, type RowPlan, type RowWriter } from './row-writer.ts';
 import type { ValueType } from './value-kinds.ts';
 
 /** What is the same for every run of a statement, worked out once. */
@@ -9,6 +9,8 @@ export type Shape = Readonly<{
   /** What the head says of the columns. */
   columns: string;
   write: RowWriter;
+  /** For rows that are written as they come. */
+  plan: RowPlan;
 }>;
 
 /** What was worked out is kept for the layout it was worked out for, so there is one object for each. */
@@ -25,14 +27,18 @@ export const objects: Layout = {
   shapeOf: (columns, types) => ({
     layout: objects,
     ...headOf(columns, types),
-    write: compileRowWriter(columns, types),
+    ...writerOf(planRows(columns, types)),
   }),
   get empty() {
     return nothing;
   },
   needsTypes: true,
 };
-const nothing: Shape = { layout: objects, ...headOf([], []), write: () => {} };
+const nothing: Shape = { layout: objects, ...headOf([], []), ...writerOf(planRows([], [])) };
+
+export function writerOf(plan: RowPlan): Pick<Shape, 'write' | 'plan'> {
+  return { write: compileRowWriter(plan), plan };
+}
 
 /** Types come before the rows, so that a reader knows what they are while they stream in. */
 function headOf(columns: readonly Column[], types: readonly ValueType[]): { head: Buffer; columns: string } {

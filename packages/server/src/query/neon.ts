@@ -2,8 +2,8 @@
 // them, and values as PostgreSQL's text, which the driver parses by type as `pg` does.
 import type { Exchange, Form } from './exchange.ts';
 import { toPostgresInterval, toPostgresIntervals } from './intervals.ts';
-import type { Layout, Shape } from './layout.ts';
-import { type Column, compileRowWriter } from './row-writer.ts';
+import { type Layout, type Shape, writerOf } from './layout.ts';
+import { type Column, planRows, type RowPlan } from './row-writer.ts';
 import { type Kind, string, type ValueType } from './value-kinds.ts';
 
 /** `rawText`: every value as text; else numbers, booleans and JSON as such. `arrays`: rows as arrays, not objects. */
@@ -36,20 +36,20 @@ function layoutOf({ rawText, arrays }: NeonMode): Layout {
       const kinds = columns.map(({ oid }, index) => ({
         kind: rawText ? textKind(oid) : jsonKind(oid, (types[index] as ValueType).kind),
       }));
-      return shape(columns.map(fieldOf), compileRowWriter(columns, kinds, arrays));
+      return shape(columns.map(fieldOf), planRows(columns, kinds, arrays));
     },
     get empty() {
       return empty;
     },
     needsTypes: !rawText,
   };
-  const shape = (fields: object[], write: Shape['write']): Shape => ({
+  const shape = (fields: object[], plan: RowPlan): Shape => ({
     layout,
     head: Buffer.from(`"fields":${JSON.stringify(fields)},"rows":[`),
     columns: '',
-    write,
+    ...writerOf(plan),
   });
-  const empty = shape([], () => {});
+  const empty = shape([], planRows([], []));
   return layout;
 }
 
@@ -67,7 +67,7 @@ function fieldOf({ oid, given }: Column): object {
 
 const [intervalOid, intervalsOid] = [1186, 1187];
 const interval: Kind = { is: 'rewritten', rewrite: toPostgresInterval };
-const intervals: Kind = { is: 'rewritten', rewrite: toPostgresIntervals };
+const intervals: Kind = { is: 'rewritten', rewrite: toPostgresIntervals, isList: true };
 
 function textKind(oid: number): Kind {
   if (oid === intervalOid) return interval;

@@ -10,6 +10,13 @@ export type Column = {
   given: { name: string; table: number; attribute: number; size: number; modifier: number };
 };
 export type RowWriter = (row: Buffer, start: number, end: number, json: JsonBytes) => void;
+/** What is written around each value, and how the value is. */
+export type RowPlan = Readonly<{
+  keys: readonly Buffer[];
+  kinds: readonly Kind[];
+  open: number;
+  close: number;
+}>;
 
 /** Column names in result order; a repeated one gets _2, _3. */
 export function readColumns(bytes: Buffer, start: number): Column[] {
@@ -57,18 +64,21 @@ export function typesOf(columns: readonly Column[], looked: ReadonlyMap<number, 
 const smallRow = 16_384;
 
 /** Rows as objects, or as arrays. */
-export function compileRowWriter(
+export function planRows(
   columns: readonly Column[],
   types: readonly Pick<ValueType, 'kind'>[],
   asArrays = false,
-): RowWriter {
-  const kinds = types.map(({ kind }) => kind);
+): RowPlan {
   const [open, close] = asArrays ? [openBracket, closeBracket] : [openBrace, closeBrace];
   const keys = columns.map(({ name }, index) => {
     const before = index ? ',' : String.fromCharCode(open);
     return Buffer.from(asArrays ? before : `${before}${JSON.stringify(name)}:`);
   });
-  const count = columns.length;
+  return { keys, kinds: types.map(({ kind }) => kind), open, close };
+}
+
+export function compileRowWriter({ keys, kinds, open, close }: RowPlan): RowWriter {
+  const count = keys.length;
 
   const writeAny: RowWriter = (row, start, _end, json) => {
     if (count === 0) json.byte(open);

@@ -16,8 +16,8 @@ export type Kind =
     }
   | { is: 'array'; element: Kind; delimiter: number }
   | { is: 'vector'; element: Kind }
-  /** A string of our own making. */
-  | { is: 'rewritten'; rewrite: (text: string) => string }
+  /** A string of our own making; `isList`: each part between commas can be rewritten by itself, behind a brace. */
+  | { is: 'rewritten'; rewrite: (text: string) => string; isList?: boolean }
   | { is: 'composite'; fields: readonly { key: Buffer; kind: Kind }[] };
 
 /** A type as a result shows it: its name, and how its values are written. */
