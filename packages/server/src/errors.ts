@@ -70,6 +70,11 @@ export const errors = {
     new RowhouseError('sql_error', message, {
       hint: 'Ask for less of it: substr(…), fewer columns, fewer rows.',
     }),
+  rowsNotShown: (cause: RowhouseError) =>
+    new RowhouseError('sql_error', `The change was made, but its rows are not shown. ${cause.message}`, {
+      hint: 'Do not send it again. Read the rows with a request of their own, or leave RETURNING out.',
+      cause,
+    }),
   missingApiKey: (message = 'This request needs an API key.', hint = keyHint) =>
     new RowhouseError('missing_api_key', message, { hint }),
   invalidApiKey: (message = 'This API key is unknown, expired or revoked.', hint?: string) =>

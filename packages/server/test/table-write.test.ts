@@ -43,7 +43,7 @@ async function run(statements: readonly CompiledWrite[]): Promise<Shown[]> {
   try {
     const rows: Shown[] = [];
     for (const compiled of statements) {
-      const found = await session.run(compiled.text, compiled.params).catch((error) => {
+      const found = await session.run(compiled.text, compiled.params as (string | null)[]).catch((error) => {
         const {
           code: state,
           severity,
@@ -1257,7 +1257,7 @@ describe('a table that has changed is noticed before anything is written', () =>
   async function prepare(compiled: CompiledWrite | undefined) {
     if (!compiled) throw new Error('nothing compiled');
     const doing = () =>
-      other.run(compiled.text, compiled.params).then(
+      other.run(compiled.text, compiled.params as (string | null)[]).then(
         () => 'ran',
         (error) => error.code as string,
       );
@@ -1300,7 +1300,9 @@ describe('a table that has changed is noticed before anything is written', () =>
     await make('alter type spot drop attribute y');
     expect(await doing()).toBe('RH001');
     const change = compileUpdate(table, { p: { x: 1, y: 2 } }, readChangeRequest('id=eq.1', []), 'minimal');
-    await expect(session.run(change.text, change.params)).rejects.toMatchObject({ code: 'RH001' });
+    await expect(session.run(change.text, change.params as (string | null)[])).rejects.toMatchObject({
+      code: 'RH001',
+    });
   });
 
   it('also by one that waited for the change', async () => {

@@ -1,20 +1,38 @@
 // Reading JSON bodies strictly: valid UTF-8, valid JSON, no text that PostgreSQL could not keep as it is.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { FastifyInstance } from 'fastify';
+import type { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
+import { turn } from '../postgres/turns.ts';
 import { parseJsonText, readWellFormed } from '../query/json-text.ts';
+import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../query/large-json.ts';
+import { BodyMemory, noteResponse, readBody } from './body-memory.ts';
 
 /** Bodies of this type are JSON. */
 export function takeJson(app: FastifyInstance, contentType: string): void {
-  app.addContentTypeParser(contentType, { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      checkEncoding(request.headers);
-      done(null, parseJsonBody(body as Buffer, request.routeOptions.config));
-    } catch (error) {
-      done(error as Error);
-    }
+  app.addHook('preParsing', noteResponse);
+  app.addContentTypeParser(contentType, (request, payload, done) => {
+    parseBody(request, payload).then((body) => done(null, body), done);
   });
+}
+
+async function parseBody(request: FastifyRequest, payload: Readable): Promise<unknown> {
+  const { config } = request.routeOptions;
+  checkEncoding(request.headers);
+  const memory = new BodyMemory(request);
+  const bytes = await readBody(request, payload, memory);
+  return bytes.length > sliceBytes ? parseLargeBody(bytes, memory, config) : parseJsonBody(bytes, config);
+}
+
+/** As `parseJsonBody`, with turns for others. */
+async function parseLargeBody(bytes: Buffer, memory: BodyMemory, { exactNumbers = false }): Promise<unknown> {
+  try {
+    return await parseLargeJson(bytes, { exact: exactNumbers, onValues: (more) => memory.addValues(more) });
+  } catch (error) {
+    if (error instanceof LargeSyntaxError) throw errors.invalidJson(await explainAt(bytes, error.offset));
+    throw error;
+  }
 }
 
 /** A body that is packed or in another alphabet would be read as something else than was meant. */
@@ -46,11 +64,26 @@ export function parseJsonBody(bytes: Buffer, { exactNumbers = false } = {}): unk
   }
 }
 
+/** Column numbers are counted in UTF-16, as in small bodies. */
+async function explainAt(bytes: Buffer, offset: number | null): Promise<string> {
+  if (offset === null) return unclear;
+  if (offset >= bytes.length) return 'it ends too early.';
+  let [line, column] = [1, 1];
+  for (let at = 0; at < offset; at++) {
+    const byte = bytes[at] as number;
+    if (byte === 10) [line, column] = [line + 1, 1];
+    else if ((byte & 0xc0) !== 0x80) column += byte >= 0xf0 ? 2 : 1;
+    if (at % sliceBytes === 0) await turn();
+  }
+  return `unexpected character at line ${line}, column ${column}.`;
+}
+
+const unclear = 'look at quotes, commas and where it ends.';
+
 /** V8's message quotes the input, which may hold a password; the position says enough. */
 function explain(error: Error, text: string): string {
   const position = /position (\d+)/.exec(error.message)?.[1];
-  if (position === undefined)
-    return text.trim() === '' ? 'it is blank.' : 'look at quotes, commas and where it ends.';
+  if (position === undefined) return text.trim() === '' ? 'it is blank.' : unclear;
   if (Number(position) >= text.length) return 'it ends too early.';
   const before = text.slice(0, Number(position)).split('\n');
   return `unexpected character at line ${before.length}, column ${(before.at(-1) ?? '').length + 1}.`;

@@ -5,12 +5,13 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { runBatch } from '../query/batch.ts';
+import type { Answer } from '../query/held-answer.ts';
 import { runQuery } from '../query/run.ts';
 import type { Reader } from '../query/watch.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
-import { json, readerOf, respond, roomHeaders } from './reader.ts';
+import { readerOf, respond } from './reader.ts';
 
 type Params = { slug: string };
 
@@ -71,8 +72,9 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
         timeoutMs: readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs),
         readOnly: mustBeReadOnly(caller) || body.read_only === true,
       };
-      const answer = await runBatch(deps.query, project, input, readerOf(reply));
-      return reply.headers(roomHeaders(deps, project.id)).header('content-type', json).send(answer);
+      const reader = readerOf(reply);
+      const answer = runBatch(deps.query, project, input, reader);
+      return respond(deps, request, reply, reader, answer, project.id);
     },
   );
 }
@@ -84,7 +86,7 @@ export function answerQuery(
   project: ProjectLogin,
   body: RunQuery,
   reader: Reader,
-): Promise<Buffer | null> {
+): Promise<Answer> {
   const input = {
     query: body.query,
     params: body.params ?? [],

@@ -1,6 +1,7 @@
 // A response as a stream with its own pace. Nothing of it begins before the first write.
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Answer, HeldAnswer } from '../query/held-answer.ts';
 import type { Reader } from '../query/watch.ts';
 import type { Deps } from './deps.ts';
 
@@ -29,13 +30,17 @@ export async function respond(
   request: FastifyRequest,
   reply: FastifyReply,
   reader: ResponseReader,
-  answering: Promise<Buffer | null>,
+  answering: Promise<Answer>,
   /** The project, if this may have made it larger. */
   projectId?: string,
 ): Promise<FastifyReply> {
   try {
     const answer = await answering;
     if (projectId !== undefined && answer !== null) reply.headers(roomHeaders(deps, projectId));
+    if (answer instanceof HeldAnswer) {
+      reader.send(answer, {}, reply.statusCode);
+      return reply;
+    }
     if (answer !== null) return reply.header('content-type', json).send(answer);
     reader.end();
   } catch (error) {
@@ -81,6 +86,26 @@ export class ResponseReader implements Reader {
 
   end(): void {
     this.raw.end();
+  }
+
+  /** All of it at the reader's pace, without ever being in one piece. */
+  send(held: HeldAnswer, headers: OutgoingHttpHeaders, status: number): void {
+    const { raw } = this;
+    if (this.isGone) return held.release();
+    this.hasBegun = true;
+    const ended = { 'content-type': json, 'content-length': held.size };
+    raw.writeHead(status, { ...this.begin(), ...headers, ...ended });
+    raw.once('close', () => held.release());
+    const sendMore = () => {
+      let hasRoom = true;
+      while (hasRoom) {
+        const piece = held.shift();
+        if (!piece) return raw.end();
+        hasRoom = raw.write(piece);
+      }
+      raw.once('drain', sendMore);
+    };
+    sendMore();
   }
 
   /** Part of the answer is out already: it must not end like a whole one. */

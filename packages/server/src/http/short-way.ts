@@ -5,13 +5,14 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { apiPrefix, RunQuery } from '@rowhouse/api';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Caller } from '../keys/caller.ts';
+import { type Answer, HeldAnswer } from '../query/held-answer.ts';
 import type { Changed } from '../tables/changes.ts';
 import { hasRepeated, readRequestId } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { respondWithError } from './error-response.ts';
 import { parseJsonBody } from './json-body.ts';
 import { answerQuery, queryRoute } from './query.ts';
-import { json, ResponseReader } from './reader.ts';
+import { json, ResponseReader, roomHeaders } from './reader.ts';
 import type { Finished } from './request-log.ts';
 import { answerInsert, answerPage, tableRoute } from './tables.ts';
 import { validatorCompiler } from './validation.ts';
@@ -25,10 +26,11 @@ type Run = (
   project: ProjectLogin,
   body: Buffer,
   reader: ResponseReader,
-) => Promise<Buffer | null | Changed>;
+) => Promise<Answer | Changed>;
 
 const start = `${apiPrefix}/projects/`;
-const maxBodyBytes = 256 * 1024;
+/** What is parsed in one go. */
+const maxBodyBytes = 64 * 1024;
 const oneWriteBytes = 2 * 1024;
 const jsonType = /^application\/json(; ?charset=utf-8)?$/i;
 const nothing = Buffer.alloc(0);
@@ -95,12 +97,14 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
         finish(asked.status);
       } else finish(respondWithError(deps.log, error as Error, request, response, requestId));
     };
-    const succeed = (given: Buffer | null | Changed) => {
+    const succeed = (given: Answer | Changed) => {
       const isChange = given !== null && 'isNew' in given;
       const answer = isChange ? given.answer : given;
       // An upsert that had nothing to do made nothing.
       const status = isChange && !given.isNew ? 200 : asked.status;
-      if (answer === null) reader.end();
+      if (answer instanceof HeldAnswer) {
+        reader.send(answer, method === 'POST' ? roomHeaders(deps, project.id) : {}, status);
+      } else if (answer === null) reader.end();
       else {
         const size = String(answer.length);
         const head = ['content-type', json, 'content-length', size, 'x-request-id', requestId];

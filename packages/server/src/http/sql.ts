@@ -7,6 +7,7 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import { runScript } from '../query/batch.ts';
 import type { StatementInput } from '../query/exchange.ts';
+import type { Answer } from '../query/held-answer.ts';
 import { type NeonMode, neonForms } from '../query/neon.ts';
 import { runQuery } from '../query/run.ts';
 import type { Reader } from '../query/watch.ts';
@@ -65,7 +66,7 @@ async function answerNeon(
   { query, params, queries }: RunNeon,
   { headers, isReadOnly, mode }: Asked,
   reader: Reader,
-): Promise<Buffer | null> {
+): Promise<Answer> {
   const forms = neonForms(mode);
   const timeoutMs = readTimeout(undefined, deps.limits.maxTimeoutMs);
   if (queries !== undefined) {
@@ -73,11 +74,10 @@ async function answerNeon(
       throw errors.invalidRequest([{ path: 'queries', problem: 'stands alone, without query and params' }]);
     const begin = readBegin(headers, isReadOnly);
     const input = { statements: queries.map(toStatement), timeoutMs, begin, listName: 'queries' };
-    const answers =
-      queries.length === 0
-        ? []
-        : await runScript(deps.query, login, input, [forms.first, forms.next], reader);
-    return Buffer.concat([Buffer.from('{"results":['), ...answers, Buffer.from(']}')]);
+    const [opening, closing] = [Buffer.from('{"results":['), Buffer.from(']}')];
+    if (queries.length === 0) return Buffer.concat([opening, closing]);
+    const { held, parts } = await runScript(deps.query, login, input, [forms.first, forms.next], reader);
+    return held.compose([opening, ...parts.flat(), closing]).close();
   }
   if (query === undefined) throw errors.invalidRequest([{ path: 'query', problem: 'is required' }]);
   for (const name of Object.values(batchHeaders)) {

@@ -18,6 +18,7 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { anonymousRole } from '../engine/shared-roles.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
+import type { Answer } from '../query/held-answer.ts';
 import type { Reader } from '../query/watch.ts';
 import type { Table } from '../tables/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
@@ -269,7 +270,7 @@ export function answerPage(
   table: string,
   rawQuery: string,
   reader: Reader,
-): Promise<Buffer | null> {
+): Promise<Answer> {
   requireRows(caller, 'tables:read');
   const login = actingAs(caller, project);
   const options = optionsOf(deps, caller, login, 'select');
@@ -355,12 +356,12 @@ function optionsOf(deps: Deps, caller: Caller, { visitor }: ProjectLogin, action
   };
 }
 
-async function answerOf(changing: Promise<Changed>): Promise<Buffer | null> {
+async function answerOf(changing: Promise<Changed>): Promise<Answer> {
   return (await changing).answer;
 }
 
 /** 200 for an upsert that had nothing to do. */
-async function statusOf(reply: FastifyReply, inserting: Promise<Changed>): Promise<Buffer | null> {
+async function statusOf(reply: FastifyReply, inserting: Promise<Changed>): Promise<Answer> {
   const { answer, isNew } = await inserting;
   reply.status(isNew ? 201 : 200);
   return answer;

@@ -4,6 +4,7 @@ import type { FastifySchemaCompiler } from 'fastify';
 import type Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { errors } from '../errors.ts';
+import { isLarge } from '../query/large-json.ts';
 
 const where: Record<string, string> = {
   body: 'the body',
@@ -16,12 +17,13 @@ export const validatorCompiler: FastifySchemaCompiler<Type.TSchema> = ({ schema,
   if (httpPart === 'params') return (value: unknown) => ({ value });
   const validator = Compile(schema);
   const bounded = boundedLists(schema);
+  const closed = (schema as { additionalProperties?: unknown }).additionalProperties === false;
   const optionalBody = httpPart === 'body' && !('required' in schema) && !('minProperties' in schema);
   return (input: unknown) => {
     let value = input;
     if (httpPart === 'querystring') value = readIntegers(schema, input as Record<string, unknown>);
     else if (optionalBody && (input === undefined || input === null)) value = {};
-    const long = tooLong(bounded, value);
+    const long = tooLong(bounded, value) ?? (closed ? tooMany(value) : null);
     if (long) return { error: errors.invalidRequest([long]) };
     try {
       if (validator.Check(value)) return { value };
@@ -55,6 +57,17 @@ function tooLong(bounded: Bounded, value: unknown): Problem | null {
     }
   }
   return null;
+}
+
+/** No body has so many names of its own; to tell each that is not known would take long. */
+const maxNames = 1_000;
+
+function tooMany(value: unknown): Problem | null {
+  if (!isLarge(value) || Array.isArray(value)) return null;
+  const { length } = Object.keys(value as object);
+  return length > maxNames
+    ? { path: '', problem: `the body has ${length} keys, most of them unknown` }
+    : null;
 }
 
 /** Query strings hold text; what reads exactly as an integer is one, anything else is left for the schema to refuse. */

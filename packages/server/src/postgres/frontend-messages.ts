@@ -2,11 +2,23 @@
 
 const firstBytes = 1024;
 
-export type Parameter = string | null;
+/** A long text in UTF-8. */
+export type Pieces = Readonly<{ pieces: readonly Buffer[]; size: number }>;
+export type Parameter = string | Pieces | null;
 
 export class FrontendMessages {
   private bytes = Buffer.allocUnsafeSlow(firstBytes);
   length = 0;
+  /** What has to be sent before `bytes`: long texts are not copied. */
+  private ahead: Buffer[] = [];
+
+  /** What goes before that which `take` gives. Empty unless a text was long. */
+  takeAhead(): readonly Buffer[] {
+    if (this.ahead.length === 0) return none;
+    const taken = this.ahead;
+    this.ahead = [];
+    return taken;
+  }
 
   /** What was written so far; the next message starts afresh. A copy, for the memory is used again unless it is large. */
   take(): Buffer {
@@ -44,16 +56,21 @@ export class FrontendMessages {
     return this.raw(Buffer.from(data)).end(at);
   }
 
-  parse(name: string, query: string): this {
+  parse(name: string, query: string | Pieces): this {
+    if (typeof query !== 'string') {
+      this.byte(80).int32(4 + Buffer.byteLength(name) + 1 + query.size + 1 + 2);
+      return this.text(name).long(query).byte(0).int16(0);
+    }
     const at = this.begin(80);
     return this.text(name).text(query).int16(0).end(at);
   }
 
   /** The unnamed portal; parameters and results as text. */
   bind(statement: string, parameters: readonly Parameter[]): this {
+    if (parameters.some(isLong)) return this.bindLong(statement, parameters);
     const at = this.begin(66);
     this.text('').text(statement).int16(0).int16(parameters.length);
-    for (const parameter of parameters) {
+    for (const parameter of parameters as readonly (string | null)[]) {
       if (parameter === null) {
         this.int32(-1);
         continue;
@@ -64,6 +81,27 @@ export class FrontendMessages {
       this.length += size;
     }
     return this.int16(0).end(at);
+  }
+
+  /** The size comes first, and what was written before a long text is no longer here to be corrected. */
+  private bindLong(statement: string, parameters: readonly Parameter[]): this {
+    const sizes = parameters.map((one) =>
+      typeof one === 'string' ? Buffer.byteLength(one) : (one?.size ?? 0),
+    );
+    const values = sizes.reduce((sum, size) => sum + 4 + size, 0);
+    this.byte(66).int32(4 + 1 + Buffer.byteLength(statement) + 1 + 2 + 2 + values + 2);
+    this.text('').text(statement).int16(0).int16(parameters.length);
+    for (const [index, parameter] of parameters.entries()) {
+      this.int32(parameter === null ? -1 : (sizes[index] as number));
+      if (typeof parameter === 'string') this.raw(Buffer.from(parameter));
+      else if (parameter) this.long(parameter);
+    }
+    return this.int16(0);
+  }
+
+  private long({ pieces }: Pieces): this {
+    this.ahead.push(this.take(), ...pieces);
+    return this;
   }
 
   describePortal(): this {
@@ -161,4 +199,10 @@ export class FrontendMessages {
     this.bytes.copy(larger, 0, 0, this.length);
     this.bytes = larger;
   }
+}
+
+const none: readonly Buffer[] = [];
+
+function isLong(parameter: Parameter): boolean {
+  return typeof parameter === 'object' && parameter !== null;
 }

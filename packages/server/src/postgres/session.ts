@@ -1,14 +1,16 @@
 // One connection to a project's database, as that project's own role: bytes out, bytes in. Rows are handed on as they
 // lie in the socket's buffer, never as JavaScript values. Sizes are looked at before anything is kept or decoded.
-import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connectMs, connectPlain, inbox, placeOf, secure } from './connect.ts';
 import type { Address } from './database.ts';
 import { FrontendMessages } from './frontend-messages.ts';
 import { PreparedStatements } from './prepared-statements.ts';
 import { scramClient } from './scram.ts';
 import { readServerError, type ServerError } from './server-error.ts';
+import { RefusedError, TooLargeError } from './session-errors.ts';
 import { nextTurn } from './turns.ts';
+
+export { RefusedError, TooLargeError };
 
 /** What a running exchange is told. Everything comes in PostgreSQL's own order and ends with `ready` or `lost`. */
 export type Receiver = {
@@ -28,34 +30,10 @@ export type Receiver = {
   lost(error: Error): void;
 };
 
-/** A message from PostgreSQL that is larger than we take in. */
-export class TooLargeError extends Error {
-  override readonly name = 'TooLargeError';
-  /** PostgreSQL says by it that it has failed. */
-  readonly isFailure: boolean;
-
-  constructor(type: number) {
-    super(type === 68 ? 'row' : 'message');
-    this.isFailure = type === 69;
-  }
-}
-
-/** PostgreSQL refused the connection: FATAL, with its state. */
-export class RefusedError extends Error {
-  override readonly name = 'RefusedError';
-  readonly sqlstate: string;
-
-  constructor(error: ServerError) {
-    super(error.message);
-    this.sqlstate = error.state;
-  }
-}
-
 const maxRowBytes = 128 * 1024 * 1024;
 /** A larger row is handed on in parts. */
 const gatheredRowBytes = 128 * 1024;
 const maxOtherBytes = 1024 * 1024;
-const connectMs = 5_000;
 
 export class Session {
   pid = 0;
@@ -135,6 +113,7 @@ export class Session {
    */
   send(receiver: Receiver): void {
     if (this.failure) {
+      this.out.takeAhead();
       this.out.take();
       receiver.lost(this.failure);
       return;
@@ -148,8 +127,11 @@ export class Session {
   flush(): void {
     if (!this.isUnsent) return;
     this.isUnsent = false;
+    const ahead = this.out.takeAhead();
     const bytes = this.out.take();
-    if (!this.failure) this.socket.write(bytes);
+    if (this.failure) return;
+    for (const piece of ahead) this.socket.write(piece);
+    this.socket.write(bytes);
   }
 
   /** Of an exchange that has been sent in part: the rest of it, as it comes. `onSent`: the memory may be used again. */
@@ -432,38 +414,6 @@ const unsent: Session[] = [];
 
 function flushAll(): void {
   for (const session of unsent.splice(0)) session.flush();
-}
-
-/** Everything that PostgreSQL says is read into this one piece of memory, and used or copied before the next is. */
-const inbox = Buffer.allocUnsafeSlow(128 * 1024);
-
-function connectPlain(address: Address, receive: (bytes: Buffer) => void): Socket {
-  const callback = (size: number) => {
-    receive(inbox.subarray(0, size));
-    return true;
-  };
-  return connect({ ...placeOf(address), ...lively, onread: { buffer: inbox, callback } });
-}
-
-const lively = { noDelay: true, keepAlive: true };
-
-function placeOf({ host, port, socket }: Address): { path: string } | { host: string; port: number } {
-  return socket ? { path: socket } : { host, port };
-}
-
-/** The protocol's own way to TLS: a question in the clear, one byte of answer, then the handshake. */
-async function secure(address: Address): Promise<Socket> {
-  const { host, tls } = address;
-  const plain = connect({ ...placeOf(address), ...lively });
-  plain.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]));
-  const [answer] = (await once(plain, 'data', { signal: AbortSignal.timeout(connectMs) })) as [Buffer];
-  if (answer.toString('latin1') !== 'S') {
-    plain.destroy();
-    throw new Error('This PostgreSQL does not speak TLS, and sslmode asks for it.');
-  }
-  const socket = connectTls({ socket: plain, servername: host, ...tls });
-  await once(socket, 'secureConnect', { signal: AbortSignal.timeout(connectMs) });
-  return socket;
 }
 
 export const silent: Receiver = {

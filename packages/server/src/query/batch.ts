@@ -5,7 +5,7 @@ import type { Form, Frame, StatementInput } from './exchange.ts';
 import { inherit, Sound } from './failures.ts';
 import { closing, type Measure, ownSize, withinRoom } from './growth.ts';
 import type { Habit } from './habits.ts';
-import { holdingSink } from './holding-sink.ts';
+import { HeldAnswer } from './held-answer.ts';
 import { adds, affectedBy, formOf, isHarmless, mayGrow, type QueryDeps, type Task } from './run.ts';
 import type { Statement } from './statement.ts';
 import type { Reader } from './watch.ts';
@@ -29,11 +29,14 @@ export async function runBatch(
   project: ProjectLogin,
   { readOnly, ...input }: BatchInput,
   reader: Reader,
-): Promise<Buffer> {
+): Promise<Buffer | HeldAnswer> {
   const script = { ...input, begin: readOnly ? 'begin read only' : 'begin', listName: 'statements' };
-  const answers = await runScript(deps, project, script, [firstForm, nextForm], reader);
-  return Buffer.concat([Buffer.from('{"ok":true,"results":['), ...answers, Buffer.from(']}')]);
+  const { held, parts } = await runScript(deps, project, script, [firstForm, nextForm], reader);
+  return held.compose([Buffer.from('{"ok":true,"results":['), ...parts.flat(), Buffer.from(']}')]).close();
 }
+
+/** What each statement answered, in pieces. `held` counts the memory: an answer has to be composed with it. */
+export type Parts = Readonly<{ held: HeldAnswer; parts: readonly Buffer[][] }>;
 
 /** The same with any beginning of a transaction and any form; what each answered. */
 export async function runScript(
@@ -42,7 +45,7 @@ export async function runScript(
   input: ScriptInput,
   [first, next]: readonly [Form, Form],
   reader: Reader,
-): Promise<Buffer[]> {
+): Promise<Parts> {
   const statements: Statement[] = [];
   for (const [index, { query }] of input.statements.entries()) {
     const statement = await deps.parser.parse(query).catch((error) => Promise.reject(atIndex(error, index)));
@@ -73,7 +76,7 @@ export function runTogether(
   steps: readonly Step[],
   { timeoutMs, maxAffected }: Pick<Task, 'timeoutMs' | 'maxAffected'>,
   reader: Reader,
-): Promise<Buffer[]> {
+): Promise<Parts> {
   return together(deps, project, { reader, timeoutMs, use: 'any' }, 'begin', maxAffected, steps);
 }
 
@@ -86,7 +89,7 @@ function together(
   begin: string,
   maxAffected: number | null,
   steps: readonly Step[],
-): Promise<Buffer[]> {
+): Promise<Parts> {
   const mayWrite = steps.some(({ statement }) => mayGrow(statement, false));
   const canShrink = steps.some(({ statement }) => statement.canShrink);
   const options = {
@@ -115,23 +118,24 @@ function togetherOnce(
   maxAffected: number | null,
   steps: readonly Step[],
   measure: Measure | null,
-): Promise<Buffer[]> {
+): Promise<Parts> {
   return alone(deps, project, terms, async (work) => {
     const own = await ownSize(work, measure);
     const habits = steps.map(({ statement }) => deps.habits.of(project.id, statement));
     for (const habit of habits) await work.know(habit);
     await work.begin(begin, begin.includes('read only'));
-    const held = holdingSink();
-    const answers: Buffer[] = [];
+    const held = new HeldAnswer(project.id);
+    work.onFailure = () => held.release();
+    const parts: Buffer[][] = [];
     let affected = 0;
     for (const [index, { statement, input, form }] of steps.entries()) {
-      const first = held.pieces.length;
+      const first = held.end;
       const exchange = work.exchange(statement, input, held, inTransaction, form);
       await work
         .run(exchange, habits[index] as Habit)
         .catch((error) => Promise.reject(atIndex(error, index)));
       held.write(exchange.close());
-      answers.push(Buffer.concat(held.pieces.splice(first)));
+      parts.push(held.takeFrom(first));
       affected += affectedBy(exchange);
     }
     const over = maxAffected !== null && affected > maxAffected;
@@ -140,7 +144,7 @@ function togetherOnce(
       throw errors.tooManyAffected(affected, maxAffected);
     }
     await work.commit(closing(measure, own));
-    return answers;
+    return { held, parts };
   });
 }
 

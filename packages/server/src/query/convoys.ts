@@ -11,7 +11,7 @@ import { Exchange, type Form, noFrame, type StatementInput } from './exchange.ts
 import { noteFate } from './failures.ts';
 import { type Measure, sizeCheck, strictest } from './growth.ts';
 import { type Habit, isPlain, learn, noteDuration } from './habits.ts';
-import { holdingSink } from './holding-sink.ts';
+import { HeldAnswer } from './held-answer.ts';
 import type { ProjectSessions } from './project-sessions.ts';
 import { openRoads } from './roads.ts';
 import { hungUp, type Reader } from './watch.ts';
@@ -59,7 +59,7 @@ export function canTravel({ usualMs, statement }: Habit): boolean {
 type Traveller = {
   cargo: Cargo | null;
   /** What it answers goes here if there is much of it. */
-  held: ReturnType<typeof holdingSink> | null;
+  held: HeldAnswer | null;
   exchange: Exchange | null;
   resolve: ((answer: Buffer | null) => void) | null;
   reject: ((error: Error) => void) | null;
@@ -223,7 +223,7 @@ class Convoy implements Receiver {
 function answerOf({ exchange, held }: Traveller): Buffer | null {
   if (!exchange || !held) return null;
   const rest = exchange.close();
-  return held.pieces.length === 0 ? rest : Buffer.concat([...held.pieces, rest]);
+  return held.size === 0 ? rest : Buffer.concat([...held.takeFrom(0), rest]);
 }
 
 /** Of the request: lanes.ts says why. */
@@ -317,7 +317,8 @@ class Road {
     if (reader.isGone) return traveller.reject?.(noteFate(hungUp(), 'undone'));
     // What was known of it when it came may be otherwise by now.
     if (!isPlain(habit) || !canTravel(habit) || isLong(input) || isStopped) return traveller.resolve?.(null);
-    const held = holdingSink();
+    // It is halted as soon as there is much of it.
+    const held = new HeldAnswer(null);
     const exchange = new Exchange({
       session: convoy.session,
       statement: habit.statement,
@@ -366,8 +367,9 @@ function isLong({ query, params }: StatementInput): boolean {
   for (const value of params) {
     if (typeof value === 'string') length += value.length;
     else if (typeof value === 'object' && value !== null) length += JSON.stringify(value).length;
+    if (length > longParameters) return true;
   }
-  return query.length > longText || length > longParameters;
+  return query.length > longText;
 }
 
 export function openConvoys(sessions: ProjectSessions): Convoys {

@@ -1,14 +1,16 @@
 // A statement running in a session: what is sent, what comes back, and the reader's pace. watch.ts keeps its time.
-import type { RowhouseError } from '../errors.ts';
+import { errors, type RowhouseError } from '../errors.ts';
+import type { Parameter, Pieces } from '../postgres/frontend-messages.ts';
 import { newStatement, type PreparedStatement } from '../postgres/prepared-statements.ts';
 import type { ServerError } from '../postgres/server-error.ts';
 import { type Receiver, type Session, silent } from '../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
 import { MovedError, noteFate, Sound } from './failures.ts';
 import { giveBack, JsonBytes } from './json-bytes.ts';
+import { isLarge } from './large-json.ts';
 import { type Layout, objects, type Shape } from './layout.ts';
 import { type Ended, problemOf } from './outcome.ts';
-import { needsTypes, toParameter } from './parameters.ts';
+import { isLargeParameter, needsTypes, toLargeParameter, toLargeText, toParameter } from './parameters.ts';
 import { RowStream } from './row-stream.ts';
 import { type Column, readColumns, typesOf, unknownTypes } from './row-writer.ts';
 import type { Conduct, Statement } from './statement.ts';
@@ -103,7 +105,11 @@ export class Exchange implements Receiver {
   onStreaming: (() => void) | null = null;
   /** Set by the deadline or by a caller who hung up: what comes after is the end of it. */
   private stoppedBy: RowhouseError | null = null;
+  /** Why its rows cannot be shown, although it runs to its end. */
+  private refusedBy: RowhouseError | null = null;
   private clock: Clock | null = null;
+  /** What is too large to be written in one go. */
+  private encoded: { query: string | Pieces; parameters: Parameter[] } | null = null;
 
   constructor(options: ExchangeOptions) {
     this.options = options;
@@ -155,6 +161,7 @@ export class Exchange implements Receiver {
     let prepared = isInBatch ? null : (session.statements.get(input.query) ?? null);
     const keep = !isInBatch && statement.preparable && input.query.length <= preparedText;
     if (needsTypes(input.params) && !prepared?.parameterTypes) prepared = await this.learnTypes(keep);
+    if (isLargeInput(input)) await this.encode(prepared);
     const status = await this.send(prepared, keep);
     // Goes out with the next exchange. What was parsed and could not be planned is nobody's, and would stay for ever.
     if (prepared && !keep) session.out.closeStatement(prepared.name);
@@ -167,7 +174,9 @@ export class Exchange implements Receiver {
       if (status === 'failed') await this.rollBack();
       this.failure = null;
       this.step = 0;
-      this.settle(await this.send(needsTypes(input.params) ? await this.learnTypes(keep) : null, keep));
+      const again = needsTypes(input.params) ? await this.learnTypes(keep) : null;
+      if (isLargeInput(input)) await this.encode(again);
+      this.settle(await this.send(again, keep));
       return;
     }
     this.settle(status);
@@ -185,6 +194,7 @@ export class Exchange implements Receiver {
       throw noteFate(this.stoppedBy, this.isUndone(status) ? 'undone' : 'uncertain');
     const { frame, statement } = this.options;
     const { failure, isCopy, isBound, isSent, step, tag } = this;
+    if (this.refusedBy && status === 'idle' && !failure) throw errors.rowsNotShown(this.refusedBy);
     if (status === frame.endsIn && !failure && !isCopy && statement.isParsed) return;
     const isRead = this.conduct === 'clean';
     const problem = problemOf({
@@ -227,7 +237,8 @@ export class Exchange implements Receiver {
   private async learnTypes(keep: boolean): Promise<PreparedStatement> {
     const { session, input } = this.options;
     const prepared = newStatement();
-    session.out.parse(prepared.name, input.query).describeStatement(prepared.name).sync();
+    const query = isLarge(input.query) ? await toLargeText(input.query) : input.query;
+    session.out.parse(prepared.name, query).describeStatement(prepared.name).sync();
     const status = await new Promise<Ended>((resolve) =>
       session.send({
         ...silent,
@@ -244,6 +255,16 @@ export class Exchange implements Receiver {
     this.settle(status === 'idle' || status === 'transaction' ? this.options.frame.endsIn : status);
     if (keep) session.statements.keep(input.query, prepared);
     return prepared;
+  }
+
+  /** With turns for others, which `write` cannot give. */
+  private async encode(prepared: PreparedStatement | null): Promise<void> {
+    const { query, params } = this.options.input;
+    const parameters: Parameter[] = [];
+    for (const [index, value] of params.entries())
+      parameters.push(await toLargeParameter(value, prepared?.parameterTypes?.[index]));
+    this.encoded = { query: isLarge(query) ? await toLargeText(query) : query, parameters };
+    if (this.stoppedBy) throw this.stoppedBy;
   }
 
   private send(known: PreparedStatement | null, keep: boolean): Promise<Ended> {
@@ -268,9 +289,13 @@ export class Exchange implements Receiver {
     const shape = prepared?.columns as Shape | null | undefined;
     this.known = shape?.layout === this.layout ? shape : null;
     // Before anything is written: a value that cannot be sent leaves nothing half said.
-    const parameters = input.params.map((value, index) => toParameter(value, types?.[index]));
+    const { query, parameters } = this.encoded ?? {
+      query: input.query,
+      parameters: input.params.map((value, index) => toParameter(value, types?.[index])),
+    };
+    this.encoded = null;
     writeCommands(out, frame.before);
-    if (!known) out.parse(name, input.query);
+    if (!known) out.parse(name, query);
     out.bind(name, parameters);
     if (!this.known) out.describePortal();
     // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
@@ -471,12 +496,17 @@ export class Exchange implements Receiver {
       this.onStreaming?.();
     }
     let hasRoom = true;
-    for (const piece of this.held)
-      hasRoom = sink.write(piece, (error) => {
-        if (!error) giveBack(piece);
-      });
+    const { held } = this;
     this.held = [];
     this.heldSize = 0;
+    try {
+      for (const piece of held)
+        hasRoom = sink.write(piece, (error) => {
+          if (!error) giveBack(piece);
+        });
+    } catch (error) {
+      this.refuse(error as RowhouseError);
+    }
     if (hasRoom || this.isPaused) return;
     this.isPaused = true;
     session.pause();
@@ -486,11 +516,24 @@ export class Exchange implements Receiver {
     });
   }
 
+  /** There is no room for the answer. Unless its commit was sent with it, all is undone with the connection. */
+  private refuse(error: RowhouseError): void {
+    const { frame, statement } = this.options;
+    if (frame.endsIn === 'transaction' || frame.after.includes('rollback') || statement.isRead) throw error;
+    this.refusedBy = error;
+    this.isDiscarding = true;
+  }
+
   private goOn(): void {
     this.isPaused = false;
     this.clock?.resume();
     this.options.session.resume();
   }
+}
+
+/** Not for lanes and convoys, where all is written in one go. */
+export function isLargeInput({ query, params }: StatementInput): boolean {
+  return isLarge(query) || params.some(isLargeParameter);
 }
 
 /** `patienceMs`: how long the other side may take. */

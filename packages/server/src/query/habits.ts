@@ -4,7 +4,7 @@
 // reset is done; it is asked again every few seconds. What turns out to be otherwise is never trusted again.
 import { LRUCache } from 'lru-cache';
 import type { Session } from '../postgres/session.ts';
-import { toArrayText } from './parameters.ts';
+import { toArrayText } from './array-text.ts';
 import { queryOne } from './query-one.ts';
 import { quickQuestion, wholeQuestion } from './reach.ts';
 import type { Statement } from './statement.ts';

@@ -132,7 +132,7 @@ function unmark(root: object): void {
   for (let holder = pending.pop(); holder; holder = pending.pop()) {
     if (Array.isArray(holder)) {
       for (const [index, value] of holder.entries()) {
-        if (isMarked(value)) holder[index] = new ExactNumber(value.slice(mark.length));
+        if (isMarked(value)) holder[index] = new ExactNumber(withoutMark(value));
         else if (typeof value === 'object' && value !== null) pending.push(value);
       }
       continue;
@@ -141,7 +141,7 @@ function unmark(root: object): void {
     for (const name of Object.keys(holder)) {
       const value = entries[name];
       // Each is a property of its own, __proto__ included.
-      if (isMarked(value)) entries[name] = new ExactNumber(value.slice(mark.length));
+      if (isMarked(value)) entries[name] = new ExactNumber(withoutMark(value));
       else if (typeof value === 'object' && value !== null) pending.push(value);
     }
   }
@@ -149,6 +149,11 @@ function unmark(root: object): void {
 
 function isMarked(value: unknown): value is string {
   return typeof value === 'string' && value.startsWith(mark);
+}
+
+/** A copy: a slice would keep the mark in memory, which is longer than most numbers. */
+function withoutMark(text: string): string {
+  return Buffer.from(text.slice(mark.length), 'latin1').toString('latin1');
 }
 
 /** Without recursion, for the same reason. */

@@ -1,75 +1,129 @@
-// A text that is too large to be parsed here is judged by its first word: only statements that have a reason to be so large
-// are sent to PostgreSQL. What is refused of a parsed text is refused here with the same error.
+// Writing what is too large to be written in one go: the text of a parameter as UTF-8, slice by slice, with turns for
+// others in between.
+import type { Pieces } from '../postgres/frontend-messages.ts';
+import { turn } from '../postgres/turns.ts';
+import { escapeElement, toElement, toJsonElement } from './array-text.ts';
+import { toJsonText } from './json-text.ts';
+import { isLarge, markLarge, sliceBytes } from './large-json.ts';
 
-/** So many comments before the first word, or inside of each other: whatever a text holds, it is judged in milliseconds. */
-const maxSteps = 50_000;
+/** Collects text and hands it on as bytes. */
+export class TextPieces {
+  readonly pieces: Buffer[] = [];
+  size = 0;
+  private text = '';
 
-/** Statements that can be this large: by their literals, or by their body. */
-const allowed = new Set([
-  ...['select', 'values', 'table', 'with', 'insert', 'update', 'delete', 'merge', 'explain', 'do', 'call'],
-  ...['create', 'alter', 'drop', 'truncate', 'comment', 'grant', 'revoke'],
-]);
+  add(text: string): void {
+    this.text += text;
+    if (this.text.length > sliceBytes) this.flush();
+  }
 
-/** For each word that begins a statement which is not run over HTTP, a short one that the parser refuses the same way. */
-const samples: Readonly<Record<string, string>> = {
-  begin: 'begin',
-  start: 'start transaction',
-  commit: 'commit',
-  end: 'end',
-  rollback: 'rollback',
-  abort: 'abort',
-  savepoint: 'savepoint a',
-  release: 'release a',
-  set: 'set a to b',
-  reset: 'reset a',
-  prepare: 'prepare a as select 1',
-  execute: 'execute a',
-  deallocate: 'deallocate a',
-  listen: 'listen a',
-  unlisten: 'unlisten a',
-  declare: 'declare a cursor for select 1',
-  fetch: 'fetch a',
-  move: 'move a',
-  close: 'close a',
-  lock: 'lock a',
-  discard: 'discard all',
-  load: "load 'a'",
-  copy: 'copy a from stdin',
-};
+  get isFull(): boolean {
+    return this.pieces.length > this.taken;
+  }
 
-/** `likeText`: it is refused as this is. */
-export type LargeText = { is: 'allowed' } | { is: 'empty' | 'other' } | { is: 'refused'; likeText: string };
+  private taken = 0;
 
-export function judgeLargeText(text: string): LargeText {
-  const start = skipLead(text);
-  if (start === null) return { is: 'empty' };
-  // PostgreSQL says better than we could what is wrong with a text that begins with no word.
-  const word = /^[a-z_]+/i.exec(text.slice(start, start + 64))?.[0].toLowerCase();
-  if (word === undefined || allowed.has(word)) return { is: 'allowed' };
-  const likeText = Object.hasOwn(samples, word) ? samples[word] : undefined;
-  return likeText === undefined ? { is: 'other' } : { is: 'refused', likeText };
+  /** Others have their turn, if anything was written since the last one. */
+  async rest(): Promise<void> {
+    if (!this.isFull) return;
+    this.taken = this.pieces.length;
+    await turn();
+  }
+
+  /** What there is so far. */
+  take(): Buffer[] {
+    this.taken = 0;
+    return this.pieces.splice(0);
+  }
+
+  end(): Pieces {
+    this.flush();
+    return { pieces: this.pieces, size: this.size };
+  }
+
+  private flush(): void {
+    if (this.text === '') return;
+    const bytes = Buffer.from(this.text, 'utf8');
+    this.pieces.push(bytes);
+    this.size += bytes.length;
+    this.text = '';
+  }
 }
 
-/** Where the first word is: behind blanks, semicolons, parentheses and comments, which are nested. null: there is none. */
-function skipLead(text: string): number | null {
-  const mark = /[^ \t\n\r\f\v;(]/g;
-  const comment = /\/\*|\*\//g;
-  const lineEnd = /[\n\r]/g;
-  const next = (pattern: RegExp, from: number): RegExpExecArray | null => {
-    pattern.lastIndex = from;
-    return pattern.exec(text);
-  };
-  let depth = 0;
-  for (let at = 0, steps = 0; steps < maxSteps; steps++) {
-    const found = next(depth > 0 ? comment : mark, at);
-    if (!found) return null;
-    const { index } = found;
-    if (depth > 0 || text.startsWith('/*', index)) {
-      depth += text.startsWith('/*', index) ? 1 : -1;
-      at = index + 2;
-    } else if (text.startsWith('--', index)) {
-      at = next(lineEnd, index)?.index ?? text.length;
-    } else return index;
+/** The text itself. `change` is given slices that hold whole characters. */
+export async function addText(
+  out: TextPieces,
+  text: string,
+  change: (slice: string) => string = same,
+): Promise<void> {
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(text.length, at + sliceBytes);
+    // Not between the halves of a character.
+    if (end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end--;
+    out.add(change(text.slice(at, end)));
+    await out.rest();
+    at = end;
   }
-  return null;
+}
+
+const same = (slice: string) => slice;
+
+/** Inside JSON: the text of an array of json, which toJsonArrayText writes of small ones. */
+export class JsonArrayText {
+  readonly values: readonly unknown[];
+
+  constructor(values: readonly unknown[]) {
+    this.values = values;
+    markLarge(this);
+  }
+}
+
+/** As toJsonText writes it. `change`: of each piece of it, if it goes into something else. */
+export async function addJson(out: TextPieces, value: unknown, change = same): Promise<void> {
+  if (!isLarge(value)) return out.add(change(toJsonText(value)));
+  const inString = (slice: string) => change(JSON.stringify(slice).slice(1, -1));
+  if (typeof value === 'string' || value instanceof JsonArrayText) {
+    out.add(change('"'));
+    if (typeof value === 'string') await addText(out, value, inString);
+    else await addArray(out, value.values, 'json', inString);
+    out.add(change('"'));
+    return;
+  }
+  const isArray = Array.isArray(value);
+  out.add(isArray ? change('[') : change('{'));
+  let isFirst = true;
+  for (const [name, entry] of isArray ? value.entries() : Object.entries(value as object)) {
+    const key = isArray ? '' : `${JSON.stringify(name)}:`;
+    out.add(change(isFirst ? key : `,${key}`));
+    isFirst = false;
+    if (isLarge(entry)) await addJson(out, entry, change);
+    else out.add(change(toJsonText(entry)));
+    if (out.isFull) await out.rest();
+  }
+  out.add(isArray ? change(']') : change('}'));
+}
+
+/** As toArrayText writes it, or toJsonArrayText. */
+export async function addArray(
+  out: TextPieces,
+  values: readonly unknown[],
+  of: 'any' | 'json' = 'any',
+  change = same,
+): Promise<void> {
+  const isJson = of === 'json';
+  const escaped = (slice: string) => change(escapeElement(slice));
+  out.add('{');
+  for (const [index, value] of values.entries()) {
+    if (index > 0) out.add(',');
+    if (!isLarge(value)) out.add(change(isJson ? toJsonElement(value) : toElement(value)));
+    else if (Array.isArray(value) && !isJson) await addArray(out, value, of, change);
+    else {
+      out.add(change('"'));
+      if (typeof value === 'string' && !isJson) await addText(out, value, escaped);
+      else await addJson(out, value, escaped);
+      out.add(change('"'));
+    }
+    if (out.isFull) await out.rest();
+  }
+  out.add('}');
 }

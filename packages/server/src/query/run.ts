@@ -4,11 +4,11 @@ import { errors, RowhouseError } from '../errors.ts';
 import { stopLine } from '../quotas/rooms.ts';
 import type { Command } from './commands.ts';
 import { type Cargo, type Convoys, canTravel } from './convoys.ts';
-import { Exchange, type Form, type Frame, noFrame, type StatementInput } from './exchange.ts';
+import { Exchange, type Form, type Frame, isLargeInput, noFrame, type StatementInput } from './exchange.ts';
 import { noteFate, triedToWrite } from './failures.ts';
 import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './growth.ts';
 import { distrust, type Habit, type Habits, isPlain } from './habits.ts';
-import { holdingSink } from './holding-sink.ts';
+import { type Answer, HeldAnswer } from './held-answer.ts';
 import { canShare, type Lane, type Lanes } from './lanes.ts';
 import { needsTypes } from './parameters.ts';
 import type { ProjectSessions } from './project-sessions.ts';
@@ -50,7 +50,7 @@ export async function runQuery(
   input: QueryInput,
   reader: Reader,
   form = queryForm,
-): Promise<Buffer | null> {
+): Promise<Answer> {
   const statement = deps.parser.recall(input.query) ?? (await deps.parser.parse(input.query));
   if (input.limit !== null && statement.lazyText !== null) {
     try {
@@ -69,7 +69,7 @@ export function runTask(
   project: ProjectLogin,
   { statement, input, form, timeoutMs, maxAffected, readOnly }: Task,
   reader: Reader,
-): Promise<Buffer | null> {
+): Promise<Answer> {
   // Written out: this is the hottest path of tables, and a spread costs more than all of it.
   const whole: QueryInput = {
     query: input.query,
@@ -126,12 +126,16 @@ async function runOne(
   input: QueryInput,
   form: Form,
   reader: Reader,
-): Promise<Buffer | null> {
+): Promise<Answer> {
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
   const habit = deps.habits.of(project.id, statement);
   const frame = frameOf(input, project.visitor);
   const isOrdinary =
-    isPlain(habit) && frame === noFrame && input.timeoutMs >= sharedTimeoutMs && !needsTypes(input.params);
+    isPlain(habit) &&
+    frame === noFrame &&
+    input.timeoutMs >= sharedTimeoutMs &&
+    !needsTypes(input.params) &&
+    !isLargeInput(input);
   if (isOrdinary && canShare(habit)) {
     const taken = deps.lanes.take(project, habit);
     const lane = taken instanceof Promise ? await taken : taken;
@@ -201,7 +205,7 @@ function runAlone(
   frame: Frame,
   measure: Measure | null = null,
   watching?: Watching,
-): Promise<Buffer | null> {
+): Promise<Answer> {
   const { timeoutMs, maxAffected, dryRun } = input;
   const use = !isPlain(habit) ? 'any' : statement.isRead ? 'read' : 'plain';
   const terms = { reader, timeoutMs, use, ...(watching && { watching }) } as const;
@@ -209,7 +213,8 @@ function runAlone(
     // The project's functions in indexes run here, and shall write nothing; VACUUM itself does its work all the same.
     if (statement.isVacuum) await work.command('set default_transaction_read_only = on');
     // While it may yet be undone, nothing of it is shown.
-    const held = maxAffected === null && !(measure && statement.writes) ? null : holdingSink();
+    const held = maxAffected === null && !(measure && statement.writes) ? null : new HeldAnswer(project.id);
+    work.onFailure = () => held?.release();
     // What only reads has nothing to compare.
     const own = statement.isRead ? null : await ownSize(work, measure);
     const framed = framedBy(frame, measure, own, !statement.preparable);
@@ -223,7 +228,9 @@ function runAlone(
       else await work.commit(closing(measure, own));
       if (over) throw errors.tooManyAffected(affected, maxAffected);
     }
-    return held ? Buffer.concat([...held.pieces, exchange.close()]) : answerOf(exchange, reader);
+    if (!held) return answerOf(exchange, reader);
+    held.write(exchange.close());
+    return held.close();
   });
 }
 

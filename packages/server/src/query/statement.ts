@@ -2,9 +2,9 @@
 import { Worker } from 'node:worker_threads';
 import { LRUCache } from 'lru-cache';
 import { errors } from '../errors.ts';
-import { judgeLargeText } from './large-text.ts';
 import type { Verdict } from './parser-worker.ts';
 import type { Reached } from './survey.ts';
+import { judgeLargeText } from './unparsed-text.ts';
 
 /**
  * clean: leaves nothing in the session. data: changes rows, and a trigger or default may touch session state.

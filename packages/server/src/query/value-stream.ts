@@ -2,12 +2,10 @@
 // What is written is the same as what JsonBytes.value writes of the whole; a test compares the two.
 import { errors } from '../errors.ts';
 import { isNull, type JsonBytes } from './json-bytes.ts';
+import { NestedStream, type ValueStream } from './nested-stream.ts';
 import { type Kind, string } from './value-kinds.ts';
 
-export type ValueStream = {
-  push(source: Buffer, start: number, end: number): void;
-  end(): void;
-};
+export type { ValueStream };
 
 export function streamValue(kind: Kind, json: JsonBytes): ValueStream {
   switch (kind.is) {
@@ -175,78 +173,6 @@ class VectorStream implements ValueStream {
   }
 }
 
-/** What PostgreSQL writes with punctuation, quotes and escapes around smaller values. */
-abstract class NestedStream implements ValueStream {
-  protected readonly json: JsonBytes;
-  /** The value that is being read; null between values. */
-  protected inner: ValueStream | null = null;
-  private state: 'between' | 'bare' | 'quoted' | 'escaped' | 'closing' = 'between';
-
-  constructor(json: JsonBytes) {
-    this.json = json;
-  }
-
-  /** Punctuation; true: a value without quotes begins here. */
-  protected abstract between(byte: number): boolean;
-  protected abstract endOfBare(source: Buffer, start: number, end: number): number;
-  /** What the next value goes to. */
-  protected abstract begin(isQuoted: boolean): ValueStream;
-
-  /** A value without quotes that lies whole in a piece, as nearly all do. */
-  protected whole(source: Buffer, start: number, end: number): void {
-    const inner = this.begin(false);
-    inner.push(source, start, end);
-    inner.end();
-  }
-
-  push(source: Buffer, start: number, end: number): void {
-    for (let at = start; at < end; ) {
-      const byte = source[at] as number;
-      if (this.state === 'between') {
-        if (byte === quote) this.open('quoted');
-        else if (this.between(byte)) {
-          const stop = this.endOfBare(source, at, end);
-          if (stop < end) this.whole(source, at, stop);
-          else this.open('bare');
-          if (stop < end) at = stop;
-          continue;
-        }
-        at++;
-      } else if (this.state === 'bare') {
-        const stop = this.endOfBare(source, at, end);
-        this.inner?.push(source, at, stop);
-        if (stop < end) this.close();
-        at = stop;
-      } else if (this.state === 'quoted') {
-        let stop = at;
-        while (stop < end && source[stop] !== quote && source[stop] !== backslash) stop++;
-        if (stop > at) this.inner?.push(source, at, stop);
-        if (stop < end) this.state = source[stop] === quote ? 'closing' : 'escaped';
-        at = stop + 1;
-      } else if (this.state === 'escaped' || byte === quote) {
-        // An escaped byte, or a doubled quote.
-        this.inner?.push(source, at, ++at);
-        this.state = 'quoted';
-      } else this.close();
-    }
-  }
-
-  end(): void {
-    if (this.state !== 'between') this.close();
-  }
-
-  private open(state: 'bare' | 'quoted'): void {
-    this.inner = this.begin(state === 'quoted');
-    this.state = state;
-  }
-
-  private close(): void {
-    this.inner?.end();
-    this.inner = null;
-    this.state = 'between';
-  }
-}
-
 /** {1,NULL,"a \"b\""} and {{1,2},{3,4}}, perhaps after [0:1]=. */
 class ArrayStream extends NestedStream {
   private readonly element: Kind;
@@ -411,5 +337,5 @@ const number: Kind = { is: 'number' };
 /** -Infinity */
 const longestWord = 9;
 const maxShort = 1024;
-const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [34, 92, 91, 93, 123, 125];
+const [quote, openBracket, closeBracket, openBrace, closeBrace] = [34, 91, 93, 123, 125];
 const [comma, space, closeParenthesis, equals, greater, colon] = [44, 32, 41, 61, 62, 58];

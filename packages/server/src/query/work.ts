@@ -56,6 +56,7 @@ export async function alone<T>(
   try {
     return await use(work);
   } catch (error) {
+    work.onFailure();
     if (!(error instanceof Sound)) {
       work.isBroken = true;
       throw error;
@@ -80,6 +81,8 @@ export async function alone<T>(
 /** What one request does in its session. */
 export class Work {
   isBroken = false;
+  /** For what its answer holds by then. */
+  onFailure: () => void = () => {};
   /** It ran something that can make, change or drop tables. */
   changedBy: 'schema' | 'code' | null = null;
   private conduct: Conduct = 'clean';

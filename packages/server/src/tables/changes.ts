@@ -1,9 +1,12 @@
 // Rows inserted, changed and deleted without SQL: body and query string → tables → statements → rows → bytes.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import { runTogether, type Step } from '../query/batch.ts';
+import { atOnce, inTurns, type Slices } from '../postgres/turns.ts';
+import { type Parts, runTogether, type Step } from '../query/batch.ts';
 import type { Exchange, Form } from '../query/exchange.ts';
 import { contextOf } from '../query/failures.ts';
+import type { Answer } from '../query/held-answer.ts';
+import { isLarge } from '../query/large-json.ts';
 import { affectedBy, runTask } from '../query/run.ts';
 import type { Reader } from '../query/watch.ts';
 import type { MaySee, Table } from './catalog.ts';
@@ -12,9 +15,9 @@ import { withoutHidden } from './hidden-tables.ts';
 import { statementOf, type TableDeps, tablesOf, withTables } from './kept-tables.ts';
 import { type ChangeRequest, readChangeRequest, readWord } from './request.ts';
 import { explainRefusal } from './row-security.ts';
-import { compileDelete, compileUpdate } from './write-change.ts';
+import { compileDelete, compilingUpdate } from './write-change.ts';
 import { explainWriteError } from './write-errors.ts';
-import { compileInsert } from './write-insert.ts';
+import { compilingInsert } from './write-insert.ts';
 import type { CompiledWrite, Returning } from './write-statement.ts';
 
 export type ChangeOptions = Readonly<{
@@ -27,7 +30,7 @@ export type ChangeOptions = Readonly<{
 }>;
 
 /** The whole answer, or null if it was streamed to the reader. */
-export type Changed = Readonly<{ answer: Buffer | null; isNew: boolean }>;
+export type Changed = Readonly<{ answer: Answer; isNew: boolean }>;
 
 type Writes = Readonly<{ tables: readonly Table[]; writes: readonly CompiledWrite[] }>;
 
@@ -56,7 +59,7 @@ export async function insertRows(
     returning,
     select: request.select,
   };
-  const compile = (table: Table) => compileInsert(table, body, insert);
+  const compile = (table: Table) => worked(body, compilingInsert(table, body, insert));
   const form = returning === 'minimal' ? countForm : isMany ? rowsForm : rowForm;
   return change(deps, project, name, { ...options, maxAffected: null }, compile, request, form, reader);
 }
@@ -71,7 +74,7 @@ export function updateRows(
   reader: Reader,
 ): Promise<Changed> {
   const compile = (table: Table, request: ChangeRequest, returning: Returning) =>
-    compileUpdate(table, body, request, returning);
+    worked(body, compilingUpdate(table, body, request, returning));
   return changeFiltered(deps, project, name, rawQuery, compile, options, reader);
 }
 
@@ -91,7 +94,11 @@ async function changeFiltered(
   project: ProjectLogin,
   name: string,
   rawQuery: string,
-  compile: (table: Table, request: ChangeRequest, returning: Returning) => CompiledWrite,
+  compile: (
+    table: Table,
+    request: ChangeRequest,
+    returning: Returning,
+  ) => CompiledWrite | Promise<CompiledWrite>,
   options: ChangeOptions,
   reader: Reader,
 ): Promise<Changed> {
@@ -100,7 +107,7 @@ async function changeFiltered(
   if (returning === 'row') options.checkReading();
   const limits = { ...options, maxAffected: readMaxAffected(request) };
   const form = returning === 'minimal' ? countForm : rowsForm;
-  const compileOne = (table: Table) => [compile(table, request, returning)];
+  const compileOne = async (table: Table) => [await compile(table, request, returning)];
   return change(deps, project, name, limits, compileOne, request, form, reader);
 }
 
@@ -109,7 +116,7 @@ function change(
   project: ProjectLogin,
   name: string,
   { timeoutMs, check, maySee, maxAffected }: ChangeOptions & { maxAffected: number | null },
-  compile: (table: Table) => CompiledWrite[],
+  compile: (table: Table) => CompiledWrite[] | Promise<CompiledWrite[]>,
   request: ChangeRequest,
   form: RowsForm,
   reader: Reader,
@@ -119,7 +126,7 @@ function change(
     const table = await tables.get(name);
     // Before what is wrong with the body tells about a table that is none of the caller's business.
     check([table]);
-    return { tables: [table], writes: compile(table) };
+    return { tables: [table], writes: await compile(table) };
   };
   const run = async ({ writes }: Writes): Promise<Changed> => {
     let isNew = false;
@@ -149,11 +156,16 @@ function change(
       return { answer: await runTask(deps.query, project, task, reader), isNew };
     }
     const steps = writes.map((write) => step(write, form(write.hidden, 'part', watching)));
-    const answers = await runTogether(deps.query, project, steps, { timeoutMs, maxAffected }, reader);
-    return { answer: joined(form, answers, rowCount, described), isNew };
+    const parts = await runTogether(deps.query, project, steps, { timeoutMs, maxAffected }, reader);
+    return { answer: joined(form, parts, rowCount, described), isNew };
   };
   const tell = (error: unknown, made: Writes) => explain(error, made, request, project, maySee);
   return withTables(tables, make, run, reader, tell);
+}
+
+/** A small body at once, a large one with turns for others. */
+function worked<T>(body: unknown, work: Slices<T>): T | Promise<T> {
+  return isLarge(body) ? inTurns(work) : atOnce(work);
 }
 
 /** Which of several statements it was is nobody's business here: rows are named by their place in the body. */
@@ -224,15 +236,15 @@ const countForm: RowsForm = (hidden, what, watch) => ({
 });
 
 /** The parts of one answer, from several statements. */
-function joined(form: RowsForm, parts: readonly Buffer[], rowCount: number, described: string): Buffer {
+function joined(form: RowsForm, { held, parts }: Parts, rowCount: number, described: string): Answer {
   if (form === countForm) {
-    const count = parts.reduce((sum, part) => sum + Number(part), 0);
-    return Buffer.from(`{"ok":true,"row_count":${count}}`);
+    const count = parts.reduce((sum, pieces) => sum + Number(Buffer.concat(pieces)), 0);
+    return held.compose([Buffer.from(`{"ok":true,"row_count":${count}}`)]).close();
   }
-  const rows = parts.filter(({ length }) => length > 0);
-  const pieces = rows.flatMap((part, index) => (index === 0 ? [part] : [comma, part]));
+  const rows = parts.filter((pieces) => pieces.some(({ length }) => length > 0));
+  const pieces = rows.flatMap((part, index) => (index === 0 ? part : [comma, ...part]));
   const end = Buffer.from(`],"row_count":${rowCount}${described}}`);
-  return Buffer.concat([openings.rows, ...pieces, end]);
+  return held.compose([openings.rows, ...pieces, end]).close();
 }
 
 const comma = Buffer.from(',');

@@ -13,7 +13,7 @@ export type Filtered = Readonly<{
   select: readonly Item[];
   where: readonly Condition[];
   /** The statement's; those of filters among them. */
-  params: readonly (string | null)[];
+  params: readonly unknown[];
 }>;
 
 /** `column`: what the test is about; null: inside JSON, or of an embedded table, whose columns are not at hand. */

@@ -172,7 +172,7 @@ describe('what is refused', () => {
     const deep = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
     for (const kind of [{ isJson: true }, { isArray: true }]) {
       expect(await failure(deep, { kinds: { a: kind } })).toEqual([
-        ...[400, 'invalid_request', 'line 1: "a" is nested too deeply'],
+        ...[400, 'invalid_request', 'line 1: is nested too deeply: 1000 levels at most'],
       ]);
     }
   });

@@ -2,8 +2,10 @@
 // came last is held. The first line's keys are the columns; every other line has to have the same.
 import { isUtf8 } from 'node:buffer';
 import { errors, RowhouseError } from '../errors.ts';
+import { toArrayText, toJsonArrayText } from '../query/array-text.ts';
 import { ExactNumber, parseJsonText, toJsonText } from '../query/json-text.ts';
-import { toArrayText, toJsonArrayText } from '../query/parameters.ts';
+import { isLarge, LargeSyntaxError, parseLargeJson, sliceBytes } from '../query/large-json.ts';
+import { addArray, addJson, addText, TextPieces } from '../query/large-text.ts';
 import type { Shape } from './catalog.ts';
 import { toRecordText } from './record-text.ts';
 
@@ -40,11 +42,11 @@ export async function openJsonLines(
     names,
     async *rows(columns) {
       checkColumns(columns, names);
-      yield toCopyText(batch, columns, names);
+      yield* toCopyPieces(batch, columns, names);
       for (;;) {
         const { value: next, done } = await batches.next();
         if (done) return;
-        if (next.length > 0) yield toCopyText(next, columns, names);
+        yield* toCopyPieces(next, columns, names);
       }
     },
   };
@@ -58,7 +60,7 @@ async function* readLines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncG
   let blank = 0;
   let lines: Line[] = [];
 
-  const take = (bytes: Buffer) => {
+  const take = async (bytes: Buffer) => {
     number++;
     if (isBlank(bytes)) {
       blank ||= number;
@@ -66,7 +68,8 @@ async function* readLines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncG
     }
     // Only at the end: in the middle it may be a line that got lost.
     if (blank) throw problemAt(blank, 'is blank; only the end of the body may be');
-    lines.push({ number, row: readLine(bytes, number) });
+    const isLong = bytes.length > sliceBytes;
+    lines.push({ number, row: isLong ? await readLongLine(bytes, number) : readLine(bytes, number) });
   };
 
   for (;;) {
@@ -76,7 +79,7 @@ async function* readLines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncG
     for (let end = piece.indexOf(10); end !== -1; end = piece.indexOf(10, start)) {
       const part = piece.subarray(start, end);
       if (rest.size() + part.length > maxBytes) throw tooLong(number + 1, maxBytes);
-      take(rest.size() === 0 ? part : rest.takeWith(part));
+      await take(rest.size() === 0 ? part : rest.takeWith(part));
       start = end + 1;
     }
     if (rest.size() + piece.length - start > maxBytes) throw tooLong(number + 1, maxBytes);
@@ -86,7 +89,7 @@ async function* readLines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncG
       lines = [];
     }
   }
-  if (rest.size() > 0) take(rest.takeWith(Buffer.alloc(0)));
+  if (rest.size() > 0) await take(rest.takeWith(Buffer.alloc(0)));
   if (lines.length > 0) yield lines;
 }
 
@@ -129,6 +132,26 @@ function readLine(bytes: Buffer, number: number): Record<string, unknown> {
     if (error instanceof RowhouseError) throw errors.invalidJson(`line ${number}: half of a surrogate pair.`);
     throw errors.invalidJson(`line ${number} ${explain(error as Error)}`);
   }
+  return asRow(value, number);
+}
+
+/** The same with turns for others. */
+async function readLongLine(bytes: Buffer, number: number): Promise<Record<string, unknown>> {
+  const isMarked = number === 1 && bytes.subarray(0, 3).equals(byteOrderMark);
+  try {
+    return asRow(await parseLargeJson(isMarked ? bytes.subarray(3) : bytes, { exact: true }), number);
+  } catch (error) {
+    if (error instanceof LargeSyntaxError) throw errors.invalidJson(`line ${number} ${unclear}`);
+    if (!(error instanceof RowhouseError)) throw error;
+    if (error.code === 'invalid_json')
+      throw new RowhouseError(error.code, `Line ${number}: ${error.message}`);
+    throw problemAt(number, error.message.replace('the body ', ''));
+  }
+}
+
+const byteOrderMark = Buffer.from('\uFEFF');
+
+function asRow(value: unknown, number: number): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw problemAt(number, 'must be a JSON object, of column names and values');
   }
@@ -138,27 +161,49 @@ function readLine(bytes: Buffer, number: number): Record<string, unknown> {
 /** V8's message quotes the input; the position, where it gives one, says enough. */
 function explain({ message }: Error): string {
   const position = /position (\d+)/.exec(message)?.[1];
-  return position === undefined
-    ? 'is not valid: look at quotes, commas and where it ends. One object a line, without line breaks inside.'
-    : `has an unexpected character at column ${Number(position) + 1}.`;
+  return position === undefined ? unclear : `has an unexpected character at column ${Number(position) + 1}.`;
 }
 
-function toCopyText(
+const unclear =
+  'is not valid: look at quotes, commas and where it ends. One object a line, without line breaks inside.';
+
+async function* toCopyPieces(
   lines: readonly Line[],
   columns: readonly ImportColumn[],
   names: readonly string[],
-): Buffer {
-  let text = '';
+): AsyncGenerator<Buffer, void> {
+  const out = new TextPieces();
   for (const { number, row } of lines) {
     checkKeys(row, names, number);
-    for (let index = 0; index < columns.length; index++) {
-      const column = columns[index] as ImportColumn;
-      text += index === 0 ? '' : '\t';
-      text += toCopyValue(row[column.name], column, number);
+    for (const [index, column] of columns.entries()) {
+      const value = row[column.name];
+      if (index > 0) out.add('\t');
+      if (isLarge(value)) await addCopyValue(out, value, column, number);
+      else out.add(toCopyValue(value, column, number));
     }
-    text += '\n';
+    out.add('\n');
+    yield* out.take();
   }
-  return Buffer.from(text, 'utf8');
+  yield* out.end().pieces;
+}
+
+/** As `toCopyValue`, with turns for others. */
+async function addCopyValue(
+  out: TextPieces,
+  value: unknown,
+  column: ImportColumn,
+  number: number,
+): Promise<void> {
+  const { name, isJson, isArray, record } = column;
+  const escaped = (slice: string) => {
+    if (slice.includes('\0')) throw problemAt(number, `${quoted(name)} holds a NUL, which text cannot keep`);
+    return special.test(slice) ? slice.replace(specials, escapeOf) : slice;
+  };
+  if (record && typeof value !== 'string')
+    throw problemAt(number, `${quoted(name)} is larger than 64 KB, too large for a composite`);
+  if (isArray && Array.isArray(value)) await addArray(out, value, isJson ? 'json' : 'any', escaped);
+  else if (typeof value === 'string' && (!isJson || isArray)) await addText(out, value, escaped);
+  else await addJson(out, value, escaped);
 }
 
 function toCopyValue(value: unknown, column: ImportColumn, number: number): string {

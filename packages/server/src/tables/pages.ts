@@ -4,6 +4,7 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
 import type { Exchange, Form } from '../query/exchange.ts';
 import { contextOf, routineOf } from '../query/failures.ts';
+import type { Answer } from '../query/held-answer.ts';
 import { ask, runTask } from '../query/run.ts';
 import type { Statement } from '../query/statement.ts';
 import type { Reader } from '../query/watch.ts';
@@ -45,7 +46,7 @@ export function readPage(
   rawQuery: string,
   options: PageOptions,
   reader: Reader,
-): Promise<Buffer | null> {
+): Promise<Answer> {
   const tables = tablesOf(deps, project, options.maySee);
   // An address holds no blank.
   const key = `${rawQuery} ${name}`;
@@ -60,9 +61,10 @@ export function readPage(
       const answer = await runPage(deps, project, plan, options.timeoutMs, reader);
       if (!counting) return answer;
       const end = Buffer.from(`,"count":${JSON.stringify(await counting)}}`);
-      if (answer !== null) return Buffer.concat([answer, end]);
-      reader.write(end, () => {});
-      return null;
+      if (Buffer.isBuffer(answer)) return Buffer.concat([answer, end]);
+      if (answer) answer.write(end);
+      else reader.write(end, () => {});
+      return answer;
     },
     reader,
     (error, plan) => explain(error, plan, project, options.maySee),
@@ -122,7 +124,7 @@ function runPage(
   { request, page, statement }: Plan,
   timeoutMs: number,
   reader: Reader,
-): Promise<Buffer | null> {
+): Promise<Answer> {
   let last: (string | null)[] = [];
   const { cursor } = page;
   const form: Form = {

@@ -1,9 +1,12 @@
 // The rows of a body, each held against the table: nothing is passed over, filled in or cut.
 import { errors } from '../errors.ts';
+import type { Slices } from '../postgres/turns.ts';
 import { ExactNumber } from '../query/json-text.ts';
+import { isLarge, markLarge } from '../query/large-json.ts';
+import { JsonParameter } from '../query/parameters.ts';
 import type { Column, Table } from './catalog.ts';
 import { getColumn } from './expressions.ts';
-import { refuse, toColumnJson, toJson } from './write-values.ts';
+import { refuse, toColumnJson, toJson, toLargeColumnJson } from './write-values.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -18,16 +21,19 @@ export type Run = Readonly<{
 
 /** Each run is a statement of its own. */
 const maxRuns = 1_000;
+/** Between the turns of others. */
+const rowsAtOnce = 1_000;
 
 /** A key that is missing means the column's default, so rows with other keys need another statement. */
-export function readRuns(table: Table, body: unknown): Run[] {
+export function* readRuns(table: Table, body: unknown): Slices<Run[]> {
   if (!Array.isArray(body)) {
     const row = readObject(body, '', 'the body must be a JSON object, or an array of them');
-    return [{ columns: columnsOf(table, row, null), rows: [row], firstIndex: null }];
+    return [{ columns: columnsOf(table, row, null), rows: listOf(row, body), firstIndex: null }];
   }
   const runs: (Run & { rows: Row[] })[] = [];
   let names = new Set<string>();
   for (const [index, entry] of body.entries()) {
+    if (index % rowsAtOnce === rowsAtOnce - 1) yield;
     const row = readObject(entry, String(index), 'must be a JSON object');
     const keys = Object.keys(row);
     const last = runs.at(-1);
@@ -42,10 +48,15 @@ export function readRuns(table: Table, body: unknown): Run[] {
         'Sort the rows by which keys they have, or give all of them the same keys.',
       );
     }
-    runs.push({ columns: columnsOf(table, row, index), rows: [row], firstIndex: index });
+    runs.push({ columns: columnsOf(table, row, index), rows: listOf(row, body), firstIndex: index });
     names = new Set(keys);
   }
   return runs;
+}
+
+/** As large as the body, for all that anybody knows. */
+function listOf(row: Row, body: unknown): Row[] {
+  return isLarge(body) ? markLarge([row]) : [row];
 }
 
 export function readChanges(table: Table, body: unknown): Run {
@@ -61,18 +72,24 @@ export function pathOf(index: number | null, name: string): string {
 }
 
 /** The rows for PostgreSQL to take apart: an array of objects that have the run's columns and no others. */
-export function toJsonRows({ columns, rows, firstIndex }: Run): string {
-  const written = rows.map((row, place) => {
+export function* toJsonRows({ columns, rows, firstIndex }: Run): Slices<string | JsonParameter> {
+  const written: Row[] = [];
+  for (const [place, row] of rows.entries()) {
+    if (place % rowsAtOnce === rowsAtOnce - 1) yield;
     const index = firstIndex === null ? null : firstIndex + place;
     const changed: [string, unknown][] = [];
     for (const column of columns) {
       const { name } = column;
-      const value = toColumnJson(row[name], column, () => pathOf(index, name));
+      const path = () => pathOf(index, name);
+      const value = isLarge(row[name])
+        ? yield* toLargeColumnJson(row[name], column, path)
+        : toColumnJson(row[name], column, path);
       if (value !== row[name]) changed.push([name, value]);
     }
-    return changed.length === 0 ? row : { ...row, ...Object.fromEntries(changed) };
-  });
-  return toJson(written, '');
+    const own = changed.length === 0 ? row : { ...row, ...Object.fromEntries(changed) };
+    written.push(isLarge(row) ? markLarge(own) : own);
+  }
+  return isLarge(rows) ? new JsonParameter(markLarge(written)) : toJson(written, '');
 }
 
 /**

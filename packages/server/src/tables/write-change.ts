@@ -1,5 +1,8 @@
 // Changing and deleting the rows that a filter names → one statement. Without a filter there is none: all rows is what
 // nobody means by leaving something out.
+import { atOnce, type Slices } from '../postgres/turns.ts';
+import { isLarge, markLarge } from '../query/large-json.ts';
+import { JsonParameter } from '../query/parameters.ts';
 import type { Column, Table } from './catalog.ts';
 import { compileFilter } from './compile.ts';
 import type { Condition } from './conditions.ts';
@@ -14,7 +17,7 @@ import {
   refuseUnlessWritable,
   typeGuards,
 } from './write-statement.ts';
-import { isSimple, refuse, toColumnJson, toColumnText, toJson } from './write-values.ts';
+import { isSimple, refuse, toColumnJson, toColumnText, toJson, toLargeColumnJson } from './write-values.ts';
 
 export function compileUpdate(
   table: Table,
@@ -22,13 +25,23 @@ export function compileUpdate(
   request: ChangeRequest,
   returning: Returning,
 ): CompiledWrite {
+  return atOnce(compilingUpdate(table, body, request, returning));
+}
+
+/** The same for a large body. */
+export function* compilingUpdate(
+  table: Table,
+  body: unknown,
+  request: ChangeRequest,
+  returning: Returning,
+): Slices<CompiledWrite> {
   refuseUnlessWritable(table, 'update');
   refuseAll(table, request.where);
   const shown = compileShown(table, request.select, returning);
   const { columns, rows, firstIndex } = readChanges(table, body);
   const filter = collectParameters();
   const where = [compileFilter(table, request.where, filter), ...typeGuards(columns)].join(' and ');
-  const { sets, params, parameters } = compileSets(columns, rows[0] ?? {}, filter.values.length);
+  const { sets, params, parameters } = yield* compileSets(columns, rows[0] ?? {}, filter.values.length);
   return {
     text: `update ${nameOf(table)} as t0 set ${sets} where ${where}${shown.returning}`,
     params: [...filter.values, ...params],
@@ -70,24 +83,32 @@ export function compileDelete(table: Table, request: ChangeRequest, returning: R
 }
 
 /** Parameters follow on `taken` others. */
-function compileSets(columns: readonly Column[], row: Row, taken: number) {
-  const params: (string | null)[] = [];
-  const place = (value: string | null) => `$${taken + params.push(value)}`;
+function* compileSets(columns: readonly Column[], row: Row, taken: number) {
+  const params: CompiledWrite['params'][number][] = [];
+  const place = (value: CompiledWrite['params'][number]) => `$${taken + params.push(value)}`;
   const simple = columns.filter(isSimple);
   const sets = simple.map((column) => {
     return `${id(column.name)} = ${place(toColumnText(row[column.name], column, column.name))}`;
   });
   const others = columns.filter((column) => !isSimple(column));
   if (others.length > 0) {
-    const given = Object.fromEntries(
-      others.map((column) => [column.name, toColumnJson(row[column.name], column, column.name)]),
-    );
+    const entries: [string, unknown][] = [];
+    for (const column of others) entries.push([column.name, yield* toColumnJsonOf(row, column)]);
+    const given = Object.fromEntries(entries);
+    const isLong = others.some(({ name }) => isLarge(row[name]));
+    const json = isLong ? new JsonParameter(markLarge(given)) : toJson(given, '');
     const names = others.map(({ name }) => id(name)).join(', ');
-    const source = `pg_catalog.json_to_record(${place(toJson(given, ''))}::pg_catalog.json)`;
+    const source = `pg_catalog.json_to_record(${place(json)}::pg_catalog.json)`;
     sets.push(`(${names}) = (select ${names} from ${source} as r (${definitions(others)}))`);
   }
   const parameters: (Column | null)[] = others.length > 0 ? [...simple, null] : simple;
   return { sets: sets.join(', '), params, parameters };
+}
+
+function* toColumnJsonOf(row: Row, column: Column): Slices<unknown> {
+  const value = row[column.name];
+  if (isLarge(value)) return yield* toLargeColumnJson(value, column, column.name);
+  return toColumnJson(value, column, column.name);
 }
 
 function refuseAll(table: Table, where: readonly Condition[]): void {

@@ -2,6 +2,7 @@
 // then sizes and ranges are looked at again here, and other values are found by what it quotes. That only makes a
 // message clearer: nothing is decided by it.
 import { ExactNumber } from '../query/json-text.ts';
+import { isLarge } from '../query/large-json.ts';
 import type { Column } from './catalog.ts';
 import type { WriteInput } from './write-statement.ts';
 import { isRewritten, isSimple } from './write-values.ts';
@@ -41,7 +42,10 @@ function firstOf(input: WriteInput, is: (text: string, column: Column) => boolea
 }
 
 function* cells({ columns, rows, firstIndex }: WriteInput): Generator<Culprit, void> {
+  let left = maxCells;
   for (const [place, row] of rows.entries()) {
+    left -= columns.length;
+    if (left < 0) return;
     const index = firstIndex === null ? null : firstIndex + place;
     for (const column of columns) yield { column, value: row[column.name], index };
   }
@@ -54,7 +58,7 @@ function findQuoted(message: string, input: WriteInput): Culprit | null {
   for (const culprit of cells(input)) {
     const { column, value } = culprit;
     if (found.has(column) || takesAnything.has(column.shape.is)) continue;
-    if (leavesOf(value).some((text) => quoted.has(text))) found.set(column, culprit);
+    if (leavesOf(value).some((text) => !isLarge(text) && quoted.has(text))) found.set(column, culprit);
   }
   const [only, second] = found.values();
   if (only && !second) return only;
@@ -76,6 +80,9 @@ function findMisshapen(input: WriteInput): Culprit | null {
   return null;
 }
 
+/** Others wait while they are looked through: of very many rows only the first can be named. */
+const maxCells = 20_000;
+
 const takesAnything = new Set(['text', 'json', 'jsonb']);
 
 /** Everything between any two quotes, because a value may hold some itself. */
@@ -94,8 +101,11 @@ function isTooLong(text: string, { type }: Column): boolean {
   if (size === undefined) return false;
   // Blanks at the end do not count for PostgreSQL. By hand: / +$/ would begin anew at each blank of a long row of them.
   let end = text.length;
-  while (text[end - 1] === ' ') end--;
-  return [...text.slice(0, end)].length > Number(size);
+  while (text.charCodeAt(end - 1) === 32) end--;
+  let characters = 0;
+  for (let at = 0; at < end && characters <= Number(size); characters++)
+    at += (text.charCodeAt(at) & 0xfc00) === 0xd800 ? 2 : 1;
+  return characters > Number(size);
 }
 
 const wholeNumbers = new Map([
@@ -120,6 +130,7 @@ function baseType({ type }: Column): string {
 /** The scalars in a value, as text. Without recursion: it may be nested as deep as the body's size allows. */
 function leavesOf(value: unknown): string[] {
   const leaves: string[] = [];
+  if (typeof value === 'object' && isLarge(value)) return leaves;
   const pending: unknown[] = [value];
   while (pending.length > 0) {
     const one = pending.pop();

@@ -4,6 +4,7 @@ import type { ErrorCode } from '@rowhouse/api';
 import { RowhouseError } from '../errors.ts';
 import { inherit, wasRaised } from '../query/failures.ts';
 import { ExactNumber } from '../query/json-text.ts';
+import { isLarge } from '../query/large-json.ts';
 import type { Column, Reference, Table } from './catalog.ts';
 import { shorten } from './source.ts';
 import { type Culprit, findCulprit } from './write-culprits.ts';
@@ -177,7 +178,7 @@ function ofValue(
   const isScalar = typeof value !== 'object' || value instanceof ExactNumber;
   if (state === '22001' && isScalar) {
     return {
-      message: `${subject} is too long for ${column.type}: it has ${[...String(value)].length} characters.`,
+      message: `${subject} is too long for ${column.type}: it has ${countOf(String(value))} characters.`,
       details,
     };
   }
@@ -193,11 +194,12 @@ function ofValue(
 
 const speaksForItself = new Set(['22P02', '22003', '22007', '22008']);
 
-function isInFilter(
-  { value }: Culprit,
-  { parameters }: WriteInput,
-  params: readonly (string | null)[],
-): boolean {
+/** Exact as long as nobody waits for the counting. */
+function countOf(text: string): string {
+  return isLarge(text) ? 'very many' : String([...text].length);
+}
+
+function isInFilter({ value }: Culprit, { parameters }: WriteInput, params: readonly unknown[]): boolean {
   if (typeof value === 'object' && !(value instanceof ExactNumber)) return false;
   const text = value instanceof ExactNumber ? value.text : String(value);
   return (

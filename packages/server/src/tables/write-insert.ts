@@ -1,6 +1,7 @@
 // Rows → the statements that insert them, to be run in one transaction. The text depends on which columns are given, not
 // on values or their number, so that PostgreSQL keeps it prepared. Every statement holds the table's guard: where there
 // is a WHERE in it, otherwise in RETURNING; the planner works it out in both, before anything has run.
+import { atOnce, type Slices } from '../postgres/turns.ts';
 import type { Column, Table } from './catalog.ts';
 import { getColumn, guard, id, nameOf } from './expressions.ts';
 import type { Item } from './select.ts';
@@ -27,16 +28,26 @@ export type InsertOptions = Readonly<{
 
 /** In the order of the rows; a single one for a single row. */
 export function compileInsert(table: Table, body: unknown, options: InsertOptions): CompiledWrite[] {
+  return atOnce(compilingInsert(table, body, options));
+}
+
+/** The same for a large body. */
+export function* compilingInsert(
+  table: Table,
+  body: unknown,
+  options: InsertOptions,
+): Slices<CompiledWrite[]> {
   refuseUnlessWritable(table, 'insert');
   const target = readTarget(table, options);
   const shown = compileShown(table, options.select, options.returning);
-  return readRuns(table, body).map((run) => {
+  const writes: CompiledWrite[] = [];
+  for (const run of yield* readRuns(table, body)) {
     refuseMissing(table, run);
     const end = target ? conflictSql(table, target, options.resolution, run.columns) : '';
-    return run.rows.length === 1 && run.columns.every(isSimple)
-      ? insertOne(table, run, end, shown)
-      : insertMany(table, run, end, shown);
-  });
+    if (run.rows.length === 1 && run.columns.every(isSimple)) writes.push(insertOne(table, run, end, shown));
+    else writes.push(yield* insertMany(table, run, end, shown));
+  }
+  return writes;
 }
 
 function insertOne(table: Table, run: Run, end: string, shown: Shown): CompiledWrite {
@@ -52,7 +63,7 @@ function insertOne(table: Table, run: Run, end: string, shown: Shown): CompiledW
 }
 
 /** PostgreSQL reads the rows one after the other, so they are inserted, numbered and returned in their order. */
-function insertMany(table: Table, run: Run, end: string, shown: Shown): CompiledWrite {
+function* insertMany(table: Table, run: Run, end: string, shown: Shown): Slices<CompiledWrite> {
   const { columns } = run;
   const where = [guard(table), ...typeGuards(columns)].join(' and ');
   const tail = `where ${where}${end}${shown.returning}`;
@@ -65,7 +76,7 @@ function insertMany(table: Table, run: Run, end: string, shown: Shown): Compiled
   const source = `pg_catalog.json_to_recordset($1::pg_catalog.json) as r (${definitions(columns)})`;
   const list = columns.map(({ name }) => `r.${id(name)}`).join(', ');
   const text = `${start} (${namesOf(columns)}) select ${list} from ${source} ${tail}`;
-  return { text, params: [toJsonRows(run)], hidden: 0, ...common(table, run, shown, [null]) };
+  return { text, params: [yield* toJsonRows(run)], hidden: 0, ...common(table, run, shown, [null]) };
 }
 
 function common(table: Table, run: Run, shown: Shown, parameters: readonly (Column | null)[]) {

@@ -1,6 +1,7 @@
 // What every statement that writes is made of besides its own words: whether the table takes it, what comes back of the
 // rows, and what an error is explained with.
 import { errors } from '../errors.ts';
+import type { JsonParameter } from '../query/parameters.ts';
 import type { Column, Shape, Table } from './catalog.ts';
 import { guard, id, literal, type Scope } from './expressions.ts';
 import { as, outputsOf, refuseRepeats } from './outputs.ts';
@@ -11,7 +12,7 @@ import { refuse } from './write-values.ts';
 export type CompiledWrite = Readonly<{
   text: string;
   /** null is SQL's NULL. */
-  params: readonly (string | null)[];
+  params: readonly (string | JsonParameter | null)[];
   /** Names of the result's columns; `hidden` further ones follow that are not shown. */
   columns: readonly string[];
   hidden: number;

@@ -1,8 +1,12 @@
 // A JSON value as PostgreSQL is to read it for a column. One value of a simple type is the text of a parameter; arrays
 // and composites go as JSON, which PostgreSQL takes apart itself.
 import { errors } from '../errors.ts';
+import { atOnce, type Slices } from '../postgres/turns.ts';
+import { toJsonArrayText } from '../query/array-text.ts';
 import { ExactNumber, toJsonText } from '../query/json-text.ts';
-import { toJsonArrayText } from '../query/parameters.ts';
+import { isLarge } from '../query/large-json.ts';
+import { JsonArrayText } from '../query/large-text.ts';
+import { JsonParameter } from '../query/parameters.ts';
 import type { Column, Shape } from './catalog.ts';
 import { nearestName } from './nearest.ts';
 import { shorten } from './source.ts';
@@ -18,14 +22,15 @@ export function isSimple({ shape }: Column): boolean {
 }
 
 /** JSON null is SQL's NULL, also for json and jsonb. What PostgreSQL cannot read it says itself. */
-export function toColumnText(value: unknown, column: Column, path: Path): string | null {
+export function toColumnText(value: unknown, column: Column, path: Path): string | JsonParameter | null {
   if (value === null || value === undefined) return null;
   const { is } = column.shape;
-  if (is === 'json' || is === 'jsonb') return toJson(value, path);
+  if (is === 'json' || is === 'jsonb') return isLarge(value) ? new JsonParameter(value) : toJson(value, path);
   if (typeof value === 'string') return withoutNul(value, path);
   if (typeof value !== 'object') return String(value);
   if (value instanceof ExactNumber) return value.text;
-  return isHstore(column) ? toHstoreText(value, path) : toJson(value, path);
+  if (isHstore(column)) return toHstoreText(value, path);
+  return isLarge(value) ? new JsonParameter(value) : toJson(value, path);
 }
 
 /** The same inside JSON that PostgreSQL takes apart. */
@@ -34,7 +39,15 @@ export function toColumnJson(value: unknown, column: Column, path: Path): unknow
   if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
   if (isHstore(column)) return toHstoreText(value, path);
   if (isJsonArray(column.shape) && Array.isArray(value)) return orTooDeep(path, () => toJsonArrayText(value));
-  refuseUnknownFields(value, column.shape, path);
+  atOnce(refuseUnknownFields(value, column.shape, path));
+  return value;
+}
+
+/** The same for a value that takes long to look at. */
+export function* toLargeColumnJson(value: unknown, column: Column, path: Path): Slices<unknown> {
+  if (typeof value === 'string' || isHstore(column)) return toColumnJson(value, column, path);
+  if (isJsonArray(column.shape) && Array.isArray(value)) return new JsonArrayText(value);
+  yield* refuseUnknownFields(value, column.shape, path);
   return value;
 }
 
@@ -72,13 +85,16 @@ function withoutNul(text: string, path: Path): string {
 }
 
 /** PostgreSQL passes over keys that a composite type does not have. */
-function refuseUnknownFields(value: unknown, shape: Shape, path: Path, dimensions = 0): void {
+function* refuseUnknownFields(value: unknown, shape: Shape, path: Path, dimensions = 0): Slices<void> {
   if (shape.is !== 'composite' || typeof value !== 'object' || value === null) return;
   if (value instanceof ExactNumber) return;
   if (Array.isArray(value)) {
     // What is no array to PostgreSQL either is its to refuse.
     if (!shape.isArray || dimensions === maxDimensions) return;
-    for (const entry of value) refuseUnknownFields(entry, shape, path, dimensions + 1);
+    for (const [index, entry] of value.entries()) {
+      if (index % entriesAtOnce === entriesAtOnce - 1) yield;
+      yield* refuseUnknownFields(entry, shape, path, dimensions + 1);
+    }
     return;
   }
   for (const [name, entry] of Object.entries(value)) {
@@ -91,9 +107,11 @@ function refuseUnknownFields(value: unknown, shape: Shape, path: Path, dimension
       const advice = near ? `; the nearest is "${near}"` : '';
       throw refuse(path, `the type has no attribute "${shorten(name)}"${advice}`);
     }
-    refuseUnknownFields(entry, field.shape, path);
+    yield* refuseUnknownFields(entry, field.shape, path);
   }
 }
+
+const entriesAtOnce = 1_000;
 
 /** An extension's type, known by its name as it is when values are read. */
 function isHstore({ type, shape }: Column): boolean {
@@ -101,6 +119,7 @@ function isHstore({ type, shape }: Column): boolean {
 }
 
 function toHstoreText(value: object, path: Path): string {
+  if (isLarge(value)) throw refuse(path, 'is too large for an object: send the text of the hstore');
   const pairs = Object.entries(value).map(([key, entry]) => {
     if (entry === null) return `${quote(key, path)}=>NULL`;
     const text = typeof entry === 'string' ? entry : toJson(entry, path);

@@ -1,0 +1,103 @@
+// Bodies that are taken in whole. What they take is counted, for each project and for the process: a body for which
+// there is no room is refused while it comes in, not when memory has run out.
+import type { ServerResponse } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { FastifyRequest, preParsingHookHandler } from 'fastify';
+import { errors } from '../errors.ts';
+import { MemoryBudget } from '../query/memory-budget.ts';
+
+const mb = 1024 * 1024;
+/** What a body takes is estimated. One of the largest always fits, and some smaller ones of others beside it. */
+const bodyMemory = new MemoryBudget({ perProject: 200 * mb, inAll: 210 * mb });
+/** Of a body's bytes: as they came, as text, and on their way to PostgreSQL. */
+const bytesFactor = 3;
+/** Of each value in it. */
+const valueBytes = 50;
+/** Smaller bodies are not counted. */
+const uncounted = 64 * 1024;
+
+/** Only the response tells when a request is over; parsers are not given it. */
+const responses = new WeakMap<FastifyRequest, ServerResponse>();
+
+export const noteResponse: preParsingHookHandler = (request, reply, payload, done) => {
+  responses.set(request, reply.raw);
+  done(null, payload);
+};
+
+/** What is counted for a request, until its answer is out: what was made of the body is needed as long. */
+export class BodyMemory {
+  private counted = 0;
+  private readonly request: FastifyRequest;
+  private readonly owner: string;
+
+  constructor(request: FastifyRequest) {
+    this.request = request;
+    this.owner = ownerOf(request);
+  }
+
+  addBytes(bytes: number): void {
+    this.add(bytes * bytesFactor);
+  }
+
+  addValues(count: number): void {
+    this.add(count * valueBytes);
+  }
+
+  private add(bytes: number): void {
+    if (!bodyMemory.take(this.owner, bytes))
+      throw errors.overloaded('Large bodies take all the memory there is for them.', 1);
+    if (this.counted === 0)
+      responses.get(this.request)?.once('close', () => bodyMemory.take(this.owner, -this.counted));
+    this.counted += bytes;
+  }
+}
+
+export function readBody(request: FastifyRequest, payload: Readable, memory: BodyMemory): Promise<Buffer> {
+  const { headers, routeOptions } = request;
+  const { bodyLimit } = routeOptions;
+  const declared = headers['content-length'] === undefined ? null : Number(headers['content-length']);
+  if (declared !== null && declared > bodyLimit) return Promise.reject(errors.payloadTooLarge(bodyLimit));
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = [];
+    let size = 0;
+    let counted = 0;
+    const onData = (piece: Buffer) => {
+      pieces.push(piece);
+      size += piece.length;
+      try {
+        if (size > bodyLimit) throw errors.payloadTooLarge(bodyLimit);
+        if (size > uncounted) {
+          memory.addBytes(size - counted);
+          counted = size;
+        }
+      } catch (error) {
+        fail(error as Error);
+      }
+    };
+    const fail = (error: Error) => {
+      stop();
+      pieces.length = 0;
+      reject(error);
+      // What still comes is passed over, so that the answer can be read.
+      payload.resume();
+    };
+    const onEnd = () => {
+      stop();
+      resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
+    };
+    const stop = () => {
+      payload.off('data', onData);
+      payload.off('end', onEnd);
+      payload.off('error', fail);
+    };
+    payload.on('data', onData);
+    payload.on('end', onEnd);
+    payload.on('error', fail);
+  });
+}
+
+function ownerOf({ caller, params, login }: FastifyRequest): string {
+  const { slug } = (params ?? {}) as { slug?: string };
+  if (login) return login.id;
+  return caller?.kind !== 'account' ? (caller?.projectId ?? '') : (slug ?? caller.accountId);
+}
