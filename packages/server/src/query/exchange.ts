@@ -252,7 +252,10 @@ export class Exchange implements Receiver {
         lost: resolve,
       }),
     );
-    this.settle(status === 'idle' || status === 'transaction' ? this.options.frame.endsIn : status);
+    // Nothing of ours was sent before it: an error is about the caller's statement.
+    if (this.failure) this.step = this.options.frame.before.length;
+    const isSound = !this.failure && (status === 'idle' || status === 'transaction');
+    this.settle(isSound ? this.options.frame.endsIn : status);
     if (keep) session.statements.keep(input.query, prepared);
     return prepared;
   }
@@ -393,7 +396,9 @@ export class Exchange implements Receiver {
         session.carryOn();
       },
       (error) => {
-        this.stop(error);
+        // The statement was sent with its commit, and may be done by now.
+        const mayStay = this.conduct !== 'clean' && this.endsIdle;
+        this.stop(mayStay ? errors.outcomeUnknown(error) : errors.unavailable(error));
         session.destroy();
       },
     );

@@ -60,19 +60,47 @@ export function isStable({ kind }: ValueType): boolean {
   return kind.is !== 'composite';
 }
 
+/** Nested deeper than this, a type is written as PostgreSQL's text: what writes values recurses. */
+const maxDepth = 64;
+
+type Resolved = Map<number, ValueType | null>;
+
 function resolve(oid: number, rows: ReadonlyMap<number, TypeRow>): ValueType {
-  const known = builtInType(oid);
-  const row = rows.get(oid);
-  if (known) return known;
+  const name = rows.get(oid)?.name ?? 'unknown';
+  return resolveWithin(oid, rows, new Map(), maxDepth) ?? { name, kind: string };
+}
+
+/** Each type once: one that is a part of others many times over would take time without end. null: too deep. */
+function resolveWithin(
+  oid: number,
+  rows: ReadonlyMap<number, TypeRow>,
+  resolved: Resolved,
+  depth: number,
+): ValueType | null {
+  const known = builtInType(oid) ?? resolved.get(oid);
+  if (known !== undefined) return known;
+  const type =
+    depth === 0 ? null : assemble(rows.get(oid), (part) => resolveWithin(part, rows, resolved, depth - 1));
+  resolved.set(oid, type);
+  return type;
+}
+
+function assemble(row: TypeRow | undefined, partOf: (oid: number) => ValueType | null): ValueType | null {
   if (!row) return { name: 'unknown', kind: string };
-  if (row.element !== 0) return arrayOf(resolve(row.element, rows), row.delimiter);
-  if (row.base !== 0) return { name: row.name, kind: resolve(row.base, rows).kind };
-  if (row.fields) {
-    const fields = row.fields.map(({ name, oid: type }, index) => ({
-      key: Buffer.from(`${index ? ',' : ''}${JSON.stringify(name)}:`),
-      kind: resolve(type, rows).kind,
-    }));
-    return { name: row.name, kind: { is: 'composite', fields } };
+  if (row.element !== 0) {
+    const element = partOf(row.element);
+    return element && arrayOf(element, row.delimiter);
   }
-  return { name: row.name, kind: row.name === 'hstore' ? { is: 'hstore' } : string };
+  if (row.base !== 0) {
+    const base = partOf(row.base);
+    return base && { name: row.name, kind: base.kind };
+  }
+  if (!row.fields) return { name: row.name, kind: row.name === 'hstore' ? { is: 'hstore' } : string };
+  const fields = [];
+  for (const [index, { name, oid }] of row.fields.entries()) {
+    const part = partOf(oid);
+    if (!part) return null;
+    fields.push({ key: Buffer.from(`${index ? ',' : ''}${JSON.stringify(name)}:`), kind: part.kind });
+  }
+  return { name: row.name, kind: { is: 'composite', fields } };
 }
