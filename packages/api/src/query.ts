@@ -19,7 +19,7 @@ const limit = Type.Integer({
 });
 const timeoutMs = Type.Integer({
   minimum: 1,
-  default: 30_000,
+  default: 29_000,
   description: 'At most what the installation allows.',
 });
 const readOnly = Type.Boolean({ default: false, description: 'A statement that writes is refused.' });

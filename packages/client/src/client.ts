@@ -52,7 +52,7 @@ export type Result<Row = AnyRow> = {
 export type QueryOptions = PostOptions & {
   /** At most so many rows; PostgreSQL stops there. */
   limit?: number;
-  /** How long the statement may run; 30,000 unless said otherwise. */
+  /** How long the statement may run; 29,000 unless said otherwise. */
   timeoutMs?: number;
   /** A statement that writes is refused. */
   readOnly?: boolean;

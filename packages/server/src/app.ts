@@ -7,6 +7,7 @@ import Type from 'typebox';
 import { errors } from './errors.ts';
 import { identify, readRequestId } from './http/caller.ts';
 import { compactRoutes } from './http/compact.ts';
+import { keepDeadlines } from './http/deadline.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
 import { fewAtATime } from './http/few-at-a-time.ts';
@@ -89,6 +90,7 @@ export async function buildApp(
     reply.header('x-request-id', request.id);
     done();
   });
+  keepDeadlines(app);
   app.addHook('onResponse', (request, reply, done) => {
     onFinished({
       requestId: request.id,

@@ -310,16 +310,23 @@ export const errors = {
         cause,
       },
     ),
-  outcomeUnknown: (cause: unknown) =>
-    new RowhouseError(
-      'outcome_unknown',
-      'The connection to PostgreSQL broke while the change was being made.',
-      {
-        retryAfterS: 1,
-        hint: 'It may or may not have taken effect: look before you send it again.',
-        cause,
-      },
-    ),
+  outcomeUnknown: (
+    cause: unknown,
+    message = 'The connection to PostgreSQL broke while the change was being made.',
+  ) =>
+    new RowhouseError('outcome_unknown', message, {
+      retryAfterS: 1,
+      hint: 'It may or may not have taken effect: look before you send it again.',
+      cause,
+    }),
+  /** The time of the whole request is over, and nothing was sent that could change something. */
+  noAnswer: () =>
+    new RowhouseError('unavailable', 'PostgreSQL did not answer in time. Nothing was changed.', {
+      retryAfterS: 1,
+      hint: 'Try again in a moment, or allow it more time.',
+    }),
+  noAnswerToChange: () =>
+    errors.outcomeUnknown(undefined, 'PostgreSQL did not answer in time while the change was being made.'),
   internal: (cause: unknown) =>
     new RowhouseError('internal_error', 'Something went wrong inside the service.', {
       hint: "The service's log has more under this request id.",

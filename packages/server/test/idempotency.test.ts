@@ -5,6 +5,7 @@ import { Readable } from 'node:stream';
 import Fastify from 'fastify';
 import { describe, expect, it } from 'vitest';
 import { openControl } from '../src/control/control.ts';
+import { keepDeadlines } from '../src/http/deadline.ts';
 import { errorResponder } from '../src/http/error-response.ts';
 import { acceptRepeats } from '../src/http/idempotency.ts';
 import type { Caller } from '../src/keys/caller.ts';
@@ -550,6 +551,7 @@ describe('a body that streams', () => {
   it('is hashed as it passes, and a repeat is compared without being run', async () => {
     const app = Fastify({ bodyLimit: 100 });
     app.setErrorHandler(errorResponder(house.service.deps.log));
+    keepDeadlines(app);
     app.decorateRequest('caller', null);
     app.addHook('onRequest', async (request) => {
       const accountId = 'streams';

@@ -31,6 +31,8 @@ function caller(): Caller {
   const one = {
     hasBegun: false,
     isGone: false,
+    startedAt: performance.now(),
+    mayHaveChanged: false,
     whenGone: (tell: () => void) => void tells.push(tell),
     write: () => true,
     drained: () => {},

@@ -36,5 +36,6 @@ export async function prepareControl(address: Address, database: string): Promis
 }
 
 export function openControl(address: Address, database: string): Control {
-  return openDatabase({ ...address, database }, { max: 10 });
+  // Small statements by key: one that takes longer is on a connection that no longer answers.
+  return openDatabase({ ...address, database }, { max: 10, queryMs: 10_000, changeMs: 10_000 });
 }

@@ -14,6 +14,8 @@ export type Endings = {
   stop(): Promise<void>;
 };
 
+/** A server that hangs must not keep the service from stopping. */
+const terminateMs = 2_000;
 const [firstLookMs, longestPauseMs] = [5, 500];
 /** Queries that may fail before a backend is taken for gone: a PostgreSQL that does not answer has most likely stopped. */
 const maxFailures = 20;
@@ -31,10 +33,11 @@ export function openEndings(server: Server): Endings {
     known: Backend | null,
   ): Promise<Backend | null> => {
     const startedAt = known?.startedAt ?? null;
-    const [found] = await server.maintenance.query<Backend>(sql`
+    const statement = sql`
       select backend_start::text as "startedAt", pg_terminate_backend(pid) from pg_stat_activity
       where pid = ${pid} and datname = ${databaseOf(id)}
-        and (${startedAt}::text is null or backend_start::text = ${startedAt}::text)`);
+        and (${startedAt}::text is null or backend_start::text = ${startedAt}::text)`;
+    const [found] = await server.maintenance.query<Backend>(statement, terminateMs);
     return found ?? null;
   };
   const follow = async (project: ProjectLogin, pid: number): Promise<void> => {

@@ -108,7 +108,7 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
 }
 
 function toRowhouseError(thrown: Error, request: IncomingMessage): RowhouseError {
-  if (thrown instanceof RowhouseError) return thrown;
+  if (thrown instanceof RowhouseError) return asRead(thrown, request);
   if (isState(thrown, sqlstate.diskFull)) return errors.serverFull(undefined, { cause: thrown });
   // Our own statement met a server without memory, locks or connections left (class 53).
   if (thrown instanceof PostgresError && thrown.sqlstate.startsWith('53')) return errors.unavailable(thrown);
@@ -117,11 +117,17 @@ function toRowhouseError(thrown: Error, request: IncomingMessage): RowhouseError
   return errors.internal(thrown);
 }
 
+/** What only reads leaves no doubt: nothing was changed. */
+function asRead(error: RowhouseError, { method }: IncomingMessage): RowhouseError {
+  const isRead = method === 'GET' || method === 'HEAD';
+  return isRead && error.code === 'outcome_unknown' ? errors.unavailable(error.cause) : error;
+}
+
 function readFastifyError(
   thrown: FastifyError | RowhouseError,
   request: FastifyRequest,
 ): RowhouseError | null {
-  if (thrown instanceof RowhouseError) return thrown;
+  if (thrown instanceof RowhouseError) return asRead(thrown, request.raw);
   const { code, statusCode, message } = thrown;
   switch (code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':

@@ -3,6 +3,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { finished, type Readable, Transform } from 'node:stream';
 import { finished as ended } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { errors, type RowhouseError } from '../errors.ts';
 import { fateOf, wasRaised } from '../query/failures.ts';
@@ -55,13 +56,20 @@ export function acceptRepeats(app: FastifyInstance, repeats: Repeats): void {
         if (!request.repeat || !reservation) return done();
         const outcome = outcomeOf(request.repeat.body, reply, payload);
         request.repeat.reservation = null;
-        reservation.end(outcome).then(() => done(), done);
+        // What cannot be kept in time is kept later: until then a repeat is told that the first still runs.
+        inTime(reservation.end(outcome), request.deadline.leftMs).then(() => done(), done);
       },
     ];
   });
 }
 
-/** True: go on. False: this was a repeat, and it is answered. */
+async function inTime(work: Promise<void>, ms: number): Promise<void> {
+  const late = new AbortController();
+  const time = sleep(ms, undefined, { signal: late.signal, ref: false }).catch(() => {});
+  await Promise.race([work, time]).finally(() => late.abort());
+}
+
+/** True: go on. False: it is answered, as a repeat or because it took too long. */
 async function begin(
   repeats: Repeats,
   repeat: Repeat,
@@ -80,8 +88,14 @@ async function begin(
     readToEnd: repeat.body.readToEnd,
   });
   if ('answer' in found) {
+    if (request.deadline.isOver) return false;
     await request.routeOptions.config.beforeReplay?.(request);
     replay(reply, found.answer);
+    return false;
+  }
+  if (request.deadline.isOver) {
+    // The caller was told that nothing ran, so nothing will.
+    void found.reservation.end({ is: 'nothing_ran' });
     return false;
   }
   repeat.reservation = found.reservation;

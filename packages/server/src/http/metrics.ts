@@ -1,4 +1,6 @@
 // What operators watch. Labels are route patterns and statuses: never slugs, never anything a caller can multiply.
+
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Finished } from './request-log.ts';
 
@@ -9,6 +11,9 @@ export type Metrics = {
   text(): Promise<string>;
   count(finished: Finished): void;
 };
+
+/** A number that PostgreSQL does not give within this is not waited for. */
+const gaugeMs = 2_000;
 
 /** Read when the metrics are asked for. */
 export type Gauges = Record<string, { help: string; read: () => number | Promise<number> }>;
@@ -62,7 +67,8 @@ function addGauges(registry: Registry, gauges: Gauges): void {
       aggregator: 'max',
       async collect() {
         // One number that cannot be had must not take the others away.
-        this.set(await Promise.resolve(read()).catch(() => Number.NaN));
+        const late = sleep(gaugeMs, Number.NaN, { ref: false });
+        this.set(await Promise.race([Promise.resolve(read()).catch(() => Number.NaN), late]));
       },
     });
   }

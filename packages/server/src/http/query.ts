@@ -7,11 +7,10 @@ import { type Caller, requireScope } from '../keys/caller.ts';
 import { runBatch } from '../query/batch.ts';
 import type { Answer } from '../query/held-answer.ts';
 import { runQuery } from '../query/run.ts';
-import type { Reader } from '../query/watch.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
-import { readerOf, respond } from './reader.ts';
+import { type ResponseReader, readerOf, respond } from './reader.ts';
 
 type Params = { slug: string };
 
@@ -19,7 +18,8 @@ const queryPath = '/projects/:slug/query';
 export const queryRoute = apiPrefix + queryPath;
 
 export const maxBodyBytes = 32 * 1024 * 1024;
-const defaultTimeoutMs = 30_000;
+/** So that every request is answered within 30 s. */
+export const defaultTimeoutMs = 29_000;
 
 export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['query'];
@@ -28,7 +28,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     queryPath,
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true },
+      config: { exactNumbers: true, hasTimeout: true, notesChanges: true },
       schema: {
         tags,
         summary: 'Run a SQL statement',
@@ -50,7 +50,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/batch',
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true },
+      config: { exactNumbers: true, hasTimeout: true, notesChanges: true },
       schema: {
         tags,
         summary: 'Run several statements in one transaction',
@@ -85,14 +85,16 @@ export function answerQuery(
   caller: Caller,
   project: ProjectLogin,
   body: RunQuery,
-  reader: Reader,
+  reader: ResponseReader,
 ): Promise<Answer> {
+  const timeoutMs = readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs);
+  reader.deadline.allow(timeoutMs);
   const input = {
     query: body.query,
     params: body.params ?? [],
     limit: body.limit ?? null,
     bigAsString: body.numbers === 'string',
-    timeoutMs: readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs),
+    timeoutMs,
     readOnly: mustBeReadOnly(caller) || body.read_only === true,
     dryRun: body.dry_run === true,
     maxAffected: body.max_affected ?? null,

@@ -3,6 +3,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Answer, HeldAnswer } from '../query/held-answer.ts';
 import type { Reader } from '../query/watch.ts';
+import type { Deadline } from './deadline.ts';
 import type { Deps } from './deps.ts';
 
 export const json = 'application/json; charset=utf-8';
@@ -15,7 +16,7 @@ export function readerOf(reply: FastifyReply, status = 200): ResponseReader {
     reply.hijack();
     return reply.getHeaders() as OutgoingHttpHeaders;
   };
-  return new ResponseReader(reply.raw, begin, status);
+  return new ResponseReader(reply.raw, begin, reply.request.deadline, status);
 }
 
 /** How full the project is, as far as is known without a look: beside the answer to what may have made it larger. */
@@ -36,6 +37,7 @@ export async function respond(
 ): Promise<FastifyReply> {
   try {
     const answer = await answering;
+    if (reader.deadline.isOver) return reply;
     if (projectId !== undefined && answer !== null) reply.headers(roomHeaders(deps, projectId));
     if (answer instanceof HeldAnswer) {
       reader.send(answer, {}, reply.statusCode);
@@ -53,27 +55,49 @@ export async function respond(
 
 export class ResponseReader implements Reader {
   hasBegun = false;
+  readonly deadline: Deadline;
   private readonly raw: ServerResponse;
   private readonly begin: () => OutgoingHttpHeaders;
   private readonly status: number;
 
   /** `begin` is called once, when the answer turns out to be a stream; it gives the headers. */
-  constructor(raw: ServerResponse, begin: () => OutgoingHttpHeaders, status = 200) {
+  constructor(raw: ServerResponse, begin: () => OutgoingHttpHeaders, deadline: Deadline, status = 200) {
     this.raw = raw;
     this.begin = begin;
+    this.deadline = deadline;
     this.status = status;
   }
 
   /** A response whose turn on its connection has not come does not hear that the connection is closed. */
   get isGone(): boolean {
     const { raw } = this;
+    if (this.deadline.isOver) return true;
     return (raw.destroyed || raw.req.socket?.destroyed === true) && !raw.writableFinished;
+  }
+
+  get startedAt(): number {
+    return this.deadline.startedAt;
+  }
+
+  set startedAt(at: number) {
+    this.deadline.startedAt = at;
+  }
+
+  get mayHaveChanged(): boolean {
+    return this.deadline.mayHaveChanged;
+  }
+
+  set mayHaveChanged(value: boolean) {
+    this.deadline.mayHaveChanged = value;
   }
 
   write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {
     const { raw } = this;
+    // The caller has got another answer.
+    if (this.deadline.isOver) return true;
     if (!this.hasBegun) {
       this.hasBegun = true;
+      this.deadline.end();
       raw.writeHead(this.status, { ...this.begin(), 'content-type': json });
     }
     // Only a write that says false is followed by a drain.

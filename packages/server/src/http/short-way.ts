@@ -8,6 +8,7 @@ import type { Caller } from '../keys/caller.ts';
 import { type Answer, HeldAnswer } from '../query/held-answer.ts';
 import type { Changed } from '../tables/changes.ts';
 import { hasRepeated, readRequestId } from './caller.ts';
+import { Deadline } from './deadline.ts';
 import type { Deps } from './deps.ts';
 import { respondWithError } from './error-response.ts';
 import { parseJsonBody } from './json-body.ts';
@@ -79,7 +80,8 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
     const startedAt = performance.now();
     const requestId = readRequestId(headers['x-request-id']) ?? crypto.randomUUID();
     const headersOf = () => ({ 'x-request-id': requestId });
-    const reader = new ResponseReader(response, headersOf, asked.status);
+    const deadline = new Deadline((error) => answerError(error));
+    const reader = new ResponseReader(response, headersOf, deadline, asked.status);
     const finish = (status: number) =>
       onFinished({
         requestId,
@@ -90,14 +92,20 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
         ms: performance.now() - startedAt,
         keyId: caller.keyId,
       });
+    const answerError = (error: Error) =>
+      finish(respondWithError(deps.log, error, request, response, requestId));
     const fail = (error: unknown) => {
+      if (deadline.isOver) return;
+      deadline.end();
       if (reader.hasBegun) {
         deps.log.warn({ request_id: requestId, err: error }, 'a result broke off');
         reader.breakOff();
         finish(asked.status);
-      } else finish(respondWithError(deps.log, error as Error, request, response, requestId));
+      } else answerError(error as Error);
     };
     const succeed = (given: Answer | Changed) => {
+      if (deadline.isOver) return;
+      deadline.end();
       const isChange = given !== null && 'isNew' in given;
       const answer = isChange ? given.answer : given;
       // An upsert that had nothing to do made nothing.
@@ -118,6 +126,7 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
       finish(status);
     };
     const run = (body: Buffer) => {
+      deadline.start();
       try {
         asked.run(caller, project, body, reader).then(succeed, fail);
       } catch (error) {

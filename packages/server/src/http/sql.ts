@@ -36,7 +36,7 @@ export function sqlRoutes(app: FastifyInstance, deps: Deps): void {
     '/sql',
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true },
+      config: { exactNumbers: true, notesChanges: true },
       schema: {
         tags: ['query'],
         summary: "Run SQL for Neon's driver",

@@ -29,10 +29,12 @@ import { requireTable, tablesOf } from '../tables/kept-tables.ts';
 import { readPage } from '../tables/pages.ts';
 import { type Action, requireGrants, requireRowSecurity } from '../tables/row-security.ts';
 import { callerOf } from './caller.ts';
+import type { Deadline } from './deadline.ts';
 import type { Deps } from './deps.ts';
 import { checkEncoding } from './json-body.ts';
 import { SlugParams } from './projects.ts';
-import { json, readerOf, respond, roomHeaders } from './reader.ts';
+import { defaultTimeoutMs } from './query.ts';
+import { json, type ResponseReader, readerOf, respond, roomHeaders } from './reader.ts';
 import { maySee, requireTables, shown, sightOf } from './sight.ts';
 import { actingAs, admitVisitors, checkSession } from './visitor.ts';
 
@@ -40,7 +42,6 @@ type Params = { slug: string; table: string };
 
 const tablePath = '/projects/:slug/tables/:table';
 export const tableRoute = apiPrefix + tablePath;
-const tableTimeoutMs = 30_000;
 const asUser = 'as that user, with a publishable key alone as anon: row security decides';
 const maxBodyBytes = 32 * 1024 * 1024;
 
@@ -103,7 +104,12 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     tablePath,
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true, acceptsToken: true, beforeReplay: checkSession(deps) },
+      config: {
+        exactNumbers: true,
+        acceptsToken: true,
+        notesChanges: true,
+        beforeReplay: checkSession(deps),
+      },
       onRequest,
       schema: {
         tags,
@@ -158,7 +164,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     tablePath,
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true, acceptsToken: true },
+      config: { exactNumbers: true, acceptsToken: true, notesChanges: true },
       onRequest,
       schema: {
         tags,
@@ -191,7 +197,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     tablePath,
     {
-      config: { acceptsToken: true },
+      config: { acceptsToken: true, notesChanges: true },
       onRequest,
       schema: {
         tags,
@@ -300,7 +306,7 @@ async function answerImport(
   rawQuery: string,
   format: ImportFormat,
   body: AsyncIterable<Buffer>,
-  reader: Reader,
+  reader: ResponseReader,
 ): Promise<Buffer> {
   requireRows(caller, 'tables:write');
   if (rawQuery !== '') {
@@ -312,11 +318,24 @@ async function answerImport(
   const table = await tablesOf(deps.tables, project, sightOf(caller)).get(name);
   requireTables(caller, [table]);
   const { maxTimeoutMs: timeoutMs } = deps.limits;
-  const importing = importRows(deps.query, project, table, format, body, { timeoutMs }, reader);
+  const { deadline } = reader;
+  const options = { timeoutMs, onBegin: () => deadline.allow(timeoutMs) };
+  const rows = withoutWaiting(body, deadline);
+  const importing = importRows(deps.query, project, table, format, rows, options, reader);
   const { rowCount } = await importing.catch((error) => {
     throw error instanceof RowhouseError ? withoutHidden(error, error, table, sightOf(caller)) : error;
   });
   return Buffer.from(JSON.stringify({ ok: true, row_count: rowCount }));
+}
+
+/** The time that a sender takes is not the request's. */
+function withoutWaiting(body: AsyncIterable<Buffer>, deadline: Deadline): AsyncIterable<Buffer> {
+  const pieces = body[Symbol.asyncIterator]();
+  const next = () => {
+    deadline.pause();
+    return pieces.next().finally(() => deadline.resume());
+  };
+  return { [Symbol.asyncIterator]: () => ({ next }) };
 }
 
 async function writerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>, action: Action) {
@@ -381,5 +400,5 @@ function queryOf({ raw }: FastifyRequest): string {
 }
 
 function timeoutOf({ limits }: Deps): number {
-  return Math.min(tableTimeoutMs, limits.maxTimeoutMs);
+  return Math.min(defaultTimeoutMs, limits.maxTimeoutMs);
 }

@@ -20,7 +20,9 @@ export type Address = Readonly<{
 type Row = Record<string, unknown>;
 export type Queryable = { query<R = Row>(statement: Sql): Promise<R[]> };
 
-export type Database = Queryable & {
+export type Database = {
+  /** `withinMs`: with less time than usual until the connection is given up. */
+  query<R = Row>(statement: Sql, withinMs?: number): Promise<R[]>;
   /** A statement that changes something and commits by itself: a break while it runs is an unknown outcome. */
   change<R = Row>(statement: Sql): Promise<R[]>;
   transaction<T>(run: (transaction: Queryable) => Promise<T>): Promise<T>;
@@ -53,13 +55,19 @@ export function isState(error: unknown, state: string): error is PostgresError {
 const statementTimeoutMs = 60_000;
 /** What we wait for may be held by a project that means it. */
 const lockTimeoutMs = 2_000;
+/** PostgreSQL itself ends a statement before that. */
+const brokenMs = statementTimeoutMs + 5_000;
 const connectTimeoutMs = 5_000;
 
-type Options = { max?: number; searchPath?: string };
+/** `queryMs`, `changeMs`: when a connection that does not answer is given up. */
+type Options = { max?: number; searchPath?: string; queryMs?: number; changeMs?: number };
 
-export function openDatabase(address: Address, { max = 4, searchPath = 'public' }: Options = {}): Database {
+export function openDatabase(
+  address: Address,
+  { max = 4, searchPath = 'public', queryMs = 25_000, changeMs = brokenMs }: Options = {},
+): Database {
   const options = clientOptions(address, searchPath);
-  const pool = new pg.Pool({ ...options, max, idleTimeoutMillis: 30_000 });
+  const pool = new pg.Pool({ ...options, max, idleTimeoutMillis: 30_000, query_timeout: queryMs });
   // A connection that breaks between two statements is replaced at the next use. Without listeners, on the pool for
   // idle ones and on each connection for those in use, the event would end the process.
   pool.on('error', () => {});
@@ -79,8 +87,9 @@ export function openDatabase(address: Address, { max = 4, searchPath = 'public' 
   };
 
   return {
-    query: (statement) => use((client) => send(client, statement, errors.unavailable)),
-    change: (statement) => use((client) => send(client, statement, errors.outcomeUnknown)),
+    query: (statement, withinMs = queryMs) =>
+      use((client) => send(client, statement, errors.unavailable, withinMs)),
+    change: (statement) => use((client) => send(client, statement, errors.outcomeUnknown, changeMs)),
     transaction: (run) =>
       use(async (client) => {
         await send(client, sql`begin`, errors.unavailable);
@@ -90,7 +99,7 @@ export function openDatabase(address: Address, { max = 4, searchPath = 'public' 
           return result;
         } catch (error) {
           // A connection that cannot even roll back is thrown away by `use`; the first error is the one that counts.
-          await client.query('rollback').catch(() => {});
+          if (!isBreak(error)) await client.query('rollback').catch(() => {});
           throw error;
         }
       }),
@@ -146,9 +155,11 @@ async function send<R>(
   client: pg.ClientBase,
   statement: Sql,
   onBreak: (cause: unknown) => Error,
+  withinMs?: number,
 ): Promise<R[]> {
+  const limit = withinMs === undefined ? {} : { query_timeout: withinMs };
   const result = await client
-    .query({ text: statement.text, values: [...statement.values] })
+    .query({ text: statement.text, values: [...statement.values], ...limit })
     .catch(rethrow(onBreak));
   return result.rows as R[];
 }
@@ -174,7 +185,7 @@ function clientOptions(address: Address, searchPath: string): pg.ClientConfig {
     ssl: address.tls,
     application_name: 'rowhouse',
     connectionTimeoutMillis: connectTimeoutMs,
-    query_timeout: statementTimeoutMs + 5_000,
+    query_timeout: brokenMs,
     keepAlive: true,
     options: `-c statement_timeout=${statementTimeoutMs} -c lock_timeout=${lockTimeoutMs} -c search_path=${searchPath} -c TimeZone=UTC`,
   };

@@ -6,7 +6,7 @@ import { recordChange, trustedMs } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { databaseExists, databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Rooms } from '../quotas/rooms.ts';
@@ -62,8 +62,17 @@ export async function deleteProject(
   const [row] = await update(control, id, sql`deleted_at = now()`, sql`deleted_at is null`);
   logins.forget(id);
   if (!row) throw errors.projectNotFound(slug);
-  await settleFence({ control, server }, id);
+  await settle({ control, server }, id);
   return toProject(row, limits.keepDeletedDays);
+}
+
+/** The row says so already, whatever becomes of the fence: the keeper sees to it later. */
+async function settle(deps: { control: Control; server: Server }, id: string): Promise<void> {
+  await settleFence(deps, id).catch((error) => {
+    throw error instanceof RowhouseError && error.code === 'unavailable'
+      ? errors.outcomeUnknown(error)
+      : error;
+  });
 }
 
 export async function restoreProject(
@@ -83,7 +92,7 @@ export async function restoreProject(
       'This project is not deleted, or its time to be restored is over.',
       'GET it to see.',
     );
-  await settleFence({ control, server }, id);
+  await settle({ control, server }, id);
   return toProject(row, limits.keepDeletedDays);
 }
 

@@ -38,8 +38,8 @@ export type Cargo = {
 /** What usually takes longer goes alone. Most of it is the commit, for which some disks take their time. */
 const shortMs = 40;
 const patienceMs = 100;
-/** After a cancel that had no effect. */
-const graceMs = 1_000;
+/** After a cancel that had no effect, and after the first of their deadlines. */
+const graceMs = 500;
 const mostTravellers = 128;
 /** What they will take together, by what the last have taken. */
 const mostMs = 50;
@@ -88,9 +88,10 @@ class Convoy implements Receiver {
     this.onEnd = onEnd;
   }
 
-  add(traveller: Traveller, { timeoutMs, measure }: Cargo): void {
+  add(traveller: Traveller, { timeoutMs, measure, reader }: Cargo): void {
+    reader.mayHaveChanged = true;
     this.travellers.push(traveller);
-    this.endsAt = Math.min(this.endsAt, performance.now() + timeoutMs);
+    this.endsAt = Math.min(this.endsAt, reader.startedAt + timeoutMs);
     if (measure) this.measure = this.measure ? strictest(this.measure, measure) : measure;
   }
 
@@ -171,7 +172,9 @@ class Convoy implements Receiver {
   }
 
   error(error: ServerError): void {
-    this.hasFailed = true;
+    // Ended by force after the last of them: it may have been committed by then.
+    const isUnknown = error.severity !== 'ERROR' && this.turn >= this.travellers.length;
+    this.hasFailed ||= !isUnknown;
     this.current?.error(error);
     this.current?.unprepare();
     this.blame(this.travellers[this.turn]);

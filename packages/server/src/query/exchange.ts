@@ -191,7 +191,9 @@ export class Exchange implements Receiver {
 
   private settle(status: Ended): void {
     if (this.stoppedBy && !this.isCommitted(status))
-      throw noteFate(this.stoppedBy, this.isUndone(status) ? 'undone' : 'uncertain');
+      throw this.mayHaveStayed(status)
+        ? errors.outcomeUnknown(status)
+        : noteFate(this.stoppedBy, this.isUndone(status) ? 'undone' : 'uncertain');
     const { frame, statement } = this.options;
     const { failure, isCopy, isBound, isSent, step, tag } = this;
     if (this.refusedBy && status === 'idle' && !failure) throw errors.rowsNotShown(this.refusedBy);
@@ -224,6 +226,20 @@ export class Exchange implements Receiver {
   private isUndone(status: Ended): boolean {
     if (!this.isSent || !this.endsIdle) return true;
     return !(status instanceof Error) && this.failure?.severity === 'ERROR' && !this.commitsByItself;
+  }
+
+  /** Sent with its commit: when the session is lost, nobody knows whether it was done. */
+  private get commitsItself(): boolean {
+    const { after } = this.options.frame;
+    return this.conduct !== 'clean' && this.endsIdle && after.at(-1) !== 'rollback';
+  }
+
+  /** It was stopped by cutting the session. An error before its end, also that it was ended by force, undoes it. */
+  private mayHaveStayed(status: Ended): boolean {
+    if (!(status instanceof Error) || status instanceof MovedError || !this.isSent) return false;
+    const { before, after } = this.options.frame;
+    const isUndone = this.failure !== null && this.step < before.length + 1 + after.length;
+    return this.commitsItself && !isUndone;
   }
 
   /** It came to its end although it was told to stop: what was done counts, not what was wanted. */
@@ -397,8 +413,7 @@ export class Exchange implements Receiver {
       },
       (error) => {
         // The statement was sent with its commit, and may be done by now.
-        const mayStay = this.conduct !== 'clean' && this.endsIdle;
-        this.stop(mayStay ? errors.outcomeUnknown(error) : errors.unavailable(error));
+        this.stop(this.commitsItself ? errors.outcomeUnknown(error) : errors.unavailable(error));
         session.destroy();
       },
     );

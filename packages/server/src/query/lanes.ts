@@ -159,8 +159,7 @@ export class Lane {
     const { exchange, reader, timeoutMs } = first;
     if (first.watch || !exchange || !reader) return;
     this.isClosed = true;
-    const usedMs = performance.now() - exchange.startedAt;
-    first.watch = new Watch(this.session, reader, timeoutMs, this.sessions.terminate, usedMs);
+    first.watch = new Watch(this.session, reader, timeoutMs, this.sessions.terminate);
     first.watch.follow(exchange);
     for (const other of [...this.shared]) {
       if (other === first) continue;

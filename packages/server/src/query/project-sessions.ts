@@ -50,6 +50,8 @@ const [auditEveryMs, auditEachMs] = [10_000, 20];
 const asideAtOnce = 4;
 type Aside = { session: Promise<Session>; users: number };
 const shortenAgainMs = 50;
+/** How long the end of a session by force may take, and how long its last words are waited for. */
+const cutMs = 300;
 /**
  * While PostgreSQL is away or starting, one attempt in so long is made, and everybody else is told what became of it:
  * each costs it a process, and hundreds a second make its recovery take several times as long.
@@ -193,8 +195,9 @@ export function openProjectSessions(
     },
     terminate: (session) => {
       const owner = owners.get(session);
-      session.destroy();
       if (owner) endings.end(owner, session.pid);
+      // Its last words tell that what ran was undone. A server that hangs says none.
+      setTimeout(() => session.destroy(), cutMs).unref();
     },
     limitReached: () => {
       const now = performance.now();

@@ -100,7 +100,7 @@ export function ask(
   }: AskOptions = {},
 ): Promise<string | null> {
   const use = isPlain ? 'plain' : 'any';
-  const terms = { reader: nobody, timeoutMs, use } as const;
+  const terms = { reader: noReader(), timeoutMs, use } as const;
   return alone(deps, project, terms, (work) =>
     work.ask(query, parameters, { isPlain, first, last, changes, readOnly }),
   );
@@ -287,9 +287,15 @@ function answerOf(exchange: Exchange, reader: Reader): Buffer | null {
 /** A look into the catalog takes milliseconds; more than this is a server in trouble. */
 const askTimeoutMs = 10_000;
 
-export const nobody: Reader = {
+/** Of statements of the service's own, which begin now. */
+export function noReader(): Reader {
+  return { ...nobody, startedAt: performance.now() };
+}
+
+const nobody: Omit<Reader, 'startedAt'> = {
   hasBegun: false,
   isGone: false,
+  mayHaveChanged: false,
   write: () => true,
   drained: () => {},
 };

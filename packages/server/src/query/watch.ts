@@ -7,15 +7,19 @@ import type { Clock, Sink } from './exchange.ts';
 export type Reader = Sink & {
   /** Part of the answer is out. */
   readonly hasBegun: boolean;
-  /** The caller has hung up. */
+  /** The caller has hung up, or was told that it took too long. */
   readonly isGone: boolean;
+  /** When the request came in, by performance.now(): its time counts from there, not from when a session was free. */
+  startedAt: number;
+  /** Set before something is sent that may change the project. */
+  mayHaveChanged: boolean;
 };
 
 /** What runs and can be told to stop. */
 export type Watched = { stop(because: RowhouseError): void; useClock(clock: Clock): void };
 
-/** After a cancel that had no effect. */
-const graceMs = 1_000;
+/** After a cancel that had no effect. A caller is answered within a second of its time, whatever hangs. */
+const graceMs = 500;
 /** A reader that takes nothing for this long is given up. */
 const stallMs = 30_000;
 
@@ -56,19 +60,12 @@ export class Watch implements Clock {
   private patienceMs = stallMs;
   private current: Watched | null = null;
 
-  constructor(
-    session: Session,
-    reader: Reader,
-    timeoutMs: number,
-    terminate: (session: Session) => void,
-    usedMs = 0,
-  ) {
-    const now = performance.now();
+  constructor(session: Session, reader: Reader, timeoutMs: number, terminate: (session: Session) => void) {
     this.session = session;
     this.reader = reader;
     this.timeoutMs = timeoutMs;
     this.terminate = terminate;
-    this.endsAt = now + timeoutMs - usedMs;
+    this.endsAt = reader.startedAt + timeoutMs;
     active.add(this);
     ticking ??= setInterval(tick, tickMs);
   }
@@ -96,6 +93,11 @@ export class Watch implements Clock {
     if (this.pausedAt === null) return;
     this.endsAt += performance.now() - this.pausedAt;
     this.pausedAt = null;
+  }
+
+  /** What is sent from now on may change the project. */
+  noteChange(): void {
+    if (this.reader) this.reader.mayHaveChanged = true;
   }
 
   /** Lets go of the request: lanes.ts says why. */

@@ -46,6 +46,7 @@ export async function alone<T>(
   try {
     // It may have happened while we waited for the session.
     if (reader.isGone) throw noteFate(hungUp(), 'undone');
+    if (performance.now() >= reader.startedAt + timeoutMs) throw noteFate(errors.noAnswer(), 'undone');
     unwatch = watching?.((because, patienceMs) => watch?.stop(because, patienceMs));
   } catch (error) {
     sessions.release(project, session, 'clean');
@@ -59,7 +60,9 @@ export async function alone<T>(
     work.onFailure();
     if (!(error instanceof Sound)) {
       work.isBroken = true;
-      throw error;
+      // One of ours around the statement, which was stopped with it.
+      const isStopped = error instanceof RowhouseError && error.code === 'unavailable' && watch.stoppedBy;
+      throw isStopped ? watch.stoppedBy : error;
     }
     if (!watch.isStopped && error.status !== 'idle')
       await work.command('rollback').catch(() => {
@@ -124,6 +127,7 @@ export class Work {
     const isInsert = writes && reached !== null && !changes;
     if (isInsert && exchange.endsIdle) await this.know(habit);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
+    if (exchange.conduct !== 'clean') this.watch.noteChange();
     if (!preparable || conduct === 'wild') this.changedBy = 'schema';
     else if (isInsert && !isPlain(habit) && !habit.wasPlain) this.changedBy ??= 'code';
     // Unless it comes to its end, nothing is known of it.
@@ -155,14 +159,14 @@ export class Work {
     { isPlain = true, first = [], last = [], changes = false, readOnly = false }: Question = {},
   ): Promise<string | null> {
     this.isPlain &&= isPlain;
-    return queryFramed(this.session, query, parameters, this.frameOf(first, last, readOnly)).catch(
-      (error) => {
-        if (this.stoppedBy)
-          throw noteFate(this.stoppedBy, changes && !(error instanceof Sound) ? 'uncertain' : 'undone');
-        if (error instanceof Sound || error instanceof RowhouseError) throw error;
-        throw changes ? errors.outcomeUnknown(error) : errors.unavailable(error);
-      },
-    );
+    const framed = this.frameOf(first, last, readOnly);
+    return queryFramed(this.session, query, parameters, framed).catch((error) => {
+      const isAnswered = error instanceof Sound || error instanceof RowhouseError;
+      if (!isAnswered && changes) throw errors.outcomeUnknown(error);
+      if (this.stoppedBy)
+        throw noteFate(this.stoppedBy, changes && !(error instanceof Sound) ? 'uncertain' : 'undone');
+      throw isAnswered ? error : errors.unavailable(error);
+    });
   }
 
   private frameOf(first: readonly Command[], last: readonly Command[], readOnly: boolean): OwnFrame {
@@ -176,17 +180,19 @@ export class Work {
   /** Begins a transaction; a visitor's, as that user. One that is `readOnly` stays so. */
   async begin(text: string, readOnly = false): Promise<void> {
     const { visitor } = this.project;
-    if (visitor) await tell(this.session, enter(visitor, text), refusalOf);
-    else await tell(this.session, readOnly ? [text, lockReadOnly] : [text], soundFailure);
+    const commands = visitor ? enter(visitor, text) : readOnly ? [text, lockReadOnly] : [text];
+    await tell(this.session, commands, visitor ? refusalOf : soundFailure, errors.unavailable);
   }
 
   /** Ends the transaction; what is in `commands` before that has to hold. */
   async commit(commands: readonly Command[]): Promise<void> {
-    const tag = await tell(this.session, commands, (error, status) => {
+    const explain = (error: ServerError, status: Sound['status']) => {
       const reason = sqlFailure(error);
       if (saysOverLimit(error)) noteOverLimit(reason);
       return new Sound(reason, status);
-    });
+    };
+    this.watch.noteChange();
+    const tag = await tell(this.session, commands, explain, errors.outcomeUnknown);
     // What cannot be committed is rolled back without an error.
     if (tag !== 'COMMIT') throw errors.unavailable(`commit gave ${tag}`);
   }
@@ -200,6 +206,7 @@ export class Work {
   async copy(input: CopyInput, leaves: 'plain' | 'sequences' | 'data'): Promise<number> {
     const copy = new CopyRows(this.session, input);
     this.watch.follow(copy);
+    this.watch.noteChange();
     if (leaves !== 'plain') this.conduct = worst(this.conduct, 'data');
     const wasPlain = this.isPlain;
     this.isPlain = false;
@@ -231,14 +238,15 @@ const otherReading = [
 ] as const;
 
 async function command(session: Session, text: string): Promise<void> {
-  await tell(session, [text], (error) => new Sound(sqlFailure(error), 'idle'));
+  await tell(session, [text], (error) => new Sound(sqlFailure(error), 'idle'), errors.unavailable);
 }
 
-/** The last one's tag. */
+/** The last one's tag. `onLost`: what it means that the session broke meanwhile. */
 function tell(
   session: Session,
   commands: readonly Command[],
   explain: (error: ServerError, status: Sound['status']) => Error,
+  onLost: (cause: unknown) => Error,
 ): Promise<string | null> {
   writeCommands(session.out, commands);
   session.out.sync();
@@ -254,7 +262,7 @@ function tell(
         failure = error;
       },
       ready: (status) => (failure ? reject(explain(failure, status)) : resolve(last)),
-      lost: (error) => reject(errors.outcomeUnknown(error)),
+      lost: (error) => reject(onLost(error)),
     });
   });
 }

@@ -109,7 +109,7 @@ export function openUsageLooks(server: Server): UsageLooks {
 }
 
 const attempts = 3;
-const timeoutMs = 30_000;
+const timeoutMs = 25_000;
 
 async function lookInside(server: Server, id: string, tables: readonly string[] | null): Promise<Look> {
   const login: ProjectLogin = { id, passwordVersion: 1, seat: 'auth' };

@@ -28,6 +28,8 @@ export type ImportOptions = Readonly<{
   timeoutMs: number;
   /** How long the sender may send nothing. Its time is not PostgreSQL's: the deadline waits for it. */
   stallMs?: number;
+  /** The rows begin to go to PostgreSQL. */
+  onBegin?: () => void;
 }>;
 
 const defaultStallMs = 30_000;
@@ -43,7 +45,7 @@ export async function importRows(
   table: Table,
   format: ImportFormat,
   body: AsyncIterable<Buffer>,
-  { timeoutMs, stallMs = defaultStallMs }: ImportOptions,
+  { timeoutMs, stallMs = defaultStallMs, onBegin }: ImportOptions,
   reader: Reader,
 ): Promise<{ rowCount: number }> {
   if (project.visitor) throw notForUsers();
@@ -65,6 +67,7 @@ export async function importRows(
       const own = await ownSize(work, measure);
       for (let attempt = 1; ; attempt++) {
         const present = await lookAgain(work, table, attempt > 1);
+        onBegin?.();
         const rowCount = await copyOnce(work, present, rows, closing(measure, own));
         if (rowCount !== null) return { rowCount };
         await work.command('rollback');

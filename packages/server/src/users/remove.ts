@@ -19,7 +19,7 @@ export async function removeUser({ query }: UserDeps, door: Door, user: User): P
   return user;
 }
 
-const timeoutMs = 30_000;
+const timeoutMs = 25_000;
 const deleting =
   'delete from auth.users where id operator(pg_catalog.=) $1::pg_catalog.uuid returning id::pg_catalog.text';
 

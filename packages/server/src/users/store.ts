@@ -6,7 +6,7 @@ import { errors, RowhouseError } from '../errors.ts';
 import { fateOf, isOverLimit, wasRaised } from '../query/failures.ts';
 import { ownSize, sizeCheck, withinRoom } from '../query/growth.ts';
 import { parseJsonText } from '../query/json-text.ts';
-import { ask, nobody, type QueryDeps } from '../query/run.ts';
+import { ask, noReader, type QueryDeps } from '../query/run.ts';
 import { alone } from '../query/work.ts';
 import type { Door } from './deps.ts';
 
@@ -64,11 +64,12 @@ export function openUserStore(query: QueryDeps): UserStore {
     },
     add: async ({ projectId, passwordVersion }, text, params, lock) => {
       const project = { id: projectId, passwordVersion };
-      const answer = withinRoom(growth, project, adding, nobody, (measure, watching) =>
+      const reader = noReader();
+      const answer = withinRoom(growth, project, adding, reader, (measure, watching) =>
         alone(
           query,
           loginOf(projectId),
-          { reader: nobody, timeoutMs, use: 'plain', watching },
+          { reader, timeoutMs, use: 'plain', watching },
           async (work) => {
             const own = await ownSize(work, measure);
             const last = measure ? sizeCheck(measure, own) : [];
