@@ -36,7 +36,7 @@ type Options = { control: Control; address: Address; name: string; masterKey: Bu
 /** Registers and prepares the server. Several services may do so at once: one of them does the work. */
 export async function openServer(options: Options): Promise<Server> {
   const { control, address, name } = options;
-  const maintenance = openDatabase(address, { max: 8 });
+  const maintenance = openDatabase(address, { max: 8, queryMs: 25_000 });
   const [facts] = await maintenance.query<{ version: string; superuser: boolean }>(sql`
     select current_setting('server_version') as version,
            (select rolsuper from pg_roles where rolname = current_user) as superuser`);

@@ -64,7 +64,7 @@ type Options = { max?: number; searchPath?: string; queryMs?: number; changeMs?:
 
 export function openDatabase(
   address: Address,
-  { max = 4, searchPath = 'public', queryMs = 25_000, changeMs = brokenMs }: Options = {},
+  { max = 4, searchPath = 'public', queryMs = brokenMs, changeMs = brokenMs }: Options = {},
 ): Database {
   const options = clientOptions(address, searchPath);
   const pool = new pg.Pool({ ...options, max, idleTimeoutMillis: 30_000, query_timeout: queryMs });

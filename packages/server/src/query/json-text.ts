@@ -17,6 +17,13 @@ export class ExactNumber {
   }
 }
 
+/** What JSON calls an object. A number that is kept as it was written is none, though JavaScript takes it for one. */
+export function isJsonObject(value: unknown): value is Record<string, unknown> {
+  return (
+    typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber)
+  );
+}
+
 /** Throws a SyntaxError as JSON.parse does; numbers that it would round come as ExactNumber, except for a bare one. */
 export function parseJsonText(text: string): unknown {
   const value = readWellFormed(text);

@@ -35,7 +35,8 @@ export type ProjectSessions = {
   release(project: ProjectLogin, session: Session, leaves: Leaves): void;
   /** A session outside the pool's count, for looking something up while another one waits. */
   aside<T>(project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
-  terminate(session: Session): void;
+  /** `waitMs`: how long its last words, which tell that what ran was undone, are waited for. */
+  terminate(session: Session, waitMs?: number): void;
   /** A statement met a limit of PostgreSQL's: if it was the queue of notifications, neighbours meet it too. */
   limitReached(): void;
   counts(): { open: number; idle: number; waiting: number };
@@ -50,7 +51,7 @@ const [auditEveryMs, auditEachMs] = [10_000, 20];
 const asideAtOnce = 4;
 type Aside = { session: Promise<Session>; users: number };
 const shortenAgainMs = 50;
-/** How long the end of a session by force may take, and how long its last words are waited for. */
+/** How long the last words of a session that is ended by force are waited for. */
 const cutMs = 300;
 /**
  * While PostgreSQL is away or starting, one attempt in so long is made, and everybody else is told what became of it:
@@ -193,11 +194,11 @@ export function openProjectSessions(
         leaveAside(project, aside);
       }
     },
-    terminate: (session) => {
+    terminate: (session, waitMs = cutMs) => {
       const owner = owners.get(session);
       if (owner) endings.end(owner, session.pid);
-      // Its last words tell that what ran was undone. A server that hangs says none.
-      setTimeout(() => session.destroy(), cutMs).unref();
+      // A server that hangs says none.
+      setTimeout(() => session.destroy(), waitMs).unref();
     },
     limitReached: () => {
       const now = performance.now();

@@ -20,6 +20,8 @@ export type Watched = { stop(because: RowhouseError): void; useClock(clock: Cloc
 
 /** After a cancel that had no effect. A caller is answered within a second of its time, whatever hangs. */
 const graceMs = 500;
+/** For what was refused for other reasons: whether it was undone has to be known. */
+const lastWordsMs = 5_000;
 /** A reader that takes nothing for this long is given up. */
 const stallMs = 30_000;
 
@@ -52,7 +54,7 @@ export class Watch implements Clock {
   stoppedBy: RowhouseError | null = null;
   private readonly session: Session;
   private reader: Reader | null;
-  private readonly terminate: (session: Session) => void;
+  private readonly terminate: (session: Session, waitMs?: number) => void;
   private readonly timeoutMs: number;
   /** When the time is up; while the reader is slow, when it is given up. */
   private endsAt: number;
@@ -60,7 +62,12 @@ export class Watch implements Clock {
   private patienceMs = stallMs;
   private current: Watched | null = null;
 
-  constructor(session: Session, reader: Reader, timeoutMs: number, terminate: (session: Session) => void) {
+  constructor(
+    session: Session,
+    reader: Reader,
+    timeoutMs: number,
+    terminate: (session: Session, waitMs?: number) => void,
+  ) {
     this.session = session;
     this.reader = reader;
     this.timeoutMs = timeoutMs;
@@ -134,7 +141,9 @@ export class Watch implements Clock {
 
   private force(): void {
     active.delete(this);
-    this.terminate(this.session);
+    // Whose time is over, or who has gone, is not kept waiting for what became of it.
+    const isLate = this.stoppedBy?.code === 'query_timeout' || this.reader?.isGone === true;
+    this.terminate(this.session, isLate ? undefined : lastWordsMs);
   }
 }
 

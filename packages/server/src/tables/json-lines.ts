@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { errors, RowhouseError } from '../errors.ts';
 import { toArrayText, toJsonArrayText } from '../query/array-text.ts';
-import { ExactNumber, parseJsonText, toJsonText } from '../query/json-text.ts';
+import { ExactNumber, isJsonObject, parseJsonText, toJsonText } from '../query/json-text.ts';
 import { isLarge, LargeSyntaxError, parseLargeJson, sliceBytes } from '../query/large-json.ts';
 import { addArray, addJson, addText, TextPieces } from '../query/large-text.ts';
 import type { Shape } from './catalog.ts';
@@ -152,10 +152,8 @@ async function readLongLine(bytes: Buffer, number: number): Promise<Record<strin
 const byteOrderMark = Buffer.from('\uFEFF');
 
 function asRow(value: unknown, number: number): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw problemAt(number, 'must be a JSON object, of column names and values');
-  }
-  return value as Record<string, unknown>;
+  if (!isJsonObject(value)) throw problemAt(number, 'must be a JSON object, of column names and values');
+  return value;
 }
 
 /** V8's message quotes the input; the position, where it gives one, says enough. */

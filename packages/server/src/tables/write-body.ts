@@ -1,7 +1,7 @@
 // The rows of a body, each held against the table: nothing is passed over, filled in or cut.
 import { errors } from '../errors.ts';
 import type { Slices } from '../postgres/turns.ts';
-import { ExactNumber } from '../query/json-text.ts';
+import { isJsonObject } from '../query/json-text.ts';
 import { isLarge, markLarge } from '../query/large-json.ts';
 import { JsonParameter } from '../query/parameters.ts';
 import type { Column, Table } from './catalog.ts';
@@ -133,8 +133,6 @@ function columnsOf(table: Table, row: Row, index: number | null): Column[] {
 }
 
 function readObject(value: unknown, path: string, problem: string): Row {
-  const isObject =
-    typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
-  if (!isObject) throw refuse(path, problem);
-  return value as Row;
+  if (!isJsonObject(value)) throw refuse(path, problem);
+  return value;
 }

@@ -1,6 +1,6 @@
 // The free-form attributes of a user, and the role among them.
 import { errors } from '../errors.ts';
-import { ExactNumber, toJsonText } from '../query/json-text.ts';
+import { ExactNumber, isJsonObject, toJsonText } from '../query/json-text.ts';
 import type { Door } from './deps.ts';
 
 export const maxDataBytes = 64 * 1024;
@@ -11,7 +11,7 @@ const roleForm = /^[\w.:-]{1,64}$/;
 /** As JSON text that PostgreSQL can keep. Left out: an empty object. */
 export function readData(data: unknown): string {
   if (data === undefined) return '{}';
-  if (typeof data !== 'object' || data === null || Array.isArray(data)) throw bad('must be an object');
+  if (!isJsonObject(data)) throw bad('must be an object');
   const zeros = checkValues(data);
   const text = toJsonText(data);
   if (Buffer.byteLength(text) + zeros > maxDataBytes) throw tooMuchData();
@@ -24,7 +24,7 @@ export function tooMuchData() {
 
 /** The role that `data` asks for, if the key may say so; null if it asks for none. */
 export function readRole(door: Pick<Door, 'isPublic' | 'mayManage'>, data: unknown): string | null {
-  const asked = Object.hasOwn((data ?? {}) as object, 'role') ? (data as { role: unknown }).role : undefined;
+  const asked = isJsonObject(data) && Object.hasOwn(data, 'role') ? data.role : undefined;
   if (asked === undefined || asked === null) return null;
   if (door.isPublic) {
     throw errors.forbidden(
