@@ -34,6 +34,8 @@ type Options = {
   /** Whose X-Forwarded-For is believed. */
   trustedProxies: readonly string[];
   timeouts?: typeof defaultTimeouts;
+  /** Until then the service is not ready, though it answers. */
+  isAnnounced?: () => boolean;
 };
 
 /** Against slow senders: the headers, the whole request (a large import takes its time), how often both are looked at. */
@@ -45,7 +47,14 @@ const maxBodyBytes = 256 * 1024;
 
 export async function buildApp(
   deps: Deps,
-  { corsOrigins, metrics, metricsHere, trustedProxies, timeouts = defaultTimeouts }: Options,
+  {
+    corsOrigins,
+    metrics,
+    metricsHere,
+    trustedProxies,
+    timeouts = defaultTimeouts,
+    isAnnounced = () => true,
+  }: Options,
 ): Promise<FastifyInstance> {
   const onFinished = (finished: Finished) => {
     logRequest(deps.log, finished);
@@ -122,7 +131,7 @@ export async function buildApp(
   await registerOpenApi(app, deps.version);
   const answerOtherMethods = watchRoutes(app);
 
-  serviceRoutes(app, deps);
+  serviceRoutes(app, { ...deps, isAnnounced });
   if (metricsHere) metricsRoute(app, metrics);
   app.decorateRequest('caller', null);
   app.decorateRequest('accessToken', null);

@@ -283,6 +283,11 @@ export const errors = {
       hint: 'Try again in a moment.',
       cause,
     }),
+  starting: () =>
+    new RowhouseError('unavailable', 'The service is starting.', {
+      retryAfterS: 1,
+      hint: 'Try again in a moment.',
+    }),
   usageTimeout: (timeoutMs: number) =>
     new RowhouseError('query_timeout', `Measuring the tables took longer than ${timeoutMs} ms.`, {
       hint: 'Try again a little later: the machine is busy, or there are very many tables. GET the project itself has its size.',

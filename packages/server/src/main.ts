@@ -27,7 +27,7 @@ import type { Address } from './postgres/database.ts';
 import { MigrationError } from './postgres/migrations.ts';
 import { openService, type Service } from './service.ts';
 import { version } from './version.ts';
-import { isWorker, sharedMetrics, startWorkers, tellReady } from './workers.ts';
+import { isWorker, sharedMetrics, startWorkers, tellReady, whenAnnounced } from './workers.ts';
 
 // Where V8 takes what a place in the code makes for long-lived, it makes it old from then on, and whatever an old object
 // refers to outlives it by seconds. Some of our requests were long once, and that decided for all after them: every third
@@ -40,6 +40,7 @@ const say = (line = '') => process.stdout.write(`${line}\n`);
 /** What has been started, in order; stopping goes backwards. */
 const started: (() => Promise<void> | void)[] = [];
 let stopping: Promise<void> | null = null;
+let isAnnounced = false;
 const interrupted = new AbortController();
 
 async function start(): Promise<void> {
@@ -72,6 +73,7 @@ async function startFirst(config: Config): Promise<void> {
   };
 
   let url: string;
+  let announce = async () => {};
   if (config.workers === 1) {
     const metrics = createMetrics({ ...service.gauges, ...restarts }, service.counters);
     url = await listen(config, service, metrics);
@@ -82,6 +84,7 @@ async function startFirst(config: Config): Promise<void> {
     const own = gaugeRegistry({ ...service.keeperGauges, ...restarts });
     const workers = await startWorkers({ count: config.workers, own, onEvent });
     started.push(workers.stop);
+    announce = workers.announce;
     url = urlOf(config.host, config.port);
     if (config.metricsPort) {
       await listenForMetrics(config, { contentType: own.contentType, text: workers.metrics });
@@ -89,6 +92,10 @@ async function startFirst(config: Config): Promise<void> {
   }
   lock.setAddress(url);
   await ensureAccount(service.deps.control, config, (key) => greet(config, service, embedded, url, key));
+  // Whoever waits for /readyz finds the key printed.
+  isAnnounced = true;
+  await announce();
+  say('ready');
   log.info({ url, version, postgres: service.deps.server.version }, 'ready');
 }
 
@@ -102,6 +109,9 @@ async function startWorker(config: Config): Promise<void> {
   const service = await openFor(config, address, masterKey, log, { keeper: false });
   started.push(service.stop);
   const metrics = createMetrics(service.gauges, service.counters);
+  whenAnnounced(() => {
+    isAnnounced = true;
+  });
   await listen(config, service, { ...metrics, text: sharedMetrics(metrics.registry) });
   tellReady();
 }
@@ -183,6 +193,7 @@ async function listen(config: Config, service: Service, metrics: Metrics): Promi
     metrics,
     metricsHere: metricsPort === null,
     trustedProxies: config.trustedProxies ?? [],
+    isAnnounced: () => isAnnounced,
   });
   started.push(() => drain(app));
   await listenOn(app, config.host, config.port, 'ROWHOUSE_PORT');
@@ -253,7 +264,6 @@ function greet(
     say(`  not guarded  ${missing}: ${risk}.`);
     say(`               To mend it: ${remedy}`);
   }
-  say('ready');
 }
 
 async function stopAll(): Promise<void> {

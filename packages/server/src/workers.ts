@@ -6,7 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AggregatorRegistry, type Registry } from 'prom-client';
 import { EngineError } from './engine/engine-error.ts';
 
-export type Workers = { stop(): Promise<void>; metrics(): Promise<string> };
+export type Workers = {
+  stop(): Promise<void>;
+  metrics(): Promise<string>;
+  /** Tells all of them, also those that come later, that the service may be said to be ready. */
+  announce(): Promise<void>;
+};
 
 type Options = { count: number; own: Registry; onEvent: (event: string, details: object) => void };
 
@@ -17,6 +22,7 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
   const aggregator = new AggregatorRegistry();
   const metrics = async () => `${await aggregator.clusterMetrics()}\n${await own.metrics()}`;
   let stopping = false;
+  let isAnnounced = false;
 
   const launch = () => {
     const worker = cluster.fork();
@@ -35,19 +41,37 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
       );
     });
 
+  /** Until it has heard. */
+  const tell = (worker: Worker) =>
+    new Promise<void>((resolve) => {
+      worker.on('message', (message: { rowhouse?: string }) => message.rowhouse === 'heard' && resolve());
+      worker.once('exit', () => resolve());
+      if (worker.isConnected()) worker.send({ rowhouse: 'announced' });
+    });
+  const current = () => Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+
   await Promise.all(Array.from({ length: count }, () => ready(launch())));
   cluster.on('exit', async (worker, code, signal) => {
     if (stopping) return;
     onEvent('worker died', { pid: worker.process.pid, code, signal });
     await sleep(500);
-    if (!stopping) ready(launch()).catch(() => {});
+    if (stopping) return;
+    const next = launch();
+    ready(next).then(
+      () => (isAnnounced ? tell(next) : undefined),
+      () => {},
+    );
   });
 
   return {
     metrics,
+    announce: async () => {
+      isAnnounced = true;
+      await Promise.all(current().map(tell));
+    },
     stop: async () => {
       stopping = true;
-      const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+      const workers = current();
       const ends = workers.map((worker) => once(worker, 'exit'));
       for (const worker of workers) worker.process.kill('SIGTERM');
       await Promise.race([Promise.all(ends), sleep(stopWithinMs, undefined, { ref: false })]);
@@ -60,6 +84,15 @@ export const isWorker = cluster.isWorker;
 
 export function tellReady(): void {
   process.send?.({ rowhouse: 'ready' });
+}
+
+/** In a worker: the first process has shown what it has to show. */
+export function whenAnnounced(act: () => void): void {
+  process.on('message', (message: { rowhouse?: string }) => {
+    if (message.rowhouse !== 'announced') return;
+    act();
+    process.send?.({ rowhouse: 'heard' });
+  });
 }
 
 /** In a worker: everybody's metrics, by way of the first process. */

@@ -9,9 +9,10 @@ import type { Metrics } from './metrics.ts';
 
 const readyWithinMs = 2_000;
 
-type Deps = { control: Control; version: string };
+/** `isAnnounced`: whoever started the service has been shown its address and its key. */
+type Deps = { control: Control; version: string; isAnnounced: () => boolean };
 
-export function serviceRoutes(app: FastifyInstance, { control, version }: Deps): void {
+export function serviceRoutes(app: FastifyInstance, { control, version, isAnnounced }: Deps): void {
   const tags = ['service'];
   app.get(
     '/healthz',
@@ -22,6 +23,7 @@ export function serviceRoutes(app: FastifyInstance, { control, version }: Deps):
     '/readyz',
     { schema: { tags, summary: 'PostgreSQL answers', security: [], response: { 200: ReadyResponse } } },
     async (): Promise<ReadyResponse> => {
+      if (!isAnnounced()) throw errors.starting();
       const asked = control.query<{ version: string }>(
         sql`select split_part(current_setting('server_version'), ' ', 1) as version`,
       );

@@ -1,4 +1,5 @@
 // How a session is cleaned between two requests, and switched between reading and writing.
+import { randomInt } from 'node:crypto';
 import { isVisitors, type ProjectLogin } from '../engine/provision.ts';
 import { type Receiver, type Session, silent } from '../postgres/session.ts';
 import { writeCommands } from './commands.ts';
@@ -29,6 +30,15 @@ const visitorResets = ['set role none', ...Object.values(resets)];
  */
 const foreignStatements = 'select from pg_catalog.pg_prepared_statements where from_sql';
 
+/** setseed, and the setting of that name, decide what random() gives from then on. Neither RESET nor DISCARD undoes it. */
+const reseed = 'select pg_catalog.setseed($1)';
+const seedSteps = 2 ** 47;
+
+/** From -1 to 1. */
+function newSeed(): string {
+  return String((randomInt(seedSteps) / seedSteps) * 2 - 1);
+}
+
 /**
  * Cleans it of what a statement can have left that ran code. Whoever comes next must wait: until the answer is there, the
  * statements that are prepared are not known to be ours.
@@ -36,14 +46,23 @@ const foreignStatements = 'select from pg_catalog.pg_prepared_statements where f
 export function resetSession(session: Session, seat: Seat): Promise<void> {
   const { out } = session;
   out.parse('', foreignStatements).bind('', []).execute(1);
-  if (isVisitors(seat)) writeCommands(out, visitorResets);
-  else for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
+  if (isVisitors(seat)) writeCommands(out, [...visitorResets, { text: reseed, parameters: [newSeed()] }]);
+  else {
+    for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
+    out.bind('reset_seed', [newSeed()]).execute(0);
+  }
   out.sync();
   return new Promise((resolve) => {
     const receiver = intact(session);
+    let isFirst = true;
     session.send({
       ...receiver,
-      row: () => session.destroy(),
+      row: () => {
+        if (isFirst) session.destroy();
+      },
+      complete: () => {
+        isFirst = false;
+      },
       ready: (status) => {
         receiver.ready(status);
         resolve();
@@ -58,13 +77,15 @@ export function discardAll(session: Session, seat: Seat): void {
   session.statements.clear();
   session.out.parse('', 'discard all').bind('', []).execute(0).sync();
   session.send(intact(session));
+  writeCommands(session.out, [{ text: reseed, parameters: [newSeed()] }]);
   prepareResets(session, seat);
 }
 
 /** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
 export function prepareResets(session: Session, seat: Seat): void {
   if (!isVisitors(seat))
-    for (const [name, text] of Object.entries({ ...resets, ...modes })) session.out.parse(name, text);
+    for (const [name, text] of Object.entries({ ...resets, ...modes, reset_seed: reseed }))
+      session.out.parse(name, text);
   session.out.sync();
   session.send(intact(session));
 }
