@@ -52,12 +52,12 @@ export const errorCodes = {
   unavailable: {
     status: 503,
     meaning:
-      'PostgreSQL is away or starting, or a message could not be sent; try again after Retry-After seconds.',
+      'PostgreSQL is starting or does not answer, or a message could not be sent. Nothing was changed; try again after Retry-After seconds.',
   },
   outcome_unknown: {
     status: 503,
     meaning:
-      'The connection to PostgreSQL broke during a change; look whether it was made before trying again. Status 409 for a repeat by Idempotency-Key of such a request.',
+      'The connection to PostgreSQL broke during a change, or no answer came in time; look whether it was made before trying again. Status 409 for a repeat by Idempotency-Key of such a request.',
   },
   query_timeout: { status: 504, meaning: 'The statement ran longer than its time and was cancelled.' },
   project_full: {

@@ -239,7 +239,10 @@ export class Exchange implements Receiver {
     if (!(status instanceof Error) || status instanceof MovedError || !this.isSent) return false;
     const { before, after } = this.options.frame;
     const isUndone = this.failure !== null && this.step < before.length + 1 + after.length;
-    return this.commitsItself && !isUndone;
+    // It was found too large, and its size is checked before the commit: it cannot have come through.
+    const isChecked = after.some((command) => typeof command !== 'string');
+    const isRefused = isChecked && this.stoppedBy?.status === 507;
+    return this.commitsItself && !isUndone && !isRefused;
   }
 
   /** It came to its end although it was told to stop: what was done counts, not what was wanted. */
