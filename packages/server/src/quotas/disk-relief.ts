@@ -21,7 +21,8 @@ type Writer = { pid: number; statement: string; isDirect: boolean };
 
 /** Temporary files of this size are worth a statement. */
 const spilledBytes = 8 * 1024 * 1024;
-/** Under this part of the reserve whoever writes is stopped, even to delete: PostgreSQL itself has to go on. */
+/** Under this much, or this part of the reserve, whoever writes is stopped, even to delete: PostgreSQL has to go on. */
+const criticalBytes = 64 * 1024 * 1024;
 const criticalPart = 0.25;
 /** From a cancel to the end of the session, if that was not enough. */
 const patienceMs = 200;
@@ -38,7 +39,8 @@ export function openDiskRelief({ server, disk, stop, onError }: Options): { stop
 
   const relieve = async () => {
     const facts = disk.facts();
-    const isCritical = facts !== null && facts.freeBytes < facts.reserveBytes * criticalPart;
+    const isCritical =
+      facts !== null && facts.freeBytes < Math.min(criticalBytes, facts.reserveBytes * criticalPart);
     const now = performance.now();
     if (now - checkpointAt > checkpointAgainMs) {
       checkpointAt = now;
