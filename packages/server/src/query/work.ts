@@ -46,7 +46,8 @@ export async function alone<T>(
   try {
     // It may have happened while we waited for the session.
     if (reader.isGone) throw noteFate(hungUp(), 'undone');
-    if (performance.now() >= reader.startedAt + timeoutMs) throw noteFate(errors.queryTimeout(timeoutMs), 'undone');
+    if (performance.now() >= reader.startedAt + timeoutMs)
+      throw noteFate(errors.queryTimeout(timeoutMs), 'undone');
     unwatch = watching?.((because, patienceMs) => watch?.stop(because, patienceMs));
   } catch (error) {
     sessions.release(project, session, 'clean');

@@ -66,16 +66,11 @@ export function openUserStore(query: QueryDeps): UserStore {
       const project = { id: projectId, passwordVersion };
       const reader = noReader();
       const answer = withinRoom(growth, project, adding, reader, (measure, watching) =>
-        alone(
-          query,
-          loginOf(projectId),
-          { reader, timeoutMs, use: 'plain', watching },
-          async (work) => {
-            const own = await ownSize(work, measure);
-            const last = measure ? sizeCheck(measure, own) : [];
-            return work.ask(text, [...params], { first: firstOf(lock), last, changes: true });
-          },
-        ),
+        alone(query, loginOf(projectId), { reader, timeoutMs, use: 'plain', watching }, async (work) => {
+          const own = await ownSize(work, measure);
+          const last = measure ? sizeCheck(measure, own) : [];
+          return work.ask(text, [...params], { first: firstOf(lock), last, changes: true });
+        }),
       );
       return parse(await answer.catch(tell));
     },
