@@ -50,6 +50,8 @@ $ curl -s $URL/projects -H 'X-API-Key: rh_acct_mistyped'
 
 ${table(['status', 'code', 'meaning'], rows)}
 
+**When an answer comes.** Every request is answered within its \`timeout_ms\` and one second, or within 30 seconds if it has none, whatever PostgreSQL does. Time in which you send the body or read the answer does not count.
+
 **When to send it again.** 429 and 503 \`unavailable\` carry \`Retry-After\`, and nothing was run. After \`outcome_unknown\`, or when no answer came at all, a change may have been made: look first, or send every POST with an [\`Idempotency-Key\`](idempotency.md), which makes a repeat safe. The [client](client.md) waits and sends again what was not run; give it \`idempotencyKey: true\` for the rest.
 `;
 }
