@@ -277,6 +277,16 @@ export const errors = {
       ...(facts && { details: facts }),
       ...extras,
     }),
+  /** Of a statement that may have committed something in the middle. */
+  stoppedForDisk: () =>
+    new RowhouseError(
+      'server_full',
+      "The service's disk is nearly full, so the statement was stopped. Nothing of it was kept, except what a CALL or DO had committed itself.",
+      {
+        retryAfterS: 30,
+        hint: 'Reading and deleting still work. Whoever runs the service has to make room on its disk.',
+      },
+    ),
   unavailable: (cause: unknown) =>
     new RowhouseError('unavailable', 'PostgreSQL is away or starting. Nothing was changed.', {
       retryAfterS: 1,

@@ -431,7 +431,7 @@ describe('keys', () => {
     };
     const reader = await issue({ scopes: ['tables:read'], tables: ['todos'] });
     expect((await seat.rows(ann, 'GET', 'todos', { key: reader })).status).toBe(200);
-    expect(refused(await seat.rows(ann, 'GET', 'whoami', { key: reader }))).toEqual([403, 'forbidden']);
+    expect(refused(await seat.rows(ann, 'GET', 'whoami', { key: reader }))).toEqual([404, 'table_not_found']);
     expect(refused(await seat.rows(ann, 'POST', 'todos', { key: reader, body: { title: 'x' } }))).toEqual([
       403,
       'forbidden',
@@ -442,7 +442,10 @@ describe('keys', () => {
     expect(blind.body.error.hint).toContain('returning=minimal');
     const published = await issue({ kind: 'publishable', tables: ['whoami'] });
     expect((await seat.rows(ann, 'GET', 'whoami', { key: published })).status).toBe(200);
-    expect(refused(await seat.rows(ann, 'GET', 'todos', { key: published }))).toEqual([403, 'forbidden']);
+    expect(refused(await seat.rows(ann, 'GET', 'todos', { key: published }))).toEqual([
+      404,
+      'table_not_found',
+    ]);
     const without = await issue({ scopes: ['query'] });
     expect(refused(await seat.rows(ann, 'GET', 'todos', { key: without }))).toEqual([403, 'forbidden']);
   });

@@ -32,6 +32,7 @@ function caller(): Caller {
     hasBegun: false,
     isGone: false,
     startedAt: performance.now(),
+    leftMs: 30_000,
     mayHaveChanged: false,
     whenGone: (tell: () => void) => void tells.push(tell),
     write: () => true,

@@ -22,7 +22,7 @@ import {
 } from './postmaster.ts';
 import { derivePassword } from './role-passwords.ts';
 import { findRunAs } from './run-as.ts';
-import { endLeftovers, findUnnamed, removeDeadLocks } from './server-processes.ts';
+import { endLeftovers, findUnnamed, inspectPidFile, removeDeadLocks } from './server-processes.ts';
 import { readSmallFile, readTail } from './small-files.ts';
 
 export type Embedded = {
@@ -91,7 +91,9 @@ export async function startEmbedded({
   const signal = interrupted ? AbortSignal.any([wake.signal, interrupted]) : wake.signal;
   const start = () => {
     endLeftovers(cluster.folder);
-    if (!findUnnamed(cluster.folder)) removeDeadLocks(cluster.folder);
+    const named = inspectPidFile(cluster.folder);
+    const isDead = (!named || named.kind === 'stale') && !findUnnamed(cluster.folder);
+    if (isDead) removeDeadLocks(cluster.folder);
     if (makeRoomToStart(dataFolder)) onEvent('the disk is full: the ballast was removed', {});
     return startPostmaster(cluster, settings, signal, (s) =>
       say(`PostgreSQL is still starting (${s} s): it recovers after a crash.`),

@@ -23,6 +23,7 @@ const maxFailures = 20;
 export function openEndings(server: Server): Endings {
   const pending = new Map<string, Set<Promise<void>>>();
   const listeners: ((project: ProjectLogin) => void)[] = [];
+  const following = new Set<string>();
   let isStopped = false;
 
   type Backend = { startedAt: string | null };
@@ -58,9 +59,13 @@ export function openEndings(server: Server): Endings {
   return {
     end: (project, pid) => {
       const { id } = project;
+      const name = `${id} ${pid}`;
+      if (following.has(name)) return;
+      following.add(name);
       const ones = pending.get(id) ?? new Set();
       pending.set(id, ones);
       const one = follow(project, pid).finally(() => {
+        following.delete(name);
         ones.delete(one);
         if (ones.size === 0 && pending.get(id) === ones) pending.delete(id);
         if (!isStopped) for (const onGone of listeners) onGone(project);

@@ -40,8 +40,9 @@ export async function openUserSettings(maintenance: Queryable): Promise<UserSett
 }
 
 /**
- * Left out: what belongs to a transaction, what every session says itself, and the text search configuration, which runs
- * no code and would cost each connection 170 KB. What our own role has set for itself is not for projects.
+ * Left out: what belongs to a transaction, what every session says itself, the text search configuration, which runs no
+ * code and would cost each connection 170 KB, and settings of extensions: a login takes 10,000 bytes at most, and the
+ * server's own are about 5,000. What our own role has set for itself is not for projects.
  */
 async function read(maintenance: Queryable): Promise<Readonly<Record<string, string>>> {
   const rows = await maintenance.query<{ name: string; value: string }>(sql`
@@ -49,7 +50,7 @@ async function read(maintenance: Queryable): Promise<Readonly<Record<string, str
       case when source in ('default', 'environment variable', 'configuration file', 'command line', 'global', 'override')
            then reset_val else boot_val end, '') as value
     from pg_settings
-    where context = 'user' and name not in ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable',
+    where context = 'user' and name !~ '[.]' and name not in ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable',
       'application_name', 'client_encoding', 'default_text_search_config')`);
   // Not shown by PostgreSQL: a role that the project could have put in the place of its own.
   const settings: Record<string, string> = { role: 'none', ...plpgsqlSettings };

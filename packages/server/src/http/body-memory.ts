@@ -1,10 +1,11 @@
 // Bodies that are taken in whole. What they take is counted, for each project and for the process: a body for which
 // there is no room is refused while it comes in, not when memory has run out.
 import type { ServerResponse } from 'node:http';
-import type { Readable } from 'node:stream';
+import { finished, type Readable } from 'node:stream';
 import type { FastifyRequest, preParsingHookHandler } from 'fastify';
 import { errors } from '../errors.ts';
 import { MemoryBudget } from '../query/memory-budget.ts';
+import { whenOver } from './when-over.ts';
 
 const mb = 1024 * 1024;
 /** What a body takes is estimated. One of the largest always fits, and some smaller ones of others beside it. */
@@ -27,6 +28,7 @@ export const noteResponse: preParsingHookHandler = (request, reply, payload, don
 /** What is counted for a request, until its answer is out: what was made of the body is needed as long. */
 export class BodyMemory {
   private counted = 0;
+  private isOver = false;
   private readonly request: FastifyRequest;
   private readonly owner: string;
 
@@ -44,11 +46,21 @@ export class BodyMemory {
   }
 
   private add(bytes: number): void {
+    // The caller is gone: nothing more is read, or it would be counted for ever.
+    if (this.isOver) throw errors.requestTimeout();
     if (!bodyMemory.take(this.owner, bytes))
       throw errors.overloaded('Large bodies take all the memory there is for them.', 1);
-    if (this.counted === 0)
-      responses.get(this.request)?.once('close', () => bodyMemory.take(this.owner, -this.counted));
+    if (this.counted === 0) this.releaseAtEnd();
     this.counted += bytes;
+  }
+
+  private releaseAtEnd(): void {
+    const response = responses.get(this.request);
+    if (!response) return;
+    whenOver(response, () => {
+      this.isOver = true;
+      bodyMemory.take(this.owner, -this.counted);
+    });
   }
 }
 
@@ -56,7 +68,8 @@ export function readBody(request: FastifyRequest, payload: Readable, memory: Bod
   const { headers, routeOptions } = request;
   const { bodyLimit } = routeOptions;
   const declared = headers['content-length'] === undefined ? null : Number(headers['content-length']);
-  if (declared !== null && declared > bodyLimit) return Promise.reject(errors.payloadTooLarge(bodyLimit));
+  if (declared !== null && declared > bodyLimit)
+    return passOver(payload).then(() => Promise.reject(errors.payloadTooLarge(bodyLimit)));
   return new Promise((resolve, reject) => {
     const pieces: Buffer[] = [];
     let size = 0;
@@ -77,9 +90,7 @@ export function readBody(request: FastifyRequest, payload: Readable, memory: Bod
     const fail = (error: Error) => {
       stop();
       pieces.length = 0;
-      reject(error);
-      // What still comes is passed over, so that the answer can be read.
-      payload.resume();
+      void passOver(payload).then(() => reject(error));
     };
     const onEnd = () => {
       stop();
@@ -95,6 +106,22 @@ export function readBody(request: FastifyRequest, payload: Readable, memory: Bod
     payload.on('error', fail);
   });
 }
+
+/**
+ * Most clients do not read before they have sent all: an answer that came earlier, with the connection closed behind it,
+ * would be lost to them. Whoever sends for longer than this gets it all the same.
+ */
+function passOver(payload: Readable): Promise<void> {
+  return new Promise((resolve) => {
+    const late = setTimeout(resolve, passOverMs);
+    finished(payload, { writable: false }, () => {
+      clearTimeout(late);
+      resolve();
+    });
+    payload.resume();
+  });
+}
+const passOverMs = 3_000;
 
 function ownerOf({ caller, params, login }: FastifyRequest): string {
   const { slug } = (params ?? {}) as { slug?: string };

@@ -5,6 +5,7 @@ import { type Answer, HeldAnswer } from '../query/held-answer.ts';
 import type { Reader } from '../query/watch.ts';
 import type { Deadline } from './deadline.ts';
 import type { Deps } from './deps.ts';
+import { whenOver } from './when-over.ts';
 
 export const json = 'application/json; charset=utf-8';
 
@@ -37,7 +38,10 @@ export async function respond(
 ): Promise<FastifyReply> {
   try {
     const answer = await answering;
-    if (reader.deadline.isOver) return reply;
+    if (reader.deadline.isOver) {
+      if (answer instanceof HeldAnswer) answer.release();
+      return reply;
+    }
     if (projectId !== undefined && answer !== null) reply.headers(roomHeaders(deps, projectId));
     if (answer instanceof HeldAnswer) {
       reader.send(answer, {}, reply.statusCode);
@@ -73,6 +77,10 @@ export class ResponseReader implements Reader {
     const { raw } = this;
     if (this.deadline.isOver) return true;
     return (raw.destroyed || raw.req.socket?.destroyed === true) && !raw.writableFinished;
+  }
+
+  get leftMs(): number {
+    return this.deadline.leftMs;
   }
 
   get startedAt(): number {
@@ -117,9 +125,10 @@ export class ResponseReader implements Reader {
     const { raw } = this;
     if (this.isGone) return held.release();
     this.hasBegun = true;
+    this.deadline.end();
     const ended = { 'content-type': json, 'content-length': held.size };
     raw.writeHead(status, { ...this.begin(), ...headers, ...ended });
-    raw.once('close', () => held.release());
+    whenOver(raw, () => held.release());
     const sendMore = () => {
       let hasRoom = true;
       while (hasRoom) {

@@ -104,10 +104,13 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
       } else answerError(error as Error);
     };
     const succeed = (given: Answer | Changed) => {
-      if (deadline.isOver) return;
-      deadline.end();
       const isChange = given !== null && 'isNew' in given;
       const answer = isChange ? given.answer : given;
+      if (deadline.isOver) {
+        if (answer instanceof HeldAnswer) answer.release();
+        return;
+      }
+      deadline.end();
       // An upsert that had nothing to do made nothing.
       const status = isChange && !given.isNew ? 200 : asked.status;
       if (answer instanceof HeldAnswer) {

@@ -8,7 +8,7 @@ export type SessionPool = {
   /** A connection for this request alone. Throws 429 when none comes in time. */
   acquire(project: string, open: () => Promise<Session>): Promise<Session>;
   /** One that is open and idle, if there is any. */
-  takeIdle(project: string): Session | null;
+  takeIdle(project: string, isFit?: (session: Session) => boolean): Session | null;
   /** Whether other projects wait for a connection. */
   isWanted(project: string): boolean;
   /** Gives it back: clean, or not to be used again. */
@@ -37,6 +37,7 @@ type Waiter = {
   reject: (error: Error) => void;
 };
 type Place = { idle: Session[]; open: number; usedAt: number };
+const isAny = () => true;
 
 export function createSessionPool(limits: PoolLimits): SessionPool {
   /** In the order in which they were last used. */
@@ -64,11 +65,13 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     if (open === 0) onEmpty?.();
   };
 
-  const takeIdle = (project: string): Session | null => {
+  const takeIdle = (project: string, isFit: (session: Session) => boolean = isAny): Session | null => {
     const place = used < limits.budget ? places.get(project) : undefined;
-    while (place && place.idle.length > 0) {
-      const session = place.idle.pop();
-      if (session?.isUsable) {
+    while (place) {
+      const at = place.idle.findLastIndex((session) => !session.isUsable || isFit(session));
+      const [session] = at < 0 ? [] : place.idle.splice(at, 1);
+      if (!session) return null;
+      if (session.isUsable) {
         used++;
         return session;
       }
@@ -167,7 +170,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   }, sweepMs).unref();
 
   return {
-    takeIdle: (project) => (ended ? null : takeIdle(project)),
+    takeIdle: (project, isFit) => (ended ? null : takeIdle(project, isFit)),
     isWanted: (project) => waiters.length > 0 && waiters.some((waiter) => waiter.project !== project),
     acquire: async (project, openSession) => {
       if (ended) throw errors.unavailable('stopping');

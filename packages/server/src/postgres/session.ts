@@ -203,11 +203,12 @@ export class Session {
   /** Ends it, politely if it is idle. */
   close(): void {
     if (this.failure) return;
-    this.failure = new Error('The connection was closed.');
-    this.receivers.length = 0;
+    const failure = new Error('The connection was closed.');
+    this.failure = failure;
     this.out.terminate();
     this.socket.end(this.out.take());
     this.socket.resume();
+    for (const receiver of this.receivers.splice(0)) receiver.lost(failure);
   }
 
   destroy(): void {

@@ -225,7 +225,9 @@ export class Exchange implements Receiver {
   /** It was told to stop. PostgreSQL has said that it failed, or was never told to commit. */
   private isUndone(status: Ended): boolean {
     if (!this.isSent || !this.endsIdle) return true;
-    return !(status instanceof Error) && this.failure?.severity === 'ERROR' && !this.commitsByItself;
+    // Asked only where nothing can have stayed of what commits with its end.
+    if (status instanceof Error) return !this.commitsByItself;
+    return this.failure?.severity === 'ERROR' && !this.commitsByItself;
   }
 
   /** Sent with its commit: when the session is lost, nobody knows whether it was done. */
@@ -286,7 +288,7 @@ export class Exchange implements Receiver {
     for (const [index, value] of params.entries())
       parameters.push(await toLargeParameter(value, prepared?.parameterTypes?.[index]));
     this.encoded = { query: isLarge(query) ? await toLargeText(query) : query, parameters };
-    if (this.stoppedBy) throw this.stoppedBy;
+    if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
   }
 
   private send(known: PreparedStatement | null, keep: boolean): Promise<Ended> {

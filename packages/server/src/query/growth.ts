@@ -1,5 +1,6 @@
 // Statements that may make a project larger: each is let in as its room allows, watched while it runs, and measured before
 // it is committed where that could matter. What is refused leaves nothing behind, and is told once that is so.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Reclaim } from '../quotas/reclaim.ts';
@@ -86,19 +87,27 @@ async function enter<T>(
   const found = deps.rooms.admit(project.id, options);
   const admission = found instanceof Promise ? await found : found;
   const hasNoBusiness = admission && !options.isHarmless && (options.adds ? isOver : isFarOver)(admission);
-  const room = hasNoBusiness ? await makeRoom(deps, project, options) : admission;
+  const room = hasNoBusiness ? await makeRoom(deps, project, options, reader) : admission;
   const measure = room && measureBy(room, options);
   return attempt(deps, project, options, reader, run, passage, measure, null, 3);
 }
+
+/** As long as the caller has time: what is known of the outcome must not be lost by that. It goes on by itself. */
+function tidy({ reclaim }: GrowthDeps, project: ProjectLogin, { leftMs }: Reader): Promise<unknown> {
+  const waitMs = Math.max(0, Math.min(maxTidyMs, leftMs - answerMs));
+  return Promise.race([reclaim.run(project), sleep(waitMs, undefined, { ref: false })]);
+}
+const [maxTidyMs, answerMs] = [10_000, 300];
 
 /** So far in its reserve that nothing is to be had within, nothing is even begun that adds something. */
 async function makeRoom(
   deps: GrowthDeps,
   project: ProjectLogin,
   { adds }: Options,
+  reader: Reader,
 ): Promise<Admission | null> {
   deps.rooms.forget(project.id);
-  await deps.reclaim.run(project);
+  await tidy(deps, project, reader);
   const admission = await deps.rooms.admit(project.id, { evenFar: true });
   if (admission && (adds ? isOver : isFarOver)(admission))
     throw admission.isServerFull ? refuseForDisk(deps) : await refuse(deps, project);
@@ -164,7 +173,7 @@ async function attempt<T>(
   const startedAt = performance.now();
   try {
     const result = await run(measure, watching);
-    if (measure?.isFull && options.changes) await deps.reclaim.run(project);
+    if (measure?.isFull && options.changes) await tidy(deps, project, reader);
     else if (options.changes) written.add(project.id);
     if (measure && options.isUndone) void deps.reclaim.run(project);
     return result;
@@ -183,7 +192,7 @@ async function attempt<T>(
     // Told as it was: what is given back here may be all that was missing, and would be filled again by another attempt.
     if (isDiskLow && (isOutgrown || isOverLimit(error)) && !hasCommitted) {
       deps.rooms.forget(project.id);
-      await deps.reclaim.run(project);
+      await tidy(deps, project, reader);
       throw refuseForDisk(deps);
     }
     if (isOutgrown && measure === null && stopAt === null && mayRepeat) {
@@ -196,7 +205,7 @@ async function attempt<T>(
       // The limit may be another one by now, and what was deleted before may make room for this.
       deps.rooms.forget(project.id);
       const wasWritten = written.delete(project.id);
-      await deps.reclaim.run(project);
+      await tidy(deps, project, reader);
       const next = await admit();
       const isQuick = performance.now() - startedAt < repeatWithinMs;
       if (mayRepeat && next && measure && isQuick) {

@@ -3,6 +3,7 @@
 // parser says what a statement names (survey.ts), the catalog what these names mean (reach.ts). Until that is known the
 // reset is done; it is asked again every few seconds. What turns out to be otherwise is never trusted again.
 import { LRUCache } from 'lru-cache';
+import { RowhouseError } from '../errors.ts';
 import type { Session } from '../postgres/session.ts';
 import { toArrayText } from './array-text.ts';
 import { queryOne } from './query-one.ts';
@@ -155,9 +156,11 @@ function find(habit: Habit, session: Session): Promise<void> | null {
       // A little before the end, so that a busy statement never falls back.
       habit.askFrom = now + trustedMs * 0.8;
     },
-    () => {
+    (error) => {
       habit.asking = null;
-      habit.wasPlain = false;
+      // A session that was lost says nothing about the statement.
+      if (error instanceof RowhouseError) habit.wasPlain = false;
+      else habit.askFrom = Number.NEGATIVE_INFINITY;
     },
   );
   habit.asking = asking;

@@ -35,6 +35,12 @@ export class HeldAnswer implements Sink {
     return true;
   }
 
+  /** The end of an answer to what is committed by now: it can no longer be refused, and is small. */
+  finish(bytes: Buffer): void {
+    this.size += bytes.length;
+    this.pieces.push(bytes);
+  }
+
   drained(): void {}
 
   /** Where the next piece goes. */

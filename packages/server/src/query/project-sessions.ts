@@ -48,6 +48,17 @@ type OnTraces = (projectId: string, source: TraceSource, traces: readonly string
 /** A look takes PostgreSQL a millisecond or two: no more than a tenth of a core for all sessions together. */
 const [auditEveryMs, auditEachMs] = [10_000, 20];
 
+/** A session that does not answer in time is cut: whoever waits for it hears of that. */
+async function within<T>(ms: number, session: Session, answer: Promise<T>): Promise<T> {
+  const late = setTimeout(() => session.destroy(), ms);
+  try {
+    return await answer;
+  } finally {
+    clearTimeout(late);
+  }
+}
+const [resetMs, asideMs] = [5_000, 10_000];
+
 const asideAtOnce = 4;
 type Aside = { session: Promise<Session>; users: number };
 const shortenAgainMs = 50;
@@ -89,6 +100,7 @@ export function openProjectSessions(
   const reading = new WeakSet<Session>();
   /** Whoever gets one of these waits until it is known to be clean. */
   const resetting = new WeakMap<Session, Promise<void>>();
+  const isClean = (session: Session) => !resetting.has(session);
 
   let away = { until: Number.NEGATIVE_INFINITY, cause: null as unknown };
   const noteAway = (error: unknown): Error => {
@@ -105,7 +117,7 @@ export function openProjectSessions(
         sessionSettings(server.userSettings, project.seat),
       );
       owners.set(session, project);
-      prepareResets(session, project.seat);
+      void prepareResets(session, project.seat);
       return session;
     };
     try {
@@ -150,19 +162,17 @@ export function openProjectSessions(
   return {
     acquire: async (project, use) => {
       for (;;) {
-        const session = await pool.acquire(placeOf(project), () => open(project));
+        const place = placeOf(project);
+        const session = pool.takeIdle(place, isClean) ?? (await pool.acquire(place, () => open(project)));
         const reset = resetting.get(session);
-        if (reset) await reset;
+        if (reset) await within(resetMs, session, reset);
         if (session.isUsable || !reset) return makeFit(session, use);
-        pool.release(placeOf(project), session, false);
+        pool.release(place, session, false);
       }
     },
     takeIdle: (project, use) => {
-      const session = pool.takeIdle(placeOf(project));
-      if (!session) return null;
-      if (!resetting.has(session)) return makeFit(session, use);
-      pool.release(placeOf(project), session, true);
-      return null;
+      const session = pool.takeIdle(placeOf(project), isClean);
+      return session && makeFit(session, use);
     },
     isWanted: (project) => pool.isWanted(placeOf(project)),
     release: (project, session, leaves) => {
@@ -176,20 +186,19 @@ export function openProjectSessions(
         return pool.release(place, session, !session.isAltered);
       }
       reading.delete(session);
-      if (leaves === 'wild') {
-        discardAll(session, project.seat);
-        return pool.release(place, session, true);
-      }
+      moved.delete(session);
+      const reset = (leaves === 'wild' ? discardAll : resetSession)(session, project.seat);
       resetting.set(
         session,
-        resetSession(session, project.seat).then(() => void resetting.delete(session)),
+        reset.then(() => void resetting.delete(session)),
       );
       pool.release(place, session, true);
     },
     aside: async (project, use) => {
       const aside = await joinAside(project);
       try {
-        return await use(await aside.session);
+        const session = await aside.session;
+        return await within(asideMs, session, use(session));
       } finally {
         leaveAside(project, aside);
       }

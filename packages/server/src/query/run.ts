@@ -229,7 +229,7 @@ function runAlone(
       if (over) throw errors.tooManyAffected(affected, maxAffected);
     }
     if (!held) return answerOf(exchange, reader);
-    held.write(exchange.close());
+    held.finish(exchange.close());
     return held.close();
   });
 }
@@ -296,6 +296,7 @@ const nobody: Omit<Reader, 'startedAt'> = {
   hasBegun: false,
   isGone: false,
   mayHaveChanged: false,
+  leftMs: 5_000,
   write: () => true,
   drained: () => {},
 };

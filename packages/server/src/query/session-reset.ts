@@ -72,22 +72,32 @@ export function resetSession(session: Session, seat: Seat): Promise<void> {
   });
 }
 
-/** Cleans it of everything, prepared statements included. The next request may follow on the wire at once. */
-export function discardAll(session: Session, seat: Seat): void {
+/** Cleans it of everything, prepared statements included. It can fail too, by a deadline that was set before it. */
+export function discardAll(session: Session, seat: Seat): Promise<void> {
   session.statements.clear();
   session.out.parse('', 'discard all').bind('', []).execute(0).sync();
   session.send(intact(session));
   writeCommands(session.out, [{ text: reseed, parameters: [newSeed()] }]);
-  prepareResets(session, seat);
+  return prepareResets(session, seat);
 }
 
 /** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
-export function prepareResets(session: Session, seat: Seat): void {
+export function prepareResets(session: Session, seat: Seat): Promise<void> {
   if (!isVisitors(seat))
     for (const [name, text] of Object.entries({ ...resets, ...modes, reset_seed: reseed }))
       session.out.parse(name, text);
   session.out.sync();
-  session.send(intact(session));
+  return new Promise((resolve) => {
+    const receiver = intact(session);
+    session.send({
+      ...receiver,
+      ready: (status) => {
+        receiver.ready(status);
+        resolve();
+      },
+      lost: () => resolve(),
+    });
+  });
 }
 
 export function resetSequences(session: Session): void {

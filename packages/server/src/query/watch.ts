@@ -9,6 +9,8 @@ export type Reader = Sink & {
   readonly hasBegun: boolean;
   /** The caller has hung up, or was told that it took too long. */
   readonly isGone: boolean;
+  /** How long until the caller has to be answered. */
+  readonly leftMs: number;
   /** When the request came in, by performance.now(): its time counts from there, not from when a session was free. */
   startedAt: number;
   /** Set before something is sent that may change the project. */

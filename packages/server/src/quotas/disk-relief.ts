@@ -53,7 +53,7 @@ export function openDiskRelief({ server, disk, stop, onError }: Options): { stop
       const since = cancelled.get(statement);
       cancelled.set(statement, since ?? now);
       const isPatient = since === undefined || now - since < patienceMs;
-      if (isPatient && stop(pid, errors.serverFull())) continue;
+      if (isPatient && stop(pid, errors.stoppedForDisk())) continue;
       // What another process of the service runs is that one's to stop.
       if (isPatient && !isForeign) continue;
       const signal = isPatient ? sql`pg_cancel_backend` : sql`pg_terminate_backend`;

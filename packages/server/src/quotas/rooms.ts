@@ -261,7 +261,7 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
     { limit, size, empty, reserve }: Room,
     { needs = 0, hasCommitted = false }: Why = {},
   ): RowhouseError => {
-    if (isDiskLow()) return errors.serverFull();
+    if (isDiskLow()) return hasCommitted ? errors.stoppedForDisk() : errors.serverFull();
     const facts = { limit_mb: toMb(limit - empty), size_mb: toMb(size - empty) };
     if (hasCommitted) return errors.stoppedHalfway(facts);
     return needs > 0
