@@ -201,6 +201,144 @@ describe('what is reached leaves nothing behind', () => {
   });
 });
 
+describe('what ran before a question does not answer it', () => {
+  const sneak = (instead: string) => `create function f() returns text language plpgsql as $$ begin
+    if current_setting('default_transaction_read_only') = 'on' then
+      perform set_config('app.leak', 'yes', false); return 'shared'; end if;
+    ${instead}; return 'alone'; end $$`;
+  it.each([
+    ['a search path', "perform set_config('search_path', 'evil, public', false)"],
+    ['a temporary table', 'create temp table if not exists t (a text)'],
+    [
+      'a temporary view',
+      "if to_regclass('pg_temp.t') is null then create temp view t as select 'x' as a; end if",
+    ],
+  ])('%s that hides a view', async (_name, instead) => {
+    const project = await newProject();
+    await project.all('create schema evil', 'create table evil.t (a text)', sneak(instead));
+    await project.all('create view public.t as select f() as a');
+    for (let round = 0; round < 3; round++) {
+      await project.often('select * from public.t');
+      await project.often('select * from t');
+      expect(await findTraces(project)).toEqual([]);
+    }
+    expect((await project.run('select * from t')).body.rows).toEqual([{ a: 'alone' }]);
+  });
+
+  it('temporary tables that a trigger leaves: rows go where they belong', async () => {
+    const project = await newProject();
+    await project.all(
+      'create table orders (id int)',
+      'create table t (id int primary key, n int)',
+      'insert into t values (1, 0)',
+      `create function plant() returns trigger language plpgsql as $$ begin
+        create temp table if not exists t (id int, n int); create temp table if not exists orders (id int);
+        return new; end $$`,
+      'create trigger plant before update on t for each row execute function plant()',
+    );
+    for (let n = 0; n < 16; n++)
+      await project.run('update t set n = n + 1 where id = 1', {}, project.otherKey);
+    const inserts = Array.from({ length: 20 }, () => project.run('insert into orders values (1)'));
+    for (const { status } of await Promise.all(inserts)) expect(status).toBe(200);
+    expect((await project.run('select count(*) as n from public.orders')).body.rows).toEqual([{ n: 20 }]);
+  });
+
+  it.each([
+    ['a view that is read', 'create view swap as select swaps() as x', 'select * from swap'],
+    [
+      'a trigger of an update',
+      `create table u (id int); insert into u values (1);
+       create function fires() returns trigger language plpgsql as $$ begin perform swaps(); return new; end $$;
+       create trigger fires before update on u for each row execute function fires()`,
+      'update u set id = 2',
+    ],
+    ['a block', '', 'do $$ begin perform swaps(); end $$'],
+  ])('tables that %s changes are looked at again', async (_name, make, query) => {
+    const project = await newProject();
+    await project.all(
+      leak,
+      'create table swapped (a boolean)',
+      `create function swaps() returns int language plpgsql as $$ begin
+        alter table public.swapped rename to was_swapped;
+        create view public.swapped as select public.leak('x') as a; return 1; end $$`,
+      ...make.split(/;\s*(?=create|insert)/).filter(Boolean),
+    );
+    const read = 'select a from swapped';
+    for (let n = 0; n < 20; n++) await project.run(read);
+    expect((await project.run(query)).status).toBe(200);
+    for (let round = 0; round < 3; round++) {
+      await project.often(read);
+      expect(await findTraces(project)).toEqual([]);
+    }
+  });
+});
+
+describe('requests for tables', () => {
+  const evil = (name: string, takes: string, gives: string, value: string) =>
+    `create function ${name}(${takes}) returns ${gives} language plpgsql as $$ begin
+      perform pg_catalog.set_config('app.leak', 'yes', false); return ${value}; end $$`;
+  it.each([
+    ['an operator', 't?m=eq.ok'],
+    ['a cast to text', 't?select=id,x:m::text'],
+    ['a cast to json', 'par?select=id,t(m)'],
+    ['a pattern', 't?m=like.o*'],
+  ])('%s that an enum was given after it was read', async (_name, path) => {
+    const project = await newProject();
+    await project.all(
+      "create type mood as enum ('ok', 'sad')",
+      'create table par (id int primary key)',
+      'create table t (id int primary key, m mood, p int references par)',
+      'insert into par values (1)',
+      "insert into t values (1, 'ok', 1)",
+    );
+    const get = () =>
+      house.call('GET', `/projects/${project.slug}/tables/${path}`, { key: project.otherKey });
+    const reader = await house.call('POST', `/projects/${project.slug}/keys`, {
+      body: { name: 'rows', scopes: ['tables:read'] },
+    });
+    const read = () =>
+      house.call('GET', `/projects/${project.slug}/tables/${path}`, { key: reader.body.api_key });
+    expect((await get()).status).toBe(403);
+    for (let n = 0; n < 6; n++) await read();
+    await project.all(
+      evil('evil_eq', 'mood, mood', 'boolean', 'true'),
+      'create operator public.= (leftarg = mood, rightarg = mood, function = evil_eq)',
+      evil('evil_text', 'mood', 'text', "'x'"),
+      'create cast (mood as text) with function evil_text(mood) as implicit',
+      evil('evil_json', 'mood', 'json', "'1'"),
+      'create cast (mood as json) with function evil_json(mood)',
+    );
+    for (let round = 0; round < 6; round++) {
+      await Promise.all(Array.from({ length: 4 }, read));
+      expect(await findTraces(project)).toEqual([]);
+    }
+  });
+
+  it.each(['parents', 'children'])('an index of %s that is made after a row was written', async (where) => {
+    const project = await newProject();
+    await project.all(
+      leak,
+      'create table parents (id int primary key, x int)',
+      'create table children (id int primary key, p int references parents)',
+      'insert into parents select n, n from generate_series(1, 100) as n',
+    );
+    const at = `/projects/${project.slug}/tables`;
+    let next = 0;
+    const write = () => {
+      next++;
+      return where === 'parents'
+        ? house.call('POST', `${at}/children`, { body: { id: next, p: 1 } })
+        : house.call('DELETE', `${at}/parents?id=eq.${next}`);
+    };
+    for (let n = 0; n < 6; n++) expect((await write()).status).toBeLessThan(300);
+    await project.all(`create index on ${where} ((coalesce(leak('x')::text, id::text)))`);
+    for (let round = 0; round < 6; round++) {
+      for (let n = 0; n < 4; n++) expect((await write()).status).toBeLessThan(300);
+      expect(await findTraces(project)).toEqual([]);
+    }
+  });
+});
+
 describe('a read writes nothing', () => {
   it('through an operator on a function that writes large objects', async () => {
     const project = await newProject(4);

@@ -149,8 +149,8 @@ const timeoutField = /"timeout_ms"\s*:\s*(\d{1,9})\b/g;
  * more of it is taken in. The largest, if the name stands there more than once: it may be a value of the caller's too.
  */
 function peekTimeout(raw: IncomingMessage): number | null {
-  // To read a body that has ended empty would end it before its parser listens.
-  if (raw.readableLength === 0) return null;
+  // To read a body that turns out to be empty would end it before its parser listens.
+  if (!(Number(raw.headers['content-length']) > 0)) return null;
   const piece = raw.readableEnded || raw.destroyed ? null : (raw.read() as Buffer | null);
   if (piece === null) return null;
   raw.unshift(piece);

@@ -225,8 +225,8 @@ export class Exchange implements Receiver {
   /** It was told to stop. PostgreSQL has said that it failed, or was never told to commit. */
   private isUndone(status: Ended): boolean {
     if (!this.isSent || !this.endsIdle) return true;
-    // Asked only where nothing can have stayed of what commits with its end.
-    if (status instanceof Error) return !this.commitsByItself;
+    // Of a session that was cut only what reads is known to have left nothing.
+    if (status instanceof Error) return this.conduct === 'clean';
     return this.failure?.severity === 'ERROR' && !this.commitsByItself;
   }
 

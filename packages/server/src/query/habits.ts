@@ -32,6 +32,12 @@ type ProjectHabits = {
   changes: number;
   /** As far as is known, there is code of the project's own, so that it has to be looked at more closely. */
   hasCode: boolean;
+  /** Until then the project is known to have no function, operator or cast of its own: nothing can run code. */
+  codelessUntil: number;
+  /** Counts changes by statements that say so; those by code are among `changes` only. */
+  schemaChanges: number;
+  /** So many statements run that can change tables before they end. */
+  changing: number;
   /** Until then nothing of it is taken for plain: a session that its statements shared was not as it should be. */
   suspectUntil: number;
   trustedMs: () => number;
@@ -41,6 +47,8 @@ export type Habits = {
   of(projectId: string, statement: Statement): Habit;
   /** Something ran that may have changed what tables are: by its own words, or by code of the project's. */
   forget(projectId: string, by: 'schema' | 'code'): void;
+  /** A statement runs that can change tables and commit before it ends. Gives what ends that. */
+  beginChange(projectId: string): () => void;
   /** A statement that was taken for plain left something in a session, and nobody knows which. */
   suspect(projectId: string): void;
 };
@@ -61,8 +69,11 @@ export function rememberHabits(countSessions: () => number): Habits {
   const habitsOf = (projectId: string): ProjectHabits => {
     const known = projects.get(projectId);
     if (known) return known;
-    const suspectUntil = Number.NEGATIVE_INFINITY;
-    const project = { habits: new Map(), changes: 0, hasCode: false, suspectUntil, trustedMs };
+    const never = Number.NEGATIVE_INFINITY;
+    const project = {
+      ...{ habits: new Map(), changes: 0, schemaChanges: 0, changing: 0, hasCode: false, trustedMs },
+      ...{ codelessUntil: never, suspectUntil: never },
+    };
     projects.set(projectId, project);
     return project;
   };
@@ -87,7 +98,11 @@ export function rememberHabits(countSessions: () => number): Habits {
       const project = projects.get(projectId);
       if (!project) return;
       project.changes++;
-      project.hasCode = false;
+      if (by === 'schema') {
+        project.hasCode = false;
+        project.schemaChanges++;
+        project.codelessUntil = Number.NEGATIVE_INFINITY;
+      }
       const now = performance.now();
       for (const habit of project.habits.values()) {
         habit.trustedUntil = Number.NEGATIVE_INFINITY;
@@ -95,6 +110,13 @@ export function rememberHabits(countSessions: () => number): Habits {
         const from = by === 'schema' && habit.wasPlain ? now : now + askAgainMs;
         habit.askFrom = Math.min(habit.askFrom, from);
       }
+    },
+    beginChange: (projectId) => {
+      const project = habitsOf(projectId);
+      project.changing++;
+      return () => {
+        project.changing--;
+      };
     },
     suspect: (projectId) => {
       habitsOf(projectId).suspectUntil = performance.now() + suspectMs;
@@ -107,7 +129,12 @@ export function isPlain({ statement, project, wasPlain, trustedUntil, isDistrust
   if (isDistrusted) return false;
   const now = performance.now();
   if (now < project.suspectUntil) return false;
-  return statement.isProven || (wasPlain && now < trustedUntil);
+  return statement.isProven || (wasPlain && project.changing === 0 && now < trustedUntil);
+}
+
+/** It can run code of the project's, which can do anything, change another statement's tables included. */
+export function mayRunCode(habit: Habit): boolean {
+  return !isPlain(habit) && performance.now() >= habit.project.codelessUntil;
 }
 
 /**
@@ -131,7 +158,7 @@ function find(habit: Habit, session: Session): Promise<void> | null {
   if (now < habit.askFrom) return null;
   habit.askFrom = now + askAgainMs;
   const { project } = habit;
-  const { changes } = project;
+  const { changes, schemaChanges } = project;
   const isQuick = isRead && !project.hasCode;
   const named = [reached.relations, reached.shadowed, reached.functions, reached.types].map(toArrayText);
   const purposes = isRead ? ['read'] : isChange ? ['read', 'insert', 'change'] : ['read', 'insert'];
@@ -143,6 +170,9 @@ function find(habit: Habit, session: Session): Promise<void> | null {
     (answer) => {
       habit.asking = null;
       if (answer === 'false') habit.wasPlain = false;
+      // Whatever ran meanwhile was no code, or would be there.
+      if (isQuick && answer === 'true' && project.schemaChanges === schemaChanges)
+        project.codelessUntil = now + project.trustedMs();
       // What changed meanwhile may be what was looked at.
       if (project.changes !== changes) return;
       if (answer === 'code') {

@@ -24,15 +24,22 @@ const harmlessNumbers = textArray(['location', 'stmt_location', 'stmt_len', 'seq
 const functionNumbers = textArray(['funcid', 'aggfnoid', 'winfnoid']);
 const harmless = textArray(harmlessFunctions);
 
-/** A type whose input, output and comparison may be code. */
+/** A type whose input, output, comparison or conversion may be code. */
 function isOwnType(oid: string): string {
   return `(${isOwn(oid)} and not exists (
     select from pg_catalog.pg_type as type
     left join pg_catalog.pg_type as element on element.oid operator(pg_catalog.=) type.typelem
       and type.typsubscript operator(pg_catalog.=) 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
-    where type.oid operator(pg_catalog.=) ${oid} and (type.typtype operator(pg_catalog.=) 'e'
-      or element.typtype operator(pg_catalog.=) 'e'
-      or element.oid operator(pg_catalog.<) ${firstOwnOid})))`;
+    where type.oid operator(pg_catalog.=) ${oid}
+      and (${isPlainEnum('type')} or ${isPlainEnum('element')} or element.oid operator(pg_catalog.<) ${firstOwnOid})
+      and not exists (select from pg_catalog.pg_cast where ${oid} in (castsource, casttarget))))`;
+}
+
+/** With casts or operators of its own, an enum runs code after all. */
+function isPlainEnum(type: string): string {
+  return `(${type}.typtype operator(pg_catalog.=) 'e'
+        and not exists (select from pg_catalog.pg_cast where ${type}.oid in (castsource, casttarget))
+        and not exists (select from pg_catalog.pg_operator where ${type}.oid in (oprleft, oprright)))`;
 }
 
 /**
@@ -174,11 +181,21 @@ const chosen = `
   )`;
 const allExist = 'not exists (select from chosen where oid is null)';
 
+/**
+ * What ran in this session before may have changed where names are found, so that they mean something else here than in the
+ * next session. Then nothing is known.
+ */
+const namesAreAsUsual = `pg_catalog.current_setting('search_path') operator(pg_catalog.=) 'public'
+    and (pg_catalog.pg_my_temp_schema() operator(pg_catalog.=) 0 or not exists (
+      select from pg_catalog.pg_class where relnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema()
+      union all
+      select from pg_catalog.pg_type where typnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema()))`;
+
 /** 'true' or 'false'. $3: names of functions, $4: of types, $5: of operators, $6: of collations; $7: purposes. */
 export const wholeQuestion = `
   with ${chosen}, ${codeInChosen}
   select (
-    ${allExist}
+    ${namesAreAsUsual} and ${allExist}
     and not exists (select from code where purpose operator(pg_catalog.=) any ($7::pg_catalog.text[]))
     and not exists (${ownCasts})
     and not exists (${ownOperators} and operator.oprname operator(pg_catalog.=) any ($5::pg_catalog.name[]))
@@ -202,7 +219,7 @@ export const quickQuestion = `
       or exists (select from pg_catalog.pg_collation where ${isOwn('pg_collation.oid')})
       or exists (${namedTypes} and ${isOwn('named.oid')})
     then 'code'
-    else (${allExist} and not exists (
+    else (${namesAreAsUsual} and ${allExist} and not exists (
       select from chosen join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) chosen.oid
       where class.relkind operator(pg_catalog.<>) all ('{r,m}'::pg_catalog."char"[]) or class.relrowsecurity
         or class.relhasrules or class.relhassubclass or class.relispartition

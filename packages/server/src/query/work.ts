@@ -8,7 +8,7 @@ import { type Command, writeCommands } from './commands.ts';
 import { type CopyInput, CopyRows } from './copy-rows.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
 import { noteFate, noteOverLimit, Sound, saysOverLimit, wasRaised } from './failures.ts';
-import { type Habit, type Habits, isPlain, know, learn, noteDuration } from './habits.ts';
+import { type Habit, type Habits, isPlain, know, learn, mayRunCode, noteDuration } from './habits.ts';
 import type { ProjectSessions, SessionUse } from './project-sessions.ts';
 import { type OwnFrame, queryFramed, soundFailure } from './query-one.ts';
 import type { Leaves } from './session-reset.ts';
@@ -54,7 +54,7 @@ export async function alone<T>(
     throw error;
   }
   watch = new Watch(session, reader, timeoutMs, sessions.terminate);
-  const work = new Work(sessions, project, session, watch);
+  const work = new Work({ sessions, habits }, project, session, watch);
   try {
     return await use(work);
   } catch (error) {
@@ -93,12 +93,14 @@ export class Work {
   /** Only of statements that are provably so; one that is not decides for all. */
   private isPlain: boolean;
   private readonly sessions: ProjectSessions;
+  private readonly habits: Habits;
   private readonly project: ProjectLogin;
   private readonly session: Session;
   private readonly watch: Watch;
 
-  constructor(sessions: ProjectSessions, project: ProjectLogin, session: Session, watch: Watch) {
+  constructor({ sessions, habits }: WorkDeps, project: ProjectLogin, session: Session, watch: Watch) {
     this.sessions = sessions;
+    this.habits = habits;
     this.project = project;
     this.session = session;
     this.watch = watch;
@@ -122,21 +124,30 @@ export class Work {
     if (this.session.readsOtherwise) throw errors.statementNotAllowed(...otherReading);
     this.watch.follow(exchange);
     this.conduct = worst(this.conduct, exchange.conduct);
-    // What runs code of the project's can do anything, another statement's tables included. Whether an insert does is found
-    // out before: one that does makes all be forgotten that is known, and none would ever be known under load.
-    const { preparable, conduct, writes, reached, changes } = exchange.statement;
+    const { preparable, conduct, writes, reached, changes, canCommit, isVacuum } = exchange.statement;
+    // Whether an insert runs code is found out before: one that does makes all be forgotten that is known.
     const isInsert = writes && reached !== null && !changes;
     if (isInsert && exchange.endsIdle) await this.know(habit);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
     if (exchange.conduct !== 'clean') this.watch.noteChange();
     if (!preparable || conduct === 'wild') this.changedBy = 'schema';
-    else if (isInsert && !isPlain(habit) && !habit.wasPlain) this.changedBy ??= 'code';
+    else if (mayRunCode(habit)) this.changedBy ??= 'code';
     // Unless it comes to its end, nothing is known of it.
     const wasPlain = this.isPlain;
     this.isPlain = false;
-    await exchange.run();
+    const endChange = canCommit && !isVacuum ? this.habits.beginChange(this.project.id) : null;
+    try {
+      await exchange.run();
+    } finally {
+      endChange?.();
+    }
     this.conduct = worst(this.conduct, exchange.conduct);
     this.isPlain = wasPlain && isPlain(habit);
+    // Before it is asked what it does: the answer is about what there is after it.
+    if (this.changedBy === 'code') {
+      this.habits.forget(this.project.id, 'code');
+      this.changedBy = null;
+    }
     // Many that wait for this process look slow although they are not: whether it is, the lanes find out.
     if (exchange.isLarge) noteDuration(habit, 1_000);
     else if (exchange.durationMs < habit.usualMs) noteDuration(habit, exchange.durationMs);

@@ -1,6 +1,7 @@
 // Rows inserted, changed and deleted without SQL: body and query string → tables → statements → rows → bytes.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import { sql } from '../postgres/sql.ts';
 import { atOnce, inTurns, type Slices } from '../postgres/turns.ts';
 import { type Parts, runTogether, type Step } from '../query/batch.ts';
 import type { Exchange, Form } from '../query/exchange.ts';
@@ -111,6 +112,12 @@ async function changeFiltered(
   return change(deps, project, name, limits, compileOne, request, form, reader);
 }
 
+/** Null: it has no foreign keys. */
+function relationOf(table: Table | undefined): string | null {
+  if (!table || table.references.length === 0) return null;
+  return `${sql.id(table.schema).text}.${sql.id(table.name).text}`;
+}
+
 function change(
   deps: TableDeps,
   project: ProjectLogin,
@@ -128,7 +135,7 @@ function change(
     check([table]);
     return { tables: [table], writes: await compile(table) };
   };
-  const run = async ({ writes }: Writes): Promise<Changed> => {
+  const run = async ({ writes, tables: [written] }: Writes): Promise<Changed> => {
     let isNew = false;
     let rowCount = 0;
     let described = '';
@@ -145,6 +152,7 @@ function change(
         writes: true,
         isDelete: write.input.verb === 'delete',
         isInsert: write.input.verb === 'insert',
+        relation: relationOf(written),
       }),
       input: { query: write.text, params: write.params, limit: null, bigAsString: request.numbersAsStrings },
       form: made,

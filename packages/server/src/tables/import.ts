@@ -168,8 +168,9 @@ function recordGuards(columns: readonly Column[]): string[] {
   return [...guards];
 }
 
-function leavesOf({ isPlainToWrite, usesSequences }: Table): 'plain' | 'sequences' | 'data' {
-  if (!isPlainToWrite) return 'data';
+function leavesOf({ isPlainToWrite, usesSequences, references }: Table): 'plain' | 'sequences' | 'data' {
+  // What foreign keys reach can change without the table's noticing.
+  if (!isPlainToWrite || references.length > 0) return 'data';
   return usesSequences ? 'sequences' : 'plain';
 }
 

@@ -180,7 +180,13 @@ function forget({ kept: { byName, byOid, plans }, used }: Tables): void {
   used.clear();
 }
 
-/** The same text is the same statement, so that it is known what it usually does. */
+const nothingElse = { shadowed: [], functions: [], operators: [], types: [], collations: [] };
+
+/**
+ * The same text is the same statement, so that it is known what it usually does. `relation`: what it writes to, quoted, if
+ * that table has foreign keys. They reach other tables, whose changes make PostgreSQL plan their part anew and not the
+ * statement with its guard, so the catalog is asked from time to time.
+ */
 export function statementOf(
   { statements }: Kept,
   text: string,
@@ -189,9 +195,10 @@ export function statementOf(
     writes,
     isDelete = false,
     isInsert = false,
-  }: { isPlain: boolean; writes: boolean; isDelete?: boolean; isInsert?: boolean },
+    relation = null,
+  }: { isPlain: boolean; writes: boolean; isDelete?: boolean; isInsert?: boolean; relation?: string | null },
 ): Statement {
-  const key = `${isPlain}${text}`;
+  const key = `${isPlain}${relation}${text}`;
   const known = statements.get(key);
   if (known) return known;
   const statement: Statement = {
@@ -199,8 +206,8 @@ export function statementOf(
     preparable: true,
     writes,
     isRead: !writes,
-    reached: null,
-    isProven: isPlain,
+    reached: isPlain && relation !== null ? { ...nothingElse, relations: [relation] } : null,
+    isProven: isPlain && relation === null,
     lazyText: null,
     isDelete,
     isInsert,
