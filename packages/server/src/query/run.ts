@@ -27,7 +27,7 @@ export type Task = Readonly<{
   form: Form;
   timeoutMs: number;
   maxAffected: number | null;
-  /** It reads, and what it reads may run code of the project's, which shall not write. */
+  /** Nothing that it runs may write, code of the project's included, however it was judged. */
   readOnly: boolean;
 }>;
 
@@ -99,7 +99,7 @@ export function ask(
     readOnly = false,
   }: AskOptions = {},
 ): Promise<string | null> {
-  const use = isPlain ? 'plain' : 'any';
+  const use = !isPlain ? 'any' : readOnly ? 'read' : 'plain';
   const terms = { reader: noReader(), timeoutMs, use } as const;
   return alone(deps, project, terms, (work) =>
     work.ask(query, parameters, { isPlain, first, last, changes, readOnly }),
@@ -129,10 +129,9 @@ async function runOne(
 ): Promise<Answer> {
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
   const habit = deps.habits.of(project.id, statement);
-  const frame = frameOf(input, project.visitor);
   const isOrdinary =
     isPlain(habit) &&
-    frame === noFrame &&
+    !needsFrame(input, project.visitor, statement.isRead && statement.isProven) &&
     input.timeoutMs >= sharedTimeoutMs &&
     !needsTypes(input.params) &&
     !isLargeInput(input);
@@ -148,15 +147,17 @@ async function runOne(
     const room = await deps.growth.rooms.admit(project.id, { evenFar: true });
     const watching: Watching = (stop) =>
       deps.growth.rooms.watch(project.id, room && stopLine(room, 'rewriting'), (because) => stop(because, 0));
-    return runAlone(deps, project, statement, input, form, reader, habit, frame, null, watching);
+    return runAlone(deps, project, statement, input, form, reader, habit, null, watching);
   }
   // By now it may run code after all.
   if (!mayGrow(statement, isPlain(habit))) {
     try {
-      return await runAlone(deps, project, statement, input, form, reader, habit, frame);
+      return await runAlone(deps, project, statement, input, form, reader, habit);
     } catch (error) {
-      if (!triedToWrite(error) || input.readOnly || reader.hasBegun) throw error;
+      if (!triedToWrite(error)) throw error;
       distrust(habit);
+      // It runs again below: what is `readOnly` in a read-only transaction, since it no longer counts as plain.
+      if (reader.hasBegun) throw error;
     }
   }
   const options = {
@@ -175,7 +176,7 @@ async function runOne(
       const answer = await inConvoy(deps, project, cargo, watching);
       if (answer) return answer;
     }
-    return runAlone(deps, project, statement, input, form, reader, habit, frame, measure, watching);
+    return runAlone(deps, project, statement, input, form, reader, habit, measure, watching);
   });
 }
 
@@ -202,12 +203,13 @@ function runAlone(
   form: Form,
   reader: Reader,
   habit: Habit,
-  frame: Frame,
   measure: Measure | null = null,
   watching?: Watching,
 ): Promise<Answer> {
   const { timeoutMs, maxAffected, dryRun } = input;
   const use = !isPlain(habit) ? 'any' : statement.isRead ? 'read' : 'plain';
+  // Decided together with `use`: without a frame, the session's mode is what keeps a read from writing.
+  const frame = frameOf(input, project.visitor, use === 'read' && statement.isProven);
   const terms = { reader, timeoutMs, use, ...(watching && { watching }) } as const;
   return alone(deps, project, terms, async (work) => {
     // The project's functions in indexes run here, and shall write nothing; VACUUM itself does its work all the same.
@@ -301,8 +303,18 @@ const nobody: Omit<Reader, 'startedAt'> = {
   drained: () => {},
 };
 
-function frameOf({ readOnly, dryRun, maxAffected }: QueryInput, visitor: Visitor | undefined): Frame {
-  if (!visitor && !readOnly && !dryRun && maxAffected === null) return noFrame;
+/** `isHeld`: it runs in a session that is in read-only mode, which spares a proven read the transaction. */
+function needsFrame(
+  { readOnly, dryRun, maxAffected }: QueryInput,
+  visitor: Visitor | undefined,
+  isHeld: boolean,
+): boolean {
+  return visitor !== undefined || (readOnly && !isHeld) || dryRun || maxAffected !== null;
+}
+
+function frameOf(input: QueryInput, visitor: Visitor | undefined, isHeld: boolean): Frame {
+  if (!needsFrame(input, visitor, isHeld)) return noFrame;
+  const { readOnly, dryRun, maxAffected } = input;
   const before = beginning(readOnly, visitor);
   if (maxAffected !== null) return { before, after: [], endsIn: 'transaction' };
   return { before, after: [dryRun ? 'rollback' : 'commit'], endsIn: 'idle' };

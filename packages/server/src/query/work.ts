@@ -7,7 +7,7 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import { type Command, writeCommands } from './commands.ts';
 import { type CopyInput, CopyRows } from './copy-rows.ts';
 import { Exchange, type Form, type Frame, type Sink, type StatementInput } from './exchange.ts';
-import { noteFate, noteOverLimit, Sound, saysOverLimit, wasRaised } from './failures.ts';
+import { noteFate, noteOverLimit, Sound, saysOverLimit, triedToWrite, wasRaised } from './failures.ts';
 import { type Habit, type Habits, isPlain, know, learn, mayRunCode, noteDuration } from './habits.ts';
 import type { ProjectSessions, SessionUse } from './project-sessions.ts';
 import { type OwnFrame, queryFramed, soundFailure } from './query-one.ts';
@@ -173,6 +173,8 @@ export class Work {
     this.isPlain &&= isPlain;
     const framed = this.frameOf(first, last, readOnly);
     return queryFramed(this.session, query, parameters, framed).catch((error) => {
+      // It ran code of the project's after all.
+      if (triedToWrite(error)) this.isPlain = false;
       const isAnswered = error instanceof Sound || error instanceof RowhouseError;
       if (!isAnswered && changes) throw errors.outcomeUnknown(error);
       if (this.stoppedBy)

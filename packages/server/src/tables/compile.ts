@@ -68,7 +68,7 @@ export function compilePage(request: PageRequest, table: Table, relations: Relat
       ? { table: fullName(table), order: textsOf(sorting.keys), columns: rows.cursorColumns }
       : null,
     tables: [...statement.tables.values()],
-    isPlain: isPlain(statement),
+    isPlain: isPlain(statement, rows.text),
   };
 }
 
@@ -89,11 +89,12 @@ export function compileCount(
   const where = [...guardsOf(statement), ...conditions].join(' and ');
   const isExact = request.count === 'exact';
   const what = isExact ? 'select pg_catalog.count(*)' : 'explain (format json) select';
+  const text = `${what} from ${statement.from(scope)} where ${where}`;
   return {
-    text: `${what} from ${statement.from(scope)} where ${where}`,
+    text,
     params: statement.parameters.values,
     tables: [...statement.tables.values()],
-    isPlain: isPlain(statement),
+    isPlain: isPlain(statement, text),
   };
 }
 
@@ -154,6 +155,10 @@ function isAbout(key: readonly string[], { where, select }: PageRequest): boolea
   return where.every(isKey) && !select.some((item) => item.is === 'embed' && item.isInner);
 }
 
-function isPlain({ tables, isPlainSoFar }: Statement): boolean {
-  return isPlainSoFar() && [...tables.values()].every(({ isPlainToRead }) => isPlainToRead);
+function isPlain({ tables, isPlainSoFar }: Statement, text: string): boolean {
+  if (!isPlainSoFar() || otherOperator.test(text)) return false;
+  return [...tables.values()].every(({ isPlainToRead }) => isPlainToRead);
 }
+
+/** Of a type that PostgreSQL did not bring along: whoever made the operator can give it another function at any time. */
+const otherOperator = /operator\((?!"?pg_catalog"?\.)/;

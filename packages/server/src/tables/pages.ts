@@ -145,8 +145,7 @@ function runPage(
     limit: page.limit,
     bigAsString: request.numbersAsStrings,
   };
-  // What is proven plain calls nothing that could write, and is spared the transaction.
-  const task = { statement, input, form, timeoutMs, maxAffected: null, readOnly: !page.isPlain };
+  const task = { statement, input, form, timeoutMs, maxAffected: null, readOnly: true };
   return runTask(deps.query, project, task, reader);
 }
 
@@ -184,7 +183,7 @@ function countRows(deps: TableDeps, project: ProjectLogin, plan: Plan): Promise<
   const { request, table, relations } = plan;
   const run = (count: 'exact' | 'estimated', timeoutMs: number) => {
     const { text, params, isPlain } = compileCount({ ...request, count }, table, relations);
-    return ask(deps.query, project, text, [...params], { timeoutMs, isPlain, readOnly: !isPlain });
+    return ask(deps.query, project, text, [...params], { timeoutMs, isPlain, readOnly: true });
   };
   const estimate = async (): Promise<Count> => ({
     rows: readEstimate((await run('estimated', countMs)) ?? ''),
