@@ -1,11 +1,14 @@
 // A key for some tables cannot tell a table that it may not use from one that does not exist.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type Answer, useHouse } from './helpers.ts';
+import { newUser, type Seat, seatOf, type User } from './visitors.ts';
 
 const house = useHouse();
 let slug: string;
 let all: string;
 let some: string;
+let seat: Seat;
+let ann: User;
 
 /** As long as the name of the hidden table, and as unlike those that are seen. */
 const [hidden, missing] = ['payroll', 'zzzzzzz'];
@@ -35,16 +38,29 @@ beforeAll(async () => {
     'create view broken as select 1 as a',
     `create function look() returns int language plpgsql stable as $$ begin return (select count(*) from gone_table); end $$`,
     'create or replace view broken as select look() as a',
+    "create type mood as enum ('ok', 'sad')",
+    "create type hidden_mood as enum ('ok', 'sad')",
+    'create domain hidden_name as text',
+    'create domain link as regclass',
+    'create text search configuration hidden_words (copy = simple)',
+    'create function hidden_number() returns int language sql as $$ select 1 $$',
+    "create table feelings (id int primary key default hidden_number(), m mood default 'ok', l link, at date default current_date)",
+    'insert into feelings (id) values (1)',
+    'alter table feelings enable row level security',
+    'create policy everybody on feelings to authenticated, anon using (true) with check (true)',
+    'grant select, insert, update on feelings to authenticated, anon',
   ])
     expect((await call(all, 'POST', 'query', { body: { query } })).body.ok, query).toBe(true);
   const { body } = await house.call('POST', `/projects/${slug}/keys`, {
     body: {
       name: 'some',
       scopes: ['tables:read', 'tables:write'],
-      tables: ['staff', 'notes', 'rich', 'logged', 'broken'],
+      tables: ['staff', 'notes', 'rich', 'logged', 'broken', 'feelings'],
     },
   });
   some = body.api_key;
+  seat = await seatOf(house, project);
+  ann = await newUser(house, project);
 });
 
 /** All that a caller sees of an answer, with the name it gave taken out. */
@@ -145,5 +161,73 @@ describe('what tells of the rest names no other table', () => {
     expect((await call(some, 'GET', 'tables/notes?select=id,staff(name)')).body.rows).toEqual([
       { id: 1, staff: { name: 'Ann' } },
     ]);
+  });
+});
+
+describe('words that PostgreSQL looks up', () => {
+  /** Everybody who does not see the whole project. */
+  const callers: [who: string, ask: (method: string, rest: string, given?: object) => Promise<Answer>][] = [
+    ['a key with a list of tables', (method, rest, given) => call(some, method, `tables/${rest}`, given)],
+    ['a user', (method, rest, given) => seat.rows(ann, method, rest, given)],
+    [
+      'a user by the key of the project',
+      (method, rest, given) => seat.rows(ann, method, rest, { key: all, ...given }),
+    ],
+    ['a stranger', (method, rest, given) => call(seat.publishable, method, `tables/${rest}`, given)],
+  ];
+  const registers = 'class type proc procedure oper operator namespace role config dictionary collation';
+  const types = [
+    ...['payroll', 'PAYROLL', '"payroll"', '_payroll', 'payroll[]', 'hidden_mood', 'hidden_name', 'link'],
+    ...registers.split(' ').flatMap((name) => [`reg${name}`, `"_reg${name}"`, `REG${name}[]`]),
+    ...['pg_authid', 'aclitem', 'record', 'refcursor', 'unknown', 'feelings'],
+  ];
+
+  it.each(callers)('as types tell nothing to %s', async (_who, ask) => {
+    const missingType = await ask('GET', 'feelings?select=x:id::zzzzzzz');
+    expect(missingType.status).toBe(400);
+    for (const type of types) {
+      const name = type.replace(/"|\[\]/g, '');
+      const cast = encodeURIComponent(`id::${type}`);
+      const rest = `feelings?select=x:${cast}`;
+      // What a key that sees all has asked before changes nothing.
+      await call(all, 'GET', `tables/${rest}`);
+      const answer = await ask('GET', rest);
+      expect(seen(answer, name), type).toEqual(seen(missingType, 'zzzzzzz'));
+      const written = await ask('PATCH', `feelings?id=eq.1&select=x:${cast}`, { body: { m: 'ok' } });
+      expect(seen(written, name), type).toEqual(seen(missingType, 'zzzzzzz'));
+    }
+  });
+
+  it.each(callers)('as text search configurations tell nothing to %s', async (_who, ask) => {
+    const of = (name: string) => ask('GET', `feelings?m=fts(${name}).ok`);
+    const missingOne = await of('zzzzzzz');
+    expect(missingOne.status).toBe(400);
+    for (const name of ['hidden_words', 'public.hidden_words', 'vault.zzz', 'nowhere.zzz', '3748'])
+      expect(seen(await of(name), name), name).toEqual(seen(missingOne, 'zzzzzzz'));
+  });
+
+  it.each(callers)('that are known work for %s', async (_who, ask) => {
+    const answer = await ask('GET', 'feelings?select=id,a:id::text,b:m::text,c:m::mood,d:at::timestamp');
+    expect(answer.body.rows?.[0], JSON.stringify(answer.body)).toMatchObject({ a: '1', b: 'ok', c: 'ok' });
+  });
+
+  it('are refused in an embedded table, and names of the catalog to every key', async () => {
+    const embedded = (type: string) => call(some, 'GET', `tables/notes?select=id,staff(x:id::${type})`);
+    expect(seen(await embedded('payroll'), 'payroll')).toEqual(seen(await embedded('zzzzzzz'), 'zzzzzzz'));
+    for (const type of ['regrole', 'regclass', '"_regrole"', 'aclitem', 'regnamespace[]'])
+      expect((await call(all, 'GET', `tables/staff?select=x:id::${type}`)).body.error?.code, type).toBe(
+        'invalid_request',
+      );
+    expect((await call(all, 'GET', 'tables/staff?select=x:name::hidden_name&id=eq.1')).body.rows).toEqual([
+      { x: 'Ann' },
+    ]);
+  });
+
+  it('stand in no default that a key with a list of tables sees', async () => {
+    const { body } = await call(some, 'GET', 'schema');
+    const table = body.tables.find(({ name }: { name: string }) => name === 'feelings');
+    const defaults = table.columns.map((column: { default: string | null }) => column.default);
+    expect(defaults).toEqual(['(expression)', "'ok'::mood", null, 'CURRENT_DATE']);
+    expect(JSON.stringify((await call(all, 'GET', 'schema')).body)).toContain('hidden_number()');
   });
 });

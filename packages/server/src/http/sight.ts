@@ -12,11 +12,20 @@ export function shown(caller: Caller, schema: SchemaDescription): SchemaDescript
     .filter((table) => maySee(caller, table))
     .map((table) => ({
       ...table,
+      columns: table.columns.map((column) => ({ ...column, default: shownDefault(column.default) })),
       references: table.references.filter(({ target }) => maySee(caller, target)),
     }));
   const used = new Set(tables.flatMap(({ columns }) => columns.map((column) => column.enum)));
   const enums = schema.enums.filter((one) => used.has(`${one.schema}.${one.name}`));
   return { tables, enums, functions: [] };
+}
+
+/** A constant, or a call of PostgreSQL's own; anything else can name what the key does not see. */
+const openDefault =
+  /^(?:NULL|true|false|-?[\d.]+|CURRENT_(?:DATE|TIME|TIMESTAMP)|(?:now|gen_random_uuid|uuidv7|clock_timestamp)\(\)|'[^']*'(?:::(?!reg)[a-z_ ]+)?)$/;
+
+function shownDefault(text: string | null): string | null {
+  return text === null || openDefault.test(text) ? text : '(expression)';
 }
 
 /** A second look, once it is known what a request reads: tables that a key may not use do not exist for it. */

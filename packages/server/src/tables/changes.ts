@@ -10,9 +10,10 @@ import type { Answer } from '../query/held-answer.ts';
 import { isLarge } from '../query/large-json.ts';
 import { affectedBy, runTask } from '../query/run.ts';
 import type { Reader } from '../query/watch.ts';
+import { unknownWord } from './caller-words.ts';
 import type { MaySee, Table } from './catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
-import { withoutHidden } from './hidden-tables.ts';
+import { seesAll, withoutHidden } from './hidden-tables.ts';
 import { statementOf, type TableDeps, tablesOf, withTables } from './kept-tables.ts';
 import { type ChangeRequest, readChangeRequest, readWord } from './request.ts';
 import { explainRefusal } from './row-security.ts';
@@ -133,6 +134,9 @@ function change(
     const table = await tables.get(name);
     // Before what is wrong with the body tells about a table that is none of the caller's business.
     check([table]);
+    const seesWhole = project.visitor === undefined && maySee === seesAll;
+    const unknown = seesWhole ? null : unknownWord(request, table, new Map());
+    if (unknown) throw unknown;
     return { tables: [table], writes: await compile(table) };
   };
   const run = async ({ writes, tables: [written] }: Writes): Promise<Changed> => {

@@ -8,6 +8,7 @@ import type { Answer } from '../query/held-answer.ts';
 import { ask, runTask } from '../query/run.ts';
 import type { Statement } from '../query/statement.ts';
 import type { Reader } from '../query/watch.ts';
+import { unknownWord } from './caller-words.ts';
 import type { MaySee, Table } from './catalog.ts';
 import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './compile.ts';
 import { type Relations, relate } from './embeds.ts';
@@ -25,6 +26,8 @@ type Plan = Readonly<{
   page: CompiledPage;
   statement: Statement;
   tables: readonly Table[];
+  /** Why a caller who does not see the whole project may not have it. */
+  unknownWord: Error | null;
 }>;
 
 export type PageOptions = Readonly<{
@@ -54,7 +57,7 @@ export function readPage(
   const request = (tables.kept.plans.get(key) as Plan | undefined)?.request ?? readPageRequest(rawQuery);
   return withTables(
     tables,
-    () => makePlan(tables, name, request, key, options),
+    () => makePlan(tables, name, request, key, options, project.visitor === undefined),
     async (plan) => {
       options.check(plan.tables);
       const counting = plan.request.count === null ? null : countRows(deps, project, plan);
@@ -98,10 +101,12 @@ async function makePlan(
   request: PageRequest,
   key: string,
   { check, maySee }: PageOptions,
+  isOwn: boolean,
 ): Promise<Plan> {
+  const seesWhole = isOwn && maySee === seesAll;
   const known = tables.kept.plans.get(key) as Plan | undefined;
   // Made for a key that sees more, it must not be what tells this one that a table exists.
-  if (known && (maySee === seesAll || known.tables.every(maySee))) return known;
+  if (known && (seesWhole || (!known.unknownWord && known.tables.every(maySee)))) return known;
   const table = await tables.get(name);
   // Before what is wrong with the request tells about a table that is none of the caller's business.
   check([table]);
@@ -111,9 +116,11 @@ async function makePlan(
     ...[...relations.values()].flatMap((one) => [one.table, ...(one.through ? [one.through] : [])]),
   ];
   check(all);
+  const unknown = unknownWord(request, table, relations);
+  if (unknown && !seesWhole) throw unknown;
   const page = compilePage(request, table, relations);
   const statement = statementOf(tables.kept, page.text, { isPlain: page.isPlain, writes: false });
-  const plan = { request, table, relations, page, statement, tables: all };
+  const plan = { request, table, relations, page, statement, tables: all, unknownWord: unknown };
   if (key.length <= keptQuery) tables.kept.plans.set(key, plan);
   return plan;
 }
