@@ -28,7 +28,7 @@ const inside = <T>(use: Parameters<typeof asAdmin<T>>[0]) =>
   asAdmin(use, { ...address(), database: databaseOf(project.id) });
 const habitOf = async (query: string) => {
   const { habits, parser } = house.service.deps.query;
-  return habits.of(project.id, await parser.parse(query));
+  return habits.of(project.id, await parser.parse(project.id, query));
 };
 /** Run until it is known to be short and plain. */
 const makeShort = (query: string) =>

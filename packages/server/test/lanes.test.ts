@@ -115,7 +115,8 @@ describe('lanes', () => {
     const { query } = house.service.deps;
     const ask = (text: string) =>
       house.call('POST', `/projects/${other.slug}/query`, { key: other.key, body: { query: text } });
-    const habitOf = async (text: string) => query.habits.of(other.id, await query.parser.parse(text));
+    const habitOf = async (text: string) =>
+      query.habits.of(other.id, await query.parser.parse(other.id, text));
     const plain = (text: string) =>
       until('it is known to be plain', async () => {
         await ask(text);

@@ -22,7 +22,7 @@ async function newProject(limitMb = 64) {
   const run = (query: string, more: object = {}, key?: string) => call('/query', { query, ...more }, key);
   const habitOf = async (query: string) => {
     const { habits, parser } = house.service.deps.query;
-    return habits.of(id, await parser.parse(query));
+    return habits.of(id, await parser.parse(id, query));
   };
   return {
     ...{ id, slug, run, call, habitOf },

@@ -48,7 +48,9 @@ export async function runScript(
 ): Promise<Parts> {
   const statements: Statement[] = [];
   for (const [index, { query }] of input.statements.entries()) {
-    const statement = await deps.parser.parse(query).catch((error) => Promise.reject(atIndex(error, index)));
+    const statement = await deps.parser
+      .parse(project.id, query)
+      .catch((error) => Promise.reject(atIndex(error, index)));
     // Unseen, it could end the transaction in the middle of the batch.
     if (!statement.isParsed) {
       throw errors.invalidRequest([

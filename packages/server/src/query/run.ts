@@ -51,7 +51,8 @@ export async function runQuery(
   reader: Reader,
   form = queryForm,
 ): Promise<Answer> {
-  const statement = deps.parser.recall(input.query) ?? (await deps.parser.parse(input.query));
+  const statement =
+    deps.parser.recall(project.id, input.query) ?? (await deps.parser.parse(project.id, input.query));
   if (input.limit !== null && statement.lazyText !== null) {
     try {
       return await runOne(deps, project, statement, { ...input, query: statement.lazyText }, form, reader);

@@ -1,8 +1,10 @@
 // What a statement is, decided by PostgreSQL's own parser in a thread of its own, before anything is sent.
 import { Worker } from 'node:worker_threads';
-import { LRUCache } from 'lru-cache';
 import { errors } from '../errors.ts';
+import { FairQueue } from './fair-queue.ts';
+import { MemoryBudget } from './memory-budget.ts';
 import type { Verdict } from './parser-worker.ts';
+import { StatementCache } from './statement-cache.ts';
 import type { Reached } from './survey.ts';
 import { judgeLargeText } from './unparsed-text.ts';
 
@@ -47,16 +49,24 @@ const order: Conduct[] = ['clean', 'data', 'wild'];
 
 export type Parser = {
   /** What was parsed before. */
-  recall(text: string): Statement | undefined;
-  parse(text: string): Promise<Statement>;
+  recall(projectId: string, text: string): Statement | undefined;
+  /** Throws errors.overloaded if too many texts of the project wait already. */
+  parse(projectId: string, text: string): Promise<Statement>;
   stop(): Promise<void>;
 };
 
 /** Larger texts are not parsed here: PostgreSQL itself takes only one statement and the session sees to the rest. */
 const maxParsedBytes = 1024 * 1024;
 const rememberedText = 8192;
-/** Parsed within some 20 ms; a text of 1 MB takes two seconds. */
-const quickText = 16_384;
+const rememberedBytes = 40 * 1024 * 1024;
+/**
+ * Texts of each size have a thread of their own: nobody waits for a text that is far larger. The largest short one takes
+ * about 5 ms, the largest medium one 100 ms, and one of 1 MB two seconds.
+ */
+const [shortText, mediumText] = [2_048, 65_536];
+/** Of one project, in characters. A large text takes memory, a short one takes its turn: it counts as `leastWaiting`. */
+const maxWaiting = 8 * 1024 * 1024;
+const leastWaiting = 8_192;
 const parseWithinMs = 5_000;
 
 const unparsed: Statement = {
@@ -77,14 +87,42 @@ const unparsed: Statement = {
 };
 
 export function startParser(): Parser {
-  const remembered = new LRUCache<string, Statement>({ max: 5_000 });
-  // What takes long to parse has a thread of its own, so that nobody else waits behind it.
-  const [quick, slow] = [startThread(), startThread()];
+  const remembered = new StatementCache(rememberedBytes);
+  const threads = [startThread(), startThread(), startThread()] as const;
+  // With two short texts at the thread, it has work while the first answer is on its way.
+  const short = new FairQueue(threads[0].ask, 2);
+  const [medium, large] = [new FairQueue(threads[1].ask, 1), new FairQueue(threads[2].ask, 1)];
+  // No bound in all: with one, a few projects could have all others refused.
+  const waiting = new MemoryBudget({ perProject: maxWaiting, inAll: Number.POSITIVE_INFINITY });
+  const asked = new Map<string, Promise<Verdict>>();
+
+  const ask = async (projectId: string, text: string): Promise<Verdict> => {
+    const size = Math.max(text.length, leastWaiting);
+    if (!waiting.take(projectId, size)) {
+      throw errors.overloaded('Too many new SQL texts of this project wait to be parsed.', 1);
+    }
+    const queue = text.length <= shortText ? short : text.length <= mediumText ? medium : large;
+    try {
+      return await queue.add(projectId, text);
+    } finally {
+      waiting.take(projectId, -size);
+    }
+  };
+
+  /** Many clients may send the same new text at the same moment: it is parsed once. */
+  const askOnce = (projectId: string, text: string): Promise<Verdict> => {
+    const key = `${projectId} ${text}`;
+    const known = asked.get(key);
+    if (known) return known;
+    const verdict = ask(projectId, text).finally(() => asked.delete(key));
+    asked.set(key, verdict);
+    return verdict;
+  };
 
   return {
-    recall: (text) => remembered.get(text),
-    parse: async (text) => {
-      const known = remembered.get(text);
+    recall: (projectId, text) => remembered.get(projectId, text),
+    parse: async (projectId, text) => {
+      const known = remembered.get(projectId, text);
       if (known) return known;
       if (text.includes('\0')) {
         throw errors.invalidRequest([
@@ -93,17 +131,20 @@ export function startParser(): Parser {
       }
       if (text.length > maxParsedBytes) {
         const found = judgeLargeText(text);
-        if (found.is === 'refused') judge(await quick.ask(found.likeText));
+        if (found.is === 'refused') judge(await ask(projectId, found.likeText));
         if (found.is === 'allowed') return unparsed;
         throw found.is === 'empty' ? noStatement() : tooLarge();
       }
-      const verdict = await (text.length > quickText ? slow : quick).ask(text);
+      if (text.length > rememberedText) return judge(await ask(projectId, text));
+      const verdict = await askOnce(projectId, text);
+      const meanwhile = remembered.get(projectId, text);
+      if (meanwhile) return meanwhile;
       const statement = judge(verdict);
-      if (text.length <= rememberedText) remembered.set(text, statement);
+      remembered.add(projectId, text, statement);
       return statement;
     },
     stop: async () => {
-      await Promise.all([quick.stop(), slow.stop()]);
+      await Promise.all(threads.map((thread) => thread.stop()));
     },
   };
 }
