@@ -46,15 +46,18 @@ export class StatementCache {
     share.entries.set(text, { statement, bytes, wasUsed: false });
     share.bytes += bytes;
     this.bytes += bytes;
-    while (this.bytes > this.maxBytes) this.evictOne();
+    while (this.bytes > this.maxBytes) this.evictSome();
   }
 
-  private evictOne(): void {
+  /** Of a large share many at once: to find it, and its oldest entries, takes longer than to remove them. */
+  private evictSome(): void {
     const [project, share] = this.largest();
+    let left = Math.ceil(share.entries.size / 64);
     for (const [text, entry] of share.entries) {
       if (!entry.wasUsed) {
         this.remove(share, text);
-        break;
+        if (--left === 0) break;
+        continue;
       }
       // A second chance, behind all others.
       entry.wasUsed = false;
