@@ -138,11 +138,12 @@ export function mayRunCode(habit: Habit): boolean {
 }
 
 /**
- * If it is not known, it is asked behind what runs in the session, and nobody waits for the answer. Not at the first run:
- * a text with its values inside never comes again, and the question takes longer than the statement.
+ * If it is not known, it is asked behind what runs in the session, and nobody waits for the answer. Not at the first run,
+ * unless nothing is known of the project: a text with its values inside never comes again, and the question takes longer
+ * than the statement.
  */
 export function learn(habit: Habit, session: Session): void {
-  if (habit.hasRun) void find(habit, session);
+  if (habit.hasRun || performance.now() >= habit.project.codelessUntil) void find(habit, session);
   habit.hasRun = true;
 }
 
@@ -170,11 +171,11 @@ function find(habit: Habit, session: Session): Promise<void> | null {
     (answer) => {
       habit.asking = null;
       if (answer === 'false') habit.wasPlain = false;
-      // Whatever ran meanwhile was no code, or would be there.
-      if (isQuick && answer === 'true' && project.schemaChanges === schemaChanges)
-        project.codelessUntil = now + project.trustedMs();
+      // Without code, whatever ran meanwhile was none and changed nothing.
+      const isCodeless = isQuick && answer === 'true' && project.schemaChanges === schemaChanges;
+      if (isCodeless) project.codelessUntil = now + project.trustedMs();
       // What changed meanwhile may be what was looked at.
-      if (project.changes !== changes) return;
+      if (project.changes !== changes && !isCodeless) return;
       if (answer === 'code') {
         project.hasCode = true;
         habit.askFrom = now;
