@@ -1,5 +1,5 @@
 -- The casts and operators of a column's type belong to what a table is: a project can give an enum some of its own, and a
--- statement that was compiled before must not be taken for what it was. As in 0002, with these in the part for types.
+-- statement that was compiled before must not be taken for what it was. As in 0003, with these in the part for types.
 create or replace function rowhouse.version_of(relation oid) returns text
 language plpgsql stable strict parallel safe
 as $$
@@ -12,6 +12,12 @@ begin
       from pg_catalog.pg_class as class
       join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) relnamespace
       where class.oid operator(pg_catalog.=) relation
+      union all
+      select pg_catalog.concat_ws('.', 'b', behind.oid, behind.relkind, behind.relrowsecurity, behind.reloptions)
+      from pg_catalog.pg_class as class
+      cross join lateral rowhouse.reads(class.oid) as read (oid)
+      join pg_catalog.pg_class as behind on behind.oid operator(pg_catalog.=) read.oid
+      where class.oid operator(pg_catalog.=) relation and class.relkind operator(pg_catalog.=) 'v'
       union all
       -- Types of PostgreSQL's own stay what they are.
       select pg_catalog.concat_ws('.', 'a', attnum, xmin,

@@ -90,7 +90,9 @@ export function readBody(request: FastifyRequest, payload: Readable, memory: Bod
     const fail = (error: Error) => {
       stop();
       pieces.length = 0;
-      void passOver(payload).then(() => reject(error));
+      reject(error);
+      // What still comes is passed over, so that the answer can be read.
+      payload.resume();
     };
     const onEnd = () => {
       stop();
