@@ -25,19 +25,17 @@ describe('a fair queue', () => {
     for (let n = 0; n < 100; n++) void queue.add('flood', `flood ${n}`);
     const answer = queue.add('neighbour', 'one');
     await finish('flood 0');
-    await finish('flood 1');
-    expect(begun).toEqual(['flood 0', 'flood 1', 'one']);
+    expect(begun).toEqual(['flood 0', 'one']);
     await finish('one');
     expect(await answer).toBe('one done');
-    expect(begun.at(-1)).toBe('flood 2');
+    expect(begun.at(-1)).toBe('flood 1');
   });
 
   it('takes the projects in turn, and the jobs of each in the order in which they came', async () => {
     const { queue, begun, finish } = open(1);
     for (const job of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) void queue.add(job.charAt(0), job);
     for (let n = 0; n < 6; n++) await finish(begun.at(-1) as string);
-    // The first began at once, when nobody else was waiting.
-    expect(begun).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
+    expect(begun).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
   });
 
   it('hands over no more at a time than it may', async () => {

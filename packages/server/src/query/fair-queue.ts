@@ -12,8 +12,10 @@ export class FairQueue<Job, Result> {
   private running = 0;
   /** By project. The order of the map is the order of turns. */
   private readonly waiting = new Map<string, Waiting<Job, Result>[]>();
+  /** The same of projects that have a job at the worker: their next turn comes after that of all who wait by its end. */
+  private readonly served = new Map<string, Waiting<Job, Result>[]>();
 
-  /** `maxRunning`: jobs handed to the worker at a time. A newcomer waits for these, and for one of each other project. */
+  /** `maxRunning`: jobs handed to the worker at a time. A newcomer waits for these, and for one of each project before it. */
   constructor(run: (job: Job) => Promise<Result>, maxRunning: number) {
     this.run = run;
     this.maxRunning = maxRunning;
@@ -22,7 +24,7 @@ export class FairQueue<Job, Result> {
   add(project: string, job: Job): Promise<Result> {
     return new Promise((resolve, reject) => {
       const waiting = { job, resolve, reject };
-      const list = this.waiting.get(project);
+      const list = this.waiting.get(project) ?? this.served.get(project);
       if (list) list.push(waiting);
       else this.waiting.set(project, [waiting]);
       this.fill();
@@ -31,26 +33,38 @@ export class FairQueue<Job, Result> {
 
   private fill(): void {
     while (this.running < this.maxRunning) {
-      const next = this.takeNext();
-      if (!next) return;
+      const turn = this.takeTurn();
+      if (!turn) return;
+      const { project, next } = turn;
       this.running++;
       this.run(next.job)
         .finally(() => {
           this.running--;
+          this.endTurn(project);
           this.fill();
         })
         .then(next.resolve, next.reject);
     }
   }
 
-  private takeNext(): Waiting<Job, Result> | undefined {
-    const [turn] = this.waiting;
-    if (!turn) return undefined;
-    const [project, list] = turn;
-    const next = list.shift();
-    // Behind all others that wait.
-    this.waiting.delete(project);
+  private takeTurn(): { project: string; next: Waiting<Job, Result> } | undefined {
+    // With nobody else waiting, a project may have several at the worker.
+    for (const lists of [this.waiting, this.served]) {
+      for (const [project, list] of lists) {
+        const next = list.shift();
+        if (!next) continue;
+        this.waiting.delete(project);
+        this.served.set(project, list);
+        return { project, next };
+      }
+    }
+    return undefined;
+  }
+
+  private endTurn(project: string): void {
+    const list = this.served.get(project);
+    if (!list) return;
+    this.served.delete(project);
     if (list.length > 0) this.waiting.set(project, list);
-    return next;
   }
 }
