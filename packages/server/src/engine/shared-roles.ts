@@ -15,7 +15,7 @@ const otherRoles = ['service_role'];
 
 export type SharedRoles = Readonly<{ findings: readonly Finding[]; usable: readonly VisitorRole[] }>;
 
-/** Makes them where they are missing. What keeps users and strangers from acting on tables here is among the findings. */
+/** Makes them where they are missing. The findings list whatever keeps users and strangers from acting on tables here. */
 export async function ensureSharedRoles(maintenance: Database): Promise<SharedRoles> {
   const visitors = [userRole, anonymousRole] as const;
   for (const name of [...visitors, ...otherRoles]) {

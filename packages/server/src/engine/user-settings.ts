@@ -42,7 +42,7 @@ export async function openUserSettings(maintenance: Queryable): Promise<UserSett
 /**
  * Left out: what belongs to a transaction, what every session says itself, the text search configuration, which runs no
  * code and would cost each connection 170 KB, and settings of extensions: a login takes 10,000 bytes at most, and the
- * server's own are about 5,000. What our own role has set for itself is not for projects.
+ * server's own are about 5,000. Settings of the service's own role do not apply to projects.
  */
 async function read(maintenance: Queryable): Promise<Readonly<Record<string, string>>> {
   const rows = await maintenance.query<{ name: string; value: string }>(sql`
