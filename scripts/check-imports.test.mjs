@@ -10,6 +10,8 @@ it('lets imports run down the house', () => {
     at(`${server}/http/projects.ts`, '../projects/find.ts', '../errors.ts', './caller.ts', '@rowhouse/api'),
   ).toEqual([]);
   expect(at(`${server}/postgres/database.ts`, 'pg', '../errors.ts')).toEqual([]);
+  expect(at(`${server}/query/run.ts`, './sharing/pipelines.ts', './admission.ts')).toEqual([]);
+  expect(at(`${server}/query/sharing/group-commit.ts`, '../admission.ts', './per-project.ts')).toEqual([]);
 });
 
 it.each([
@@ -18,6 +20,18 @@ it.each([
   [`${server}/errors.ts`, './config.ts', 'errors may not import config'],
   [`${server}/projects/find.ts`, 'pg', 'only postgres/ imports a driver'],
   [`${server}/helpers/x.ts`, '../errors.ts', 'has no place in the order'],
+  [
+    `${server}/query/json/row-writer.ts`,
+    '../exchange/exchange.ts',
+    'query/json may not import query/exchange',
+  ],
+  [`${server}/query/sharing/pipelines.ts`, '../run.ts', 'query/sharing may not import query'],
+  [
+    `${server}/query/admission.ts`,
+    './sharing/group-commit.ts',
+    'query/admission may not import query/sharing',
+  ],
+  [`${server}/query/helpers/x.ts`, '../../errors.ts', 'query/helpers has no place in the order'],
   [`${server}/errors.ts`, '../../cli/src/main.ts', 'leaves the package'],
   ['packages/cli/src/main.ts', '@rowhouse/server', 'cli may not import @rowhouse/server'],
   ['packages/client/src/client.ts', '@rowhouse/api', 'client runs everywhere'],

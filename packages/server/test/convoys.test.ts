@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { canTravel } from '../src/query/convoys.ts';
-import { isPlain } from '../src/query/habits.ts';
+import { isPlain } from '../src/query/sessions/statement-profiles.ts';
+import { canTravel } from '../src/query/sharing/group-commit.ts';
 import { address, asAdmin, until, useHouse } from './helpers.ts';
 
 const house = useHouse({ spares: 2, connections: { budget: 20, share: 10 } });

@@ -5,12 +5,12 @@ import { Readable } from 'node:stream';
 import Fastify from 'fastify';
 import { describe, expect, it } from 'vitest';
 import { openControl } from '../src/control/control.ts';
-import { keepDeadlines } from '../src/http/deadline.ts';
 import { errorResponder } from '../src/http/error-response.ts';
 import { acceptRepeats } from '../src/http/idempotency.ts';
+import { keepDeadlines } from '../src/http/request-deadline.ts';
+import { forgetOldRepeats, openRepeats, type RepeatableRequest } from '../src/idempotency.ts';
 import type { Caller } from '../src/keys/caller.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { forgetOldRepeats, openRepeats, type RepeatableRequest } from '../src/repeats.ts';
 import { address, api, type House, openHouse, until, useHouse } from './helpers.ts';
 
 const masterKey = randomBytes(32);

@@ -2,8 +2,8 @@
 // same JSON, and the same CSV, by its own means.
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openCsv } from '../src/tables/csv.ts';
-import { openJsonLines } from '../src/tables/json-lines.ts';
+import { openCsv } from '../src/tables/import/csv.ts';
+import { openJsonLines } from '../src/tables/import/json-lines.ts';
 import { address } from './helpers.ts';
 
 const client = new pg.Client(address() as pg.ClientConfig);

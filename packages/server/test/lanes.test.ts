@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { isPlain } from '../src/query/habits.ts';
+import { isPlain } from '../src/query/sessions/statement-profiles.ts';
 import { type Answer, api, asAdmin, until, useHouse } from './helpers.ts';
 
 const house = useHouse({ spares: 2, connections: { budget: 20, share: 10 } });

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { toPostgresInterval, toPostgresIntervals } from '../src/query/intervals.ts';
+import { toPostgresInterval, toPostgresIntervals } from '../src/query/json/intervals.ts';
 import { type Answer, soon, until, useHouse } from './helpers.ts';
 
 const house = useHouse({ spares: 2 });

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { isPlain } from '../src/query/habits.ts';
+import { isPlain } from '../src/query/sessions/statement-profiles.ts';
 import { asAdmin, until, useHouse } from './helpers.ts';
 
 const house = useHouse({ spares: 2, connections: { budget: 20, share: 8 } });

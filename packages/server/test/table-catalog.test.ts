@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { areUnchanged, findTables, getTable } from '../src/tables/catalog.ts';
-import { describeSchema, listTables } from '../src/tables/describe.ts';
+import { areUnchanged, findTables, getTable } from '../src/tables/catalog/catalog.ts';
+import { describeSchema, listTables } from '../src/tables/catalog/describe.ts';
 import { useHouse } from './helpers.ts';
 import { openTableSession, type TableSession } from './table-session.ts';
 

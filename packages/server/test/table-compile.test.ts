@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RowhouseError } from '../src/errors.ts';
-import { findTables, getTable } from '../src/tables/catalog.ts';
-import { compileCount, compileFilter, readEstimate } from '../src/tables/compile.ts';
-import { relate } from '../src/tables/embeds.ts';
-import { collectParameters } from '../src/tables/expressions.ts';
-import { readChangeRequest, readPageRequest } from '../src/tables/request.ts';
+import { findTables, getTable } from '../src/tables/catalog/catalog.ts';
+import { readChangeRequest, readPageRequest } from '../src/tables/request/request.ts';
+import { compileCount, compileFilter, readEstimate } from '../src/tables/sql/compile.ts';
+import { relate } from '../src/tables/sql/embeds.ts';
+import { collectParameters } from '../src/tables/sql/expressions.ts';
 import { useHouse } from './helpers.ts';
 import { openTableSession, type TableSession, type Text } from './table-session.ts';
 

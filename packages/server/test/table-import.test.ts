@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RowhouseError } from '../src/errors.ts';
 import { sql } from '../src/postgres/sql.ts';
-import type { Reader } from '../src/query/watch.ts';
-import { getTable, type Table } from '../src/tables/catalog.ts';
-import { type ImportFormat, type ImportOptions, importRows } from '../src/tables/import.ts';
+import type { Reader } from '../src/query/exchange/statement-deadline.ts';
+import { getTable, type Table } from '../src/tables/catalog/catalog.ts';
+import { type ImportFormat, type ImportOptions, importRows } from '../src/tables/import/import.ts';
 import { api, asAdmin, until, useHouse } from './helpers.ts';
 import { openTableSession, type TableSession } from './table-session.ts';
 

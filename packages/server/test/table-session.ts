@@ -2,10 +2,10 @@
 import pg from 'pg';
 import { loginOf } from '../src/engine/provision.ts';
 import type { Server } from '../src/engine/servers.ts';
-import { type Ask, findTables, getTable } from '../src/tables/catalog.ts';
-import { type CompiledPage, compilePage, nextCursor } from '../src/tables/compile.ts';
-import { relate } from '../src/tables/embeds.ts';
-import { readPageRequest } from '../src/tables/request.ts';
+import { type Ask, findTables, getTable } from '../src/tables/catalog/catalog.ts';
+import { readPageRequest } from '../src/tables/request/request.ts';
+import { type CompiledPage, compilePage, nextCursor } from '../src/tables/sql/compile.ts';
+import { relate } from '../src/tables/sql/embeds.ts';
 
 export type Text = string | null;
 export type TableSession = {

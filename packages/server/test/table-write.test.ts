@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RowhouseError } from '../src/errors.ts';
-import { parseJsonText } from '../src/query/json-text.ts';
-import { sqlFailure } from '../src/query/sql-failure.ts';
-import { getTable } from '../src/tables/catalog.ts';
-import { readChangeRequest } from '../src/tables/request.ts';
-import { allColumns, readSelect } from '../src/tables/select.ts';
-import { compileDelete, compileUpdate } from '../src/tables/write-change.ts';
-import { explainWriteError } from '../src/tables/write-errors.ts';
-import { compileInsert, type InsertOptions } from '../src/tables/write-insert.ts';
-import type { CompiledWrite, Returning } from '../src/tables/write-statement.ts';
+import { sqlFailure } from '../src/query/exchange/sql-failure.ts';
+import { parseJsonText } from '../src/query/json/json-text.ts';
+import { getTable } from '../src/tables/catalog/catalog.ts';
+import { readChangeRequest } from '../src/tables/request/request.ts';
+import { allColumns, readSelect } from '../src/tables/request/select.ts';
+import { explainWriteError } from '../src/tables/write/errors.ts';
+import { compileInsert, type InsertOptions } from '../src/tables/write/insert.ts';
+import type { CompiledWrite, Returning } from '../src/tables/write/statement.ts';
+import { compileDelete, compileUpdate } from '../src/tables/write/update-delete.ts';
 import { useHouse } from './helpers.ts';
 import { openTableSession, type TableSession, type Text } from './table-session.ts';
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { forgetPast } from '../src/users/attempts.ts';
+import { forgetPast } from '../src/users/rate-limits.ts';
 import { type Answer, address, type House, openHouse, until, useHouse } from './helpers.ts';
 import { inside, type TestProject } from './visitors.ts';
 

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { builtInType } from '../src/query/value-kinds.ts';
+import { builtInType } from '../src/query/json/value-kinds.ts';
 import { asAdmin, useHouse } from './helpers.ts';
 
 const house = useHouse({ spares: 1 });

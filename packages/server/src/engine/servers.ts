@@ -2,8 +2,8 @@
 import type { Control } from '../control/control.ts';
 import { type Address, type Database, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { type Contents, readContents } from './contents.ts';
 import { type Finding, findOpenGuards } from './external.ts';
+import { type Contents, readContents } from './project-schema.ts';
 import { ensureSharedRoles, type VisitorRole } from './shared-roles.ts';
 import { ensureTemplate } from './template.ts';
 import { openUserSettings, type UserSettings } from './user-settings.ts';

@@ -3,7 +3,7 @@
 import { type Address, type Database, isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { type Contents, checksumOf, putContents } from './contents.ts';
+import { type Contents, checksumOf, putContents } from './project-schema.ts';
 
 export const templateOf = (contents: Contents) => `rowhouse_t_${checksumOf(contents)}`;
 

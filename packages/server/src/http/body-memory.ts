@@ -4,8 +4,8 @@ import type { ServerResponse } from 'node:http';
 import { finished, type Readable } from 'node:stream';
 import type { FastifyRequest, preParsingHookHandler } from 'fastify';
 import { errors } from '../errors.ts';
-import { MemoryBudget } from '../query/memory-budget.ts';
-import { whenOver } from './when-over.ts';
+import { MemoryBudget } from '../memory-budget.ts';
+import { whenOver } from './response-end.ts';
 
 const mb = 1024 * 1024;
 /** What a body takes is estimated. One of the largest always fits, and some smaller ones of others beside it. */

@@ -4,13 +4,13 @@ import type { Control } from '../control/control.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
+import type { Repeats } from '../idempotency.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
 import type { Compactions } from '../quotas/compact.ts';
 import type { RefusalReason, UsageLooks } from '../quotas/usage.ts';
-import type { Repeats } from '../repeats.ts';
-import type { TableDeps } from '../tables/kept-tables.ts';
+import type { TableDeps } from '../tables/table-cache.ts';
 import type { UserDeps } from '../users/deps.ts';
 
 export type Deps = Readonly<{

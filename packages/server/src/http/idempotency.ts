@@ -6,8 +6,8 @@ import { finished as ended } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { errors, type RowhouseError } from '../errors.ts';
-import { fateOf, wasRaised } from '../query/failures.ts';
-import type { Answer, Outcome, Repeats, Reservation } from '../repeats.ts';
+import type { Answer, Outcome, Repeats, Reservation } from '../idempotency.ts';
+import { fateOf, wasRaised } from '../query/exchange/failures.ts';
 import { callerOf } from './caller.ts';
 
 declare module 'fastify' {

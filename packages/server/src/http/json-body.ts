@@ -4,9 +4,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
-import { turn } from '../postgres/turns.ts';
-import { parseJsonText, readWellFormed } from '../query/json-text.ts';
-import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../query/large-json.ts';
+import { turn } from '../postgres/fair-reads.ts';
+import { parseJsonText, readWellFormed } from '../query/json/json-text.ts';
+import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../query/json/large-json.ts';
 import { BodyMemory, noteResponse, readBody } from './body-memory.ts';
 
 /** Bodies of this type are JSON. */

@@ -5,12 +5,12 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { runBatch } from '../query/batch.ts';
-import type { Answer } from '../query/held-answer.ts';
+import type { Answer } from '../query/exchange/held-answer.ts';
 import { runQuery } from '../query/run.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
-import { type ResponseReader, readerOf, respond } from './reader.ts';
+import { type ResponseReader, readerOf, respond } from './response-reader.ts';
 
 type Params = { slug: string };
 

@@ -4,7 +4,7 @@ import type { FastifySchemaCompiler } from 'fastify';
 import type Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { errors } from '../errors.ts';
-import { isLarge } from '../query/large-json.ts';
+import { isLarge } from '../query/json/large-json.ts';
 
 const where: Record<string, string> = {
   body: 'the body',

@@ -9,7 +9,7 @@ import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import type { ProjectCaller } from './caller.ts';
 import { hashKey } from './form.ts';
-import { keepByProject } from './kept.ts';
+import { keepByProject } from './project-cache.ts';
 
 export type RoleLogins = {
   /** Throws unless the password is the role's own now. */

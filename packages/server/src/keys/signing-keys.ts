@@ -3,7 +3,7 @@
 import type { Change } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { sql } from '../postgres/sql.ts';
-import { keepByProject } from './kept.ts';
+import { keepByProject } from './project-cache.ts';
 import { unseal } from './seal.ts';
 
 /** The newest first. `expiresAt`: to be looked at when it is used. */

@@ -3,12 +3,12 @@
 import { connect, type Socket } from 'node:net';
 import { connectMs, connectPlain, inbox, placeOf, secure } from './connect.ts';
 import type { Address } from './database.ts';
+import { nextTurn } from './fair-reads.ts';
 import { FrontendMessages } from './frontend-messages.ts';
 import { PreparedStatements } from './prepared-statements.ts';
 import { scramClient } from './scram.ts';
 import { readServerError, type ServerError } from './server-error.ts';
 import { RefusedError, TooLargeError } from './session-errors.ts';
-import { nextTurn } from './turns.ts';
 
 export { RefusedError, TooLargeError };
 

@@ -9,7 +9,7 @@ import type { Server } from '../engine/servers.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
-import type { Rooms } from '../quotas/rooms.ts';
+import type { Rooms } from '../quotas/headroom.ts';
 import { measure } from '../quotas/sizes.ts';
 import { checkLimit } from './create.ts';
 import { settleFence } from './fence.ts';

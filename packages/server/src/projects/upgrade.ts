@@ -3,7 +3,7 @@
 // are. Deleted projects wait until they are restored; spares give way to new ones (engine/spares.ts).
 import { LRUCache } from 'lru-cache';
 import type { Control } from '../control/control.ts';
-import { type Contents, putContents } from '../engine/contents.ts';
+import { type Contents, putContents } from '../engine/project-schema.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';

@@ -1,15 +1,15 @@
 // Several statements in one transaction: a batch of the caller's, a script of another protocol, changes that belong together.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import type { Form, Frame, StatementInput } from './exchange.ts';
-import { inherit, Sound } from './failures.ts';
-import { closing, type Measure, ownSize, withinRoom } from './growth.ts';
-import type { Habit } from './habits.ts';
-import { HeldAnswer } from './held-answer.ts';
+import { closing, type Measure, ownSize, withinRoom } from './admission.ts';
+import type { Form, Frame, StatementInput } from './exchange/exchange.ts';
+import { inherit, Sound } from './exchange/failures.ts';
+import { HeldAnswer } from './exchange/held-answer.ts';
+import type { Reader } from './exchange/statement-deadline.ts';
 import { adds, affectedBy, formOf, isHarmless, mayGrow, type QueryDeps, type Task } from './run.ts';
-import type { Statement } from './statement.ts';
-import type { Reader } from './watch.ts';
-import { alone, type Terms, type Watching } from './work.ts';
+import { alone, type Terms, type Watching } from './sessions/exclusive.ts';
+import type { Habit } from './sessions/statement-profiles.ts';
+import type { Statement } from './statement/statement.ts';
 
 export type BatchInput = Readonly<{
   statements: readonly StatementInput[];

@@ -1,10 +1,10 @@
 // Answers as Neon's SQL over HTTP gives them, for its driver and all that is built on it: fields as PostgreSQL describes
 // them, and values as PostgreSQL's text, which the driver parses by type as `pg` does.
-import type { Exchange, Form } from './exchange.ts';
-import { toPostgresInterval, toPostgresIntervals } from './intervals.ts';
-import { type Layout, type Shape, writerOf } from './layout.ts';
-import { type Column, planRows, type RowPlan } from './row-writer.ts';
-import { type Kind, string, type ValueType } from './value-kinds.ts';
+import type { Exchange, Form } from './exchange/exchange.ts';
+import { toPostgresInterval, toPostgresIntervals } from './json/intervals.ts';
+import { type Layout, type Shape, writerOf } from './json/layout.ts';
+import { type Column, planRows, type RowPlan } from './json/row-writer.ts';
+import { type Kind, string, type ValueType } from './json/value-kinds.ts';
 
 /** `rawText`: every value as text; else numbers, booleans and JSON as such. `arrays`: rows as arrays, not objects. */
 export type NeonMode = Readonly<{ rawText: boolean; arrays: boolean }>;

@@ -1,21 +1,28 @@
 // One request: caller → statement → session → rows → bytes, with its deadline and what the caller asked for around it.
 import type { ProjectLogin, Visitor } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import { stopLine } from '../quotas/rooms.ts';
-import type { Command } from './commands.ts';
-import { type Cargo, type Convoys, canTravel } from './convoys.ts';
-import { Exchange, type Form, type Frame, isLargeInput, noFrame, type StatementInput } from './exchange.ts';
-import { noteFate, triedToWrite } from './failures.ts';
-import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './growth.ts';
-import { distrust, type Habit, type Habits, isPlain } from './habits.ts';
-import { type Answer, HeldAnswer } from './held-answer.ts';
-import { canShare, type Lane, type Lanes } from './lanes.ts';
-import { needsTypes } from './parameters.ts';
-import type { ProjectSessions } from './project-sessions.ts';
-import type { Parser, Statement } from './statement.ts';
-import { beginning } from './visitors.ts';
-import { hungUp, type Reader } from './watch.ts';
-import { alone, type Watching } from './work.ts';
+import { stopLine } from '../quotas/headroom.ts';
+import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './admission.ts';
+import { beginning } from './exchange/acting-users.ts';
+import type { Command } from './exchange/commands.ts';
+import {
+  Exchange,
+  type Form,
+  type Frame,
+  isLargeInput,
+  noFrame,
+  type StatementInput,
+} from './exchange/exchange.ts';
+import { noteFate, triedToWrite } from './exchange/failures.ts';
+import { type Answer, HeldAnswer } from './exchange/held-answer.ts';
+import { hungUp, type Reader } from './exchange/statement-deadline.ts';
+import { needsTypes } from './json/parameters.ts';
+import { alone, type Watching } from './sessions/exclusive.ts';
+import type { ProjectSessions } from './sessions/project-sessions.ts';
+import { distrust, type Habit, type Habits, isPlain } from './sessions/statement-profiles.ts';
+import { type Cargo, type Convoys, canTravel } from './sharing/group-commit.ts';
+import { canShare, type Lane, type Lanes } from './sharing/pipelines.ts';
+import type { Parser, Statement } from './statement/statement.ts';
 
 export type QueryInput = StatementInput &
   Readonly<{ timeoutMs: number; readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;

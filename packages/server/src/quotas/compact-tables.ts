@@ -3,7 +3,7 @@
 // for a table, so much growth for a copy, whatever the statistics, which the project can forge, had promised.
 import type { Control } from '../control/control.ts';
 import type { DiskWatch } from '../engine/disk.ts';
-import { openUpkeep, type Upkeep } from '../engine/project-session.ts';
+import { openUpkeep, type Upkeep } from '../engine/maintenance-session.ts';
 import { databaseOf, type ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { AskError } from '../postgres/ask.ts';

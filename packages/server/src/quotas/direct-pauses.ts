@@ -5,7 +5,7 @@ import type { Server } from '../engine/servers.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { enableGreeting, findSettings, pauseSetting, wayIn } from './direct-doors.ts';
+import { enableGreeting, findSettings, pauseSetting, wayIn } from './direct-login-gate.ts';
 
 /** `until` in ms of the clock. */
 export async function pauseDirect(server: Server, id: string, until: number): Promise<void> {

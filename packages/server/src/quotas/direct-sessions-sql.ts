@@ -1,6 +1,6 @@
 // Which sessions of pg_stat_get_activity (as `session`) are direct ones, in SQL for the watch inside PostgreSQL.
 import type { Server } from '../engine/servers.ts';
-import { wayIn } from './direct-doors.ts';
+import { wayIn } from './direct-login-gate.ts';
 
 export function isDirect(server: Server): string {
   const client = `session.backend_type = 'client backend'`;

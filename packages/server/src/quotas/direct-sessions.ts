@@ -7,7 +7,6 @@ import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { openDatabase } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { setDoor } from './direct-doors.ts';
 import {
   type GuardEvent,
   guardDirectSessions,
@@ -15,6 +14,7 @@ import {
   type Stop,
   type Unmeasured,
 } from './direct-guard.ts';
+import { setDoor } from './direct-login-gate.ts';
 import { pauseDirect } from './direct-pauses.ts';
 import type { HeldBack } from './notify-guard.ts';
 import { vacuumTables } from './vacuum.ts';

@@ -1,5 +1,5 @@
 // Which tables hold pages of rows that were never committed, or no longer exist. Asked in sessions of the project's role.
-import type { Upkeep } from '../engine/project-session.ts';
+import type { Upkeep } from '../engine/maintenance-session.ts';
 import { askDespiteLocks, sizeUnlessLocked } from './table-estimates.ts';
 
 /** `name` is quoted; `bytes` null: somebody holds an exclusive lock on it. */

@@ -1,5 +1,5 @@
 // What is done while the disk is low, for as long as it is. Growth through the API is refused before it begins, or stopped
-// (rooms.ts); here are those whom nobody asks first: direct connections that write, and sorts that spill to disk, are
+// (headroom.ts); here are those whom nobody asks first: direct connections that write, and sorts that spill to disk, are
 // stopped. PostgreSQL is asked for a checkpoint, after which it gives back old WAL.
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';

@@ -2,10 +2,10 @@
 // tables that need it, as the project's own role, and a new index where entries of rows that never came to be fill one.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import type { Endings } from '../engine/endings.ts';
-import { openUpkeep, type Upkeep } from '../engine/project-session.ts';
+import { openUpkeep, type Upkeep } from '../engine/maintenance-session.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
+import type { Endings } from '../engine/terminations.ts';
 import { AskError } from '../postgres/ask.ts';
 import {
   type Dirty,
@@ -15,8 +15,8 @@ import {
   hasDead,
   measureTables,
 } from './dirty-tables.ts';
+import type { Rooms } from './headroom.ts';
 import { rewriting } from './reserve.ts';
-import type { Rooms } from './rooms.ts';
 
 export type Reclaim = {
   /** Whoever asks at the same moment waits for the same. Never throws: what cannot be done now is done next time. */

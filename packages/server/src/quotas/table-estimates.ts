@@ -1,6 +1,6 @@
 // Which tables there are to compact, and how large each would be without its dead space. Asked in sessions whose
 // search_path is PostgreSQL's own schema.
-import type { Upkeep } from '../engine/project-session.ts';
+import type { Upkeep } from '../engine/maintenance-session.ts';
 import { AskError, type TextRow } from '../postgres/ask.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 

@@ -1,6 +1,6 @@
 // Plain VACUUM: makes the room of dead rows usable again, and gives the empty end of a table back to the disk. A refused
 // INSERT leaves its pages behind, and only this takes them away.
-import { openUpkeep, type Upkeep } from '../engine/project-session.ts';
+import { openUpkeep, type Upkeep } from '../engine/maintenance-session.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { askDespiteLocks, isWorthVacuum, sizeUnlessLocked } from './table-estimates.ts';

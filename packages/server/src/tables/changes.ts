@@ -1,26 +1,26 @@
 // Rows inserted, changed and deleted without SQL: body and query string → tables → statements → rows → bytes.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import { atOnce, inTurns, type Slices } from '../postgres/fair-reads.ts';
 import { sql } from '../postgres/sql.ts';
-import { atOnce, inTurns, type Slices } from '../postgres/turns.ts';
 import { type Parts, runTogether, type Step } from '../query/batch.ts';
-import type { Exchange, Form } from '../query/exchange.ts';
-import { contextOf } from '../query/failures.ts';
-import type { Answer } from '../query/held-answer.ts';
-import { isLarge } from '../query/large-json.ts';
+import type { Exchange, Form } from '../query/exchange/exchange.ts';
+import { contextOf } from '../query/exchange/failures.ts';
+import type { Answer } from '../query/exchange/held-answer.ts';
+import type { Reader } from '../query/exchange/statement-deadline.ts';
+import { isLarge } from '../query/json/large-json.ts';
 import { affectedBy, runTask } from '../query/run.ts';
-import type { Reader } from '../query/watch.ts';
-import { unknownWord } from './caller-words.ts';
-import type { MaySee, Table } from './catalog.ts';
+import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
-import { statementOf, type TableDeps, tablesOf, withTables } from './kept-tables.ts';
-import { type ChangeRequest, readChangeRequest, readWord } from './request.ts';
+import { type ChangeRequest, readChangeRequest, readWord } from './request/request.ts';
 import { explainRefusal } from './row-security.ts';
-import { compileDelete, compilingUpdate } from './write-change.ts';
-import { explainWriteError } from './write-errors.ts';
-import { compilingInsert } from './write-insert.ts';
-import type { CompiledWrite, Returning } from './write-statement.ts';
+import { unknownWord } from './sql/allowed-names.ts';
+import { statementOf, type TableDeps, tablesOf, withTables } from './table-cache.ts';
+import { explainWriteError } from './write/errors.ts';
+import { compilingInsert } from './write/insert.ts';
+import type { CompiledWrite, Returning } from './write/statement.ts';
+import { compileDelete, compilingUpdate } from './write/update-delete.ts';
 
 export type ChangeOptions = Readonly<{
   timeoutMs: number;

@@ -1,12 +1,12 @@
 // What PostgreSQL refused of a filter, told with the filter's name. As with values that are written, only words change:
 // code and status stay as they are.
 import type { RowhouseError } from '../errors.ts';
-import type { Column, Table } from './catalog.ts';
-import type { Condition, Test } from './conditions.ts';
-import { symbols, toArray } from './expressions.ts';
-import type { Item } from './select.ts';
-import { shorten, spell } from './source.ts';
-import { expectation, retell } from './write-errors.ts';
+import type { Column, Table } from './catalog/catalog.ts';
+import type { Condition, Test } from './request/conditions.ts';
+import { shorten, spell } from './request/scanner.ts';
+import type { Item } from './request/select.ts';
+import { symbols, toArray } from './sql/expressions.ts';
+import { expectation, retell } from './write/errors.ts';
 
 export type Filtered = Readonly<{
   table: Table;

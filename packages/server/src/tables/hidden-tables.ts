@@ -1,8 +1,8 @@
 // A key can be for some tables only. To it the others do not exist: what PostgreSQL says of a failure must not name them.
 import { RowhouseError } from '../errors.ts';
-import { contextOf } from '../query/failures.ts';
-import type { MaySee, Table } from './catalog.ts';
-import { retell } from './write-errors.ts';
+import { contextOf } from '../query/exchange/failures.ts';
+import type { MaySee, Table } from './catalog/catalog.ts';
+import { retell } from './write/errors.ts';
 
 export const seesAll: MaySee = () => true;
 

@@ -2,22 +2,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
-import type { Exchange, Form } from '../query/exchange.ts';
-import { contextOf, routineOf } from '../query/failures.ts';
-import type { Answer } from '../query/held-answer.ts';
+import type { Exchange, Form } from '../query/exchange/exchange.ts';
+import { contextOf, routineOf } from '../query/exchange/failures.ts';
+import type { Answer } from '../query/exchange/held-answer.ts';
+import type { Reader } from '../query/exchange/statement-deadline.ts';
 import { ask, runTask } from '../query/run.ts';
-import type { Statement } from '../query/statement.ts';
-import type { Reader } from '../query/watch.ts';
-import { unknownWord } from './caller-words.ts';
-import type { MaySee, Table } from './catalog.ts';
-import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './compile.ts';
-import { type Relations, relate } from './embeds.ts';
+import type { Statement } from '../query/statement/statement.ts';
+import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
-import { statementOf, type TableDeps, type Tables, tablesOf, withTables } from './kept-tables.ts';
-import { type PageRequest, readPageRequest } from './request.ts';
+import { type PageRequest, readPageRequest } from './request/request.ts';
 import { explainRefusal } from './row-security.ts';
-import { retell } from './write-errors.ts';
+import { unknownWord } from './sql/allowed-names.ts';
+import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './sql/compile.ts';
+import { type Relations, relate } from './sql/embeds.ts';
+import { statementOf, type TableDeps, type Tables, tablesOf, withTables } from './table-cache.ts';
+import { retell } from './write/errors.ts';
 
 type Plan = Readonly<{
   request: PageRequest;

@@ -2,11 +2,11 @@
 // policies.
 import { anonymousRole, type VisitorRole } from '../engine/shared-roles.ts';
 import { errors, type RowhouseError } from '../errors.ts';
-import { note, routineOf } from '../query/failures.ts';
-import type { Table } from './catalog.ts';
-import { id, nameOf } from './expressions.ts';
-import { retell } from './write-errors.ts';
-import type { Verb } from './write-statement.ts';
+import { note, routineOf } from '../query/exchange/failures.ts';
+import type { Table } from './catalog/catalog.ts';
+import { id, nameOf } from './sql/expressions.ts';
+import { retell } from './write/errors.ts';
+import type { Verb } from './write/statement.ts';
 
 export type Action = 'select' | Verb;
 

@@ -1,11 +1,11 @@
 // Changing a user's row: by itself or by an administrator, one statement for all of it.
 import type { User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
-import { liftedBy } from './admission.ts';
-import { attemptId } from './attempts.ts';
 import { maxDataBytes, tooMuchData } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { type Email, readEmail } from './emails.ts';
+import { liftedBy } from './password-attempts.ts';
+import { attemptId } from './rate-limits.ts';
 import { liveUser } from './sessions.ts';
 import { lockById, userJson } from './store.ts';
 

@@ -3,13 +3,13 @@
 import type { Recover, User, Verify } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
-import { liftedBy, newcomerOf } from './admission.ts';
-import { attemptId, count, waitFor } from './attempts.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
+import { dropOldPlaces, placeOf, rememberPlace } from './known-networks.ts';
 import { hashNew } from './new-passwords.ts';
 import { hashCode, isCode, makeCode } from './one-time-codes.ts';
-import { dropOldPlaces, placeOf, rememberPlace } from './places.ts';
+import { liftedBy, newcomerOf } from './password-attempts.ts';
+import { attemptId, count, waitFor } from './rate-limits.ts';
 import { insertSession, newSession, type SignedIn, toBytea, toSession } from './sessions.ts';
 import { lockByCode, lockByEmail, userJson } from './store.ts';
 

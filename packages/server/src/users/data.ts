@@ -1,6 +1,6 @@
 // The free-form attributes of a user, and the role among them.
 import { errors } from '../errors.ts';
-import { ExactNumber, isJsonObject, toJsonText } from '../query/json-text.ts';
+import { ExactNumber, isJsonObject, toJsonText } from '../query/json/json-text.ts';
 import type { Door } from './deps.ts';
 
 export const maxDataBytes = 64 * 1024;

@@ -2,7 +2,7 @@
 // their user goes (cascades, triggers) is code of the project's, and must run with no more rights than it has.
 import type { User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
-import { wasRaised } from '../query/failures.ts';
+import { wasRaised } from '../query/exchange/failures.ts';
 import { ask } from '../query/run.ts';
 import type { Door, UserDeps } from './deps.ts';
 

@@ -2,15 +2,15 @@
 import type { ChangeOwnUser, User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Claims } from './access-tokens.ts';
-import { newcomerOf, tooManyAttempts } from './admission.ts';
-import { attemptId, count, waitFor } from './attempts.ts';
 import { type Columns, changeColumns, type Hashes } from './change.ts';
 import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readNewEmail } from './emails.ts';
 import { refuseCommon } from './new-passwords.ts';
+import { newcomerOf, tooManyAttempts } from './password-attempts.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
+import { attemptId, count, waitFor } from './rate-limits.ts';
 import { removeUser } from './remove.ts';
 import { liveUser } from './sessions.ts';
 import { userJson } from './store.ts';

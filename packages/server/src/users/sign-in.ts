@@ -2,14 +2,14 @@
 // what the database knows; then the hash; then one statement that does all the rest.
 import type { SignIn, SignUp, User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
-import { admit, newcomerOf } from './admission.ts';
-import { count, forgetPast, giveBack, waitFor } from './attempts.ts';
 import { defaultRole, readData, readRole } from './data.ts';
 import type { Door, UserDeps } from './deps.ts';
 import { readEmail, readNewEmail } from './emails.ts';
+import { dropOldPlaces, placeOf, rememberPlace } from './known-networks.ts';
 import { refuseCommon } from './new-passwords.ts';
+import { admit, newcomerOf } from './password-attempts.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
-import { dropOldPlaces, placeOf, rememberPlace } from './places.ts';
+import { count, forgetPast, giveBack, waitFor } from './rate-limits.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
 import { lockById, userJson } from './store.ts';
 

@@ -3,11 +3,11 @@
 // A statement sees what there was when it began, also when it then waits for a row. So what begins or ends sessions, or
 // uses codes, first locks its user in a statement of its own: else a sign-in with the old password could outlive the new.
 import { errors, RowhouseError } from '../errors.ts';
-import { fateOf, isOverLimit, wasRaised } from '../query/failures.ts';
-import { ownSize, sizeCheck, withinRoom } from '../query/growth.ts';
-import { parseJsonText } from '../query/json-text.ts';
+import { ownSize, sizeCheck, withinRoom } from '../query/admission.ts';
+import { fateOf, isOverLimit, wasRaised } from '../query/exchange/failures.ts';
+import { parseJsonText } from '../query/json/json-text.ts';
 import { ask, noReader, type QueryDeps } from '../query/run.ts';
-import { alone } from '../query/work.ts';
+import { alone } from '../query/sessions/exclusive.ts';
 import type { Door } from './deps.ts';
 
 export type UserStore = {

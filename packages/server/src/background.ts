@@ -1,0 +1,173 @@
+// Background work, done by one process at a time however many there are: reconciling, sizes, spares, upgrades, what is past.
+import type { Control } from './control/control.ts';
+import { endLockHogs } from './engine/lock-hogs.ts';
+import { shortenNotifyQueue } from './engine/notify-queue.ts';
+import type { Server } from './engine/servers.ts';
+import type { Spares } from './engine/spares.ts';
+import { forgetOldRepeats } from './idempotency.ts';
+import { sql } from './postgres/sql.ts';
+import { type Discrepancies, reconcile } from './projects/reconcile.ts';
+import type { Progress, Upgrades } from './projects/upgrade.ts';
+import { settleDoors } from './quotas/direct-login-gate.ts';
+import { endPauses } from './quotas/direct-pauses.ts';
+import { watchDirectSessions } from './quotas/direct-sessions.ts';
+import { openOverLimit } from './quotas/over-limit.ts';
+import type { Reclaim } from './quotas/reclaim.ts';
+import { refreshSizes, sizesSettled } from './quotas/sizes.ts';
+import { forgetOldUsage, recordUsage } from './quotas/usage.ts';
+
+type Deps = {
+  control: Control;
+  server: Server;
+  spares: Spares;
+  upgrades: Upgrades;
+  reclaim: Reclaim;
+  limits: { keepDeletedDays: number };
+  now: () => number;
+};
+type Log = Record<'info' | 'warn' | 'error', (details: object, message: string) => void>;
+
+export type Keeper = { discrepancies(): Discrepancies; stop(): Promise<void> };
+
+const tickMs = 2_000;
+const ticksBetweenReconciling = 15;
+/** Between two batches: what callers wait for comes first. */
+const shortPauseMs = 50;
+
+/** Runs for as long as the process lives; works only while it holds the lock that one process can have. */
+export function startKeeper(deps: Deps, log: Log): Keeper {
+  const stopping = new AbortController();
+  let found: Discrepancies = { projectsWithoutDatabase: [], databasesWithoutRow: [] };
+  let told = '';
+
+  const work = async () => {
+    found = await reconcile(deps);
+    if (JSON.stringify(found) !== told) {
+      told = JSON.stringify(found);
+      const wrong = found.projectsWithoutDatabase.length + found.databasesWithoutRow.length > 0;
+      if (wrong) log.error(found, 'projects and databases do not match: see docs/operating.md');
+    }
+  };
+
+  const toldFailures = new Map<string, string>();
+  let toldNewer = 0;
+  const tellProgress = ({ upgraded, failed, left, newer }: Progress) => {
+    if (upgraded > 0) log.info({ upgraded, left }, 'projects brought up to date');
+    if (left === 0) toldFailures.clear();
+    for (const { id, error } of failed) {
+      if (toldFailures.get(id) === String(error)) continue;
+      toldFailures.set(id, String(error));
+      log.error({ project: id, err: error }, 'a project cannot be brought up to date; it is tried again');
+    }
+    if (newer.length > 0 && newer.length !== toldNewer) {
+      const some = newer.slice(0, 20);
+      log.warn(
+        { count: newer.length, projects: some },
+        'a newer Rowhouse has used projects: left as they are',
+      );
+    }
+    toldNewer = newer.length;
+  };
+
+  const attempt = async (what: string, act: () => Promise<unknown>) => {
+    await act().catch((error) => log.error({ err: error }, `${what} failed; it is tried again`));
+  };
+
+  const keep = async (): Promise<void> => {
+    await deps.control.session(async (session, lost) => {
+      const [lock] = await session.query<{ mine: boolean }>(
+        sql`select pg_try_advisory_lock(hashtext('rowhouse keeper')) as mine`,
+      );
+      if (!lock?.mine) return;
+      const ended = AbortSignal.any([stopping.signal, lost]);
+      await Promise.all([keepWatch(ended), keepMeasuring(ended), keepUpgrading(ended), keepDirect(ended)]);
+    });
+  };
+
+  const keepWatch = async (ended: AbortSignal): Promise<void> => {
+    for (let tick = 0; !ended.aborted; tick++) {
+      // Each on its own: what goes wrong with one project must not keep the others from being looked after.
+      if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
+      await attempt('telling direct connections', () => settleDoors(deps));
+      await attempt('letting direct connections in again', () => endPauses(deps.server, deps.now()));
+      await attempt('watching locks', () => endLockHogs(deps.server));
+      await attempt('watching notifications', () => shortenNotifyQueue(deps.server));
+      await attempt('forgetting old answers', () => forgetOldRepeats(deps.control, deps.now()));
+      deps.spares.fill();
+      await pause(tickMs, ended);
+    }
+  };
+
+  /** Beside the rest: dropping databases can take seconds, and sizes must not be older than that. */
+  const keepMeasuring = async (ended: AbortSignal): Promise<void> => {
+    const overLimit = openOverLimit(deps);
+    while (!ended.aborted) {
+      const startedAt = performance.now();
+      await attempt('measuring', () => refreshSizes(deps));
+      await attempt('reclaiming room', () => overLimit.reclaim());
+      await attempt('noting sizes', () => recordUsage(deps));
+      await attempt('forgetting old sizes', () => forgetOldUsage(deps));
+      await pause(Math.max(shortPauseMs, startedAt + tickMs - performance.now()), ended);
+    }
+    await sizesSettled(deps.server);
+  };
+
+  /** Beside the rest: a project that holds locks can make it slow. */
+  const keepUpgrading = async (ended: AbortSignal): Promise<void> => {
+    while (!ended.aborted) {
+      let upgraded = 0;
+      await attempt('bringing projects up to date', async () => {
+        const progress = await deps.upgrades.next(ended);
+        upgraded = progress.upgraded;
+        tellProgress(progress);
+      });
+      await pause(upgraded > 0 ? shortPauseMs : tickMs, ended);
+    }
+  };
+
+  /** On its own: what is watched here grows by megabytes while the rest takes its time. */
+  const keepDirect = async (ended: AbortSignal): Promise<void> => {
+    const watch = watchDirectSessions(deps, log);
+    let isTold = false;
+    while (!ended.aborted) {
+      const startedAt = performance.now();
+      await watch.run(ended).catch((error) => {
+        // Soon, for whoever comes back first is not watched; said once while PostgreSQL is away.
+        isTold &&= performance.now() - startedAt < tickMs;
+        if (!isTold) log.error({ err: error }, 'watching direct connections failed; it is tried again');
+        isTold = true;
+      });
+      await pause(shortPauseMs, ended);
+    }
+    await watch.stop();
+  };
+
+  const run = async () => {
+    while (!stopping.signal.aborted) {
+      await keep().catch((error) => log.error({ err: error }, 'the keeper stopped; it starts again'));
+      await pause(tickMs, stopping.signal);
+    }
+  };
+  const running = run();
+
+  return {
+    discrepancies: () => found,
+    stop: async () => {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done, { once: true });
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+  });
+}

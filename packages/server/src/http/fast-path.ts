@@ -1,0 +1,178 @@
+// The requests that come most, in their ordinary form, answered without the framework: hooks, routing and header handling
+// cost more than the statement. Whatever is unusual about a request (a browser's origin, a key not seen before, another
+// encoding, a large body) goes the long way, which answers the same; a test compares the two.
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { apiPrefix, RunQuery } from '@rowhouse/api';
+import type { ProjectLogin } from '../engine/provision.ts';
+import type { Caller } from '../keys/caller.ts';
+import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
+import type { Changed } from '../tables/changes.ts';
+import { hasRepeated, readRequestId } from './caller.ts';
+import type { Deps } from './deps.ts';
+import { respondWithError } from './error-response.ts';
+import { parseJsonBody } from './json-body.ts';
+import { answerQuery, queryRoute } from './query.ts';
+import { Deadline } from './request-deadline.ts';
+import type { Finished } from './request-log.ts';
+import { json, ResponseReader, roomHeaders } from './response-reader.ts';
+import { answerInsert, answerPage, tableRoute } from './tables.ts';
+import { validatorCompiler } from './validation.ts';
+
+/** Answers the request and says true, or leaves it untouched and says false. */
+export type ShortWay = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+type Asked = { slug: string; route: string; status: number; run: Run };
+type Run = (
+  caller: Caller,
+  project: ProjectLogin,
+  body: Buffer,
+  reader: ResponseReader,
+) => Promise<Answer | Changed>;
+
+const start = `${apiPrefix}/projects/`;
+/** What is parsed in one go. */
+const maxBodyBytes = 64 * 1024;
+const oneWriteBytes = 2 * 1024;
+const jsonType = /^application\/json(; ?charset=utf-8)?$/i;
+const nothing = Buffer.alloc(0);
+
+export function openShortWay(deps: Deps, onFinished: (finished: Finished) => void): ShortWay {
+  const validate = validatorCompiler({ schema: RunQuery, httpPart: 'body', method: 'POST', url: queryRoute });
+  const runQuery: Run = (caller, project, body, reader) => {
+    const checked = validate(parseJsonBody(body, { exactNumbers: true })) as {
+      value?: RunQuery;
+      error?: Error;
+    };
+    if (checked.error) throw checked.error;
+    return answerQuery(deps, caller, project, checked.value as RunQuery, reader);
+  };
+
+  const read = (method: string, url: string): Asked | null => {
+    if (!url.startsWith(start)) return null;
+    const slash = url.indexOf('/', start.length);
+    if (slash < 0) return null;
+    const slug = url.slice(start.length, slash);
+    if (method === 'POST' && url.length === slash + 6 && url.endsWith('/query'))
+      return { slug, route: queryRoute, status: 200, run: runQuery };
+    // A name with an escape in it is the long way's.
+    const [, name, query = ''] = url.startsWith('/tables/', slash)
+      ? (tableUrl.exec(url.slice(slash + 8)) ?? [])
+      : [];
+    if (name === undefined) return null;
+    if (method === 'POST') {
+      const run: Run = (caller, project, body, reader) => {
+        const row = parseJsonBody(body, { exactNumbers: true });
+        return answerInsert(deps, caller, project, name, query, row, reader);
+      };
+      return { slug, route: tableRoute, status: 201, run };
+    }
+    const run: Run = (caller, project, _body, reader) =>
+      answerPage(deps, caller, project, name, query, reader);
+    return { slug, route: tableRoute, status: 200, run };
+  };
+
+  return (request, response) => {
+    const { url = '', method = '', headers } = request;
+    const asked = method === 'POST' || method === 'GET' ? read(method, url) : null;
+    const caller = asked && ordinaryCaller(deps, request);
+    const project = caller && deps.logins.recall(caller, asked.slug);
+    if (!project) return false;
+    const startedAt = performance.now();
+    const requestId = readRequestId(headers['x-request-id']) ?? crypto.randomUUID();
+    const headersOf = () => ({ 'x-request-id': requestId });
+    const deadline = new Deadline((error) => answerError(error));
+    const reader = new ResponseReader(response, headersOf, deadline, asked.status);
+    const finish = (status: number) =>
+      onFinished({
+        requestId,
+        method,
+        route: asked.route,
+        path: url,
+        status,
+        ms: performance.now() - startedAt,
+        keyId: caller.keyId,
+      });
+    const answerError = (error: Error) =>
+      finish(respondWithError(deps.log, error, request, response, requestId));
+    const fail = (error: unknown) => {
+      if (deadline.isOver) return;
+      deadline.end();
+      if (reader.hasBegun) {
+        deps.log.warn({ request_id: requestId, err: error }, 'a result broke off');
+        reader.breakOff();
+        finish(asked.status);
+      } else answerError(error as Error);
+    };
+    const succeed = (given: Answer | Changed) => {
+      const isChange = given !== null && 'isNew' in given;
+      const answer = isChange ? given.answer : given;
+      if (deadline.isOver) {
+        if (answer instanceof HeldAnswer) answer.release();
+        return;
+      }
+      deadline.end();
+      // An upsert that had nothing to do made nothing.
+      const status = isChange && !given.isNew ? 200 : asked.status;
+      if (answer instanceof HeldAnswer) {
+        reader.send(answer, method === 'POST' ? roomHeaders(deps, project.id) : {}, status);
+      } else if (answer === null) reader.end();
+      else {
+        const size = String(answer.length);
+        const head = ['content-type', json, 'content-length', size, 'x-request-id', requestId];
+        const room = method === 'POST' ? deps.query.growth.rooms.recall(project.id) : null;
+        if (room) head.push('x-project-size', String(room.size_mb), 'x-project-limit', String(room.limit_mb));
+        response.writeHead(status, head);
+        // Small ones as a string of the same bytes: Node puts it behind the headers, and both leave in one piece.
+        if (answer.length > oneWriteBytes) response.end(answer);
+        else response.end(answer.toString('latin1'), 'latin1');
+      }
+      finish(status);
+    };
+    const run = (body: Buffer) => {
+      deadline.start();
+      try {
+        asked.run(caller, project, body, reader).then(succeed, fail);
+      } catch (error) {
+        fail(error);
+      }
+    };
+    if (method === 'GET') run(nothing);
+    else readBody(request, run);
+    return true;
+  };
+}
+
+/** What follows /tables/: a plain name, and a query string. */
+const tableUrl = /^([\w.-]+)(?:\?(.*))?$/;
+
+/** The caller by memory alone, if nothing about the request needs a closer look. */
+function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: IncomingMessage): Caller | null {
+  const key = headers['x-api-key'];
+  if (
+    typeof key !== 'string' ||
+    headers.authorization !== undefined ||
+    headers.origin !== undefined ||
+    headers.expect !== undefined ||
+    headers['content-encoding'] !== undefined ||
+    headers['idempotency-key'] !== undefined ||
+    headers['transfer-encoding'] !== undefined ||
+    !hasOrdinaryBody(method, headers) ||
+    hasRepeated(rawHeaders)
+  )
+    return null;
+  return keyRing.recall(key);
+}
+
+function hasOrdinaryBody(method: string | undefined, headers: IncomingHttpHeaders): boolean {
+  const size = headers['content-length'];
+  if (method === 'GET') return size === undefined && headers['content-type'] === undefined;
+  return Number(size) > 0 && Number(size) <= maxBodyBytes && jsonType.test(headers['content-type'] ?? '');
+}
+
+/** The length is known and small; what ends early is the server's own business. */
+function readBody(request: IncomingMessage, use: (body: Buffer) => void): void {
+  const pieces: Buffer[] = [];
+  request.on('data', (piece: Buffer) => pieces.push(piece));
+  request.on('end', () => use(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces)));
+  request.on('error', () => {});
+}

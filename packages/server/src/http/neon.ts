@@ -1,0 +1,142 @@
+// SQL over HTTP as Neon's driver speaks it (@neondatabase/serverless, and what is built on it: Drizzle, Kysely, Prisma).
+// The same run as /query and /batch; the caller, the form of an answer and of an error are the driver's.
+import type { IncomingHttpHeaders } from 'node:http';
+import { NeonResponse, RunNeon } from '@rowhouse/api';
+import type { FastifyInstance } from 'fastify';
+import type { ProjectLogin } from '../engine/provision.ts';
+import { errors } from '../errors.ts';
+import { runScript } from '../query/batch.ts';
+import type { StatementInput } from '../query/exchange/exchange.ts';
+import type { Answer } from '../query/exchange/held-answer.ts';
+import type { Reader } from '../query/exchange/statement-deadline.ts';
+import { type NeonMode, neonForms } from '../query/neon.ts';
+import { runQuery } from '../query/run.ts';
+import { callerOf } from './caller.ts';
+import { identifyByConnection } from './connection-string.ts';
+import type { Deps } from './deps.ts';
+import { errorResponder } from './error-response.ts';
+import { acceptRepeats } from './idempotency.ts';
+import { takeJson } from './json-body.ts';
+import { neonVoice } from './neon-errors.ts';
+import { maxBodyBytes, mustBeReadOnly, readTimeout } from './query.ts';
+import { readerOf, respond } from './response-reader.ts';
+
+type NeonQuery = { query: string; params?: unknown[] };
+
+export function sqlRoutes(app: FastifyInstance, deps: Deps): void {
+  app.setErrorHandler(errorResponder(deps.log, neonVoice));
+  // What fetch says of a body that is a string.
+  takeJson(app, 'text/plain');
+  // Before the body is read: a stranger cannot make us take one in.
+  app.addHook('onRequest', async (request) => {
+    Object.assign(request, await identifyByConnection(deps, request));
+  });
+  acceptRepeats(app, deps.repeats);
+  app.post<{ Body: RunNeon }>(
+    '/sql',
+    {
+      bodyLimit: maxBodyBytes,
+      config: { exactNumbers: true, notesChanges: true },
+      schema: {
+        tags: ['query'],
+        summary: "Run SQL for Neon's driver",
+        description: 'The protocol of @neondatabase/serverless over HTTP: see docs/compatibility.md.',
+        security: [{ connectionString: [] }],
+        body: RunNeon,
+        response: { 200: NeonResponse },
+      },
+    },
+    async (request, reply) => {
+      const { body, headers } = request;
+      const isReadOnly = mustBeReadOnly(callerOf(request));
+      const reader = readerOf(reply);
+      const asked = { headers, isReadOnly, mode: readMode(headers) };
+      const login = request.login as ProjectLogin;
+      return respond(deps, request, reply, reader, answerNeon(deps, login, body, asked, reader));
+    },
+  );
+}
+
+type Asked = { headers: IncomingHttpHeaders; isReadOnly: boolean; mode: NeonMode };
+
+/** The whole answer, or null if it was streamed. */
+async function answerNeon(
+  deps: Deps,
+  login: ProjectLogin,
+  { query, params, queries }: RunNeon,
+  { headers, isReadOnly, mode }: Asked,
+  reader: Reader,
+): Promise<Answer> {
+  const forms = neonForms(mode);
+  const timeoutMs = readTimeout(undefined, deps.limits.maxTimeoutMs);
+  if (queries !== undefined) {
+    if (query !== undefined || params !== undefined)
+      throw errors.invalidRequest([{ path: 'queries', problem: 'stands alone, without query and params' }]);
+    const begin = readBegin(headers, isReadOnly);
+    const input = { statements: queries.map(toStatement), timeoutMs, begin, listName: 'queries' };
+    const [opening, closing] = [Buffer.from('{"results":['), Buffer.from(']}')];
+    if (queries.length === 0) return Buffer.concat([opening, closing]);
+    const { held, parts } = await runScript(deps.query, login, input, [forms.first, forms.next], reader);
+    return held.compose([opening, ...parts.flat(), closing]).close();
+  }
+  if (query === undefined) throw errors.invalidRequest([{ path: 'query', problem: 'is required' }]);
+  for (const name of Object.values(batchHeaders)) {
+    if (headers[name] !== undefined)
+      throw errors.invalidRequest([{ path: name, problem: 'is for queries, not for a query alone' }]);
+  }
+  const input = {
+    ...toStatement({ query, ...(params && { params }) }),
+    ...{ timeoutMs, readOnly: isReadOnly, dryRun: false, maxAffected: null },
+  };
+  return runQuery(deps.query, login, input, reader, forms.alone);
+}
+
+function toStatement({ query, params = [] }: NeonQuery): StatementInput {
+  return { query, params, limit: null, bigAsString: true };
+}
+
+const batchHeaders = {
+  isolation: 'neon-batch-isolation-level',
+  readOnly: 'neon-batch-read-only',
+  deferrable: 'neon-batch-deferrable',
+};
+const isolationLevels = new Map([
+  ['ReadUncommitted', 'read uncommitted'],
+  ['ReadCommitted', 'read committed'],
+  ['RepeatableRead', 'repeatable read'],
+  ['Serializable', 'serializable'],
+]);
+
+function readMode(headers: IncomingHttpHeaders): NeonMode {
+  return {
+    rawText: readFlag(headers, 'neon-raw-text-output') ?? false,
+    arrays: readFlag(headers, 'neon-array-mode') ?? false,
+  };
+}
+
+function readBegin(headers: IncomingHttpHeaders, isReadOnly: boolean): string {
+  const asked = headers[batchHeaders.isolation];
+  const level = isolationLevels.get(String(asked));
+  if (asked !== undefined && level === undefined) {
+    const problem = `must be one of ${[...isolationLevels.keys()].join(', ')}`;
+    throw errors.invalidRequest([{ path: batchHeaders.isolation, problem }]);
+  }
+  const readOnly = readFlag(headers, batchHeaders.readOnly) ?? false;
+  const deferrable = readFlag(headers, batchHeaders.deferrable) ?? false;
+  return [
+    'begin',
+    level && `isolation level ${level}`,
+    (isReadOnly || readOnly) && 'read only',
+    deferrable && 'deferrable',
+  ]
+    .filter(Boolean)
+    .join(' ');
+}
+
+function readFlag(headers: IncomingHttpHeaders, name: string): boolean | undefined {
+  const value = headers[name];
+  if (value === undefined) return undefined;
+  if (value !== 'true' && value !== 'false')
+    throw errors.invalidRequest([{ path: name, problem: 'must be true or false' }]);
+  return value === 'true';
+}

@@ -1,0 +1,148 @@
+// A response as a stream with its own pace. Nothing of it begins before the first write.
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
+import type { Reader } from '../query/exchange/statement-deadline.ts';
+import type { Deps } from './deps.ts';
+import type { Deadline } from './request-deadline.ts';
+import { whenOver } from './response-end.ts';
+
+export const json = 'application/json; charset=utf-8';
+
+/** What may wait for a slow reader before PostgreSQL is stopped. */
+const unsentBytes = 256 * 1024;
+
+export function readerOf(reply: FastifyReply, status = 200): ResponseReader {
+  const begin = () => {
+    reply.hijack();
+    return reply.getHeaders() as OutgoingHttpHeaders;
+  };
+  return new ResponseReader(reply.raw, begin, reply.request.deadline, status);
+}
+
+/** How full the project is, as far as is known without a look: beside the answer to what may have made it larger. */
+export function roomHeaders({ query }: Deps, projectId: string): Record<string, string> {
+  const room = query.growth.rooms.recall(projectId);
+  return room ? { 'x-project-size': String(room.size_mb), 'x-project-limit': String(room.limit_mb) } : {};
+}
+
+/** Sends an answer that is whole, ends one that was streamed, breaks off one that failed on its way. */
+export async function respond(
+  deps: Deps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  reader: ResponseReader,
+  answering: Promise<Answer>,
+  /** The project, if this may have made it larger. */
+  projectId?: string,
+): Promise<FastifyReply> {
+  try {
+    const answer = await answering;
+    if (reader.deadline.isOver) {
+      if (answer instanceof HeldAnswer) answer.release();
+      return reply;
+    }
+    if (projectId !== undefined && answer !== null) reply.headers(roomHeaders(deps, projectId));
+    if (answer instanceof HeldAnswer) {
+      reader.send(answer, {}, reply.statusCode);
+      return reply;
+    }
+    if (answer !== null) return reply.header('content-type', json).send(answer);
+    reader.end();
+  } catch (error) {
+    if (!reader.hasBegun) throw error;
+    deps.log.warn({ request_id: request.id, err: error }, 'a result broke off');
+    reader.breakOff();
+  }
+  return reply;
+}
+
+export class ResponseReader implements Reader {
+  hasBegun = false;
+  readonly deadline: Deadline;
+  private readonly raw: ServerResponse;
+  private readonly begin: () => OutgoingHttpHeaders;
+  private readonly status: number;
+
+  /** `begin` is called once, when the answer turns out to be a stream; it gives the headers. */
+  constructor(raw: ServerResponse, begin: () => OutgoingHttpHeaders, deadline: Deadline, status = 200) {
+    this.raw = raw;
+    this.begin = begin;
+    this.deadline = deadline;
+    this.status = status;
+  }
+
+  /** A response whose turn on its connection has not come does not hear that the connection is closed. */
+  get isGone(): boolean {
+    const { raw } = this;
+    if (this.deadline.isOver) return true;
+    return (raw.destroyed || raw.req.socket?.destroyed === true) && !raw.writableFinished;
+  }
+
+  get leftMs(): number {
+    return this.deadline.leftMs;
+  }
+
+  get startedAt(): number {
+    return this.deadline.startedAt;
+  }
+
+  set startedAt(at: number) {
+    this.deadline.startedAt = at;
+  }
+
+  get mayHaveChanged(): boolean {
+    return this.deadline.mayHaveChanged;
+  }
+
+  set mayHaveChanged(value: boolean) {
+    this.deadline.mayHaveChanged = value;
+  }
+
+  write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {
+    const { raw } = this;
+    // The caller has got another answer.
+    if (this.deadline.isOver) return true;
+    if (!this.hasBegun) {
+      this.hasBegun = true;
+      this.deadline.end();
+      raw.writeHead(this.status, { ...this.begin(), 'content-type': json });
+    }
+    // Only a write that says false is followed by a drain.
+    return raw.write(bytes, onSent) || raw.writableLength < unsentBytes;
+  }
+
+  drained(carryOn: () => void): void {
+    this.raw.once('drain', carryOn);
+  }
+
+  end(): void {
+    this.raw.end();
+  }
+
+  /** All of it at the reader's pace, without ever being in one piece. */
+  send(held: HeldAnswer, headers: OutgoingHttpHeaders, status: number): void {
+    const { raw } = this;
+    if (this.isGone) return held.release();
+    this.hasBegun = true;
+    this.deadline.end();
+    const ended = { 'content-type': json, 'content-length': held.size };
+    raw.writeHead(status, { ...this.begin(), ...headers, ...ended });
+    whenOver(raw, () => held.release());
+    const sendMore = () => {
+      let hasRoom = true;
+      while (hasRoom) {
+        const piece = held.shift();
+        if (!piece) return raw.end();
+        hasRoom = raw.write(piece);
+      }
+      raw.once('drain', sendMore);
+    };
+    sendMore();
+  }
+
+  /** Part of the answer is out already: it must not end like a whole one. */
+  breakOff(): void {
+    this.raw.destroy();
+  }
+}

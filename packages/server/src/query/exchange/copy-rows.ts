@@ -1,0 +1,79 @@
+// Rows that a caller sends, on their way into a table by COPY: one transaction, and what the caller is told at its end.
+import { errors, RowhouseError } from '../../errors.ts';
+import { CopyIn } from '../../postgres/copy-in.ts';
+import type { ServerError } from '../../postgres/server-error.ts';
+import { type Session, TooLargeError } from '../../postgres/session.ts';
+import { type Command, writeCommands } from './commands.ts';
+import type { Clock } from './exchange.ts';
+import { noteFate, noteOverLimit, Sound, saysOverLimit } from './failures.ts';
+import type { Watched } from './statement-deadline.ts';
+
+export type CopyInput = Readonly<{
+  /** What has to hold for the COPY to begin, in the same transaction. */
+  before: readonly string[];
+  text: string;
+  /** Ends the transaction. */
+  after: readonly Command[];
+  /** Fails by itself if it takes too long: while it is waited for, no other clock runs. */
+  source: AsyncIterable<Buffer>;
+  /** PostgreSQL's no, as the caller hears it. `hasBegun`: it came with or after the first row, not before. */
+  explain(error: ServerError, hasBegun: boolean): RowhouseError;
+}>;
+
+export class CopyRows implements Watched {
+  private readonly input: CopyInput;
+  private readonly copy: CopyIn;
+  private stoppedBy: RowhouseError | null = null;
+  private clock: Clock | null = null;
+
+  constructor(session: Session, input: CopyInput) {
+    this.input = input;
+    this.copy = new CopyIn({
+      session,
+      // Whatever the role prefers: what `before` looks at must be what is there once its locks are held.
+      before: ['begin isolation level read committed', ...input.before],
+      text: input.text,
+      after: { count: input.after.length, write: (out) => writeCommands(out, input.after) },
+      source: input.source,
+      clock: {
+        pause: () => this.clock?.pause(Number.POSITIVE_INFINITY),
+        resume: () => this.clock?.resume(),
+      },
+    });
+  }
+
+  useClock(clock: Clock): void {
+    this.clock = clock;
+  }
+
+  stop(because: RowhouseError): void {
+    this.stoppedBy ??= because;
+    this.copy.stop();
+  }
+
+  /** How many rows. Throws what the caller is told; a `Sound` error leaves the session usable. */
+  async run(): Promise<number> {
+    const status = await this.copy.run();
+    const { failure, sourceFailure, isSent, isComplete, tag } = this.copy;
+    if (status === 'idle' && isComplete) return Number(tag.replace('COPY ', ''));
+    if (status instanceof TooLargeError) {
+      // It quotes the value; where it stands comes after that.
+      throw new RowhouseError('sql_error', 'PostgreSQL refused a row with a message of more than 1 MB.', {
+        hint: 'No row was imported. Look for a very long value in a column that takes no such.',
+      });
+    }
+    const broken = status instanceof Error ? status : failure?.severity !== 'ERROR' ? failure : null;
+    // It was told to commit, and nobody heard whether it did.
+    if (broken && isSent) throw errors.outcomeUnknown(broken);
+    if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
+    if (sourceFailure) throw asSound(sourceFailure.error, status);
+    if (broken || status instanceof Error || !failure) throw errors.unavailable(broken ?? status);
+    const reason = this.input.explain(failure, this.copy.hasBegun);
+    if (this.copy.isCopied && saysOverLimit(failure)) noteOverLimit(reason);
+    throw new Sound(reason, status);
+  }
+}
+
+function asSound(error: unknown, status: 'idle' | 'transaction' | 'failed' | Error): unknown {
+  return error instanceof RowhouseError && !(status instanceof Error) ? new Sound(error, status) : error;
+}

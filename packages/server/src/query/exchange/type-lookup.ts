@@ -1,0 +1,106 @@
+// Types of a project's own (enums, domains, composites, arrays of them), read from its catalog when a result has one.
+import type { Session } from '../../postgres/session.ts';
+import { arrayOf, builtInType, string, type ValueType } from '../json/value-kinds.ts';
+import { queryOne } from './query-one.ts';
+
+type TypeRow = {
+  oid: number;
+  name: string;
+  element: number;
+  delimiter: string;
+  base: number;
+  fields: { name: string; oid: number }[] | null;
+};
+
+/** Every type that is reached from those asked for. Names are qualified: search_path is the project's own business. */
+const lookup = `
+  with recursive needed (oid) as (
+    select pg_catalog.unnest($1::pg_catalog.oid[])
+    union
+    select part.oid
+    from needed
+    join pg_catalog.pg_type as type on type.oid operator(pg_catalog.=) needed.oid
+    cross join lateral (
+      select type.typelem where type.typsubscript operator(pg_catalog.=) 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
+      union all
+      select type.typbasetype where type.typtype operator(pg_catalog.=) 'd'
+      union all
+      select attribute.atttypid from pg_catalog.pg_attribute as attribute
+      where attribute.attrelid operator(pg_catalog.=) type.typrelid and attribute.attnum operator(pg_catalog.>) 0
+        and not attribute.attisdropped
+    ) as part (oid)
+    where part.oid operator(pg_catalog.<>) 0
+  )
+  select pg_catalog.json_agg(pg_catalog.json_build_object(
+    'oid', type.oid::pg_catalog.int8, 'name', type.typname, 'delimiter', type.typdelim,
+    'element', case when type.typsubscript operator(pg_catalog.=) 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
+                    then type.typelem::pg_catalog.int8 else 0 end,
+    'base', type.typbasetype::pg_catalog.int8,
+    'fields', case when type.typtype operator(pg_catalog.=) 'c' then (
+      select pg_catalog.json_agg(pg_catalog.json_build_object('name', attribute.attname, 'oid', attribute.atttypid::pg_catalog.int8)
+                      order by attribute.attnum)
+      from pg_catalog.pg_attribute as attribute
+      where attribute.attrelid operator(pg_catalog.=) type.typrelid and attribute.attnum operator(pg_catalog.>) 0
+        and not attribute.attisdropped
+    ) end))
+  from needed join pg_catalog.pg_type as type on type.oid operator(pg_catalog.=) needed.oid`;
+
+export async function lookUpTypes(
+  session: Session,
+  oids: readonly number[],
+): Promise<Map<number, ValueType>> {
+  const text = await queryOne(session, lookup, [`{${oids.join(',')}}`]);
+  const rows = new Map((JSON.parse(text ?? '[]') as TypeRow[]).map((row) => [row.oid, row]));
+  return new Map(oids.map((oid) => [oid, resolve(oid, rows)]));
+}
+
+/** Composite types can change under the same number: only results without one are remembered. */
+export function isStable({ kind }: ValueType): boolean {
+  if (kind.is === 'array') return isStable({ name: '', kind: kind.element });
+  return kind.is !== 'composite';
+}
+
+/** Nested deeper than this, a type is written as PostgreSQL's text: what writes values recurses. */
+const maxDepth = 64;
+
+type Resolved = Map<number, ValueType | null>;
+
+function resolve(oid: number, rows: ReadonlyMap<number, TypeRow>): ValueType {
+  const name = rows.get(oid)?.name ?? 'unknown';
+  return resolveWithin(oid, rows, new Map(), maxDepth) ?? { name, kind: string };
+}
+
+/** Each type once: one that is a part of others many times over would take time without end. null: too deep. */
+function resolveWithin(
+  oid: number,
+  rows: ReadonlyMap<number, TypeRow>,
+  resolved: Resolved,
+  depth: number,
+): ValueType | null {
+  const known = builtInType(oid) ?? resolved.get(oid);
+  if (known !== undefined) return known;
+  const type =
+    depth === 0 ? null : assemble(rows.get(oid), (part) => resolveWithin(part, rows, resolved, depth - 1));
+  resolved.set(oid, type);
+  return type;
+}
+
+function assemble(row: TypeRow | undefined, partOf: (oid: number) => ValueType | null): ValueType | null {
+  if (!row) return { name: 'unknown', kind: string };
+  if (row.element !== 0) {
+    const element = partOf(row.element);
+    return element && arrayOf(element, row.delimiter);
+  }
+  if (row.base !== 0) {
+    const base = partOf(row.base);
+    return base && { name: row.name, kind: base.kind };
+  }
+  if (!row.fields) return { name: row.name, kind: row.name === 'hstore' ? { is: 'hstore' } : string };
+  const fields = [];
+  for (const [index, { name, oid }] of row.fields.entries()) {
+    const part = partOf(oid);
+    if (!part) return null;
+    fields.push({ key: Buffer.from(`${index ? ',' : ''}${JSON.stringify(name)}:`), kind: part.kind });
+  }
+  return { name: row.name, kind: { is: 'composite', fields } };
+}

@@ -1,0 +1,65 @@
+// JSON values as parameters of a statement: PostgreSQL reads them as text of the type it expects.
+import { errors } from '../../errors.ts';
+import type { Parameter, Pieces } from '../../postgres/frontend-messages.ts';
+import { toArrayText } from './array-text.ts';
+import { ExactNumber, toJsonText } from './json-text.ts';
+import { isLarge } from './large-json.ts';
+import { addArray, addJson, addText, TextPieces } from './large-text.ts';
+import { builtInType } from './value-kinds.ts';
+
+export function needsTypes(values: readonly unknown[]): boolean {
+  return values.some(Array.isArray);
+}
+
+/** Goes to PostgreSQL as JSON, whatever type is expected. */
+export class JsonParameter {
+  readonly value: unknown;
+
+  constructor(value: unknown) {
+    this.value = value;
+  }
+}
+
+/** It has to be written in slices. */
+export function isLargeParameter(value: unknown): boolean {
+  return isLarge(value instanceof JsonParameter ? value.value : value);
+}
+
+/** The same as `toParameter`, with turns for others. */
+export async function toLargeParameter(value: unknown, oid: number | undefined): Promise<Parameter> {
+  if (!isLargeParameter(value)) return toParameter(value, oid);
+  const out = new TextPieces();
+  if (value instanceof JsonParameter) await addJson(out, value.value);
+  else if (typeof value === 'string') await addText(out, value);
+  else if (Array.isArray(value) && isArrayType(oid)) await addArray(out, value);
+  else await addJson(out, value);
+  return out.end();
+}
+
+export async function toLargeText(text: string): Promise<Pieces> {
+  const out = new TextPieces();
+  await addText(out, text);
+  return out.end();
+}
+
+export function toParameter(value: unknown, oid: number | undefined): string | null {
+  if (value === null || value === undefined) return null;
+  if (typeof value === 'string') return value;
+  if (typeof value !== 'object') return String(value);
+  if (value instanceof ExactNumber) return value.text;
+  if (value instanceof JsonParameter) return toJsonText(value.value);
+  try {
+    return Array.isArray(value) && isArrayType(oid) ? toArrayText(value) : toJsonText(value);
+  } catch (error) {
+    // Both recurse, and a body may be nested as deep as its size allows.
+    if (!(error instanceof RangeError)) throw error;
+    throw errors.invalidRequest([{ path: 'params', problem: 'holds a value that is nested too deeply' }]);
+  }
+}
+
+function isArrayType(oid: number | undefined): boolean {
+  if (oid === undefined) return false;
+  const type = builtInType(oid);
+  // Of the project's own types, only an array can make sense of an array.
+  return type === undefined || type.kind.is === 'array';
+}

@@ -1,0 +1,48 @@
+// What a project's statements share on their way, one for each project that has something on its way, and a look at all of
+// them from time to time.
+import type { ProjectLogin } from '../../engine/provision.ts';
+
+export type Roads<T> = {
+  /** The project's, made if there is none. */
+  of(project: ProjectLogin): T;
+  get(projectId: string): T | undefined;
+};
+
+/** `make`: with `onEmpty`, called when nothing of the project's is on its way any more. */
+export function openRoads<T extends { look(now: number): void }>(
+  everyMs: number,
+  make: (project: ProjectLogin, onEmpty: () => void) => T,
+): Roads<T> {
+  const roads = new Map<string, T>();
+  let looking: NodeJS.Timeout | null = null;
+  let lookedAt = 0;
+
+  /** Where this process itself is late, answers lie in its sockets that it has not read yet: nobody is slow by that. */
+  const look = () => {
+    const now = performance.now();
+    const lateMs = Math.max(0, now - lookedAt - everyMs);
+    lookedAt = now;
+    for (const road of roads.values()) road.look(now - 2 * lateMs);
+  };
+  const remove = (projectId: string) => {
+    roads.delete(projectId);
+    if (roads.size > 0 || !looking) return;
+    clearInterval(looking);
+    looking = null;
+  };
+
+  return {
+    of: (project) => {
+      const known = roads.get(project.id);
+      if (known) return known;
+      const road = make(project, () => remove(project.id));
+      roads.set(project.id, road);
+      if (!looking) {
+        lookedAt = performance.now();
+        looking = setInterval(look, everyMs);
+      }
+      return road;
+    },
+    get: (projectId) => roads.get(projectId),
+  };
+}

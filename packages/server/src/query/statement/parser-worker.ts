@@ -1,0 +1,176 @@
+// The thread in which libpg-query (PostgreSQL's own parser) runs. A nested expression can exhaust its stack and leave
+// it corrupt; here that costs a thread, not the service.
+import { parentPort } from 'node:worker_threads';
+import { loadModule, parseSync } from 'libpg-query';
+import { type Node, type Reached, survey } from './references.ts';
+import type { Conduct } from './statement.ts';
+
+export type Verdict =
+  | {
+      kind: 'statement';
+      conduct: Conduct;
+      preparable: boolean;
+      writes: boolean;
+      isRead: boolean;
+      reached: Reached | null;
+      lazyText: string | null;
+      isDelete: boolean;
+      isInsert: boolean;
+      changes: boolean;
+      canShrink: boolean;
+      isVacuum: boolean;
+      canCommit: boolean;
+    }
+  | { kind: 'refused'; what: string; hint: string }
+  | { kind: 'several'; count: number }
+  | { kind: 'empty' | 'invalid' | 'broken' };
+
+const transaction = {
+  what: 'Transactions make no sense over HTTP: each request is one of its own.',
+  hint: 'POST …/batch runs several statements in one; a DO block with EXCEPTION does what savepoints do.',
+};
+const session = {
+  what: 'A setting for the session makes no sense over HTTP: nothing stays for the next request.',
+  hint: 'Use set_config(name, value, true), inside the statement or as the first one of POST …/batch.',
+};
+const prepared = {
+  what: 'Prepared statements make no sense over HTTP: nothing stays for the next request.',
+  hint: 'Send the statement itself with "params"; Rowhouse prepares what is sent often.',
+};
+const listen = {
+  what: 'LISTEN makes no sense over HTTP: nobody would be there to hear.',
+  hint: 'Use a direct connection for LISTEN. NOTIFY works here.',
+};
+const cursor = {
+  what: 'A cursor makes no sense over HTTP: it ends with the request.',
+  hint: 'Use "limit", or read the whole result as it streams.',
+};
+
+const refusals: Record<string, { what: string; hint: string }> = {
+  TransactionStmt: transaction,
+  VariableSetStmt: session,
+  PrepareStmt: prepared,
+  ExecuteStmt: prepared,
+  DeallocateStmt: prepared,
+  ListenStmt: listen,
+  UnlistenStmt: listen,
+  DeclareCursorStmt: cursor,
+  FetchStmt: cursor,
+  ClosePortalStmt: cursor,
+  LockStmt: {
+    what: 'A lock of its own makes no sense over HTTP: it ends with the request.',
+    hint: 'Use POST …/batch, with DO $$ begin lock table …; end $$ as its first statement.',
+  },
+  DiscardStmt: {
+    what: 'There is nothing to discard: every request finds a clean session.',
+    hint: 'Leave it out.',
+  },
+  LoadStmt: { what: 'Libraries cannot be loaded.', hint: 'CREATE EXTENSION brings what is available.' },
+};
+
+/** What takes away, or writes anew in less room. */
+const shrinking = new Set([
+  'DropStmt',
+  'DropOwnedStmt',
+  'TruncateStmt',
+  'AlterTableStmt',
+  'RefreshMatViewStmt',
+  'ReindexStmt',
+  'ClusterStmt',
+  'RenameStmt',
+]);
+
+/** Without CONCURRENTLY, which is looked for in the text. */
+const committing = new Set(['CallStmt', 'DoStmt', 'VacuumStmt', 'ClusterStmt', 'ReindexStmt']);
+
+await loadModule();
+parentPort?.on('message', ({ id, text }: { id: number; text: string }) => {
+  parentPort?.postMessage({ id, verdict: examine(text) });
+});
+
+function examine(text: string): Verdict {
+  let statements: { stmt?: Node }[];
+  try {
+    statements = (parseSync(text) as { stmts?: { stmt?: Node }[] }).stmts ?? [];
+  } catch (error) {
+    const isStack = error instanceof RangeError || (error as Error).name === 'RuntimeError';
+    return { kind: isStack ? 'broken' : 'invalid' };
+  }
+  if (statements.length === 0) return { kind: 'empty' };
+  if (statements.length > 1) return { kind: 'several', count: statements.length };
+  const [name, body] = Object.entries(statements[0]?.stmt ?? {})[0] ?? ['', {}];
+  return examineOne(name, body as Node, text);
+}
+
+function examineOne(name: string, body: Node, text: string): Verdict {
+  const refusal = refusals[name];
+  if (refusal) return { kind: 'refused', ...refusal };
+  if (name === 'CopyStmt' && !body.filename) {
+    return {
+      kind: 'refused',
+      what: 'COPY to or from the client makes no sense here: the data would have no way.',
+      hint: 'SELECT gives rows; INSERT with "params" or the table endpoints take them.',
+    };
+  }
+  const isSelect = name === 'SelectStmt' && !body.intoClause;
+  const isWrite = ['InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt'].includes(name);
+  if (!isSelect && !isWrite)
+    return {
+      kind: 'statement',
+      ...{ conduct: 'wild', preparable: false, writes: true, isRead: false },
+      reached: null,
+      lazyText: null,
+      isDelete: false,
+      isInsert: false,
+      changes: true,
+      canShrink: shrinking.has(name),
+      isVacuum: name === 'VacuumStmt',
+      canCommit: committing.has(name) || /concurrently/i.test(text),
+    };
+  const found = survey({ [name]: body });
+  const conduct = found.wild ? 'wild' : found.writes ? 'data' : 'clean';
+  const reached = found.wild ? null : found.reached;
+  const isRead = !found.writes && !found.locks;
+  const lazyText = isRead ? makeLazy(body, text) : null;
+  return {
+    kind: 'statement',
+    ...{ conduct, preparable: true, writes: found.writes, isRead, reached, lazyText },
+    isDelete: name === 'DeleteStmt' && found.deletesAlone,
+    isInsert: name === 'InsertStmt' && !found.changes && !found.locks && !found.wild,
+    changes: found.changes,
+    canShrink: false,
+    isVacuum: false,
+    canCommit: false,
+  };
+}
+
+/**
+ * PostgreSQL makes the whole of a series in FROM before the first row of it is seen; in a select list it makes one row
+ * after the other. For a caller who wants the first few of a billion that is the difference between never and now.
+ * Only `… from generate_series(…)` alone, with whole numbers, is written so; null: as it was.
+ */
+function makeLazy({ fromClause }: Node, text: string): string | null {
+  if (!Array.isArray(fromClause) || fromClause.length !== 1) return null;
+  const from = (fromClause[0] as { RangeFunction?: Node }).RangeFunction;
+  if (!from || from.ordinality || from.is_rowsfrom || from.coldeflist || from.lateral) return null;
+  const at = locationOfCall(from.functions);
+  if (at === null) return null;
+  // Positions are counted in bytes.
+  const start = Buffer.from(text).subarray(0, at).toString().length;
+  const call = /^generate_series\s*\([-\d\s,]*\)/i.exec(text.slice(start))?.[0];
+  if (!call) return null;
+  const { aliasname, colnames } = (from.alias ?? {}) as { aliasname?: string; colnames?: unknown };
+  // With names of its own for the columns, the alias alone means the value in one form and a row in the other.
+  if (colnames) return null;
+  const column = `"${(aliasname ?? 'generate_series').replaceAll('"', '""')}"`;
+  const rest = text.slice(start + call.length);
+  return `${text.slice(0, start)}(select pg_catalog.${call} as ${column})${aliasname ? '' : ` as ${column}`}${rest}`;
+}
+
+/** Where the only function of FROM is called. */
+function locationOfCall(functions: unknown): number | null {
+  type Call = { FuncCall?: { location?: number } };
+  type List = { List?: { items?: Call[] } };
+  if (!Array.isArray(functions) || functions.length !== 1) return null;
+  return (functions[0] as List).List?.items?.[0]?.FuncCall?.location ?? null;
+}

@@ -1,0 +1,294 @@
+// Many rows at once, as they stream in: CSV or JSON lines go through PostgreSQL's COPY, all of them or none, and never
+// more than a few pieces of them are held.
+import type { ProjectLogin } from '../../engine/provision.ts';
+import { errors, RowhouseError } from '../../errors.ts';
+import type { ServerError } from '../../postgres/server-error.ts';
+import { closing, ownSize, withinRoom } from '../../query/admission.ts';
+import type { Command } from '../../query/exchange/commands.ts';
+import { inherit, Sound } from '../../query/exchange/failures.ts';
+import { sqlFailure } from '../../query/exchange/sql-failure.ts';
+import type { Reader } from '../../query/exchange/statement-deadline.ts';
+import type { QueryDeps } from '../../query/run.ts';
+import { alone, type Work } from '../../query/sessions/exclusive.ts';
+import {
+  alwaysChanging,
+  type Column,
+  findTables,
+  type Shape,
+  saysOtherTable,
+  type Table,
+} from '../catalog/catalog.ts';
+import { getColumn, guard, id, nameOf } from '../sql/expressions.ts';
+import { openCsv, refuseEndMarks } from './csv.ts';
+import { openJsonLines } from './json-lines.ts';
+
+export type ImportFormat = 'csv' | 'json-lines';
+
+export type ImportOptions = Readonly<{
+  timeoutMs: number;
+  /** How long the sender may send nothing. Its time is not PostgreSQL's: the deadline waits for it. */
+  stallMs?: number;
+  /** The rows begin to go to PostgreSQL. */
+  onBegin?: () => void;
+}>;
+
+const defaultStallMs = 30_000;
+const attempts = 3;
+
+/**
+ * `table` may be an older view of it: what counts is looked up again. Of `body` no more is read than what was taken in
+ * when it fails, and its iterator is not closed: whoever gave it may still want to answer on its connection.
+ */
+export async function importRows(
+  deps: QueryDeps,
+  project: ProjectLogin,
+  table: Table,
+  format: ImportFormat,
+  body: AsyncIterable<Buffer>,
+  { timeoutMs, stallMs = defaultStallMs, onBegin }: ImportOptions,
+  reader: Reader,
+): Promise<{ rowCount: number }> {
+  if (project.visitor) throw notForUsers();
+  // Before there is a session: a sender that takes its time for the first line keeps nobody from anything.
+  const rows = await openRows[format](impatient(body, stallMs));
+  // What was read of the body is gone; and what takes so long can be measured at its end.
+  const room = {
+    canRepeat: false,
+    canCommit: false,
+    evenFar: true,
+    changes: false,
+    isUndone: false,
+    canShrink: false,
+    adds: true,
+    isHarmless: false,
+  };
+  return withinRoom(deps.growth, project, room, reader, (measure, watching) =>
+    alone(deps, project, { reader, timeoutMs, use: 'any', watching }, async (work) => {
+      const own = await ownSize(work, measure);
+      for (let attempt = 1; ; attempt++) {
+        const present = await lookAgain(work, table, attempt > 1);
+        onBegin?.();
+        const rowCount = await copyOnce(work, present, rows, closing(measure, own));
+        if (rowCount !== null) return { rowCount };
+        await work.command('rollback');
+        if (attempt === attempts)
+          throw new Sound(alwaysChanging(table, 'No row was imported. Try again.'), 'idle');
+      }
+    }),
+  );
+}
+
+/** What a body says first, and its rows for COPY. */
+type Rows = {
+  names: readonly string[];
+  /** Where the names stand. */
+  path: string;
+  format: 'csv' | 'text';
+  /** Lines of the body that PostgreSQL does not see. */
+  linesBefore: number;
+  bytes(columns: readonly Column[], serverMajor: number): AsyncIterable<Buffer>;
+};
+
+const openRows: Record<ImportFormat, (body: AsyncIterable<Buffer>) => Promise<Rows>> = {
+  csv: async (body) => {
+    const { names, lines, rest } = await openCsv(body);
+    return {
+      names,
+      path: 'the header line',
+      format: 'csv',
+      linesBefore: lines,
+      bytes: (_columns, serverMajor) => (serverMajor < 18 ? refuseEndMarks(rest, lines + 1) : rest),
+    };
+  },
+  'json-lines': async (body) => {
+    const { names, rows } = await openJsonLines(body);
+    return {
+      names,
+      path: 'line 1',
+      format: 'text',
+      linesBefore: 0,
+      bytes: (columns) =>
+        rows(
+          columns.map(({ name, shape }) => ({
+            name,
+            isJson: shape.is === 'json' || shape.is === 'jsonb',
+            isArray: shape.isArray,
+            ...(shape.is === 'composite' && { record: shape }),
+          })),
+        ),
+    };
+  },
+};
+
+/** null: the table has changed since it was looked at, and nothing was read. */
+async function copyOnce(
+  work: Work,
+  table: Table,
+  rows: Rows,
+  after: readonly Command[],
+): Promise<number | null> {
+  const columns = chooseColumns(table, rows);
+  const list = columns.map(({ name }) => id(name)).join(', ');
+  let hasChanged = false;
+  try {
+    return await work.copy(
+      {
+        // With the lock that COPY takes anyway it stays what it is: columns, triggers and defaults need a stronger one.
+        before: [
+          ...(table.kind === 'table' || table.kind === 'partitioned'
+            ? [`lock table only ${nameOf(table)} in row exclusive mode`]
+            : []),
+          `select ${[guard(table), ...recordGuards(columns)].join(' and ')}`,
+        ],
+        text: `copy ${nameOf(table)} (${list}) from stdin (format ${rows.format})`,
+        after,
+        source: rows.bytes(columns, work.serverMajor),
+        explain: (error, hasBegun) => {
+          // Before the first row nothing but our own SQL has run.
+          hasChanged = !hasBegun && saysOtherTable(error.state, error.where);
+          return explain(error, hasBegun, table, rows.linesBefore);
+        },
+      },
+      leavesOf(table),
+    );
+  } catch (error) {
+    if (hasChanged && error instanceof Sound) return null;
+    throw error;
+  }
+}
+
+/** A composite type can change without the table's noticing. */
+function recordGuards(columns: readonly Column[]): string[] {
+  const guards = new Set<string>();
+  const collect = ({ relation, fields }: Shape) => {
+    if (relation) guards.add(guard(relation));
+    for (const { shape } of fields) collect(shape);
+  };
+  for (const { shape } of columns) collect(shape);
+  return [...guards];
+}
+
+function leavesOf({ isPlainToWrite, usesSequences, references }: Table): 'plain' | 'sequences' | 'data' {
+  // What foreign keys reach can change without the table's noticing.
+  if (!isPlainToWrite || references.length > 0) return 'data';
+  return usesSequences ? 'sequences' : 'plain';
+}
+
+/** The table of that name as it is now; `table` itself if it still is, unless it is known not to be. */
+async function lookAgain(work: Work, table: Table, hasChanged: boolean): Promise<Table> {
+  const ask = (query: string, parameters: string[]) => work.ask(query, parameters);
+  const answer = await ask(present, [nameOf(table)]);
+  const { oid, version } = JSON.parse(answer ?? '{}') as { oid: number | null; version: string | null };
+  if (!hasChanged && oid === table.oid && version === table.version) return table;
+  const [found] = oid === null ? [] : await findTables(ask, [oid]);
+  if (found) return found;
+  const name = table.schema === 'public' ? table.name : `${table.schema}.${table.name}`;
+  throw new Sound(errors.tableNotFound(name, null), 'idle');
+}
+
+const present = `
+  select pg_catalog.json_build_object('oid', found.oid::pg_catalog.int8, 'version', rowhouse.version_of(found.oid))
+  from (select pg_catalog.to_regclass($1)::pg_catalog.oid) as found (oid)`;
+
+function chooseColumns(table: Table, { names, path }: Rows): Column[] {
+  try {
+    if (table.kind === 'materialized_view') throw notForImports(table);
+    return names.map((name) => {
+      const column = getColumn({ table, alias: '' }, name, path);
+      const problem = column.generated
+        ? `column "${name}" is generated: PostgreSQL works out its values`
+        : column.identity === 'always'
+          ? `column "${name}" is an identity column that is always generated`
+          : null;
+      if (problem) throw errors.invalidRequest([{ path, problem }], 'Leave the column out.');
+      return column;
+    });
+  } catch (error) {
+    // The session has nothing to do with it.
+    throw error instanceof RowhouseError ? new Sound(error, 'idle') : error;
+  }
+}
+
+const wrongObjectType = '42809';
+const notSupported = '0A000';
+
+function explain(error: ServerError, hasBegun: boolean, table: Table, linesBefore: number): RowhouseError {
+  // What a trigger says has a context.
+  if (error.state === wrongObjectType && error.where === undefined) return notForImports(table);
+  // A position would be one in our own SQL.
+  const { position: _ours, ...words } = error;
+  const failure = sqlFailure(words);
+  const { code, message, status, sql, details } = failure;
+  const place = findPlace(error.where ?? '', table);
+  const hint =
+    !hasBegun && error.state === notSupported
+      ? sendArray
+      : 'No row was imported. Correct what is wrong and send all of them again.';
+  if (!place)
+    return inherit(new RowhouseError(code, message, { status, details, hint, ...(sql && { sql }) }), failure);
+  const line = place.line + linesBefore;
+  const column = place.column === null ? '' : `, column "${place.column}"`;
+  const placed = new RowhouseError(code, `Line ${line}${column}: ${message}`, {
+    ...{ status, hint, ...(sql && { sql }) },
+    details: { ...(details as object | undefined), line, ...(column && { column: place.column }) },
+  });
+  return inherit(placed, failure);
+}
+
+/**
+ * PostgreSQL says where it was only in its CONTEXT, `COPY t, line 3, column price: "abc"`, behind what triggers have to
+ * say. Names are not quoted there; but we know them.
+ */
+function findPlace(where: string, { name, columns }: Table): { line: number; column: string | null } | null {
+  const start = `COPY ${name}, line `;
+  const at = where.startsWith(start) ? 0 : where.lastIndexOf(`\n${start}`) + 1;
+  if (!where.startsWith(start, at)) return null;
+  const [digits = ''] = /^\d{0,15}/.exec(where.slice(at + start.length)) ?? [];
+  if (digits === '') return null;
+  const rest = where.slice(at + start.length + digits.length);
+  let column: string | null = null;
+  for (const one of columns.keys()) {
+    if (rest.startsWith(`, column ${one}: `) && one.length > (column?.length ?? 0)) column = one;
+  }
+  return { line: Number(digits), column };
+}
+
+const sendArray = 'Send the rows as a JSON array: they are inserted then, not copied.';
+
+/** COPY does not know row security. */
+function notForUsers(): RowhouseError {
+  return errors.invalidRequest(
+    [{ path: '', problem: 'an import acts neither as a user nor as anon' }],
+    sendArray,
+  );
+}
+
+function notForImports(table: Table): RowhouseError {
+  return errors.invalidRequest(
+    [
+      {
+        path: '',
+        problem: `"${table.name}" takes no imports: they go into tables, and into views with an INSTEAD OF INSERT trigger`,
+      },
+    ],
+    table.can.insert ? sendArray : 'Import into the tables behind it.',
+  );
+}
+
+/** Each piece in time, or an error. A caller who hangs up makes the body fail by itself. */
+async function* impatient(body: AsyncIterable<Buffer>, stallMs: number): AsyncGenerator<Buffer, void> {
+  const pieces = body[Symbol.asyncIterator]();
+  for (;;) {
+    const { value, done } = await inTime(() => pieces.next(), stallMs);
+    if (done) return;
+    yield value;
+  }
+}
+
+function inTime<T>(start: () => Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout;
+  return new Promise<T>((resolve, reject) => {
+    timer = setTimeout(() => reject(errors.requestTimeout()), ms).unref();
+    start().then(resolve, reject);
+  }).finally(() => clearTimeout(timer));
+}

@@ -1,0 +1,36 @@
+// Composite values, and arrays of them, from JSON objects to PostgreSQL's text. Fields that are missing are null.
+import { ExactNumber, toJsonText } from '../../query/json/json-text.ts';
+import type { Shape } from '../catalog/catalog.ts';
+
+/** `refuse` is told of a key that is no field, and throws. */
+export function toRecordText(value: unknown, shape: Shape, refuse: (key: string) => never): string {
+  if (typeof value === 'string' && (shape.isArray || !isJson(shape))) return value;
+  if (shape.isArray && Array.isArray(value)) return arrayText(value, { ...shape, isArray: false }, refuse);
+  if (typeof value !== 'object' || value === null) return toJsonText(value);
+  if (value instanceof ExactNumber) return value.text;
+  if (shape.is !== 'composite' || Array.isArray(value)) return toJsonText(value);
+  for (const key of Object.keys(value)) if (!shape.fields.some(({ name }) => name === key)) refuse(key);
+  const fields = shape.fields.map(({ name, shape: field }) => {
+    const one = Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : null;
+    return one === null ? '' : quoted(toRecordText(one, field, refuse));
+  });
+  return `(${fields.join(',')})`;
+}
+
+function arrayText(values: readonly unknown[], shape: Shape, refuse: (key: string) => never): string {
+  const elements = values.map((value) => {
+    if (value === null) return 'NULL';
+    return Array.isArray(value) && !isJson(shape)
+      ? arrayText(value, shape, refuse)
+      : quoted(toRecordText(value, shape, refuse));
+  });
+  return `{${elements.join(',')}}`;
+}
+
+function isJson({ is }: Shape): boolean {
+  return is === 'json' || is === 'jsonb';
+}
+
+function quoted(text: string): string {
+  return `"${text.replace(/["\\]/g, '\\$&')}"`;
+}

@@ -1,0 +1,241 @@
+// Filters in PostgREST's words: `price=gte.10`, `id=in.(1,2)`, `or=(a.eq.1,and(b.gt.2,c.not.is.null))`.
+import {
+  type Field,
+  fail,
+  isAtEnd,
+  match,
+  open,
+  readField,
+  readQuoted,
+  type Source,
+  shorten,
+  take,
+} from './scanner.ts';
+
+export type Condition = Group | Test;
+
+export type Group = Readonly<{
+  is: 'and' | 'or';
+  isNegated: boolean;
+  conditions: readonly Condition[];
+}>;
+
+export type Test = Readonly<{
+  is: 'test';
+  /** Where it was written, for messages. */
+  parameter: string;
+  field: Field;
+  isNegated: boolean;
+}> &
+  Claim;
+
+type Claim =
+  | Readonly<{ operator: Operator; value: string }>
+  | Readonly<{ operator: Quantified; each: 'any' | 'all'; values: readonly (string | null)[] }>
+  | Readonly<{ operator: 'in'; values: readonly string[] }>
+  | Readonly<{ operator: 'is'; value: IsValue }>
+  | Readonly<{ operator: TextSearch; config: string | null; value: string }>;
+
+const quantified = ['eq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'match', 'imatch'] as const;
+const others = ['neq', 'isdistinct', 'cs', 'cd', 'ov', 'sl', 'sr', 'nxr', 'nxl', 'adj'] as const;
+const textSearches = ['fts', 'plfts', 'phfts', 'wfts'] as const;
+const isValues = ['null', 'not_null', 'true', 'false', 'unknown'] as const;
+export type Quantified = (typeof quantified)[number];
+export type Operator = Quantified | (typeof others)[number];
+export type TextSearch = (typeof textSearches)[number];
+export type IsValue = (typeof isValues)[number];
+
+const known = [...quantified, ...others, ...textSearches, 'in', 'is'];
+const maxDepth = 16;
+const maxConditions = 200;
+const maxValues = 10_000;
+
+/** Counts over the whole request. */
+export type Tally = { conditions: number };
+
+/** `field=value`, as in `price=gte.10`. */
+export function readFilter(parameter: string, field: Field, value: string, tally: Tally): Condition {
+  const source = open(parameter, value);
+  const test = readTest(source, field, false, tally);
+  if (!isAtEnd(source)) fail(source, 'something follows the value');
+  return test;
+}
+
+/** `or=(…)`, `not.and=(…)`. */
+export function readGroup(
+  parameter: string,
+  is: 'and' | 'or',
+  isNegated: boolean,
+  value: string,
+  tally: Tally,
+): Condition {
+  const source = open(parameter, value);
+  const group = readGroupIn(source, is, isNegated, 1, tally);
+  if (!isAtEnd(source)) fail(source, 'something follows the closing parenthesis');
+  return group;
+}
+
+function readGroupIn(
+  source: Source,
+  is: 'and' | 'or',
+  isNegated: boolean,
+  depth: number,
+  tally: Tally,
+): Group {
+  if (depth > maxDepth) fail(source, `conditions are nested more than ${maxDepth} deep`);
+  if (!take(source, '(')) fail(source, 'conditions stand in parentheses, as in (a.eq.1,b.gt.2)');
+  const conditions: Condition[] = [];
+  do conditions.push(readCondition(source, depth, tally));
+  while (take(source, ','));
+  if (!take(source, ')')) fail(source, '"," or ")" is missing');
+  return { is, isNegated, conditions };
+}
+
+const groupWord = /\s*(not\.)?(and|or)(?=\()/y;
+
+function readCondition(source: Source, depth: number, tally: Tally): Condition {
+  const group = match(source, groupWord);
+  if (group) {
+    return readGroupIn(source, group[2] as 'and' | 'or', group[1] !== undefined, depth + 1, tally);
+  }
+  const field = readField(source);
+  if (!take(source, '.')) fail(source, 'an operator is missing, as in a.eq.1');
+  return readTest(source, field, true, tally);
+}
+
+const operatorWord = /([a-z]+)(?:\(([^()]*)\))?\./y;
+
+/** Whether a value begins as one of a filter does. */
+export function hasOperator(value: string): boolean {
+  const source = open('', value);
+  take(source, 'not.');
+  return known.includes(match(source, operatorWord)?.[1] ?? '');
+}
+
+/** `isInside` parentheses a comma and a closing one end the value, unless it is quoted. */
+function readTest(source: Source, field: Field, isInside: boolean, tally: Tally): Test {
+  if (++tally.conditions > maxConditions) fail(source, `there are more than ${maxConditions} conditions`);
+  const isNegated = take(source, 'not.');
+  const at = source.at;
+  const [, operator = '', modifier = null] = match(source, operatorWord) ?? [];
+  if (!known.includes(operator)) {
+    const problem =
+      operator === '' ? 'an operator is missing, as in eq.1' : `"${shorten(operator)}" is no operator`;
+    fail(source, `${problem}; there are ${known.join(', ')}`, at);
+  }
+  const claim = readClaim(source, operator, modifier, isInside, at);
+  return { is: 'test', parameter: source.parameter, field, isNegated, ...claim };
+}
+
+function readClaim(
+  source: Source,
+  operator: string,
+  modifier: string | null,
+  isInside: boolean,
+  at: number,
+): Claim {
+  if (isOneOf(textSearches, operator)) {
+    return { operator, config: modifier, value: readValue(source, isInside) };
+  }
+  if (modifier !== null) {
+    if (!isOneOf(quantified, operator) || (modifier !== 'any' && modifier !== 'all')) {
+      fail(
+        source,
+        `"(${shorten(modifier)})" does not go with ${operator}; (any) and (all) go with ${quantified.join(', ')}`,
+        at,
+      );
+    }
+    const values = readArray(source).map((value) => (value === null ? null : pattern(operator, value)));
+    return { operator, each: modifier, values };
+  }
+  if (operator === 'in') return { operator, values: readList(source) };
+  if (operator === 'is') {
+    const word = readValue(source, isInside).toLowerCase();
+    if (!isOneOf(isValues, word)) fail(source, `"is" takes ${isValues.join(', ')}`, at);
+    return { operator, value: word };
+  }
+  const value = readValue(source, isInside);
+  return { operator: operator as Operator, value: pattern(operator as Operator, value) };
+}
+
+/** An asterisk, because a per cent sign is awkward in an address. */
+function pattern(operator: Operator, value: string): string {
+  return operator === 'like' || operator === 'ilike' ? value.replaceAll('*', '%') : value;
+}
+
+const insideValue = /[^,)]*/y;
+
+function readValue(source: Source, isInside: boolean): string {
+  if (!isInside) {
+    const value = source.text.slice(source.at);
+    source.at = source.text.length;
+    return value;
+  }
+  const first = source.text[source.at];
+  if (first === '"') {
+    const value = readQuoted(source);
+    if (!isAtEnd(source) && !/[,)]/.test(source.text[source.at] ?? '')) {
+      fail(source, 'after a quoted value comes "," or ")"');
+    }
+    return value;
+  }
+  if (first === '{') return readBraces(source);
+  return match(source, insideValue)?.[0] ?? '';
+}
+
+/** An array or a JSON object as it stands, up to the brace that closes it. */
+function readBraces(source: Source): string {
+  const { text } = source;
+  const start = source.at;
+  let depth = 0;
+  for (let at = start; at < text.length; at++) {
+    if (text[at] === '"') {
+      source.at = at;
+      readQuoted(source);
+      at = source.at - 1;
+    } else if (text[at] === '{') depth++;
+    else if (text[at] === '}' && --depth === 0) {
+      source.at = at + 1;
+      return text.slice(start, at + 1);
+    }
+  }
+  return fail(source, 'a brace is not closed', start);
+}
+
+/** (a,"b,c",d) */
+function readList(source: Source): string[] {
+  if (!take(source, '(')) fail(source, 'values stand in parentheses, as in in.(1,2)');
+  const values: string[] = [];
+  if (take(source, ')')) return values;
+  do {
+    if (values.length === maxValues) fail(source, `a list has more than ${maxValues} values`);
+    values.push(readValue(source, true));
+  } while (take(source, ','));
+  if (!take(source, ')')) fail(source, '"," or ")" is missing');
+  return values;
+}
+
+const arrayValue = /[^,{}"\\]*/y;
+
+/** {a,"b,c",NULL}: PostgreSQL's own way to write an array, of one dimension. */
+function readArray(source: Source): (string | null)[] {
+  if (!take(source, '{')) fail(source, 'values stand in braces, as in eq(any).{1,2}');
+  const values: (string | null)[] = [];
+  if (take(source, '}')) return values;
+  do {
+    if (values.length === maxValues) fail(source, `a list has more than ${maxValues} values`);
+    if (source.text[source.at] === '"') values.push(readQuoted(source));
+    else {
+      const at = source.at;
+      const value = match(source, arrayValue)?.[0].trim() ?? '';
+      if (value === '') fail(source, 'a value is missing; an empty one is written ""', at);
+      values.push(value.toLowerCase() === 'null' ? null : value);
+    }
+  } while (take(source, ','));
+  if (!take(source, '}')) fail(source, '"," or "}" is missing');
+  return values;
+}
+
+function isOneOf<const Words extends readonly string[]>(words: Words, word: string): word is Words[number] {
+  return words.includes(word);
+}

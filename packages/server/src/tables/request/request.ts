@@ -1,0 +1,184 @@
+// The query string of a table's address as one typed value. Nothing is corrected or passed over: what is not
+// understood is refused, with the parameter and the place in it.
+import { errors } from '../../errors.ts';
+import { type Condition, hasOperator, readFilter, readGroup, type Tally } from './conditions.ts';
+import { type Order, readOrder } from './order.ts';
+import { type Pair, readPairs } from './query-string.ts';
+import {
+  type Field,
+  fail,
+  isAtEnd,
+  open,
+  readName,
+  readSteps,
+  type Source,
+  shorten,
+  take,
+} from './scanner.ts';
+import { allColumns, type Embed, findEmbed, type Item, readSelect, setOrder } from './select.ts';
+
+export type PageRequest = Readonly<{
+  select: readonly Item[];
+  where: readonly Condition[];
+  order: readonly Order[];
+  limit: number;
+  page: number;
+  cursor: string | null;
+  count: 'exact' | 'estimated' | null;
+  numbersAsStrings: boolean;
+}>;
+
+export type ChangeRequest = Readonly<{
+  select: readonly Item[];
+  where: readonly Condition[];
+  numbersAsStrings: boolean;
+  /** Parameters that the caller knows what to do with. */
+  own: ReadonlyMap<string, string>;
+}>;
+
+const defaultLimit = 50;
+const maxLimit = 10_000;
+const maxPage = 1_000_000_000;
+const ownOfPages = ['select', 'order', 'limit', 'page', 'cursor', 'count', 'numbers'];
+
+export function readPageRequest(rawQuery: string): PageRequest {
+  const { own, filters } = divide(readPairs(rawQuery), ownOfPages);
+  const select = own.get('select');
+  const items = select === undefined ? allColumns : readSelect(select);
+  const order = own.get('order');
+  const cursor = own.get('cursor') ?? null;
+  if (cursor !== null && own.has('page')) refuse('page', 'a cursor goes on by itself: leave page out');
+  return {
+    select: items,
+    where: readFilters(filters, items),
+    order: order === undefined ? [] : readOrder('order', order),
+    limit: readInteger(own, 'limit', maxLimit) ?? defaultLimit,
+    page: readInteger(own, 'page', maxPage) ?? 1,
+    cursor,
+    count: readWord(own, 'count', ['exact', 'estimated']),
+    numbersAsStrings: readWord(own, 'numbers', ['number', 'string']) === 'string',
+  };
+}
+
+/** For PATCH and DELETE: which rows, and what of them is shown afterwards. */
+export function readChangeRequest(rawQuery: string, parameters: readonly string[]): ChangeRequest {
+  const { own, filters } = divide(readPairs(rawQuery), ['select', 'numbers', ...parameters]);
+  const select = own.get('select');
+  const items = select === undefined ? allColumns : readSelect(select);
+  if (items.some(({ is }) => is === 'embed'))
+    refuse('select', 'rows that are changed are shown without others');
+  return {
+    select: items,
+    where: readFilters(filters, items),
+    numbersAsStrings: readWord(own, 'numbers', ['number', 'string']) === 'string',
+    own,
+  };
+}
+
+/** A column with the name of a parameter is reached by `and=(limit.eq.5)` or in quotes: `"limit"=eq.5`. */
+function divide(pairs: readonly Pair[], names: readonly string[]) {
+  const own = new Map<string, string>();
+  const filters: Pair[] = [];
+  for (const pair of pairs) {
+    if (!names.includes(pair.name)) {
+      const advice = elsewhere.get(pair.name);
+      if (advice !== undefined && !hasOperator(pair.value)) refuse(pair.name, advice);
+      filters.push(pair);
+    } else if (own.has(pair.name)) refuse(pair.name, 'is given twice');
+    else own.set(pair.name, pair.value);
+  }
+  return { own, filters };
+}
+
+/** Parameters that other methods have, or that PostgREST has: nobody means a filter by them, unless it is one. */
+const elsewhere = new Map([
+  ...['limit', 'order', 'page', 'cursor', 'count'].map((name) => [name, 'goes with GET only'] as const),
+  ...['on_conflict', 'resolution'].map((name) => [name, 'goes with inserts (POST) only'] as const),
+  ['max_affected', 'goes with PATCH and DELETE only'],
+  ['returning', 'goes with POST, PATCH and DELETE only'],
+  ['offset', 'is not there: use page, or cursor with the next_cursor of the page before'],
+  ['columns', 'is not needed: a column that is left out gets its default'],
+]);
+
+/** Also sets conditions, order and limit of what `items` embed. */
+function readFilters(pairs: readonly Pair[], items: readonly Item[]): Condition[] {
+  const where: Condition[] = [];
+  const tally: Tally = { conditions: 0 };
+  const given = new Set<string>();
+  for (const { name, value } of pairs) {
+    const target = readTarget(name, items);
+    if (target.is === 'setting') {
+      if (given.has(name)) refuse(name, 'is given twice');
+      given.add(name);
+      if (target.word === 'order') setOrder(target.embed, name, value);
+      else target.embed.limit = readInteger(new Map([[name, value]]), name, maxLimit);
+    } else {
+      const condition =
+        target.is === 'field'
+          ? readFilter(name, target.field, value, tally)
+          : readGroup(name, target.word, target.isNegated, value, tally);
+      (target.embed?.where ?? where).push(condition);
+    }
+  }
+  return where;
+}
+
+type Target =
+  | { is: 'field'; embed: Embed | null; field: Field }
+  | { is: 'group'; embed: Embed | null; word: 'and' | 'or'; isNegated: boolean }
+  | { is: 'setting'; embed: Embed; word: 'order' | 'limit' };
+
+/** What a parameter's name means: `price`, `data->>color`, `or`, `not.or`, `comments.text`, `comments.order`. */
+function readTarget(name: string, items: readonly Item[]): Target {
+  const source = open(name, name);
+  let embed: Embed | null = null;
+  let isNegated = false;
+  for (;;) {
+    const at = source.at;
+    const part = readName(source);
+    const isLast = isAtEnd(source);
+    const word = part.isQuoted ? '' : part.name;
+    if (isLast && (word === 'and' || word === 'or')) return { is: 'group', embed, word, isNegated };
+    if (isNegated) fail(source, 'after "not." in a name comes "and" or "or"', at);
+    if (isLast && embed && (word === 'order' || word === 'limit')) return { is: 'setting', embed, word };
+    const steps = isLast ? [] : readSteps(source);
+    if (isAtEnd(source)) return { is: 'field', embed, field: { name: part.name, steps } };
+    if (steps.length > 0 || !take(source, '.')) fail(source, 'a name has an end that has no meaning');
+    if (word === 'not') isNegated = true;
+    else embed = step(source, embed?.items ?? items, part.name, at);
+  }
+}
+
+function step(source: Source, items: readonly Item[], name: string, at: number): Embed {
+  const embed = findEmbed(items, name);
+  if (embed) return embed;
+  return fail(
+    source,
+    `"${shorten(name)}" is not embedded by select; a name that holds a dot goes in double quotes`,
+    at,
+  );
+}
+
+function readInteger(own: ReadonlyMap<string, string>, name: string, max: number): number | null {
+  const text = own.get(name);
+  if (text === undefined) return null;
+  const value = /^\d{1,15}$/.test(text) ? Number(text) : 0;
+  if (value < 1 || value > max) refuse(name, `must be a whole number from 1 to ${max}`);
+  return value;
+}
+
+/** null: it is not given. */
+export function readWord<const Word extends string>(
+  own: ReadonlyMap<string, string>,
+  name: string,
+  words: readonly Word[],
+): Word | null {
+  const text = own.get(name);
+  if (text === undefined) return null;
+  const word = words.find((one) => one === text);
+  return word ?? refuse(name, `must be ${words.join(' or ')}`);
+}
+
+function refuse(path: string, problem: string): never {
+  throw errors.invalidRequest([{ path: path.slice(0, 100), problem }]);
+}

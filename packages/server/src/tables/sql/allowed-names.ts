@@ -1,0 +1,56 @@
+// Words of a request that PostgreSQL looks up in the catalog: types in casts and text search configurations. A caller who
+// does not see the whole project may use those that are known to be PostgreSQL's own; otherwise the answer would tell
+// which names exist.
+import { errors } from '../../errors.ts';
+import type { Table } from '../catalog/catalog.ts';
+import type { Condition, Test } from '../request/conditions.ts';
+import { shorten } from '../request/scanner.ts';
+import type { Item } from '../request/select.ts';
+import { isEnumOf, isKnownType, noSuchType } from './casts.ts';
+import type { Relations } from './embeds.ts';
+
+type Words = Readonly<{ select: readonly Item[]; where: readonly Condition[] }>;
+
+const configurations = new Set(
+  `simple arabic armenian basque catalan danish dutch english estonian finnish french german greek hindi hungarian
+   indonesian irish italian lithuanian nepali norwegian portuguese romanian russian serbian spanish swedish tamil turkish
+   yiddish`.split(/\s+/),
+);
+
+/** null: every word is known. Otherwise, what a caller who does not see the whole project is told. */
+export function unknownWord({ select, where }: Words, table: Table, relations: Relations): Error | null {
+  return ofConditions(where) ?? ofItems(select, table, relations);
+}
+
+function ofItems(items: readonly Item[], table: Table, relations: Relations): Error | null {
+  for (const item of items) {
+    const found = ofItem(item, table, relations);
+    if (found) return found;
+  }
+  return null;
+}
+
+function ofItem(item: Item, table: Table, relations: Relations): Error | null {
+  if (item.is === 'all') return null;
+  if (item.is === 'column') {
+    const { cast } = item;
+    return cast && !isKnownType(cast) && !isEnumOf(table, cast) ? noSuchType(cast) : null;
+  }
+  const related = relations.get(item);
+  return ofConditions(item.where) ?? (related ? ofItems(item.items, related.table, relations) : null);
+}
+
+function ofConditions(conditions: readonly Condition[]): Error | null {
+  for (const condition of conditions) {
+    const found = condition.is === 'test' ? ofTest(condition) : ofConditions(condition.conditions);
+    if (found) return found;
+  }
+  return null;
+}
+
+function ofTest(test: Test): Error | null {
+  if (!('config' in test) || test.config === null) return null;
+  if (configurations.has(test.config.replace(/^pg_catalog\./, ''))) return null;
+  const problem = `"${shorten(test.config)}" is no text search configuration of PostgreSQL's own`;
+  return errors.invalidRequest([{ path: shorten(test.parameter), problem }]);
+}

@@ -1,0 +1,56 @@
+// Values inside embedded rows, where PostgreSQL writes the JSON. Its own way, but for what clients expect
+// everywhere: timestamps with Z, and big numbers as strings for those who asked.
+import type { Shape } from '../catalog/catalog.ts';
+import { id } from './expressions.ts';
+
+/** SQL whose JSON, as PostgreSQL writes it, is the right one for `value`. */
+export function jsonValue(value: string, shape: Shape, numbersAsStrings: boolean): string {
+  switch (shape.is) {
+    case 'big':
+      if (!numbersAsStrings) return value;
+      return `(${value})::pg_catalog.text${shape.isArray ? '[]' : ''}`;
+    case 'timestamptz':
+      return `pg_catalog.replace(pg_catalog.to_json(${value})::pg_catalog.text, '+00:00', 'Z')::pg_catalog.json`;
+    case 'timestamp':
+      return `pg_catalog.regexp_replace(pg_catalog.to_json(${value})::pg_catalog.text, '(T[0-9:.]+)', '\\1Z', 'g')::pg_catalog.json`;
+    case 'composite':
+      if (!isSpecial(shape, numbersAsStrings)) return value;
+      return shape.isArray
+        ? jsonArray(value, shape, numbersAsStrings)
+        : jsonObject(value, shape, numbersAsStrings);
+    default:
+      return value;
+  }
+}
+
+/** Relations whose attributes `jsonValue` spells out; they can change without the table's noticing. */
+export function expandedTypes(shape: Shape, numbersAsStrings: boolean): NonNullable<Shape['relation']>[] {
+  if (!shape.relation || !isSpecial(shape, numbersAsStrings)) return [];
+  return [shape.relation, ...shape.fields.flatMap((field) => expandedTypes(field.shape, numbersAsStrings))];
+}
+
+function isSpecial({ is, fields }: Shape, numbersAsStrings: boolean): boolean {
+  if (is === 'composite') return fields.some(({ shape }) => isSpecial(shape, numbersAsStrings));
+  return is === 'timestamp' || is === 'timestamptz' || (is === 'big' && numbersAsStrings);
+}
+
+/** `x is null` would be true for a row of nulls as well; num_nonnulls looks at the row itself. */
+function jsonObject(value: string, { fields }: Shape, numbersAsStrings: boolean): string {
+  const list = fields.map(
+    ({ name, shape }) => `${jsonValue(`(${value}).${id(name)}`, shape, numbersAsStrings)} as ${id(name)}`,
+  );
+  return (
+    `case when pg_catalog.num_nonnulls(${value}) operator(pg_catalog.=) 1 then ` +
+    `(select pg_catalog.row_to_json(o) from (select ${list.join(', ')}) as o) end`
+  );
+}
+
+/** Of more than one dimension: PostgreSQL's own way. */
+function jsonArray(value: string, shape: Shape, numbersAsStrings: boolean): string {
+  const element = jsonObject(`(${value})[i]`, shape, numbersAsStrings);
+  return (
+    `case when pg_catalog.array_ndims(${value}) operator(pg_catalog.=) 1 then ` +
+    `(select pg_catalog.json_agg(${element} order by i) from pg_catalog.generate_subscripts(${value}, 1) as i) ` +
+    `else pg_catalog.to_json(${value}) end`
+  );
+}

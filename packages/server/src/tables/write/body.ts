@@ -1,0 +1,138 @@
+// The rows of a body, each held against the table: nothing is passed over, filled in or cut.
+import { errors } from '../../errors.ts';
+import type { Slices } from '../../postgres/fair-reads.ts';
+import { isJsonObject } from '../../query/json/json-text.ts';
+import { isLarge, markLarge } from '../../query/json/large-json.ts';
+import { JsonParameter } from '../../query/json/parameters.ts';
+import type { Column, Table } from '../catalog/catalog.ts';
+import { getColumn } from '../sql/expressions.ts';
+import { refuse, toColumnJson, toJson, toLargeColumnJson } from './values.ts';
+
+export type Row = Readonly<Record<string, unknown>>;
+
+/** Rows that follow each other and have the same keys. */
+export type Run = Readonly<{
+  /** In the table's order, so that the text of a statement does not depend on that of the keys. */
+  columns: readonly Column[];
+  rows: readonly Row[];
+  /** Of the first row in the body; null: the body is a single row. */
+  firstIndex: number | null;
+}>;
+
+/** Each run is a statement of its own. */
+const maxRuns = 1_000;
+/** Between the turns of others. */
+const rowsAtOnce = 1_000;
+
+/** A key that is missing means the column's default, so rows with other keys need another statement. */
+export function* readRuns(table: Table, body: unknown): Slices<Run[]> {
+  if (!Array.isArray(body)) {
+    const row = readObject(body, '', 'the body must be a JSON object, or an array of them');
+    return [{ columns: columnsOf(table, row, null), rows: listOf(row, body), firstIndex: null }];
+  }
+  const runs: (Run & { rows: Row[] })[] = [];
+  let names = new Set<string>();
+  for (const [index, entry] of body.entries()) {
+    if (index % rowsAtOnce === rowsAtOnce - 1) yield;
+    const row = readObject(entry, String(index), 'must be a JSON object');
+    const keys = Object.keys(row);
+    const last = runs.at(-1);
+    if (last && keys.length === names.size && keys.every((key) => names.has(key))) {
+      last.rows.push(row);
+      continue;
+    }
+    if (runs.length === maxRuns) {
+      throw refuse(
+        String(index),
+        `the keys change from row to row more than ${maxRuns} times`,
+        'Sort the rows by which keys they have, or give all of them the same keys.',
+      );
+    }
+    runs.push({ columns: columnsOf(table, row, index), rows: listOf(row, body), firstIndex: index });
+    names = new Set(keys);
+  }
+  return runs;
+}
+
+/** As large as the body, for all that anybody knows. */
+function listOf(row: Row, body: unknown): Row[] {
+  return isLarge(body) ? markLarge([row]) : [row];
+}
+
+export function readChanges(table: Table, body: unknown): Run {
+  const row = readObject(body, '', 'the body must be a JSON object of column name to value');
+  const columns = columnsOf(table, row, null);
+  if (columns.length === 0) throw refuse('', 'the body names no column to change');
+  return { columns, rows: [row], firstIndex: null };
+}
+
+/** Where a value stands in the body. */
+export function pathOf(index: number | null, name: string): string {
+  return index === null ? name : `${index}.${name}`;
+}
+
+/** The rows for PostgreSQL to take apart: an array of objects that have the run's columns and no others. */
+export function* toJsonRows({ columns, rows, firstIndex }: Run): Slices<string | JsonParameter> {
+  const written: Row[] = [];
+  for (const [place, row] of rows.entries()) {
+    if (place % rowsAtOnce === rowsAtOnce - 1) yield;
+    const index = firstIndex === null ? null : firstIndex + place;
+    const changed: [string, unknown][] = [];
+    for (const column of columns) {
+      const { name } = column;
+      const path = () => pathOf(index, name);
+      const value = isLarge(row[name])
+        ? yield* toLargeColumnJson(row[name], column, path)
+        : toColumnJson(row[name], column, path);
+      if (value !== row[name]) changed.push([name, value]);
+    }
+    const own = changed.length === 0 ? row : { ...row, ...Object.fromEntries(changed) };
+    written.push(isLarge(row) ? markLarge(own) : own);
+  }
+  return isLarge(rows) ? new JsonParameter(markLarge(written)) : toJson(written, '');
+}
+
+/**
+ * Columns without which PostgreSQL would refuse the rows. Said beforehand only where nothing of the project's own, a
+ * trigger above all, could still fill them in.
+ */
+export function refuseMissing(table: Table, { columns, firstIndex }: Run): void {
+  if (!table.isPlainToWrite) return;
+  const missing = [...table.columns.values()].filter(
+    (column) =>
+      column.notNull &&
+      !column.hasDefault &&
+      column.identity === null &&
+      column.generated === null &&
+      !columns.includes(column),
+  );
+  if (missing.length > 0)
+    throw errors.columnsMissing(
+      table.name,
+      missing.map(({ name }) => name),
+      firstIndex,
+    );
+}
+
+function columnsOf(table: Table, row: Row, index: number | null): Column[] {
+  for (const name of Object.keys(row)) {
+    const path = pathOf(index, name);
+    const { identity, generated } = getColumn({ table, alias: 't0' }, name, path);
+    if (generated) {
+      throw refuse(path, 'is worked out by PostgreSQL from other columns and cannot be given: leave it out');
+    }
+    if (identity === 'always') {
+      throw refuse(
+        path,
+        'is counted by PostgreSQL (generated always as identity) and cannot be given: leave it out',
+        'ALTER TABLE … ALTER COLUMN … SET GENERATED BY DEFAULT lets callers choose the value.',
+      );
+    }
+  }
+  return [...table.columns.values()].filter(({ name }) => Object.hasOwn(row, name));
+}
+
+function readObject(value: unknown, path: string, problem: string): Row {
+  if (!isJsonObject(value)) throw refuse(path, problem);
+  return value;
+}

@@ -1,0 +1,258 @@
+// What PostgreSQL refused to write, told so that a person sees which value or rule it was. Code, status and PostgreSQL's
+// own fields stay as they are; only a value that its type has no room for is always 422.
+import type { ErrorCode } from '@rowhouse/api';
+import { RowhouseError } from '../../errors.ts';
+import { inherit, wasRaised } from '../../query/exchange/failures.ts';
+import { ExactNumber } from '../../query/json/json-text.ts';
+import { isLarge } from '../../query/json/large-json.ts';
+import type { Column, Reference, Table } from '../catalog/catalog.ts';
+import { shorten } from '../request/scanner.ts';
+import { type Culprit, findCulprit } from './culprits.ts';
+import type { CompiledWrite, WriteInput } from './statement.ts';
+
+type Told = Readonly<{ message: string; hint?: string; details?: Record<string, unknown> }>;
+
+/** `where`: PostgreSQL's CONTEXT, in which it names the parameter it could not read. It is not passed on. */
+export function explainWriteError(
+  error: RowhouseError,
+  compiled: CompiledWrite,
+  where?: string,
+): RowhouseError {
+  const state = error.sql?.state;
+  const [table] = compiled.tables;
+  if (state === undefined || !table || wasRaised(error)) return error;
+  const told = state.startsWith('23')
+    ? ofConstraint(error, table, compiled.input, where)
+    : ofValue(error, compiled, where);
+  return retell(error, { ...told, ...(state.startsWith('22') && { code: 'constraint_violation' }) });
+}
+
+/** The same error in other words. PostgreSQL's fields stay, but for the position: it is one in our own SQL. */
+export function retell(error: RowhouseError, told: Partial<Told> & { code?: ErrorCode }): RowhouseError {
+  const { code = error.code, message = error.message, hint = error.hint } = told;
+  const { position: _ours, ...sql } = error.sql ?? {};
+  const details = { ...(error.details as object | undefined), ...told.details };
+  const retold = new RowhouseError(code, message, {
+    ...(code === error.code && { status: error.status }),
+    ...(error.sql && { sql }),
+    ...(hint !== undefined && { hint }),
+    ...(Object.keys(details).length > 0 && { details }),
+    ...(error.retryAfterS !== undefined && { retryAfterS: error.retryAfterS }),
+    cause: error.cause,
+  });
+  return inherit(retold, error);
+}
+
+function ofConstraint(
+  error: RowhouseError,
+  table: Table,
+  input: WriteInput,
+  where: string | undefined,
+): Told | null {
+  const { state, constraint, column, schema, table: name } = error.sql ?? {};
+  const isHere = name === table.name && schema === table.schema;
+  switch (state) {
+    case '23502':
+      return isHere && column !== undefined ? notNull(column, input) : ofDomain(error, input, where);
+    case '23505':
+      return isHere ? unique(error, table, input) : null;
+    case '23503':
+      return foreignKey(error, table, input);
+    case '23514':
+      if (constraint === undefined) return null;
+      if (!isHere) return ofDomain(error, input, where);
+      return {
+        message: `The check "${constraint}" of "${table.name}" does not hold for the row.`,
+        details: { constraint },
+      };
+    case '23P01':
+      if (!isHere || constraint === undefined) return null;
+      return {
+        message: `The row excludes one that is there already ("${constraint}").`,
+        details: { constraint },
+      };
+    default:
+      return null;
+  }
+}
+
+function notNull(name: string, { columns, verb, rows, firstIndex }: WriteInput): Told {
+  const isGiven = columns.some((column) => column.name === name);
+  const place = rows.findIndex((row) => row[name] === null);
+  const index = !isGiven || firstIndex === null || place < 0 ? null : firstIndex + place;
+  const message = isGiven
+    ? `"${name}" may not be null.`
+    : `"${name}" must be given: it may not be null${verb === 'insert' ? ' and has no default' : ''}.`;
+  return { message: rowOf(index) + message, details: { columns: [name], ...(index !== null && { index }) } };
+}
+
+/** The rule is the type's: PostgreSQL knows no column. */
+function ofDomain(error: RowhouseError, input: WriteInput, where: string | undefined): Told | null {
+  const culprit = findCulprit(error.sql?.state ?? '', error.message, where, input);
+  if (!culprit) return null;
+  const { constraint } = error.sql ?? {};
+  return {
+    message: `${nameOf(culprit)} does not take ${show(culprit.value)}: ${shortened(error.message)}`,
+    details: { ...detailsOf(culprit), ...(constraint !== undefined && { constraint }) },
+  };
+}
+
+function unique(error: RowhouseError, table: Table, { verb }: WriteInput): Told {
+  const { constraint, detail } = error.sql ?? {};
+  const key = [table.primaryKey, ...table.uniques].find((names) => isKeyOf(names, detail ?? ''));
+  const what = key ? `this ${list(key)}` : 'such values';
+  return {
+    message: `A row with ${what} is there already${constraint === undefined ? '' : ` ("${constraint}")`}.`,
+    ...(verb === 'insert' &&
+      key && {
+        hint: `on_conflict=${key.join(',')} with resolution=merge changes that row, with resolution=ignore leaves it.`,
+      }),
+    details: { ...(constraint !== undefined && { constraint }), ...(key && { columns: key }) },
+  };
+}
+
+/** PostgreSQL writes `Key (a, "B")=(1, 2) already exists.`, names in quotes where they need some. */
+function isKeyOf(names: readonly string[], detail: string): boolean {
+  let at = 'Key ('.length;
+  for (const [index, name] of names.entries()) {
+    if (index > 0) at += ', '.length;
+    const quoted = `"${name.replaceAll('"', '""')}"`;
+    const found = [quoted, name].find((text) => detail.startsWith(text, at));
+    if (found === undefined) return false;
+    at += found.length;
+  }
+  return names.length > 0 && detail.startsWith(')=(', at);
+}
+
+/** Either the row points to one that is not there, or others still point to it. */
+function foreignKey(error: RowhouseError, table: Table, { verb }: WriteInput): Told | null {
+  const { constraint, schema, table: name, detail } = error.sql ?? {};
+  if (constraint === undefined) return null;
+  const isOfTable = name === table.name && schema === table.schema;
+  const keys = table.references.filter((one) => one.name === constraint && !one.through);
+  const own = isOfTable ? keys.find((one) => one.isOwn) : undefined;
+  const others = keys.find((one) => !one.isOwn && one.target.name === name && one.target.schema === schema);
+  // A table that refers to itself can have both problems when a row changes.
+  if (own && others && verb === 'update') return null;
+  if (own && verb !== 'delete') return pointsNowhere(own, constraint, detail);
+  if (!others) return null;
+  return {
+    message: `Rows of "${others.target.name}" still point to it by ${list(others.targetColumns)} ("${constraint}").`,
+    hint: 'Change or delete those first.',
+    details: { constraint, table: others.target.name, columns: others.targetColumns },
+  };
+}
+
+function pointsNowhere(
+  { columns, target, targetColumns }: Reference,
+  constraint: string,
+  detail?: string,
+): Told {
+  return {
+    message: `${list(columns)} must be ${list(targetColumns)} of a row in "${target.name}", and there is none ("${constraint}").`,
+    ...(detail !== undefined && { hint: shortened(detail) }),
+    details: { constraint, columns, table: target.name },
+  };
+}
+
+function ofValue(
+  error: RowhouseError,
+  { input, ...compiled }: CompiledWrite,
+  where: string | undefined,
+): Told | null {
+  const state = error.sql?.state ?? '';
+  if (state === '21000' && input.rows.length > 1) {
+    return {
+      message: 'Two of the rows have the same key: which one is to be kept?',
+      hint: 'Leave one of them out.',
+    };
+  }
+  const culprit = findCulprit(state, error.message, where, input);
+  // What the filter holds too may as well be what is wrong there.
+  if (!culprit || (where === undefined && isInFilter(culprit, input, compiled.params))) return null;
+  const { column, value } = culprit;
+  const subject = nameOf(culprit);
+  const details = detailsOf(culprit);
+  if (state === '22P05')
+    return { message: `${subject} holds a NUL character, which PostgreSQL has no room for.`, details };
+  const isScalar = typeof value !== 'object' || value instanceof ExactNumber;
+  if (state === '22001' && isScalar) {
+    return {
+      message: `${subject} is too long for ${column.type}: it has ${countOf(String(value))} characters.`,
+      details,
+    };
+  }
+  const expected = expectation(column);
+  const says = isScalar && speaksForItself.has(state) ? '.' : `: ${shortened(error.message)}`;
+  const failure = state === '22003' ? `is out of range for ${column.type}` : `does not fit ${column.type}`;
+  return {
+    message: `${subject}: ${show(value)} ${failure}${says}`,
+    ...(expected && { hint: expected }),
+    details,
+  };
+}
+
+const speaksForItself = new Set(['22P02', '22003', '22007', '22008']);
+
+/** Exact as long as nobody waits for the counting. */
+function countOf(text: string): string {
+  return isLarge(text) ? 'very many' : String([...text].length);
+}
+
+function isInFilter({ value }: Culprit, { parameters }: WriteInput, params: readonly unknown[]): boolean {
+  if (typeof value === 'object' && !(value instanceof ExactNumber)) return false;
+  const text = value instanceof ExactNumber ? value.text : String(value);
+  return (
+    parameters.length > 1 && parameters.some((column, index) => column === null && params[index] === text)
+  );
+}
+
+function nameOf({ column, index }: Culprit): string {
+  return `${rowOf(index)}"${column.name}"`;
+}
+
+function rowOf(index: number | null): string {
+  return index === null ? '' : `Row ${index + 1}: `;
+}
+
+function detailsOf({ column, index }: Culprit): Record<string, unknown> {
+  return { columns: [column.name], type: column.type, ...(index !== null && { index }) };
+}
+
+function list(names: readonly string[]): string {
+  return names.map((name) => `"${name}"`).join(', ');
+}
+
+function show(value: unknown): string {
+  if (value instanceof ExactNumber) return shortened(value.text);
+  if (typeof value === 'string') return JSON.stringify(shorten(value));
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Array.isArray(value) ? 'the array' : 'the object';
+}
+
+/** More than this nobody reads. */
+function shortened(text: string): string {
+  return text.length > 300 ? `${text.slice(0, 300)}…` : text;
+}
+
+const forms = new Map([
+  ['boolean', 'true or false'],
+  ['smallint', 'whole numbers from -32768 to 32767'],
+  ['integer', 'whole numbers from -2147483648 to 2147483647'],
+  ['bigint', 'whole numbers from -9223372036854775808 to 9223372036854775807'],
+  ['date', 'dates as in 2026-11-15'],
+  ['timestamp', 'times as in 2026-11-15T09:30:00Z'],
+  ['time', 'times of day as in 09:30:00'],
+  ['uuid', 'UUIDs as in 123e4567-e89b-12d3-a456-426614174000'],
+  ['bytea', 'bytes in hexadecimal, as in \\x00ff'],
+]);
+
+export function expectation({ type, enumValues, shape }: Column): string | null {
+  if (shape.isArray) return 'It takes a JSON array.';
+  if (enumValues) return `It takes ${shortened(enumValues.join(', '))}.`;
+  if (shape.is === 'composite') {
+    return `It takes a JSON object with ${shortened(list(shape.fields.map(({ name }) => name)))}.`;
+  }
+  const form = forms.get(type.replace(/[ (].*$/, ''));
+  return form === undefined ? null : `It takes ${form}.`;
+}

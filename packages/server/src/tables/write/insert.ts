@@ -1,0 +1,138 @@
+// Rows → the statements that insert them, to be run in one transaction. The text depends on which columns are given, not
+// on values or their number, so that PostgreSQL keeps it prepared. Every statement holds the table's guard: where there
+// is a WHERE in it, otherwise in RETURNING; the planner works it out in both, before anything has run.
+import { atOnce, type Slices } from '../../postgres/fair-reads.ts';
+import type { Column, Table } from '../catalog/catalog.ts';
+import type { Item } from '../request/select.ts';
+import { getColumn, guard, id, nameOf } from '../sql/expressions.ts';
+import { pathOf, type Run, readRuns, refuseMissing, toJsonRows } from './body.ts';
+import {
+  type CompiledWrite,
+  compileShown,
+  definitions,
+  type Returning,
+  refuseUnlessWritable,
+  type Shown,
+  typeGuards,
+} from './statement.ts';
+import { isSimple, refuse, toColumnText } from './values.ts';
+
+export type InsertOptions = Readonly<{
+  /** Columns of a key; null: the primary key. Goes with `resolution`. */
+  onConflict: readonly string[] | null;
+  /** What happens to a row whose key is there already; null: an error. Ignored rows do not come back. */
+  resolution: 'merge' | 'ignore' | null;
+  returning: Returning;
+  select: readonly Item[];
+}>;
+
+/** In the order of the rows; a single one for a single row. */
+export function compileInsert(table: Table, body: unknown, options: InsertOptions): CompiledWrite[] {
+  return atOnce(compilingInsert(table, body, options));
+}
+
+/** The same for a large body. */
+export function* compilingInsert(
+  table: Table,
+  body: unknown,
+  options: InsertOptions,
+): Slices<CompiledWrite[]> {
+  refuseUnlessWritable(table, 'insert');
+  const target = readTarget(table, options);
+  const shown = compileShown(table, options.select, options.returning);
+  const writes: CompiledWrite[] = [];
+  for (const run of yield* readRuns(table, body)) {
+    refuseMissing(table, run);
+    const end = target ? conflictSql(table, target, options.resolution, run.columns) : '';
+    if (run.rows.length === 1 && run.columns.every(isSimple)) writes.push(insertOne(table, run, end, shown));
+    else writes.push(yield* insertMany(table, run, end, shown));
+  }
+  return writes;
+}
+
+function insertOne(table: Table, run: Run, end: string, shown: Shown): CompiledWrite {
+  const { columns, rows, firstIndex } = run;
+  const [row = {}] = rows;
+  const params = columns.map((column) => {
+    return toColumnText(row[column.name], column, () => pathOf(firstIndex, column.name));
+  });
+  const places = params.map((_, index) => `$${index + 1}`).join(', ');
+  const values = columns.length > 0 ? ` (${namesOf(columns)}) values (${places})` : ' default values';
+  const text = `insert into ${nameOf(table)} as t0${values}${end}${shown.guarded}`;
+  return { text, params, hidden: 1, ...common(table, run, shown, columns) };
+}
+
+/** PostgreSQL reads the rows one after the other, so they are inserted, numbered and returned in their order. */
+function* insertMany(table: Table, run: Run, end: string, shown: Shown): Slices<CompiledWrite> {
+  const { columns } = run;
+  const where = [guard(table), ...typeGuards(columns)].join(' and ');
+  const tail = `where ${where}${end}${shown.returning}`;
+  const start = `insert into ${nameOf(table)} as t0`;
+  if (columns.length === 0) {
+    const series = 'pg_catalog.generate_series(1, $1::pg_catalog.int4)';
+    const text = `${start} select from ${series} ${tail}`;
+    return { text, params: [String(run.rows.length)], hidden: 0, ...common(table, run, shown, [null]) };
+  }
+  const source = `pg_catalog.json_to_recordset($1::pg_catalog.json) as r (${definitions(columns)})`;
+  const list = columns.map(({ name }) => `r.${id(name)}`).join(', ');
+  const text = `${start} (${namesOf(columns)}) select ${list} from ${source} ${tail}`;
+  return { text, params: [yield* toJsonRows(run)], hidden: 0, ...common(table, run, shown, [null]) };
+}
+
+function common(table: Table, run: Run, shown: Shown, parameters: readonly (Column | null)[]) {
+  return {
+    columns: shown.columns,
+    tables: [table],
+    isPlain: table.isPlainToWrite && shown.isPlain,
+    input: { verb: 'insert', ...run, parameters },
+  } as const;
+}
+
+function namesOf(columns: readonly Column[]): string {
+  return columns.map(({ name }) => id(name)).join(', ');
+}
+
+/** The key whose rows are merged or passed over; null: none. */
+function readTarget(table: Table, { onConflict, resolution }: InsertOptions): readonly string[] | null {
+  if (resolution === null) {
+    if (onConflict === null) return null;
+    throw refuse('on_conflict', 'says nothing without resolution=merge or resolution=ignore');
+  }
+  const keys = [table.primaryKey, ...table.uniques].filter((key) => key.length > 0);
+  const choices = keys.map((key) => key.join(',')).join(' or ');
+  if (onConflict === null) {
+    if (table.primaryKey.length > 0) return table.primaryKey;
+    const advice = choices ? `: name a unique one, on_conflict=${choices}` : ', nor any other key';
+    throw refuse('resolution', `"${table.name}" has no primary key${advice}`);
+  }
+  for (const name of onConflict) getColumn({ table, alias: 't0' }, name, 'on_conflict');
+  const isKey = (key: readonly string[]) =>
+    key.length === onConflict.length && key.every((name) => onConflict.includes(name));
+  if (keys.some(isKey)) return onConflict;
+  throw refuse(
+    'on_conflict',
+    choices
+      ? `these columns are no key of "${table.name}"; there is ${choices}`
+      : `"${table.name}" has no key: nothing tells which row is meant`,
+  );
+}
+
+function conflictSql(
+  table: Table,
+  target: readonly string[],
+  resolution: InsertOptions['resolution'],
+  columns: readonly Column[],
+): string {
+  const start = ` on conflict (${target.map(id).join(', ')}) do`;
+  if (resolution === 'ignore') return `${start} nothing`;
+  const given = columns.filter(({ name }) => !target.includes(name));
+  if (given.length > 0) {
+    return `${start} update set ${given.map(({ name }) => `${id(name)} = excluded.${id(name)}`).join(', ')}`;
+  }
+  // Nothing to change, but only a row that is updated comes back.
+  const kept = [...target, ...table.columns.keys()].find((name) => {
+    const column = table.columns.get(name);
+    return column?.generated === null && column.identity !== 'always';
+  });
+  return kept === undefined ? `${start} nothing` : `${start} update set ${id(kept)} = t0.${id(kept)}`;
+}

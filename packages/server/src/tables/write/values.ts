@@ -1,0 +1,140 @@
+// A JSON value as PostgreSQL is to read it for a column. One value of a simple type is the text of a parameter; arrays
+// and composites go as JSON, which PostgreSQL takes apart itself.
+import { errors } from '../../errors.ts';
+import { atOnce, type Slices } from '../../postgres/fair-reads.ts';
+import { toJsonArrayText } from '../../query/json/array-text.ts';
+import { ExactNumber, toJsonText } from '../../query/json/json-text.ts';
+import { isLarge } from '../../query/json/large-json.ts';
+import { JsonArrayText } from '../../query/json/large-text.ts';
+import { JsonParameter } from '../../query/json/parameters.ts';
+import type { Column, Shape } from '../catalog/catalog.ts';
+import { nearestName } from '../catalog/nearest.ts';
+import { shorten } from '../request/scanner.ts';
+
+/** Where a value stands in the body; made up only when it has to be told. */
+export type Path = string | (() => string);
+
+/** PostgreSQL's own limit. */
+const maxDimensions = 6;
+
+export function isSimple({ shape }: Column): boolean {
+  return !shape.isArray && shape.is !== 'composite';
+}
+
+/** JSON null is SQL's NULL, also for json and jsonb. What PostgreSQL cannot read it says itself. */
+export function toColumnText(value: unknown, column: Column, path: Path): string | JsonParameter | null {
+  if (value === null || value === undefined) return null;
+  const { is } = column.shape;
+  if (is === 'json' || is === 'jsonb') return isLarge(value) ? new JsonParameter(value) : toJson(value, path);
+  if (typeof value === 'string') return withoutNul(value, path);
+  if (typeof value !== 'object') return String(value);
+  if (value instanceof ExactNumber) return value.text;
+  if (isHstore(column)) return toHstoreText(value, path);
+  return isLarge(value) ? new JsonParameter(value) : toJson(value, path);
+}
+
+/** The same inside JSON that PostgreSQL takes apart. */
+export function toColumnJson(value: unknown, column: Column, path: Path): unknown {
+  if (typeof value === 'string') return isJson(column.shape) ? value : withoutNul(value, path);
+  if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
+  if (isHstore(column)) return toHstoreText(value, path);
+  if (isJsonArray(column.shape) && Array.isArray(value)) return orTooDeep(path, () => toJsonArrayText(value));
+  atOnce(refuseUnknownFields(value, column.shape, path));
+  return value;
+}
+
+/** The same for a value that takes long to look at. */
+export function* toLargeColumnJson(value: unknown, column: Column, path: Path): Slices<unknown> {
+  if (typeof value === 'string' || isHstore(column)) return toColumnJson(value, column, path);
+  if (isJsonArray(column.shape) && Array.isArray(value)) return new JsonArrayText(value);
+  yield* refuseUnknownFields(value, column.shape, path);
+  return value;
+}
+
+/** Columns for which `toColumnJson` gives something else than the value. */
+export function isRewritten(column: Column): boolean {
+  return isHstore(column) || isJsonArray(column.shape);
+}
+
+export function toJson(value: unknown, path: Path): string {
+  return orTooDeep(path, () => toJsonText(value));
+}
+
+/** A body may be nested as deep as its size allows; JSON.stringify is not made for that. */
+function orTooDeep(path: Path, write: () => string): string {
+  try {
+    return write();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw refuse(path, 'a value is nested too deeply');
+  }
+}
+
+function isJson({ is, isArray }: Shape): boolean {
+  return !isArray && (is === 'json' || is === 'jsonb');
+}
+
+/** Each entry is a document. To PostgreSQL arrays among them would be further dimensions. */
+function isJsonArray({ is, isArray }: Shape): boolean {
+  return isArray && (is === 'json' || is === 'jsonb');
+}
+
+function withoutNul(text: string, path: Path): string {
+  if (text.includes('\0')) throw refuse(path, 'holds a NUL character, which PostgreSQL has no room for');
+  return text;
+}
+
+/** PostgreSQL passes over keys that a composite type does not have. */
+function* refuseUnknownFields(value: unknown, shape: Shape, path: Path, dimensions = 0): Slices<void> {
+  if (shape.is !== 'composite' || typeof value !== 'object' || value === null) return;
+  if (value instanceof ExactNumber) return;
+  if (Array.isArray(value)) {
+    // What is no array to PostgreSQL either is its to refuse.
+    if (!shape.isArray || dimensions === maxDimensions) return;
+    for (const [index, entry] of value.entries()) {
+      if (index % entriesAtOnce === entriesAtOnce - 1) yield;
+      yield* refuseUnknownFields(entry, shape, path, dimensions + 1);
+    }
+    return;
+  }
+  for (const [name, entry] of Object.entries(value)) {
+    const field = shape.fields.find((one) => one.name === name);
+    if (!field) {
+      const near = nearestName(
+        name,
+        shape.fields.map((one) => one.name),
+      );
+      const advice = near ? `; the nearest is "${near}"` : '';
+      throw refuse(path, `the type has no attribute "${shorten(name)}"${advice}`);
+    }
+    yield* refuseUnknownFields(entry, field.shape, path);
+  }
+}
+
+const entriesAtOnce = 1_000;
+
+/** An extension's type, known by its name as it is when values are read. */
+function isHstore({ type, shape }: Column): boolean {
+  return shape.is === 'plain' && !shape.isArray && /^(?:.+\.)?hstore$/.test(type);
+}
+
+function toHstoreText(value: object, path: Path): string {
+  if (isLarge(value)) throw refuse(path, 'is too large for an object: send the text of the hstore');
+  const pairs = Object.entries(value).map(([key, entry]) => {
+    if (entry === null) return `${quote(key, path)}=>NULL`;
+    const text = typeof entry === 'string' ? entry : toJson(entry, path);
+    return `${quote(key, path)}=>${quote(text, path)}`;
+  });
+  return pairs.join(',');
+}
+
+function quote(text: string, path: Path): string {
+  return `"${withoutNul(text, path).replace(/["\\]/g, '\\$&')}"`;
+}
+
+export function refuse(path: Path, problem: string, hint?: string): Error {
+  return errors.invalidRequest(
+    [{ path: (typeof path === 'string' ? path : path()).slice(0, 100), problem }],
+    hint,
+  );
+}
