@@ -1,4 +1,4 @@
-// Statements that mean harm, as test/hogs.test.ts has them. Each must end by itself or at its deadline, and no neighbour
+// Statements that mean harm, as test/resource-hogs.test.ts has them. Each must end by itself or at its deadline, and no neighbour
 // may notice.
 export const hostile = [
   "select repeat('x', 1000000000)",

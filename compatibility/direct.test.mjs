@@ -10,7 +10,7 @@ import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { notesTable } from './drizzle/schema.mjs';
-import { folder, notes, useLiveHouse } from './house.mjs';
+import { folder, notes, useLiveHouse } from './service.mjs';
 
 const live = useLiveHouse();
 

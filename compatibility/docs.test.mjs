@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { neon, neonConfig } from '@neondatabase/serverless';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { folder, notes, useLiveHouse } from './house.mjs';
+import { folder, notes, useLiveHouse } from './service.mjs';
 
 /** Not spawnSync: the service that has to answer lives in this process. */
 const run = promisify(execFile);

@@ -5,7 +5,7 @@ import { collect, failureOf, useLive } from './live.ts';
 const live = useLive();
 
 it('looks after projects', async () => {
-  const account = createAccountClient({ url: live.url, apiKey: live.house.accountKey });
+  const account = createAccountClient({ url: live.url, apiKey: live.rowhouse.accountKey });
   const { project, api_key } = await account.projects.create({ name: 'My Shop', limit_mb: 64 });
   expect(project).toMatchObject({ slug: 'my-shop', name: 'My Shop', limit_mb: 64, status: 'ready' });
   const db = createClient({ url: live.url, apiKey: api_key, project: project.slug });
@@ -26,7 +26,7 @@ it('looks after projects', async () => {
 });
 
 it('lists them all, page by page', async () => {
-  const account = createAccountClient({ url: live.url, apiKey: live.house.accountKey });
+  const account = createAccountClient({ url: live.url, apiKey: live.rowhouse.accountKey });
   for (const name of ['One', 'Two', 'Three'])
     await account.projects.create({ name }, { idempotencyKey: true });
   const page = await account.projects.list({ limit: 2 });
@@ -39,7 +39,7 @@ it('lists them all, page by page', async () => {
 });
 
 it('looks after keys', async () => {
-  const { keys } = createAccountClient({ url: live.url, apiKey: live.house.accountKey });
+  const { keys } = createAccountClient({ url: live.url, apiKey: live.rowhouse.accountKey });
   const { key, api_key } = await keys.issue(live.slug, {
     name: 'reports',
     scopes: ['query:read'],

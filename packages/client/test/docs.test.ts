@@ -34,7 +34,7 @@ it.each([
   ['docs/users.md', todos],
 ])('every ts block in %s runs and prints what it says', async (file, setup) => {
   const { text, expected } = programIn(readFileSync(path.join(root, file), 'utf8'));
-  const account = createAccountClient({ url: live.url, apiKey: live.house.accountKey });
+  const account = createAccountClient({ url: live.url, apiKey: live.rowhouse.accountKey });
   for await (const { slug } of account.projects.list())
     if (slug !== live.slug) await account.projects.delete(slug);
   const { project, api_key } = await account.projects.create({ name: `Page ${expected.length}` });
@@ -48,7 +48,7 @@ it.each([
     .replaceAll('http://127.0.0.1:8765', live.url)
     .replaceAll('rh_proj_…', api_key)
     .replaceAll('rh_pub_…', publishable)
-    .replaceAll('rh_acct_…', live.house.accountKey)
+    .replaceAll('rh_acct_…', live.rowhouse.accountKey)
     .replaceAll('my-shop', slug);
   writeFileSync(path.join(folder, 'page.mts'), here);
   const flags = [

@@ -1,11 +1,11 @@
 // What tests of the client share: a service that listens, with a project of its own.
 import type { AddressInfo } from 'node:net';
 import { beforeAll, expect } from 'vitest';
-import { type House, useHouse } from '../../server/test/helpers.ts';
+import { type TestService, useTestService } from '../../server/test/helpers.ts';
 import { type Client, type ClientOptions, createClient } from '../src/index.ts';
 
 export type Live = {
-  house: House;
+  rowhouse: TestService;
   url: string;
   slug: string;
   projectKey: string;
@@ -14,14 +14,14 @@ export type Live = {
   client(options?: Partial<ClientOptions>): Client;
 };
 
-export function useLive(options: Parameters<typeof useHouse>[0] = {}): Live {
-  const house = useHouse({ spares: 1, ...options });
-  const live = { house } as Live;
+export function useLive(options: Parameters<typeof useTestService>[0] = {}): Live {
+  const rowhouse = useTestService({ spares: 1, ...options });
+  const live = { rowhouse } as Live;
   beforeAll(async () => {
-    await house.app.listen({ host: '127.0.0.1', port: 0 });
-    live.url = `http://127.0.0.1:${(house.app.server.address() as AddressInfo).port}`;
-    const { slug, key } = await house.project('Tea Shop');
-    const issued = await house.call('POST', `/projects/${slug}/keys`, {
+    await rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
+    live.url = `http://127.0.0.1:${(rowhouse.app.server.address() as AddressInfo).port}`;
+    const { slug, key } = await rowhouse.project('Tea Shop');
+    const issued = await rowhouse.call('POST', `/projects/${slug}/keys`, {
       body: { name: 'browser', kind: 'publishable' },
     });
     expect(issued.status).toBe(201);

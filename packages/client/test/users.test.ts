@@ -241,7 +241,7 @@ describe('a token that has expired', () => {
   it('of a session that has ended is no more', async () => {
     const { client } = browser();
     const { user } = await client.signUp({ email: newEmail(), password });
-    await live.house.call('PATCH', `/projects/${live.slug}/auth/users/${user.id}`, {
+    await live.rowhouse.call('PATCH', `/projects/${live.slug}/auth/users/${user.id}`, {
       body: { banned: true },
     });
     expect(await failureOf(client.table('todos'))).toMatchObject({ code: 'invalid_token' });

@@ -9,19 +9,19 @@ import { identify, readRequestId } from './http/caller.ts';
 import { compactRoutes } from './http/compact.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
-import { openShortWay } from './http/fast-path.ts';
-import { acceptRepeats } from './http/idempotency.ts';
+import { openFastPath } from './http/fast-path.ts';
+import { acceptIdempotencyKeys } from './http/idempotency.ts';
 import { takeJson } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
 import type { Metrics } from './http/metrics.ts';
-import { sqlRoutes } from './http/neon.ts';
+import { neonRoutes } from './http/neon.ts';
 import { registerOpenApi } from './http/openapi.ts';
 import { projectRoutes } from './http/projects.ts';
 import { queryRoutes } from './http/query.ts';
-import { keepDeadlines } from './http/request-deadline.ts';
+import { registerDeadlines } from './http/request-deadline.ts';
 import { type Finished, logRequest } from './http/request-log.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
-import { fewAtATime } from './http/sign-in-throttle.ts';
+import { throttleSignIns } from './http/sign-in-throttle.ts';
 import { tableRoutes } from './http/tables.ts';
 import { usageRoutes } from './http/usage.ts';
 import { userRoutes } from './http/users.ts';
@@ -60,7 +60,7 @@ export async function buildApp(
     logRequest(deps.log, finished);
     metrics.count(finished);
   };
-  const shortWay = openShortWay(deps, onFinished);
+  const fastPath = openFastPath(deps, onFinished);
   const app = Fastify({
     bodyLimit: maxBodyBytes,
     // While stopping, requests that have arrived are still answered.
@@ -75,9 +75,9 @@ export async function buildApp(
         requestTimeout: timeouts.requestMs,
         keepAliveTimeout: 72_000,
       };
-      const longWay = fewAtATime(handler);
+      const longWay = throttleSignIns(handler);
       const server = createServer(options, (request, response) => {
-        if (!shortWay(request, response)) longWay(request, response);
+        if (!fastPath(request, response)) longWay(request, response);
       });
       // Nothing moves on a connection while its statement runs: it may be silent for as long as that, and a little more.
       server.setTimeout(Math.max(120_000, deps.limits.maxTimeoutMs + 10_000));
@@ -99,7 +99,7 @@ export async function buildApp(
     reply.header('x-request-id', request.id);
     done();
   });
-  keepDeadlines(app);
+  registerDeadlines(app);
   app.addHook('onResponse', (request, reply, done) => {
     onFinished({
       requestId: request.id,
@@ -144,7 +144,7 @@ export async function buildApp(
         Object.assign(request, await identify(request, deps.keyRing));
       });
       refuseUnknownParameters(api);
-      acceptRepeats(api, deps.repeats);
+      acceptIdempotencyKeys(api, deps.idempotency);
       projectRoutes(api, deps);
       usageRoutes(api, deps);
       compactRoutes(api, deps);
@@ -157,7 +157,7 @@ export async function buildApp(
   );
   await app.register(async (scope) => {
     refuseUnknownParameters(scope);
-    sqlRoutes(scope, deps);
+    neonRoutes(scope, deps);
   });
   answerOtherMethods();
   app.setNotFoundHandler((request) => {

@@ -4,11 +4,11 @@ import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
 import type { Server } from './engine/servers.ts';
 import type { Spares } from './engine/spares.ts';
-import { forgetOldRepeats } from './idempotency.ts';
+import { forgetOldIdempotencyKeys } from './idempotency.ts';
 import { sql } from './postgres/sql.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
 import type { Progress, Upgrades } from './projects/upgrade.ts';
-import { settleDoors } from './quotas/direct-login-gate.ts';
+import { settleLoginGates } from './quotas/direct-login-gate.ts';
 import { endPauses } from './quotas/direct-pauses.ts';
 import { watchDirectSessions } from './quotas/direct-sessions.ts';
 import { openOverLimit } from './quotas/over-limit.ts';
@@ -27,7 +27,7 @@ type Deps = {
 };
 type Log = Record<'info' | 'warn' | 'error', (details: object, message: string) => void>;
 
-export type Keeper = { discrepancies(): Discrepancies; stop(): Promise<void> };
+export type Background = { discrepancies(): Discrepancies; stop(): Promise<void> };
 
 const tickMs = 2_000;
 const ticksBetweenReconciling = 15;
@@ -35,7 +35,7 @@ const ticksBetweenReconciling = 15;
 const shortPauseMs = 50;
 
 /** Runs for as long as the process lives; works only while it holds the lock that one process can have. */
-export function startKeeper(deps: Deps, log: Log): Keeper {
+export function startBackground(deps: Deps, log: Log): Background {
   const stopping = new AbortController();
   let found: Discrepancies = { projectsWithoutDatabase: [], databasesWithoutRow: [] };
   let told = '';
@@ -88,11 +88,11 @@ export function startKeeper(deps: Deps, log: Log): Keeper {
     for (let tick = 0; !ended.aborted; tick++) {
       // Each on its own: what goes wrong with one project must not keep the others from being looked after.
       if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
-      await attempt('telling direct connections', () => settleDoors(deps));
+      await attempt('telling direct connections', () => settleLoginGates(deps));
       await attempt('letting direct connections in again', () => endPauses(deps.server, deps.now()));
       await attempt('watching locks', () => endLockHogs(deps.server));
       await attempt('watching notifications', () => shortenNotifyQueue(deps.server));
-      await attempt('forgetting old answers', () => forgetOldRepeats(deps.control, deps.now()));
+      await attempt('forgetting old answers', () => forgetOldIdempotencyKeys(deps.control, deps.now()));
       deps.spares.fill();
       await pause(tickMs, ended);
     }

@@ -13,7 +13,7 @@ import { embeddedAddress } from './engine/embedded.ts';
 import { machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
-import { readContents } from './engine/project-schema.ts';
+import { readProjectSchema } from './engine/project-schema.ts';
 import { findRunAs, type RunAs } from './engine/run-as.ts';
 import { inspectPidFile } from './engine/server-processes.ts';
 import { templateOf } from './engine/template.ts';
@@ -24,11 +24,11 @@ import { findOutdated } from './projects/upgrade.ts';
 import { version } from './version.ts';
 
 type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
-type Place = { config: Config; cluster: string; owner: ReturnType<typeof findOwner> };
+type Installation = { config: Config; cluster: string; owner: ReturnType<typeof findOwner> };
 
 type Examination = {
   check: string;
-  look: (place: Place) => Check | Promise<Check | Check[]>;
+  look: (installation: Installation) => Check | Promise<Check | Check[]>;
   /** Only with the embedded PostgreSQL, or only with a server of the operator's own. */
   only?: 'embedded' | 'external';
   /** Looks into the data folder: makes sense only if that can be used. */
@@ -52,7 +52,7 @@ const examinations: Examination[] = [
 
 async function examine(): Promise<Check[]> {
   const { config, checks } = readSettings();
-  const place: Place = {
+  const installation: Installation = {
     config,
     cluster: path.join(config.dataFolder, 'postgres'),
     owner: findOwner(config.dataFolder),
@@ -63,7 +63,7 @@ async function examine(): Promise<Check[]> {
     if (only && only !== kind) continue;
     if (inside && found.some((other) => other.check === 'data folder' && other.state === 'problem')) continue;
     try {
-      found.push(...[await look(place)].flat());
+      found.push(...[await look(installation)].flat());
     } catch (error) {
       found.push(problem(check, explain(error), hintOf(error) ?? 'Mend this first, then look again.'));
     }
@@ -104,7 +104,7 @@ function readSettings(): { config: Config; checks: Check[] } {
   }
 }
 
-async function checkPort({ config: { host, port }, owner }: Place): Promise<Check> {
+async function checkPort({ config: { host, port }, owner }: Installation): Promise<Check> {
   if (port === 0) return ok('port', 'a free one is picked at the start');
   const refusal = await new Promise<string | null>((resolve) => {
     const server = createServer().once('error', (error: NodeJS.ErrnoException) =>
@@ -130,7 +130,7 @@ async function checkPort({ config: { host, port }, owner }: Place): Promise<Chec
   return problem('port', found, todo);
 }
 
-function checkDataFolder({ config: { dataFolder } }: Place): Check {
+function checkDataFolder({ config: { dataFolder } }: Installation): Check {
   const nearest = nearestFolder(dataFolder);
   const stat = nearest === dataFolder ? statSync(dataFolder) : null;
   const elsewhere = 'choose another folder with --data or ROWHOUSE_DATA';
@@ -157,7 +157,7 @@ function checkDataFolder({ config: { dataFolder } }: Place): Check {
   return ok('data folder', stat ? dataFolder : `${dataFolder} will be made at the start`);
 }
 
-function checkMasterKey({ config, cluster }: Place): Check {
+function checkMasterKey({ config, cluster }: Installation): Check {
   if (config.masterKey) return ok('master key', 'from the environment');
   const file = path.join(config.dataFolder, 'master.key');
   const stat = statSync(file, { throwIfNoEntry: false });
@@ -174,12 +174,12 @@ function checkMasterKey({ config, cluster }: Place): Check {
     : problem('master key', `${file} does not hold 64 hex digits`, restore);
 }
 
-function checkService({ owner }: Place): Check {
+function checkService({ owner }: Installation): Check {
   if (!owner) return ok('service', 'not running on this data folder');
   return ok('service', `running on this data folder (process ${owner.pid}, ${owner.address})`);
 }
 
-function checkDisk({ config: { dataFolder, databaseUrl, diskReserveMb }, cluster }: Place): Check {
+function checkDisk({ config: { dataFolder, databaseUrl, diskReserveMb }, cluster }: Installation): Check {
   const folder = nearestFolder(databaseUrl ? dataFolder : cluster);
   const facts = readDisk(folder, diskReserveMb === null ? null : diskReserveMb * 1024 * 1024);
   const [freeMb = 0, reserveMb = 0] = [facts.freeBytes, facts.reserveBytes].map((bytes) =>
@@ -208,13 +208,13 @@ function checkMemory(): Check {
   );
 }
 
-function checkAccount({ cluster }: Place): Check {
+function checkAccount({ cluster }: Installation): Check {
   const runAs = findRunAs(cluster);
   return ok('account', runAs ? `root; PostgreSQL runs as ${describeAccount(runAs)}` : 'not root');
 }
 
 /** Looks and runs `postgres --version`; links and copies are the start's business. */
-function checkPrograms({ cluster }: Place): Check {
+function checkPrograms({ cluster }: Installation): Check {
   const folder = findBinaries();
   if (!folder) {
     return problem(
@@ -244,7 +244,7 @@ function checkPrograms({ cluster }: Place): Check {
   );
 }
 
-function checkLeftOver({ cluster, owner }: Place): Check {
+function checkLeftOver({ cluster, owner }: Installation): Check {
   const check = 'left over';
   const found = inspectPidFile(cluster);
   if (!found) return ok(check, 'no PostgreSQL process');
@@ -265,7 +265,7 @@ function checkLeftOver({ cluster, owner }: Place): Check {
   );
 }
 
-function checkCluster({ cluster }: Place): Check {
+function checkCluster({ cluster }: Installation): Check {
   const file = path.join(cluster, 'PG_VERSION');
   const made = existsSync(file) ? readFileSync(file, 'utf8').trim() : null;
   const folder = findBinaries();
@@ -284,7 +284,7 @@ function checkCluster({ cluster }: Place): Check {
 }
 
 /** PostgreSQL is not started for this. */
-async function checkProjects({ config, cluster }: Place): Promise<Check> {
+async function checkProjects({ config, cluster }: Installation): Promise<Check> {
   const hasKey = config.masterKey !== null || existsSync(path.join(config.dataFolder, 'master.key'));
   if (!hasKey || inspectPidFile(cluster)?.kind !== 'ours') {
     return ok('projects', 'not looked at: PostgreSQL does not run');
@@ -308,8 +308,12 @@ async function examineProjects(address: Address, config: Config, serverName: str
       sql`select id from servers where name = ${serverName}`,
     );
     if (!server) return ok('projects', 'none yet');
-    const contents = await readContents(facts.superuser);
-    const found = await findOutdated(control, { ...server, contents, template: templateOf(contents) });
+    const projectSchema = await readProjectSchema(facts.superuser);
+    const found = await findOutdated(control, {
+      ...server,
+      projectSchema,
+      template: templateOf(projectSchema),
+    });
     return describeVersions(found.outdated.length, found.newer.length);
   } finally {
     await maintenance.end();
@@ -335,7 +339,7 @@ function describeVersions(outdated: number, newer: number): Check {
   return ok('projects', 'up to date with this version');
 }
 
-async function checkServer({ config }: Place): Promise<Check[]> {
+async function checkServer({ config }: Installation): Promise<Check[]> {
   const address = parseDatabaseUrl(config.databaseUrl ?? '');
   await checkExternal(address);
   const database = openDatabase(address, { max: 1 });

@@ -11,7 +11,7 @@ import { isState } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
 import { sqlstate } from './postgres/sqlstate.ts';
 
-export type RepeatableRequest = {
+export type IdempotentRequest = {
   caller: Caller;
   /** Whom it acts for, beside the key. */
   user: string | null;
@@ -39,9 +39,9 @@ export type Reservation = {
   end(outcome: Outcome): Promise<void>;
 };
 
-export type Repeats = {
+export type IdempotencyStore = {
   /** A reservation for the first request with this key, the answer of the first for a repeat; or throws. */
-  begin(request: RepeatableRequest): Promise<{ reservation: Reservation } | { answer: Answer }>;
+  begin(request: IdempotentRequest): Promise<{ reservation: Reservation } | { answer: Answer }>;
   stop(): Promise<void>;
 };
 
@@ -72,7 +72,13 @@ type Unwritten = Held & { outcome: Exclude<Outcome, { is: 'answered' }> };
 /** So many outcomes wait to be written at most while PostgreSQL is away; those beyond end as unknown. */
 const maxUnwritten = 10_000;
 
-export function openRepeats({ control, masterKey, now, onError, limits = defaultLimits }: Options): Repeats {
+export function openIdempotency({
+  control,
+  masterKey,
+  now,
+  onError,
+  limits = defaultLimits,
+}: Options): IdempotencyStore {
   /** A plain hash of a body that holds a password could be guessed from. */
   const fingerprintKey = Buffer.from(hkdfSync('sha256', masterKey, '', 'rowhouse fingerprints', 32));
   const keyed = (plain: Buffer) => createHmac('sha256', fingerprintKey).update(plain).digest();
@@ -122,7 +128,7 @@ export function openRepeats({ control, masterKey, now, onError, limits = default
     };
   };
 
-  const reserve = async (id: Buffer, request: RepeatableRequest, usage: Usage): Promise<Held | null> => {
+  const reserve = async (id: Buffer, request: IdempotentRequest, usage: Usage): Promise<Held | null> => {
     const held = { id, holder: randomUUID() };
     const { accountId, kind } = request.caller;
     const at = now();
@@ -151,7 +157,7 @@ export function openRepeats({ control, masterKey, now, onError, limits = default
 
   return {
     begin: async (plain) => {
-      const request: RepeatableRequest = {
+      const request: IdempotentRequest = {
         ...plain,
         fingerprint: keyedOrNull(plain.fingerprint),
         readToEnd: async () => keyed(await plain.readToEnd()),
@@ -178,7 +184,7 @@ export function openRepeats({ control, masterKey, now, onError, limits = default
 }
 
 /** Called by the keeper. In small batches, and not for long: there is more to do. */
-export async function forgetOldRepeats(control: Control, now: number): Promise<void> {
+export async function forgetOldIdempotencyKeys(control: Control, now: number): Promise<void> {
   for (let batch = 0; batch < 10; batch++) {
     const gone = await control.query(sql`
       delete from repeats where id = any (array(
@@ -193,7 +199,7 @@ export async function forgetOldRepeats(control: Control, now: number): Promise<v
 const batchSize = 1000;
 
 /** Two callers' keys never meet, nor two users'. Keys of one kind that can do the same share: a repeat may come after a rotation. */
-function idOf({ caller, user, method, path, key }: RepeatableRequest): Buffer {
+function idOf({ caller, user, method, path, key }: IdempotentRequest): Buffer {
   const owner =
     caller.kind === 'account'
       ? caller.accountId
@@ -224,7 +230,7 @@ async function find(control: Control, id: Buffer, now: number): Promise<First | 
 }
 
 async function answerAgain(
-  request: RepeatableRequest,
+  request: IdempotentRequest,
   id: Buffer,
   { state, isAlive, fingerprint, status, contentType, location, answer }: First,
   masterKey: Buffer,

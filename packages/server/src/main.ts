@@ -63,7 +63,7 @@ async function startFirst(config: Config): Promise<void> {
   const log = openLog(config);
   const { address, embedded } = await startEngine(config, masterKey, log);
   await prepareControl(address, config.controlDatabase);
-  const service = await openFor(config, address, masterKey, log, { keeper: true });
+  const service = await openFor(config, address, masterKey, log, { background: true });
   started.push(service.stop);
   const restarts = {
     rowhouse_postgres_restarts: {
@@ -106,7 +106,7 @@ async function startWorker(config: Config): Promise<void> {
   const address = config.databaseUrl
     ? parseDatabaseUrl(config.databaseUrl)
     : embeddedAddress(config.dataFolder, masterKey);
-  const service = await openFor(config, address, masterKey, log, { keeper: false });
+  const service = await openFor(config, address, masterKey, log, { background: false });
   started.push(service.stop);
   const metrics = createMetrics(service.gauges, service.counters);
   whenAnnounced(() => {
@@ -145,7 +145,7 @@ function openFor(
   address: Address,
   masterKey: Buffer,
   log: Logger,
-  role: { keeper: boolean },
+  role: { background: boolean },
 ) {
   return openService({
     address,

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type Keeper, startKeeper } from './background.ts';
+import { type Background, startBackground } from './background.ts';
 import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
@@ -10,10 +10,10 @@ import { type DiskWatch, openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { openServer, type Server } from './engine/servers.ts';
 import { countSpares, keepSpares } from './engine/spares.ts';
-import { openEndings } from './engine/terminations.ts';
+import { openTerminations } from './engine/terminations.ts';
 import type { Deps } from './http/deps.ts';
 import type { Counters, Gauges } from './http/metrics.ts';
-import { openRepeats } from './idempotency.ts';
+import { openIdempotency } from './idempotency.ts';
 import { masterKeyCheck } from './keys/seal.ts';
 import { openKeyRing } from './keys/verify.ts';
 import type { Address } from './postgres/database.ts';
@@ -23,18 +23,18 @@ import { findOutdated, openUpgrades } from './projects/upgrade.ts';
 import { stopSession } from './query/exchange/statement-deadline.ts';
 import { openProjectSessions, type ProjectSessions } from './query/sessions/project-sessions.ts';
 import { countTraces } from './query/sessions/session-audit.ts';
-import { rememberHabits } from './query/sessions/statement-profiles.ts';
-import { openConvoys } from './query/sharing/group-commit.ts';
-import { openLanes } from './query/sharing/pipelines.ts';
+import { openStatementProfiles } from './query/sessions/statement-profiles.ts';
+import { openGroupCommit } from './query/sharing/group-commit.ts';
+import { openPipelines } from './query/sharing/pipelines.ts';
 import { startParser } from './query/statement/statement.ts';
 import { openCompactions } from './quotas/compact.ts';
 import { openDiskRelief } from './quotas/disk-relief.ts';
-import { openRooms } from './quotas/headroom.ts';
+import { openHeadroom } from './quotas/headroom.ts';
 import { openReclaim } from './quotas/reclaim.ts';
 import { readRoom } from './quotas/sizes.ts';
 import { countRefusals, openUsageLooks } from './quotas/usage.ts';
-import { openTurns } from './quotas/writer-queue.ts';
-import { keepTables } from './tables/table-cache.ts';
+import { openWriterQueue } from './quotas/writer-queue.ts';
+import { openTableCache } from './tables/table-cache.ts';
 import { type DeliveryConfig, openDelivery } from './users/delivery.ts';
 import type { UserDeps } from './users/deps.ts';
 import { type Hashing, openHashing } from './users/hashing.ts';
@@ -59,7 +59,7 @@ type Options = {
   /** Where the data lies, if it is this machine's to look at. */
   disk?: { folder: string; reserveBytes: number | null };
   /** Whether this process may take on the background work of all. */
-  keeper: boolean;
+  background: boolean;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   connections: { budget: number; kept?: number; share: number };
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
@@ -89,46 +89,46 @@ export async function openService(options: Options): Promise<Service> {
   const compactions = openCompactions({ control, server, disk, onError });
   const keyRing = openKeyRing({ control, feed, masterKey, now, onError });
   const logins = openLogins(control, feed);
-  const repeats = openRepeats({ control, masterKey, now, onError });
+  const idempotency = openIdempotency({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
   const parser = startParser();
   const { budget, kept: keptOpen = budget, share } = options.connections;
   const poolLimits = { budget, kept: keptOpen, share, ...waits };
-  const endings = openEndings(server);
+  const terminations = openTerminations(server);
   const traces = countTraces();
-  const habits = rememberHabits(() => sessions.counts().open);
+  const profiles = openStatementProfiles(() => sessions.counts().open);
   const sessions = openProjectSessions(server, upgrades.ensure, poolLimits, {
-    endings,
+    terminations,
     onTraces: (projectId, source, found) => {
       traces.count(source);
-      habits.suspect(projectId);
+      profiles.suspect(projectId);
       log.error({ project: projectId, found }, 'a statement left something in a session that others share');
     },
   });
-  const lanes = openLanes(sessions, Math.min(share, budget));
-  const convoys = openConvoys(sessions);
-  const rooms = openRooms({ control, server, feed, isDiskLow: disk.isLow, onError });
+  const pipelines = openPipelines(sessions, Math.min(share, budget));
+  const groupCommit = openGroupCommit(sessions);
+  const headroom = openHeadroom({ control, server, feed, isDiskLow: disk.isLow, onError });
   const relief = options.disk
     ? openDiskRelief({ server, disk, stop: stopSession, onError })
     : { stop: async () => {} };
   const refusals = countRefusals();
-  const reclaim = openReclaim({ server, rooms, endings, onError });
-  endings.listen((project) => void reclaim.run(project));
-  const keeper = options.keeper
-    ? startKeeper({ control, server, spares, upgrades, reclaim, limits, now }, log)
+  const reclaim = openReclaim({ server, headroom, terminations, onError });
+  terminations.listen((project) => void reclaim.run(project));
+  const background = options.background
+    ? startBackground({ control, server, spares, upgrades, reclaim, limits, now }, log)
     : null;
-  const turns = openTurns();
+  const writerQueue = openWriterQueue();
   feed.listen(({ projectId }) => {
-    if (projectId !== null) turns.open(projectId);
+    if (projectId !== null) writerQueue.open(projectId);
   });
-  const growth = { rooms, turns, reclaim, onRefused: refusals.count };
+  const admission = { headroom, writerQueue, reclaim, onRefused: refusals.count };
   const query = {
     sessions,
     parser,
-    habits,
-    lanes,
-    convoys,
-    growth,
+    profiles,
+    pipelines,
+    groupCommit,
+    admission,
   };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
@@ -152,9 +152,9 @@ export async function openService(options: Options): Promise<Service> {
     logins,
     masterKey,
     query,
-    tables: { query, kept: keepTables() },
+    tables: { query, kept: openTableCache() },
     users,
-    repeats,
+    idempotency,
     usageLooks,
     countRefused: refusals.count,
     limits,
@@ -162,7 +162,7 @@ export async function openService(options: Options): Promise<Service> {
     log,
     version,
   };
-  const kept = keeper ? keeperGauges(keeper) : {};
+  const kept = background ? keeperGauges(background) : {};
   return {
     deps,
     gauges: {
@@ -187,22 +187,22 @@ export async function openService(options: Options): Promise<Service> {
     },
     keeperGauges: kept,
     stop: async () => {
-      await keeper?.stop();
-      rooms.stop();
+      await background?.stop();
+      headroom.stop();
       await compactions.stop();
       disk.stop();
       await relief.stop();
       await hashing.stop();
       await delivery.stop();
       await sessions.end();
-      await endings.stop();
+      await terminations.stop();
       await reclaim.stop();
       await upgrades.stop();
       await parser.stop();
       await spares.stop();
       await feed.stop();
       await keyRing.stop();
-      await repeats.stop();
+      await idempotency.stop();
       await usageLooks.stop();
       await server.maintenance.end();
       await control.end();
@@ -313,15 +313,15 @@ function diskGauges(disk: DiskWatch): Gauges {
   };
 }
 
-function keeperGauges(keeper: Keeper): Gauges {
+function keeperGauges(background: Background): Gauges {
   return {
     rowhouse_projects_without_database: {
       help: 'Projects whose database is missing. Must be 0.',
-      read: () => keeper.discrepancies().projectsWithoutDatabase.length,
+      read: () => background.discrepancies().projectsWithoutDatabase.length,
     },
     rowhouse_databases_without_project: {
       help: 'Databases of this installation that no project owns. Must be 0.',
-      read: () => keeper.discrepancies().databasesWithoutRow.length,
+      read: () => background.discrepancies().databasesWithoutRow.length,
     },
   };
 }

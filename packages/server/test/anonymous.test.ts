@@ -2,19 +2,19 @@
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { type Answer, api, type Call, openHouse, useHouse } from './helpers.ts';
-import { inside, newUser, type Seat, seatOf, type TestProject, tokenFor, type User } from './visitors.ts';
+import { inside, type LoginAs, newUser, seatOf, type TestProject, tokenFor, type User } from './end-users.ts';
+import { type Answer, api, type Call, openTestService, useTestService } from './helpers.ts';
 
-const house = useHouse({ connections: { budget: 20, share: 3 } });
+const rowhouse = useTestService({ connections: { budget: 20, share: 3 } });
 let project: TestProject;
 let neighbour: TestProject;
-let seat: Seat;
+let loginAs: LoginAs;
 let ann: User;
 beforeAll(async () => {
-  project = await house.project('Blog');
-  neighbour = await house.project('Neighbour');
-  seat = await seatOf(house, project);
-  ann = await newUser(house, project);
+  project = await rowhouse.project('Blog');
+  neighbour = await rowhouse.project('Neighbour');
+  loginAs = await seatOf(rowhouse, project);
+  ann = await newUser(rowhouse, project);
   await setUp(
     'create table posts (id int primary key, title text, public boolean default true, author uuid)',
     `insert into posts values (1, 'Hello', true, '${ann.id}'), (2, 'Draft', false, '${ann.id}'), (3, 'Again', true, null)`,
@@ -24,10 +24,10 @@ beforeAll(async () => {
 });
 
 const setUp = async (...statements: string[]) => {
-  for (const statement of statements) await seat.query(statement);
+  for (const statement of statements) await loginAs.query(statement);
 };
 const call = (method: string, table: string, options: Call = {}, of = project) =>
-  house.call(method, `/projects/${of.slug}/tables/${table}`, { key: seat.publishable, ...options });
+  rowhouse.call(method, `/projects/${of.slug}/tables/${table}`, { key: loginAs.publishable, ...options });
 const read = (table: string, options: Call = {}) => call('GET', table, options);
 const codeOf = ({ status, body }: Answer) => [status, body.error?.code ?? body.ok];
 const closed = [403, 'forbidden'];
@@ -113,11 +113,15 @@ describe('with a grant and a policy', () => {
     expect((await read('posts?title=eq.Draft')).body.rows).toEqual([]);
     expect((await read('posts?count=estimated')).body.count.kind).toBe('estimated');
     const url = `${api}/projects/${project.slug}/tables/posts`;
-    const head = await house.app.inject({ method: 'HEAD', url, headers: { 'x-api-key': seat.publishable } });
+    const head = await rowhouse.app.inject({
+      method: 'HEAD',
+      url,
+      headers: { 'x-api-key': loginAs.publishable },
+    });
     expect(head.statusCode).toBe(200);
-    const bearer = await house.call('GET', `/projects/${project.slug}/tables/posts`, {
+    const bearer = await rowhouse.call('GET', `/projects/${project.slug}/tables/posts`, {
       key: '',
-      headers: { authorization: `Bearer ${seat.publishable}` },
+      headers: { authorization: `Bearer ${loginAs.publishable}` },
     });
     expect(bearer.body.row_count, 'the key as a bearer').toBe(2);
   });
@@ -126,13 +130,13 @@ describe('with a grant and a policy', () => {
     expect((await read('who?limit=1')).body.rows).toEqual([
       { id: 1, uid: null, role: 'anon', jwt: null, email: null, me: 'anon', claims: '' },
     ]);
-    expect((await seat.rows(ann, 'GET', 'who?limit=1')).body.rows).toMatchObject([
+    expect((await loginAs.rows(ann, 'GET', 'who?limit=1')).body.rows).toMatchObject([
       { uid: ann.id, role: 'authenticated', me: 'authenticated' },
     ]);
   });
 
   it('a user sees what policies give the user, not what they give anon', async () => {
-    expect((await seat.rows(ann, 'GET', 'posts?select=id&order=id')).body.rows).toEqual([
+    expect((await loginAs.rows(ann, 'GET', 'posts?select=id&order=id')).body.rows).toEqual([
       { id: 1 },
       { id: 2 },
     ]);
@@ -149,7 +153,7 @@ describe('with a grant and a policy', () => {
     expect(inserted.body.error.hint).toContain('for insert to anon with check');
     expect([updated.body.row_count, deleted.body.row_count]).toEqual([0, 0]);
     await setUp('revoke insert, update, delete on posts from anon');
-    expect((await seat.query('select count(*) as n from posts')).body.rows).toEqual([{ n: 3 }]);
+    expect((await loginAs.query('select count(*) as n from posts')).body.rows).toEqual([{ n: 3 }]);
   });
 
   it('rows are written where the project lets anybody: a contact form', async () => {
@@ -194,7 +198,7 @@ describe('a grant is not enough', () => {
         expect(JSON.stringify(answer.body)).not.toContain('secret');
       }
     }
-    expect((await seat.query('select title from bare')).body.rows).toEqual([{ title: 'secret' }]);
+    expect((await loginAs.query('select title from bare')).body.rows).toEqual([{ title: 'secret' }]);
   });
 
   it('for views that read with the rights of their owner, materialized views and partitions', async () => {
@@ -259,7 +263,7 @@ describe('a grant is not enough', () => {
 
   it('for anything but rows: no SQL, no list of tables, no import, no keys, no users', async () => {
     const path = (end: string) => `/projects/${project.slug}${end}`;
-    const key = seat.publishable;
+    const key = loginAs.publishable;
     for (const [method, end, body] of [
       ['POST', '/query', { query: 'select 1' }],
       ['POST', '/batch', { statements: [{ query: 'select 1' }] }],
@@ -272,12 +276,12 @@ describe('a grant is not enough', () => {
       ['POST', '/compact', {}],
       ['DELETE', '', undefined],
     ] as const)
-      expect(codeOf(await house.call(method, path(end), { key, ...(body && { body }) })), end).toEqual(
+      expect(codeOf(await rowhouse.call(method, path(end), { key, ...(body && { body }) })), end).toEqual(
         closed,
       );
     const address = `postgresql://x:${key}@db.example/${project.slug}`;
     const neon = { key: '', body: { query: 'select 1' }, headers: { 'neon-connection-string': address } };
-    const refused = await house.call('POST', '/sql', neon);
+    const refused = await rowhouse.call('POST', '/sql', neon);
     expect([refused.status, refused.body.rows, refused.body.message]).toEqual([
       400,
       undefined,
@@ -293,7 +297,7 @@ describe('a grant is not enough', () => {
   });
 
   it('for tables that the key does not list, nor for another project', async () => {
-    const issued = await house.call('POST', `/projects/${project.slug}/keys`, {
+    const issued = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
       body: { name: 'few', kind: 'publishable', tables: ['who'] },
     });
     expect(codeOf(await read('posts', { key: issued.body.api_key }))).toEqual([404, 'table_not_found']);
@@ -304,9 +308,9 @@ describe('a grant is not enough', () => {
 describe('a token that is not good', () => {
   it('never makes a request anonymous', async () => {
     const [head, body, mac] = ann.token.split('.') as [string, string, string];
-    const expired = await tokenFor(house, project, ann, { exp: 1 });
-    const foreign = await newUser(house, neighbour);
-    const ended = await newUser(house, project, 'ended@example.com');
+    const expired = await tokenFor(rowhouse, project, ann, { exp: 1 });
+    const foreign = await newUser(rowhouse, neighbour);
+    const ended = await newUser(rowhouse, project, 'ended@example.com');
     await inside(project, sql`delete from auth.sessions where id = ${ended.sessionId}`);
     const none = `${head.slice(0, -1)}.${body}.`;
     for (const token of [
@@ -328,14 +332,18 @@ describe('a token that is not good', () => {
 
 describe('bodies', () => {
   it('are not taken in for a table that strangers may not change', async () => {
-    const started = await house.app.listen({ port: 0, host: '127.0.0.1' }).catch(() => null);
+    const started = await rowhouse.app.listen({ port: 0, host: '127.0.0.1' }).catch(() => null);
     expect(started).not.toBeNull();
-    const { port } = house.app.server.address() as AddressInfo;
+    const { port } = rowhouse.app.server.address() as AddressInfo;
     // A grant that was there before is forgotten with the first request that finds it gone.
     expect((await call('POST', 'posts', { body: { id: 98, title: 'x' } })).status).toBe(403);
     const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/posts`, {
       method: 'POST',
-      headers: { 'x-api-key': seat.publishable, 'content-type': 'application/json', origin: 'https://x.io' },
+      headers: {
+        'x-api-key': loginAs.publishable,
+        'content-type': 'application/json',
+        origin: 'https://x.io',
+      },
       // It never ends: an answer comes before it.
       body: new ReadableStream({ start: (controller) => controller.enqueue(Buffer.from('[')) }),
       duplex: 'half',
@@ -345,11 +353,11 @@ describe('bodies', () => {
   });
 
   it('the short way answers as the long one does', async () => {
-    const { port } = house.app.server.address() as AddressInfo;
+    const { port } = rowhouse.app.server.address() as AddressInfo;
     const get = async (path: string, headers: Record<string, string> = {}, init: RequestInit = {}) => {
       const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/${path}`, {
         ...init,
-        headers: { 'x-api-key': seat.publishable, ...headers },
+        headers: { 'x-api-key': loginAs.publishable, ...headers },
       });
       const { request_id, ...body } = (await response.json()) as Record<string, unknown>;
       return { status: response.status, body };
@@ -378,7 +386,9 @@ describe('bodies', () => {
       ]);
     }
     expect((await get('who?limit=1')).body.rows).toMatchObject([{ me: 'anon', role: 'anon' }]);
-    expect((await seat.query('select count(*) as n from posts where id = 99')).body.rows).toEqual([{ n: 0 }]);
+    expect((await loginAs.query('select count(*) as n from posts where id = 99')).body.rows).toEqual([
+      { n: 0 },
+    ]);
   });
 });
 
@@ -414,10 +424,10 @@ describe('strangers beside users', () => {
     for (let n = 0; n < 10; n++) {
       await read('traps');
       await read(`roles?id=eq.${n}`);
-      await seat.rows(ann, 'GET', 'traps');
+      await loginAs.rows(ann, 'GET', 'traps');
       const [strangers, users] = await Promise.all([
         Promise.all(Array.from({ length: 4 }, () => read('who?limit=1'))),
-        Promise.all(Array.from({ length: 4 }, () => seat.rows(ann, 'GET', 'who?limit=1'))),
+        Promise.all(Array.from({ length: 4 }, () => loginAs.rows(ann, 'GET', 'who?limit=1'))),
       ]);
       for (const { body } of strangers) expect(body.rows, JSON.stringify(body)).toMatchObject([whoIs]);
       for (const { body } of users)
@@ -441,23 +451,23 @@ describe('strangers beside users', () => {
   });
 
   it('many at once on few connections are never mixed up, on two processes', async () => {
-    const second = await openHouse({
-      controlDatabase: house.controlDatabase,
-      masterKey: house.service.deps.server.masterKey,
-      keeper: false,
+    const second = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey: rowhouse.service.deps.server.masterKey,
+      background: false,
     });
     try {
       const path = `/projects/${project.slug}/tables/who?limit=1`;
-      const ask = async (from: typeof house, token: string | null) => {
+      const ask = async (from: typeof rowhouse, token: string | null) => {
         const headers = token ? { authorization: `Bearer ${token}` } : {};
-        const { body } = await from.call('GET', path, { key: seat.publishable, headers });
+        const { body } = await from.call('GET', path, { key: loginAs.publishable, headers });
         expect(body.rows, JSON.stringify(body)).toMatchObject([
           token ? { uid: ann.id, me: 'authenticated' } : whoIs,
         ]);
       };
       for (let round = 0; round < 5; round++)
         await Promise.all(
-          Array.from({ length: 16 }, (_, n) => ask(n % 2 ? house : second, n % 3 ? null : ann.token)),
+          Array.from({ length: 16 }, (_, n) => ask(n % 2 ? rowhouse : second, n % 3 ? null : ann.token)),
         );
     } finally {
       await second.stop();
@@ -485,9 +495,9 @@ describe('strangers beside users', () => {
       'grant select on slowly to anon',
     );
     const flood = Array.from({ length: 12 }, () => read('slowly'));
-    expect((await seat.rows(ann, 'GET', 'posts')).status).toBe(200);
-    expect((await seat.query('select 1')).status).toBe(200);
-    const next = await house.call('POST', `/projects/${neighbour.slug}/query`, {
+    expect((await loginAs.rows(ann, 'GET', 'posts')).status).toBe(200);
+    expect((await loginAs.query('select 1')).status).toBe(200);
+    const next = await rowhouse.call('POST', `/projects/${neighbour.slug}/query`, {
       key: neighbour.key,
       body: { query: 'select 1' },
     });
@@ -497,6 +507,6 @@ describe('strangers beside users', () => {
 });
 
 afterAll(async () => {
-  const gone = await house.call('DELETE', `/projects/${project.slug}`);
+  const gone = await rowhouse.call('DELETE', `/projects/${project.slug}`);
   expect(gone.status).toBe(200);
 });

@@ -4,30 +4,33 @@ import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { vacuumTables } from '../src/quotas/compact.ts';
 import { compactTables } from '../src/quotas/compact-tables.ts';
-import { openHouse, until, useHouse } from './helpers.ts';
+import { openTestService, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 20, share: 6 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });
 const mb = 1024 * 1024;
 type Project = { slug: string; id: string; key: string };
 
 async function projectOf(limitMb = 512): Promise<Project> {
-  const { body } = await house.call('POST', '/projects', { body: { name: 'Compact', limit_mb: limitMb } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Compact', limit_mb: limitMb } });
   return { slug: body.project.slug, id: body.project.id, key: body.api_key };
 }
 
 async function run(project: Project, ...queries: string[]) {
-  let last: Awaited<ReturnType<typeof house.call>> | undefined;
+  let last: Awaited<ReturnType<typeof rowhouse.call>> | undefined;
   for (const query of queries) {
-    last = await house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query } });
+    last = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
+      key: project.key,
+      body: { query },
+    });
     expect([query, last.status, last.body.error]).toEqual([query, 200, undefined]);
   }
   return last?.body;
 }
 
 const start = (project: Project, key = project.key) =>
-  house.call('POST', `/projects/${project.slug}/compact`, { key });
+  rowhouse.call('POST', `/projects/${project.slug}/compact`, { key });
 const look = (project: Project) =>
-  house.call('GET', `/projects/${project.slug}/compact`, { key: project.key });
+  rowhouse.call('GET', `/projects/${project.slug}/compact`, { key: project.key });
 
 async function compact(project: Project) {
   const { status, body } = await start(project);
@@ -43,7 +46,7 @@ async function compact(project: Project) {
 }
 
 async function sizeMb(project: Project): Promise<number> {
-  const [row] = await house.service.deps.server.maintenance.query<{ bytes: number }>(
+  const [row] = await rowhouse.service.deps.server.maintenance.query<{ bytes: number }>(
     sql`select pg_database_size(${databaseOf(project.id)})::float8 as bytes`,
   );
   return (row?.bytes ?? 0) / mb;
@@ -88,14 +91,14 @@ describe('compacting', () => {
   it('needs the scope manage, and a project of one’s own', async () => {
     const project = await projectOf();
     const other = await projectOf();
-    const issued = await house.call('POST', `/projects/${project.slug}/keys`, {
+    const issued = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
       body: { name: 'reader', scopes: ['query'] },
     });
     const key = issued.body.api_key;
     expect((await start(project, key)).body.error.code).toBe('forbidden');
-    expect((await house.call('GET', `/projects/${project.slug}/compact`, { key })).status).toBe(403);
+    expect((await rowhouse.call('GET', `/projects/${project.slug}/compact`, { key })).status).toBe(403);
     expect((await start(project, other.key)).status).toBe(404);
-    expect((await start(project, house.accountKey)).status).toBe(202);
+    expect((await start(project, rowhouse.accountKey)).status).toBe(202);
   });
 
   it('takes every kind of table by whatever name, indexes, toast, large objects and users', {
@@ -149,11 +152,11 @@ describe('compacting', () => {
     const first = (await start(project)).body.compaction;
     const second = (await start(project)).body.compaction;
     expect(second.started_at).toBe(first.started_at);
-    const other = await openHouse({
-      controlDatabase: house.controlDatabase,
-      masterKey: house.service.deps.masterKey,
+    const other = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey: rowhouse.service.deps.masterKey,
       spares: 0,
-      keeper: false,
+      background: false,
     });
     try {
       const path = `/projects/${project.slug}/compact`;
@@ -167,7 +170,7 @@ describe('compacting', () => {
         50_000,
       );
       // As a process leaves it that was killed.
-      await house.service.deps.control.query(sql`
+      await rowhouse.service.deps.control.query(sql`
         update compactions set status = 'running', finished_at = null, alive_until = now() - interval '1 second'
         where project_id = ${project.id}`);
       const dead = await other.call('GET', path, { key: project.key });
@@ -191,7 +194,7 @@ describe('compacting', () => {
       'delete from t where id % 5 = 0',
     );
     // What lives takes 40 MB, and has to be there twice for a moment.
-    await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 41 } });
+    await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 41 } });
     const compaction = await compact(project);
     expect(compaction.status).toBe('done');
     expect(compaction.skipped).toEqual([{ table: 'public.t', reason: 'no_room_in_limit' }]);
@@ -212,18 +215,18 @@ describe('compacting', () => {
       'alter index dense set (fillfactor = 10)',
     );
     const limitMb = Math.ceil((await sizeMb(project)) - emptyMb + 20);
-    await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: limitMb } });
+    await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: limitMb } });
     const atMost = (await sizeMb(project)) + 21 + 32;
     let peak = 0;
     let isOver = false;
-    const watching = (async () => {
+    const supervise = (async () => {
       for (; !isOver; await new Promise((resolve) => setTimeout(resolve, 10))) {
         peak = Math.max(peak, await sizeMb(project));
       }
     })();
     const compaction = await compact(project);
     isOver = true;
-    await watching;
+    await supervise;
     expect(compaction.skipped).toEqual([{ table: 'public.t', reason: 'no_room_in_limit' }]);
     expect(peak).toBeLessThan(atMost);
     expect((await run(project, 'select count(*)::int as n from t'))?.rows).toEqual([{ n: 6_000 }]);
@@ -290,7 +293,7 @@ describe('hostile projects', () => {
     const progress = { total: 0, done: 0, current: null, bytes: 0, skipped: [], skippedCount: 0 };
     const times = { vacuumMs: 20_000, analyzeMs: 300, rewriteMs: () => 5_000 };
     const login = { id: project.id, passwordVersion: 1 };
-    await compactTables(house.service.deps, login, progress, new AbortController().signal, times);
+    await compactTables(rowhouse.service.deps, login, progress, new AbortController().signal, times);
     expect(progress.skipped).toEqual([{ table: 'public.t', reason: 'too_slow' }]);
     expect(progress.done).toBe(progress.total);
     expect((await run(project, 'select pg_relation_size($$other$$) < 1000000 as small'))?.rows).toEqual([
@@ -308,7 +311,7 @@ describe('hostile projects', () => {
       fill('t', 10_000),
       'delete from t where id % 10 <> 0',
     );
-    const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
+    const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
     const client = new pg.Client({ connectionString: body.connection.url });
     await client.connect();
     try {
@@ -373,9 +376,9 @@ describe('vacuumTables', () => {
       'create table t (id int primary key, v text)',
       'create table u (id int primary key, v text)',
     );
-    const { server } = house.service.deps;
+    const { server } = rowhouse.service.deps;
     const login = { id: project.id, passwordVersion: 1 };
-    const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
+    const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
     const client = new pg.Client({ connectionString: body.connection.url });
     await client.connect();
     try {

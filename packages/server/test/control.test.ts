@@ -4,7 +4,7 @@ import { followChanges, recordChange } from '../src/control/changes.ts';
 import { openControl, prepareControl } from '../src/control/control.ts';
 import { type Migration, migrate, readMigrations } from '../src/postgres/migrations.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { address, asAdmin, newControlName, openHouse, removeHouse, until } from './helpers.ts';
+import { address, asAdmin, newControlName, openTestService, removeTestService, until } from './helpers.ts';
 
 const made: string[] = [];
 afterAll(() =>
@@ -62,8 +62,8 @@ it('two whole services that start at once share one account, one template and on
   const controlDatabase = newControl();
   const masterKey = randomBytes(32);
   const houses = await Promise.all([
-    openHouse({ controlDatabase, masterKey }),
-    openHouse({ controlDatabase, masterKey }),
+    openTestService({ controlDatabase, masterKey }),
+    openTestService({ controlDatabase, masterKey }),
   ]);
   const keys = houses.map(({ accountKey }) => accountKey).filter(Boolean);
   expect(keys.length, 'one of them made the key').toBe(1);
@@ -76,8 +76,8 @@ it('two whole services that start at once share one account, one template and on
   expect(new Set(answers.map(({ body }) => body.project.id)).size).toBe(8);
   const { installation, template } = one.service.deps.server;
   expect(two.service.deps.server).toMatchObject({ installation, template });
-  for (const house of houses) await house.stop();
-  await removeHouse(controlDatabase, installation);
+  for (const rowhouse of houses) await rowhouse.stop();
+  await removeTestService(controlDatabase, installation);
 });
 
 describe('the feed of changes', () => {

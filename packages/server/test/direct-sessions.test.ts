@@ -2,26 +2,26 @@ import pg from 'pg';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { until, useHouse } from './helpers.ts';
+import { until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 20, share: 6 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });
 const mb = 1024 * 1024;
 type Project = { slug: string; id: string; key: string };
 let neighbour: Project;
 const open: pg.Client[] = [];
 
 const run = (project: Project, query: string) =>
-  house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query } });
+  rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query } });
 
 async function projectOf(limitMb: number): Promise<Project> {
-  const { body } = await house.call('POST', '/projects', { body: { name: 'Direct', limit_mb: limitMb } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Direct', limit_mb: limitMb } });
   return { slug: body.project.slug, id: body.project.id, key: body.api_key };
 }
 
 /** As psql or an ORM would come in; with the name of the service's own sessions, where that does not tell them apart. */
 async function connect(project: Project, notices: string[] = []): Promise<pg.Client> {
-  const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
-  const name = house.service.deps.server.address.socket ? 'rowhouse query' : 'psql';
+  const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
+  const name = rowhouse.service.deps.server.address.socket ? 'rowhouse query' : 'psql';
   const client = new pg.Client({ connectionString: body.connection.url, application_name: name });
   client.on('error', () => {});
   client.on('notice', (notice) => notices.push(String(notice.message)));
@@ -36,9 +36,9 @@ afterEach(async () => {
 
 /** Megabytes over the limit; negative: room. */
 async function overMb(project: Project): Promise<number> {
-  const [row] = await house.service.deps.control.query<{ limit: number }>(sql`
+  const [row] = await rowhouse.service.deps.control.query<{ limit: number }>(sql`
     select (empty_bytes + limit_mb * 1048576::bigint)::float8 as limit from projects where id = ${project.id}`);
-  const [size] = await house.service.deps.server.maintenance.query<{ bytes: number }>(
+  const [size] = await rowhouse.service.deps.server.maintenance.query<{ bytes: number }>(
     sql`select pg_database_size(${databaseOf(project.id)})::float8 as bytes`,
   );
   return ((size?.bytes ?? 0) - (row?.limit ?? 0)) / mb;
@@ -48,7 +48,7 @@ async function overMb(project: Project): Promise<number> {
 async function peakDuring<T>(project: Project, act: () => Promise<T>): Promise<{ peak: number; result: T }> {
   let peak = Number.NEGATIVE_INFINITY;
   let isOver = false;
-  const watching = (async () => {
+  const supervise = (async () => {
     while (!isOver) {
       peak = Math.max(peak, await overMb(project));
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -56,7 +56,7 @@ async function peakDuring<T>(project: Project, act: () => Promise<T>): Promise<{
   })();
   const result = await act();
   isOver = true;
-  await watching;
+  await supervise;
   return { peak, result };
 }
 
@@ -69,7 +69,7 @@ const outcome = (work: Promise<unknown>) =>
   );
 
 beforeAll(async () => {
-  neighbour = await house.project('Neighbour');
+  neighbour = await rowhouse.project('Neighbour');
   await run(neighbour, 'create table calm (id int primary key)');
 });
 
@@ -208,10 +208,10 @@ describe('a direct connection', () => {
       `insert into t select n, repeat(md5(n::text), 60) from generate_series(1, 10000) as n`,
     );
     // From now on it is far over its limit.
-    const lowered = await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 5 } });
+    const lowered = await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 5 } });
     expect(lowered.status).toBe(200);
     await until('it is full', async () => {
-      const { body } = await house.call('GET', `/projects/${project.slug}`);
+      const { body } = await rowhouse.call('GET', `/projects/${project.slug}`);
       return body.project.status === 'full';
     });
     await until('the next login is told', async () => {
@@ -220,7 +220,7 @@ describe('a direct connection', () => {
       return notices.join().includes('has reached limit_mb');
     });
     const writer = await connect(project);
-    const growth = outcome(writer.query(`insert into other ${wide(400_000)}`));
+    const admission = outcome(writer.query(`insert into other ${wide(400_000)}`));
     for (const text of [
       'select count(*), count(distinct md5(v)) from t',
       'begin',
@@ -231,7 +231,7 @@ describe('a direct connection', () => {
     ]) {
       expect([text, await outcome(client.query(text))]).toEqual([text, 'done']);
     }
-    expect(['57014', '57P01', 'Connection terminated unexpectedly']).toContain(await growth);
+    expect(['57014', '57P01', 'Connection terminated unexpectedly']).toContain(await admission);
     expect(await outcome(client.query('delete from t'))).toBe('done');
     expect(await outcome(client.query('vacuum full t'))).toBe('done');
     expect(await outcome(client.query('truncate t'))).toBe('done');
@@ -263,7 +263,7 @@ it('the service itself is not taken for a direct connection', { timeout: 60_000 
   await client.query('select 1');
   await until('it is told to be full', async () => {
     await run(project, `insert into t ${wide(1_000)}`);
-    const { body } = await house.call('GET', `/projects/${project.slug}`);
+    const { body } = await rowhouse.call('GET', `/projects/${project.slug}`);
     return body.project.status === 'full';
   });
   for (let n = 0; n < 20; n++)

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { asPattern, runConsole, sessionsIn } from './console.ts';
+import { asPattern, runConsole, sessionsIn } from './console-sessions.ts';
 import { launch, newAccountKey, usedDataFolder } from './process.ts';
 import { examples } from './toolchains.ts';
 

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { asPattern, runConsole } from './console.ts';
+import { asPattern, runConsole } from './console-sessions.ts';
 import { launch, newAccountKey, newDataFolder, type Running } from './process.ts';
 import { buildTimeoutMs, environment, examples, root, skipReason } from './toolchains.ts';
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkExternal, findOpenGuards, parseDatabaseUrl } from '../src/engine/external.ts';
 import type { Address } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { address, asAdmin, newControlName, openHouse, removeHouse } from './helpers.ts';
+import { address, asAdmin, newControlName, openTestService, removeTestService } from './helpers.ts';
 import { launch, newAccountKey, newDataFolder } from './process.ts';
 
 const suffix = randomBytes(4).toString('hex');
@@ -50,8 +50,8 @@ describe('a role that is not a superuser', () => {
   it('with it serves projects, and what it cannot guard is reported', async () => {
     await checkExternal(asRole(maker));
     const controlDatabase = newControlName();
-    const house = await openHouse({ at: asRole(maker), controlDatabase, spares: 1 });
-    const { server } = house.service.deps;
+    const rowhouse = await openTestService({ at: asRole(maker), controlDatabase, spares: 1 });
+    const { server } = rowhouse.service.deps;
     const missing = server.findings.map((finding) => finding.missing);
     expect(missing).toEqual(
       expect.arrayContaining([
@@ -63,9 +63,9 @@ describe('a role that is not a superuser', () => {
     );
     for (const { remedy } of server.findings) expect(remedy.length).toBeGreaterThan(10);
 
-    const one = await house.project('First');
-    const two = await house.project('Second');
-    const { body } = await house.call('GET', `/projects/${one.slug}/connection`);
+    const one = await rowhouse.project('First');
+    const two = await rowhouse.project('Second');
+    const { body } = await rowhouse.call('GET', `/projects/${one.slug}/connection`);
     const direct = { ...body.connection, tls: false };
     await asAdmin(async (database) => {
       await database.query(sql`create table t as select 1 as one`);
@@ -74,10 +74,10 @@ describe('a role that is not a superuser', () => {
     await expect(
       asAdmin((database) => database.query(sql`select 1`), { ...direct, database: `p_${two.id}` }),
     ).rejects.toThrow();
-    expect((await house.call('DELETE', `/projects/${one.slug}`)).status).toBe(200);
-    expect((await house.call('POST', `/projects/${one.slug}/restore`)).status).toBe(200);
-    await house.stop();
-    await removeHouse(controlDatabase, server.installation);
+    expect((await rowhouse.call('DELETE', `/projects/${one.slug}`)).status).toBe(200);
+    expect((await rowhouse.call('POST', `/projects/${one.slug}/restore`)).status).toBe(200);
+    await rowhouse.stop();
+    await removeTestService(controlDatabase, server.installation);
   });
 
   it('granted the parameters, guards with them', async () => {
@@ -87,11 +87,11 @@ describe('a role that is not a superuser', () => {
       ),
     );
     const controlDatabase = newControlName();
-    const house = await openHouse({ at: asRole(maker), controlDatabase, spares: 0 });
-    const missing = house.service.deps.server.findings.map((finding) => finding.missing);
+    const rowhouse = await openTestService({ at: asRole(maker), controlDatabase, spares: 0 });
+    const missing = rowhouse.service.deps.server.findings.map((finding) => finding.missing);
     expect(missing).not.toContain('a limit on temporary files');
-    const { slug } = await house.project('Guarded');
-    const { body } = await house.call('GET', `/projects/${slug}/connection`);
+    const { slug } = await rowhouse.project('Guarded');
+    const { body } = await rowhouse.call('GET', `/projects/${slug}/connection`);
     await asAdmin(
       async (database) => {
         const [row] = await database.query(sql`select current_setting('temp_file_limit') as files`);
@@ -99,8 +99,8 @@ describe('a role that is not a superuser', () => {
       },
       { ...body.connection, tls: false },
     );
-    await house.stop();
-    await removeHouse(controlDatabase, house.service.deps.server.installation);
+    await rowhouse.stop();
+    await removeTestService(controlDatabase, rowhouse.service.deps.server.installation);
   });
 });
 
@@ -132,7 +132,7 @@ describe('as a process', () => {
       },
       { ...address(), database: env.ROWHOUSE_CONTROL_DATABASE },
     );
-    await removeHouse(env.ROWHOUSE_CONTROL_DATABASE, installation);
+    await removeTestService(env.ROWHOUSE_CONTROL_DATABASE, installation);
   });
 
   it('says what is not guarded when it starts', async () => {
@@ -146,7 +146,7 @@ describe('as a process', () => {
     expect(service.output()).toMatch(/not guarded {2}guards inside project databases/);
     expect(service.output()).toContain('To mend it:');
     await service.stop();
-    await removeHouse(env.ROWHOUSE_CONTROL_DATABASE, '');
+    await removeTestService(env.ROWHOUSE_CONTROL_DATABASE, '');
   });
 
   it.each([

@@ -13,7 +13,7 @@ import {
   writeText,
   writeWith,
 } from './fuzz.ts';
-import { useHouse } from './helpers.ts';
+import { useTestService } from './helpers.ts';
 
 type Parameter = { name: string; in: string; schema: Schema };
 type Operation = {
@@ -30,7 +30,7 @@ const rounds = Number(process.env.ROWHOUSE_FUZZ_ROUNDS ?? 50);
 const renewedAfter = 5;
 const atOnce = 8;
 
-const house = useHouse();
+const rowhouse = useTestService();
 let routes: Route[];
 let project: { slug: string; id: string; key: string };
 let victim: { slug: string; id: string; key: string };
@@ -62,23 +62,23 @@ const statements = `select 1; select * from things; select $1::int; select $1; s
 const listOf = (text: string) => text.split(';').map((entry) => entry.trim());
 
 beforeAll(async () => {
-  project = await house.project('Fuzzed');
-  victim = await house.project('Victim');
-  neighbour = await house.project('Neighbour');
+  project = await rowhouse.project('Fuzzed');
+  victim = await rowhouse.project('Victim');
+  neighbour = await rowhouse.project('Neighbour');
   const own = (path: string, body: object) =>
-    house.call('POST', `/projects/${project.slug}/${path}`, { key: project.key, body });
+    rowhouse.call('POST', `/projects/${project.slug}/${path}`, { key: project.key, body });
   for (const query of listOf(setup))
     expect((await own('query', { query })).body, query).toMatchObject({ ok: true });
   publishable = (await own('keys', { name: 'public', kind: 'publishable' })).body.api_key;
   reading = (await own('keys', { name: 'reading', scopes: ['tables:read'], tables: ['things'] })).body
     .api_key;
-  const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
+  const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
   connection = body.connection.url;
   routes = await readRoutes();
 });
 
 async function readRoutes(): Promise<Route[]> {
-  const { body } = await house.call('GET', '/openapi.json');
+  const { body } = await rowhouse.call('GET', '/openapi.json');
   const paths = Object.entries(body.paths as Record<string, Record<string, Operation>>);
   const found = paths.flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
@@ -91,19 +91,19 @@ async function readRoutes(): Promise<Route[]> {
 async function renew(round: number): Promise<void> {
   const email = `user${round}@example.com`;
   const password = 'correct horse';
-  const signedUp = await house.call('POST', `/projects/${project.slug}/auth/signup`, {
+  const signedUp = await rowhouse.call('POST', `/projects/${project.slug}/auth/signup`, {
     key: project.key,
     body: { email, password },
   });
-  const other = await house.call('POST', `/projects/${project.slug}/auth/users`, {
+  const other = await rowhouse.call('POST', `/projects/${project.slug}/auth/users`, {
     key: project.key,
     body: { email: `other${round}@example.com` },
   });
-  const issued = await house.call('POST', `/projects/${project.slug}/keys`, {
+  const issued = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
     key: project.key,
     body: { name: 'short', scopes: ['query'] },
   });
-  await house.call('POST', `/projects/${victim.slug}/restore`);
+  await rowhouse.call('POST', `/projects/${victim.slug}/restore`);
   const { access_token: token, refresh_token: refresh } = signedUp.body.session;
   const authorization = `Bearer ${token}`;
   keys = {
@@ -113,7 +113,7 @@ async function renew(round: number): Promise<void> {
         { 'x-api-key': project.key },
         { authorization: `Bearer ${project.key}` },
       ],
-      ...[{ 'x-api-key': house.accountKey }, { 'x-api-key': reading }, { 'x-api-key': publishable }],
+      ...[{ 'x-api-key': rowhouse.accountKey }, { 'x-api-key': reading }, { 'x-api-key': publishable }],
     ],
     asUser: [
       { 'x-api-key': publishable, authorization },
@@ -236,7 +236,7 @@ function chooseType(random: Random, usual: string): string {
 
 function chooseKey(random: Random, route: Route): Headers {
   if (route.path === '/sql') return neonHeaders(random);
-  if (isDestructive(route)) return { 'x-api-key': random.chance(0.7) ? house.accountKey : victim.key };
+  if (isDestructive(route)) return { 'x-api-key': random.chance(0.7) ? rowhouse.accountKey : victim.key };
   if (random.chance(0.03))
     return random.pick([
       {},
@@ -268,7 +268,7 @@ const allowed5xx = new Set(['project_full', 'server_full', 'query_timeout']);
 type Result = { status: number; fault: string | null };
 
 async function send(request: InjectOptions): Promise<Result> {
-  const { statusCode: status, headers, body } = await house.app.inject(request);
+  const { statusCode: status, headers, body } = await rowhouse.app.inject(request);
   const shown = String(request.payload ?? '').slice(0, 200);
   const where = `${request.method} ${String(request.url).slice(0, 300)} ${shown} → ${status} ${body.slice(0, 300)}`;
   const found = (what: string) => ({ status, fault: `${what}: ${where}` });
@@ -313,12 +313,12 @@ it('whatever comes, the answer is one of the API', { timeout: 240_000 }, async (
     .filter((route) => !succeeded.has(route))
     .map(({ method, path }) => `${method} ${path}`);
   expect(never.length, never.join(', ')).toBeLessThan(10);
-  const { body } = await house.call('POST', `/projects/${neighbour.slug}/query`, {
+  const { body } = await rowhouse.call('POST', `/projects/${neighbour.slug}/query`, {
     key: neighbour.key,
     body: { query: 'select 1 as one' },
   });
   expect(body.rows).toEqual([{ one: 1 }]);
-  expect(house.service.deps.query.sessions.counts().waiting).toBe(0);
+  expect(rowhouse.service.deps.query.sessions.counts().waiting).toBe(0);
 });
 
 it('each property of each body with each of the values that nobody foresaw', {
@@ -334,7 +334,7 @@ it('each property of each body with each of the values that nobody foresaw', {
     const url = path.replace('{slug}', isDestructive(route) ? victim.slug : project.slug);
     const target = url.replace('{id}', String(pathWords.id?.[0])).replace('{table}', 'things');
     const needsToken = operation.security?.length === 1 && 'accessToken' in (operation.security[0] ?? {});
-    const key = isDestructive(route) || path.endsWith('/projects') ? house.accountKey : project.key;
+    const key = isDestructive(route) || path.endsWith('/projects') ? rowhouse.accountKey : project.key;
     const headers: Headers =
       path === '/sql' ? { 'neon-connection-string': connection } : { 'x-api-key': key };
     for (const name of Object.keys(schema?.properties ?? {})) {
@@ -363,7 +363,7 @@ it('numbers that no double holds are numbers everywhere, and never objects', asy
   await renew(1_000);
   const big = '12345678901234567890';
   const post = (path: string, raw: string, method = 'POST') =>
-    house.call(method, `/projects/${project.slug}/${path}`, { key: project.key, raw });
+    rowhouse.call(method, `/projects/${project.slug}/${path}`, { key: project.key, raw });
   const user = pathWords.id?.[0];
   const expectRefused = async (path: string, raw: string, method = 'POST') => {
     const { status, body } = await post(path, raw, method);

@@ -4,7 +4,15 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, address, type Call, type House, openHouse, removeHouse, until } from './helpers.ts';
+import {
+  type Answer,
+  address,
+  type Call,
+  openTestService,
+  removeTestService,
+  type TestService,
+  until,
+} from './helpers.ts';
 import { launch, newAccountKey, postmasterPid, type Running, usedDataFolder } from './process.ts';
 
 type Project = { slug: string; key: string };
@@ -293,20 +301,23 @@ async function openWire(to: { host: string; port: number }) {
 
 describe('a cut wire', () => {
   let wire: Awaited<ReturnType<typeof openWire>>;
-  let house: House;
+  let rowhouse: TestService;
   let project: Project;
 
   beforeAll(async () => {
     const { socket: _none, ...at } = address();
     wire = await openWire(at);
-    house = await openHouse({ at: { ...at, host: '127.0.0.1', port: wire.port }, keeper: false });
-    project = await prepare(house.call, 'Cut');
+    rowhouse = await openTestService({
+      at: { ...at, host: '127.0.0.1', port: wire.port },
+      background: false,
+    });
+    project = await prepare(rowhouse.call, 'Cut');
   });
 
   afterAll(async () => {
-    const { installation } = house.service.deps.server;
-    await house.stop();
-    await removeHouse(house.controlDatabase, installation);
+    const { installation } = rowhouse.service.deps.server;
+    await rowhouse.stop();
+    await removeTestService(rowhouse.controlDatabase, installation);
     wire.close();
   });
 
@@ -314,16 +325,16 @@ describe('a cut wire', () => {
     timeout: 150_000,
   }, async () => {
     wire.cut();
-    await expectAllGivenUp(house.call, project);
-    await expectAllGivenUp(house.call, project);
+    await expectAllGivenUp(rowhouse.call, project);
+    await expectAllGivenUp(rowhouse.call, project);
     wire.mend();
     await until(
       'it answers again',
-      async () => (await house.call('GET', '/projects')).status === 200,
+      async () => (await rowhouse.call('GET', '/projects')).status === 200,
       30_000,
     );
-    await expectFine(house.call, [project]);
-    const { sessions } = house.service.deps.query;
+    await expectFine(rowhouse.call, [project]);
+    const { sessions } = rowhouse.service.deps.query;
     await until('no session is left in use', async () => sessions.counts().open === sessions.counts().idle);
   });
 
@@ -333,7 +344,7 @@ describe('a cut wire', () => {
     const headers = { 'idempotency-key': 'cut-1' };
     const body = { query: "insert into things (name) values ('once')", timeout_ms: 1_500 };
     const send = () =>
-      house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body, headers });
+      rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body, headers });
     wire.cut();
     expectGivenUp(await timed(send()), 2_500, 'with a key', writes);
     wire.mend();
@@ -345,7 +356,7 @@ describe('a cut wire', () => {
       },
       60_000,
     );
-    const { body: found } = await house.call('POST', `/projects/${project.slug}/query`, {
+    const { body: found } = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
       key: project.key,
       body: { query: "select count(*)::int as n from things where name = 'once'" },
     });

@@ -21,7 +21,7 @@ export type Answer = { status: number; body: any; headers: Record<string, string
 
 export type Call = { key?: string; body?: unknown; headers?: Record<string, string>; raw?: string | Buffer };
 
-export type House = {
+export type TestService = {
   app: FastifyInstance;
   service: Service;
   accountKey: string;
@@ -33,12 +33,12 @@ export type House = {
   stop(): Promise<void>;
 };
 
-type HouseOptions = {
+type TestServiceOptions = {
   controlDatabase?: string;
   masterKey?: Buffer;
   at?: Address;
   spares?: number;
-  keeper?: boolean;
+  background?: boolean;
   keepDeletedDays?: number;
   connections?: { budget: number; kept?: number; share: number };
   passwordIterations?: number;
@@ -50,8 +50,8 @@ type HouseOptions = {
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
 };
 
-/** One service, as one process would run it. Stopping leaves its databases; `useHouse` removes them. */
-export async function openHouse(options: HouseOptions = {}): Promise<House> {
+/** One service, as one process would run it. Stopping leaves its databases; `useTestService` removes them. */
+export async function openTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const controlDatabase = options.controlDatabase ?? newControlName();
   const at = options.at ?? address();
   const lines: string[] = [];
@@ -63,7 +63,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     controlDatabase,
     masterKey: options.masterKey ?? randomBytes(32),
     spares: options.spares ?? 2,
-    keeper: options.keeper ?? true,
+    background: options.background ?? true,
     limits: { maxLimitMb: 10_000, keepDeletedDays: options.keepDeletedDays ?? 7, maxTimeoutMs: 120_000 },
     connections: options.connections ?? { budget: 20, share: 5 },
     users: {
@@ -86,7 +86,11 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     trustedProxies: options.trustedProxies ?? [],
     ...(options.timeouts && { timeouts: options.timeouts }),
   });
-  const call: House['call'] = async (method, path, { key = accountKey, body, headers = {}, raw } = {}) => {
+  const call: TestService['call'] = async (
+    method,
+    path,
+    { key = accountKey, body, headers = {}, raw } = {},
+  ) => {
     const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body));
     const response = await app.inject({
       method: method as NonNullable<InjectOptions['method']>,
@@ -127,12 +131,12 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
 }
 
 /** A house for the tests of a file. Fails if a connection is left open; keeps its databases if a test failed. */
-export function useHouse(options: HouseOptions = {}): House {
+export function useTestService(options: TestServiceOptions = {}): TestService {
   const controlDatabase = newControlName();
-  const house = {} as House;
+  const rowhouse = {} as TestService;
   let failed = false;
   beforeAll(async () => {
-    Object.assign(house, await openHouse({ ...options, controlDatabase }));
+    Object.assign(rowhouse, await openTestService({ ...options, controlDatabase }));
   });
   beforeEach(() => {
     onTestFailed(() => {
@@ -141,18 +145,18 @@ export function useHouse(options: HouseOptions = {}): House {
     });
   });
   afterAll(async () => {
-    const { installation } = house.service.deps.server;
-    await house.stop();
-    if (!failed) await removeHouse(controlDatabase, installation);
+    const { installation } = rowhouse.service.deps.server;
+    await rowhouse.stop();
+    if (!failed) await removeTestService(controlDatabase, installation);
   });
-  return house;
+  return rowhouse;
 }
 
 export function newControlName(): string {
   return `rowhouse_test_${randomBytes(5).toString('hex')}`;
 }
 
-export async function removeHouse(
+export async function removeTestService(
   controlDatabase: string,
   installation: string,
   at = address(),

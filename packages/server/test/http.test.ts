@@ -4,9 +4,9 @@ import { ErrorBody } from '@rowhouse/api';
 import { Compile } from 'typebox/compile';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { withoutSecrets } from '../src/log.ts';
-import { api, openHouse, useHouse } from './helpers.ts';
+import { api, openTestService, useTestService } from './helpers.ts';
 
-const house = useHouse({
+const rowhouse = useTestService({
   spares: 0,
   corsOrigins: ['https://app.example.com'],
   timeouts: { headersMs: 400, requestMs: 800, checkMs: 50 },
@@ -14,8 +14,8 @@ const house = useHouse({
 const isErrorBody = Compile(ErrorBody);
 let port = 0;
 beforeAll(async () => {
-  await house.app.listen({ host: '127.0.0.1', port: 0 });
-  port = (house.app.server.address() as AddressInfo).port;
+  await rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
+  port = (rowhouse.app.server.address() as AddressInfo).port;
 });
 
 /** Bytes over a bare socket, and everything that comes back until the service closes. */
@@ -37,7 +37,7 @@ async function raw(...pieces: (string | Buffer | number)[]): Promise<string> {
 
 const request = (extra: string, body = '') =>
   `POST ${api}/projects HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${extra}\r\n${body}`;
-const key = () => `X-API-Key: ${house.accountKey}\r\n`;
+const key = () => `X-API-Key: ${rowhouse.accountKey}\r\n`;
 const json = 'Content-Type: application/json\r\n';
 const length = (body: string | Buffer) => `Content-Length: ${Buffer.byteLength(body)}\r\n`;
 const parse = (answer: string) => ({
@@ -70,14 +70,14 @@ describe('bodies', () => {
     ],
     ['too much', `{"name":"${'x'.repeat(1024 * 1024)}"}`, 'payload_too_large', 413],
   ])('%s: a clear refusal', async (_what, body, code, status) => {
-    const answer = await house.call('POST', '/projects', { raw: body });
+    const answer = await rowhouse.call('POST', '/projects', { raw: body });
     expect([answer.status, answer.body.error.code]).toEqual([status, code]);
     expect(isErrorBody.Check(answer.body), JSON.stringify(answer.body).slice(0, 500)).toBe(true);
     expect(JSON.stringify(answer.body).length).toBeLessThan(5000);
   });
 
   it('a message about bad JSON never quotes the body', async () => {
-    const answer = await house.call('POST', '/projects', { raw: '{"password": hunter2-secret}' });
+    const answer = await rowhouse.call('POST', '/projects', { raw: '{"password": hunter2-secret}' });
     expect(JSON.stringify(answer.body)).not.toContain('hunter2');
     expect(answer.body.error.code).toBe('invalid_json');
   });
@@ -90,14 +90,14 @@ describe('bodies', () => {
     ['a/b/c'],
     [''],
   ])('type %j is 415', async (type) => {
-    const answer = await house.call('POST', '/projects', { raw: '{}', headers: { 'content-type': type } });
+    const answer = await rowhouse.call('POST', '/projects', { raw: '{}', headers: { 'content-type': type } });
     expect([answer.status, answer.body.error.code]).toEqual([415, 'unsupported_media_type']);
     expect(answer.body.error.hint).toContain('application/json');
   });
 
   it('takes a charset, emoji and names of 100 characters', async () => {
     const name = '🏠'.repeat(50) + 'é'.repeat(50);
-    const { status, body } = await house.call('POST', '/projects', {
+    const { status, body } = await rowhouse.call('POST', '/projects', {
       body: { name },
       headers: { 'content-type': 'application/json; charset=utf-8' },
     });
@@ -121,27 +121,27 @@ describe('paths and methods', () => {
     ['GET', `${api}/projects/UPPER`, 404, 'project_not_found'],
     ['GET', `${api}/projects/%F0%9F%99%82`, 404, 'project_not_found'],
   ])('%s %s → %i %s', async (method, path, status, code) => {
-    const answer = await house.call(method, path);
+    const answer = await rowhouse.call(method, path);
     expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
     expect(isErrorBody.Check(answer.body)).toBe(true);
     if (status === 405) expect(answer.headers.allow).toContain('GET');
   });
 
   it('a path of thousands of characters is not repeated in full', async () => {
-    const answer = await house.call('GET', `/projects/${'x'.repeat(5000)}`);
+    const answer = await rowhouse.call('GET', `/projects/${'x'.repeat(5000)}`);
     expect([answer.status, answer.body.error.code]).toEqual([404, 'route_not_found']);
     expect(answer.body.error.message.length).toBeLessThan(200);
   });
 
   it('a percent-encoded slug is the same slug', async () => {
-    const { slug } = await house.project('Encoded');
+    const { slug } = await rowhouse.project('Encoded');
     const encoded = [...slug].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join('');
-    expect((await house.call('GET', `/projects/${encoded}`)).body.project.slug).toBe(slug);
+    expect((await rowhouse.call('GET', `/projects/${encoded}`)).body.project.slug).toBe(slug);
   });
 
   it('who has no key learns nothing and cannot make the service read a body', async () => {
     for (const path of ['/projects', '/projects/x', '/projects/x/keys']) {
-      expect((await house.call('GET', path, { key: '' })).body.error.code).toBe('missing_api_key');
+      expect((await rowhouse.call('GET', path, { key: '' })).body.error.code).toBe('missing_api_key');
     }
     const started = performance.now();
     const answer = await raw(request(`${json}Content-Length: 1000000\r\n`, '{'));
@@ -153,7 +153,7 @@ describe('paths and methods', () => {
 describe('on the wire', () => {
   it.each([
     ['X-API-Key', () => key() + key()],
-    ['Authorization', () => `Authorization: Bearer ${house.accountKey}\r\n`.repeat(2)],
+    ['Authorization', () => `Authorization: Bearer ${rowhouse.accountKey}\r\n`.repeat(2)],
     ['Content-Type', () => key() + json + json],
   ])('a repeated %s is refused', async (name, headers) => {
     const { status, body } = parse(await raw(request(`${headers()}${length('{}')}`, '{}')));
@@ -183,7 +183,7 @@ describe('on the wire', () => {
   it('a sender that dawdles is cut off, in its headers and in its body, while others are served', async () => {
     const headers = raw('GET / HTTP/1.1\r\nHost: x\r\n');
     const body = raw(request(`${key()}${json}Content-Length: 100\r\n`, '{"name":'));
-    expect((await house.call('GET', '/projects')).status).toBe(200);
+    expect((await rowhouse.call('GET', '/projects')).status).toBe(200);
     expect(parse(await headers)).toMatchObject({ status: 408, body: { error: { code: 'request_timeout' } } });
     expect((await body).slice(0, 12)).toBe('HTTP/1.1 408');
   });
@@ -192,19 +192,22 @@ describe('on the wire', () => {
 describe('request ids', () => {
   it('are echoed when they are usable and made when not', async () => {
     const id = async (given?: string) =>
-      (await house.call('GET', '/healthz', { headers: given === undefined ? {} : { 'x-request-id': given } }))
-        .headers['x-request-id'];
+      (
+        await rowhouse.call('GET', '/healthz', {
+          headers: given === undefined ? {} : { 'x-request-id': given },
+        })
+      ).headers['x-request-id'];
     expect(await id('abc-123')).toBe('abc-123');
     for (const bad of [undefined, '', 'x'.repeat(200), 'a b', '<script>']) {
       expect(await id(bad)).toMatch(/^[0-9a-f-]{36}$/);
     }
-    const failed = await house.call('GET', '/nowhere', { headers: { 'x-request-id': 'mine' } });
+    const failed = await rowhouse.call('GET', '/nowhere', { headers: { 'x-request-id': 'mine' } });
     expect(failed.body.request_id).toBe('mine');
   });
 });
 
 describe('CORS', () => {
-  const preflight = (app: typeof house.app, origin: string) =>
+  const preflight = (app: typeof rowhouse.app, origin: string) =>
     app.inject({
       method: 'OPTIONS',
       url: `${api}/projects`,
@@ -216,28 +219,28 @@ describe('CORS', () => {
     });
 
   it('lets in the origins that were named, and no other', async () => {
-    const good = await preflight(house.app, 'https://app.example.com');
+    const good = await preflight(rowhouse.app, 'https://app.example.com');
     expect(good.statusCode).toBe(204);
     expect(good.headers['access-control-allow-origin']).toBe('https://app.example.com');
     expect(good.headers['access-control-allow-headers']).toContain('x-api-key');
     for (const method of ['GET', 'POST', 'PATCH', 'DELETE']) {
       expect(good.headers['access-control-allow-methods']).toContain(method);
     }
-    const bad = await preflight(house.app, 'https://evil.example.com');
+    const bad = await preflight(rowhouse.app, 'https://evil.example.com');
     expect(bad.headers['access-control-allow-origin']).toBeUndefined();
   });
 
   it('can be open to all or closed', async () => {
-    const { masterKey } = house.service.deps;
-    const { controlDatabase } = house;
+    const { masterKey } = rowhouse.service.deps;
+    const { controlDatabase } = rowhouse;
     for (const [corsOrigins, expected] of [
       ['*', '*'],
       [[], undefined],
     ] as const) {
-      const other = await openHouse({
+      const other = await openTestService({
         controlDatabase,
         masterKey,
-        keeper: false,
+        background: false,
         corsOrigins: corsOrigins === '*' ? '*' : [],
       });
       const answer = await preflight(other.app, 'https://anybody.example.com');
@@ -249,16 +252,16 @@ describe('CORS', () => {
 
 describe('what needs no key', () => {
   it('healthz and readyz', async () => {
-    expect((await house.call('GET', '/healthz', { key: '' })).body).toMatchObject({ ok: true });
-    expect((await house.call('GET', '/readyz', { key: '' })).body).toMatchObject({
+    expect((await rowhouse.call('GET', '/healthz', { key: '' })).body).toMatchObject({ ok: true });
+    expect((await rowhouse.call('GET', '/readyz', { key: '' })).body).toMatchObject({
       ok: true,
       postgres: expect.stringMatching(/^\d+\.\d+/),
     });
   });
 
   it('metrics, without a label that callers could multiply', async () => {
-    await house.call('GET', '/projects/some-slug');
-    const { body, headers } = await house.call('GET', '/metrics', { key: '' });
+    await rowhouse.call('GET', '/projects/some-slug');
+    const { body, headers } = await rowhouse.call('GET', '/metrics', { key: '' });
     expect(headers['content-type']).toContain('text/plain');
     expect(body).toMatch(/rowhouse_projects \d+/);
     expect(body).toContain('rowhouse_postgres_up 1');
@@ -267,7 +270,7 @@ describe('what needs no key', () => {
   });
 
   it('OpenAPI 3.1 with every route, and a page', async () => {
-    const { body } = await house.call('GET', '/openapi.json', { key: '' });
+    const { body } = await rowhouse.call('GET', '/openapi.json', { key: '' });
     expect(body.openapi).toBe('3.1.0');
     expect(Object.keys(body.paths)).toEqual(
       expect.arrayContaining([
@@ -298,23 +301,23 @@ describe('what needs no key', () => {
     ))
       expect(security).toEqual([withToken]);
     expect(get.security).toEqual([{ bearer: [] }, { apiKey: [] }, withToken]);
-    expect((await house.call('GET', '/docs', { key: '' })).status).toBe(200);
+    expect((await rowhouse.call('GET', '/docs', { key: '' })).status).toBe(200);
   });
 });
 
 describe('the log', () => {
   it('has a line for each request and never a key, whatever place it was sent in', async () => {
-    const stray = house.accountKey;
-    await house.call('GET', `/projects?limit=${stray}`, { headers: { 'x-request-id': 'stray-1' } });
-    await house.call('POST', '/projects', { body: { name: stray, slug: 'Bad' } });
-    const lines = house.log.join('');
+    const stray = rowhouse.accountKey;
+    await rowhouse.call('GET', `/projects?limit=${stray}`, { headers: { 'x-request-id': 'stray-1' } });
+    await rowhouse.call('POST', '/projects', { body: { name: stray, slug: 'Bad' } });
+    const lines = rowhouse.log.join('');
     expect(lines).toContain('"request_id":"stray-1"');
     expect(lines).not.toContain(stray.slice(10));
   });
 
   it('is cleaned of secrets that turn up in a path or an error', () => {
     const line = withoutSecrets(
-      `{"path":"/x/${house.accountKey}","a":"eyJhbGciOi.eyJzdWIi.c2ln","b":"postgres://u:hunter2@h/db","c":"SCRAM-SHA-256$4096:ab$cd:ef"}`,
+      `{"path":"/x/${rowhouse.accountKey}","a":"eyJhbGciOi.eyJzdWIi.c2ln","b":"postgres://u:hunter2@h/db","c":"SCRAM-SHA-256$4096:ab$cd:ef"}`,
     );
     expect(line).toBe('{"path":"/x/rh_acct_…","a":"eyJ…","b":"postgres://u:…@h/db","c":"SCRAM-SHA-256$…"}');
     const ofUsers = withoutSecrets(

@@ -2,10 +2,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, api, type House, openHouse, until, useHouse } from './helpers.ts';
+import { type Answer, api, openTestService, type TestService, until, useTestService } from './helpers.ts';
 
 const masterKey = randomBytes(32);
-const house = useHouse({ masterKey });
+const rowhouse = useTestService({ masterKey });
 type Project = { slug: string; id: string; key: string };
 
 const send = (
@@ -13,18 +13,18 @@ const send = (
   body: object,
   header: string,
   path = 'query',
-  at: House = house,
+  at: TestService = rowhouse,
 ): Promise<Answer> =>
   at.call('POST', `/projects/${slug}/${path}`, { key, body, headers: { 'idempotency-key': header } });
 const run = async ({ slug, key }: Project, query: string) => {
-  const { status, body } = await house.call('POST', `/projects/${slug}/query`, { key, body: { query } });
+  const { status, body } = await rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query } });
   expect(status, JSON.stringify(body)).toBe(200);
   return body.rows;
 };
 const count = async (project: Project) => (await run(project, 'select count(*)::int as n from t'))[0].n;
 
 const withTable = async () => {
-  const project = await house.project();
+  const project = await rowhouse.project();
   await run(project, 'create table t (id int)');
   await run(
     project,
@@ -75,7 +75,7 @@ describe('what commits by itself and', () => {
   });
 
   it('is stopped halfway by limit_mb is answered the same again', { timeout: 120_000 }, async () => {
-    const { body: made } = await house.call('POST', '/projects', { body: { name: 'Half', limit_mb: 60 } });
+    const { body: made } = await rowhouse.call('POST', '/projects', { body: { name: 'Half', limit_mb: 60 } });
     const project = { ...made.project, key: made.api_key };
     await run(project, 'create table t (id int, v text)');
     const header = randomUUID();
@@ -93,7 +93,11 @@ describe('what commits by itself and', () => {
   });
 
   it('is left by a caller who hangs up never runs again', async () => {
-    const second = await openHouse({ controlDatabase: house.controlDatabase, masterKey, keeper: false });
+    const second = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey,
+      background: false,
+    });
     const project = await withTable();
     await second.app.listen({ port: 0, host: '127.0.0.1' });
     const { port } = second.app.server.address() as { port: number };
@@ -134,10 +138,10 @@ describe('what commits by itself and', () => {
 
   it('is lost in Neon’s protocol is not run again', async () => {
     const project = await withTable();
-    const { body: place } = await house.call('GET', `/projects/${project.slug}/connection`);
+    const { body: place } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
     const header = randomUUID();
     const neon = (query: string) =>
-      house.call('POST', '/sql', {
+      rowhouse.call('POST', '/sql', {
         key: '',
         headers: { 'neon-connection-string': place.connection.url, 'idempotency-key': header },
         body: { query, params: [] },

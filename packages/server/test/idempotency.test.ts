@@ -6,37 +6,37 @@ import Fastify from 'fastify';
 import { describe, expect, it } from 'vitest';
 import { openControl } from '../src/control/control.ts';
 import { errorResponder } from '../src/http/error-response.ts';
-import { acceptRepeats } from '../src/http/idempotency.ts';
-import { keepDeadlines } from '../src/http/request-deadline.ts';
-import { forgetOldRepeats, openRepeats, type RepeatableRequest } from '../src/idempotency.ts';
+import { acceptIdempotencyKeys } from '../src/http/idempotency.ts';
+import { registerDeadlines } from '../src/http/request-deadline.ts';
+import { forgetOldIdempotencyKeys, type IdempotentRequest, openIdempotency } from '../src/idempotency.ts';
 import type { Caller } from '../src/keys/caller.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { address, api, type House, openHouse, until, useHouse } from './helpers.ts';
+import { address, api, openTestService, type TestService, until, useTestService } from './helpers.ts';
 
 const masterKey = randomBytes(32);
 let shiftMs = 0;
 const now = () => Date.now() + shiftMs;
-const house = useHouse({ masterKey, now, keeper: false });
+const rowhouse = useTestService({ masterKey, now, background: false });
 
-type More = { key?: string; header?: string; at?: House; url?: string };
+type More = { key?: string; header?: string; at?: TestService; url?: string };
 
-const post = (path: string, body: unknown, { key, header = randomUUID(), at = house }: More = {}) =>
+const post = (path: string, body: unknown, { key, header = randomUUID(), at = rowhouse }: More = {}) =>
   at.call('POST', path, { body, headers: { 'idempotency-key': header }, ...(key !== undefined && { key }) });
 const query = (project: { slug: string; key: string }, statement: string, more: More = {}) =>
   post(`/projects/${project.slug}/query`, { query: statement }, { key: project.key, ...more });
 const rows = async (project: { slug: string; key: string }, statement: string) => {
-  const { status, body } = await house.call('POST', `/projects/${project.slug}/query`, {
+  const { status, body } = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
     ...{ key: project.key, body: { query: statement } },
   });
   expect(status, JSON.stringify(body)).toBe(200);
   return body.rows;
 };
 const countProjects = async (name: string) => {
-  const { body } = await house.call('GET', '/projects?limit=1000');
+  const { body } = await rowhouse.call('GET', '/projects?limit=1000');
   return body.projects.filter((project: { name: string }) => project.name === name).length;
 };
 const withTable = async () => {
-  const project = await house.project();
+  const project = await rowhouse.project();
   await rows(project, 'create table t (id int primary key)');
   return project;
 };
@@ -44,7 +44,7 @@ const count = async (project: { slug: string; key: string }) =>
   (await rows(project, 'select count(*)::int as n from t'))[0].n;
 
 const reserved = async () => {
-  const found = await house.service.deps.control.query(sql`select 1 from repeats where state = 'running'`);
+  const found = await rowhouse.service.deps.control.query(sql`select 1 from repeats where state = 'running'`);
   return found.length > 0;
 };
 
@@ -62,7 +62,7 @@ describe('a repeat', () => {
     expect(again.headers['idempotency-replayed']).toBe('true');
     expect(again.headers['x-request-id']).not.toBe(first.headers['x-request-id']);
     expect(await countProjects('Only one')).toBe(1);
-    const { status } = await house.call('GET', `/projects/${first.body.project.slug}`, {
+    const { status } = await rowhouse.call('GET', `/projects/${first.body.project.slug}`, {
       key: again.body.api_key,
     });
     expect(status).toBe(200);
@@ -77,7 +77,7 @@ describe('a repeat', () => {
     expect(other.body.error).toMatchObject({ code: 'conflict', details: { retryable: false } });
     expect(other.headers['retry-after']).toBeUndefined();
     // The same JSON in other bytes is another body.
-    const spaced = await house.call('POST', `/projects/${project.slug}/query`, {
+    const spaced = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
       key: project.key,
       raw: '{"query": "insert into t values (1)"}',
       headers: { 'idempotency-key': header },
@@ -94,15 +94,15 @@ describe('a repeat', () => {
   });
 
   it('of a POST without a body', async () => {
-    const project = await house.project();
-    await house.call('DELETE', `/projects/${project.slug}`);
+    const project = await rowhouse.project();
+    await rowhouse.call('DELETE', `/projects/${project.slug}`);
     const restore = () =>
-      house.call('POST', `/projects/${project.slug}/restore`, { headers: { 'idempotency-key': 'back' } });
+      rowhouse.call('POST', `/projects/${project.slug}/restore`, { headers: { 'idempotency-key': 'back' } });
     const first = await restore();
     expect(first.status).toBe(200);
     expect((await restore()).headers['idempotency-replayed']).toBe('true');
     // After another deletion the answer is still the first one: that is what a repeat is.
-    await house.call('DELETE', `/projects/${project.slug}`);
+    await rowhouse.call('DELETE', `/projects/${project.slug}`);
     expect((await restore()).body).toEqual(first.body);
   });
 
@@ -126,15 +126,16 @@ describe('a repeat', () => {
 
   it('after a restart, and on another process', async () => {
     const header = randomUUID();
-    const options = { controlDatabase: house.controlDatabase, masterKey, keeper: false };
-    const ask = (at: House) => post('/projects', { name: 'Twice' }, { header, at, key: house.accountKey });
-    const second = await openHouse(options);
-    const answers = await Promise.all([house, second, house, second, house, second].map(ask));
+    const options = { controlDatabase: rowhouse.controlDatabase, masterKey, background: false };
+    const ask = (at: TestService) =>
+      post('/projects', { name: 'Twice' }, { header, at, key: rowhouse.accountKey });
+    const second = await openTestService(options);
+    const answers = await Promise.all([rowhouse, second, rowhouse, second, rowhouse, second].map(ask));
     expect(answers.filter(({ status }) => ![201, 409].includes(status))).toEqual([]);
-    const first = await ask(house);
+    const first = await ask(rowhouse);
     expect((await ask(second)).body).toEqual(first.body);
     await second.stop();
-    const third = await openHouse(options);
+    const third = await openTestService(options);
     const again = await ask(third);
     expect(again.body).toEqual(first.body);
     expect(again.headers['idempotency-replayed']).toBe('true');
@@ -143,9 +144,9 @@ describe('a repeat', () => {
   });
 
   it('pays no heed to the header on other methods', async () => {
-    const project = await house.project();
+    const project = await rowhouse.project();
     for (const name of ['One', 'Two']) {
-      const { body } = await house.call('PATCH', `/projects/${project.slug}`, {
+      const { body } = await rowhouse.call('PATCH', `/projects/${project.slug}`, {
         body: { name },
         headers: { 'idempotency-key': 'same' },
       });
@@ -186,10 +187,10 @@ describe('whose', () => {
     const mine = await withTable();
     const header = randomUUID();
     const issue = (scopes: string[]) =>
-      house.call('POST', `/projects/${mine.slug}/keys`, { key: mine.key, body: { name: 'k', scopes } });
+      rowhouse.call('POST', `/projects/${mine.slug}/keys`, { key: mine.key, body: { name: 'k', scopes } });
     const one = (await issue(['query'])).body.api_key;
     const two = (await issue(['query'])).body.api_key;
-    for (const [index, key] of [house.accountKey, mine.key, one, two].entries()) {
+    for (const [index, key] of [rowhouse.accountKey, mine.key, one, two].entries()) {
       const answer = await query(mine, `insert into t values (${index})`, { header, key });
       expect(answer.status).toBe(200);
       expect(answer.headers['idempotency-replayed']).toBeUndefined();
@@ -198,7 +199,7 @@ describe('whose', () => {
   });
 
   it('a weak key cannot fetch the answer of a strong one', async () => {
-    const project = await house.project();
+    const project = await rowhouse.project();
     const header = 'make-key';
     const body = { name: 'weak', scopes: ['tables:read'] };
     const path = `/projects/${project.slug}/keys`;
@@ -231,7 +232,7 @@ describe('whose', () => {
 
   it('answers lie sealed, and no key is to be read', async () => {
     const { body } = await post('/projects', { name: 'Sealed' }, { header: 'plain-to-see' });
-    const dump = await house.service.deps.control.query<{ text: string }>(
+    const dump = await rowhouse.service.deps.control.query<{ text: string }>(
       sql`select coalesce(encode(answer, 'escape'), '') || repeats::text as text from repeats`,
     );
     const text = dump.map((row) => row.text).join();
@@ -265,7 +266,7 @@ describe('failures', () => {
 
   it('that come of the moment, of the key or of the form leave the way free', async () => {
     const project = await withTable();
-    const readOnly = await house.call('POST', `/projects/${project.slug}/keys`, {
+    const readOnly = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
       body: { name: 'r', scopes: ['tables:read'] },
     });
     const header = randomUUID();
@@ -318,7 +319,7 @@ describe('failures', () => {
     expect(busy.status).toBe(409);
     expect(busy.body.error).toMatchObject({ code: 'conflict', details: { retryable: true } });
     // As if its process had not been heard of for long.
-    await house.service.deps.control.query(
+    await rowhouse.service.deps.control.query(
       sql`update repeats set alive_until = now() - interval '1 second' where state = 'running'`,
     );
     const dead = await query(project, statement, { header });
@@ -330,7 +331,11 @@ describe('failures', () => {
   });
 
   it('of a caller who hung up: the statement is cancelled, and a repeat runs', async () => {
-    const second = await openHouse({ controlDatabase: house.controlDatabase, masterKey, keeper: false });
+    const second = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey,
+      background: false,
+    });
     const project = await withTable();
     await second.app.listen({ port: 0, host: '127.0.0.1' });
     const { port } = second.app.server.address() as { port: number };
@@ -381,7 +386,7 @@ describe('the header', () => {
   });
 
   it('is in the OpenAPI of every POST and of nothing else', async () => {
-    const { body } = await house.call('GET', '/openapi.json', { key: '' });
+    const { body } = await rowhouse.call('GET', '/openapi.json', { key: '' });
     for (const methods of Object.values(body.paths) as Record<
       string,
       { parameters?: { name: string }[] }
@@ -397,7 +402,7 @@ describe('the header', () => {
 describe('time', () => {
   it('after a day a key is new, and what is past is swept', async () => {
     const project = await withTable();
-    const { control } = house.service.deps;
+    const { control } = rowhouse.service.deps;
     const header = randomUUID();
     const insert = 'insert into t select count(*) from t';
     try {
@@ -408,10 +413,10 @@ describe('time', () => {
       expect((await query(project, insert, { header })).headers['idempotency-replayed']).toBeUndefined();
       expect((await query(project, insert, { header })).headers['idempotency-replayed']).toBe('true');
       expect(await count(project)).toBe(2);
-      await forgetOldRepeats(control, now());
+      await forgetOldIdempotencyKeys(control, now());
       expect((await query(project, insert, { header })).headers['idempotency-replayed']).toBe('true');
       shiftMs = 49 * 3_600_000;
-      await forgetOldRepeats(control, now());
+      await forgetOldIdempotencyKeys(control, now());
       expect(await control.query(sql`select 1 from repeats`)).toEqual([]);
     } finally {
       shiftMs = 0;
@@ -428,43 +433,50 @@ describe('inside', () => {
     ...{ slug: 's', scopes: [], tables: null, expiresAt: null },
   });
   const fingerprint = Buffer.alloc(32, 1);
-  const requestOf = (caller: Caller, key: string): RepeatableRequest => ({
+  const requestOf = (caller: Caller, key: string): IdempotentRequest => ({
     ...{ caller, user: null, key, method: 'POST', path: '/x', fingerprint },
     readToEnd: async () => fingerprint,
   });
   const answerOf = (size: number) => ({
     ...{ status: 200, contentType: null, location: null, body: Buffer.alloc(size, 'x') },
   });
-  type Options = Partial<Parameters<typeof openRepeats>[0]>;
+  type Options = Partial<Parameters<typeof openIdempotency>[0]>;
   const within = async (
-    use: (repeats: ReturnType<typeof openRepeats>) => Promise<void>,
+    use: (idempotency: ReturnType<typeof openIdempotency>) => Promise<void>,
     more: Options = {},
   ) => {
-    const control = openControl(address(), house.controlDatabase);
-    const repeats = openRepeats({ control, masterKey, now: Date.now, onError: () => {}, limits, ...more });
+    const control = openControl(address(), rowhouse.controlDatabase);
+    const idempotency = openIdempotency({
+      control,
+      masterKey,
+      now: Date.now,
+      onError: () => {},
+      limits,
+      ...more,
+    });
     try {
-      await use(repeats);
+      await use(idempotency);
     } finally {
-      await repeats.stop();
+      await idempotency.stop();
       await control.end();
     }
   };
-  const reserve = async (repeats: ReturnType<typeof openRepeats>, caller: Caller, key: string) => {
-    const found = await repeats.begin(requestOf(caller, key));
+  const reserve = async (idempotency: ReturnType<typeof openIdempotency>, caller: Caller, key: string) => {
+    const found = await idempotency.begin(requestOf(caller, key));
     if (!('reservation' in found)) throw new Error('It was there already.');
     return found.reservation;
   };
 
   it('a request that runs for long is alive; one whose process is gone is not', async () => {
     const caller = callerOf('project');
-    await within(async (repeats) => {
-      await reserve(repeats, caller, 'long');
+    await within(async (idempotency) => {
+      await reserve(idempotency, caller, 'long');
       await new Promise((resolve) => setTimeout(resolve, 800));
-      await expect(repeats.begin(requestOf(caller, 'long'))).rejects.toMatchObject({ code: 'conflict' });
+      await expect(idempotency.begin(requestOf(caller, 'long'))).rejects.toMatchObject({ code: 'conflict' });
     });
-    await within(async (repeats) => {
+    await within(async (idempotency) => {
       await until('it counts as dead', async () => {
-        const error = await repeats.begin(requestOf(caller, 'long')).catch((thrown) => thrown);
+        const error = await idempotency.begin(requestOf(caller, 'long')).catch((thrown) => thrown);
         return error.code === 'outcome_unknown';
       });
     });
@@ -472,32 +484,32 @@ describe('inside', () => {
 
   it('an account has room for so many; repeats of what is there still work', async () => {
     const caller = callerOf('project');
-    await within(async (repeats) => {
+    await within(async (idempotency) => {
       for (let index = 0; index < limits.maxKeys; index++) {
-        const reservation = await reserve(repeats, caller, `k${index}`);
+        const reservation = await reserve(idempotency, caller, `k${index}`);
         await reservation.end({ is: 'answered', fingerprint, answer: answerOf(5) });
       }
-      await expect(repeats.begin(requestOf(caller, 'one more'))).rejects.toMatchObject({
+      await expect(idempotency.begin(requestOf(caller, 'one more'))).rejects.toMatchObject({
         ...{ code: 'rate_limited', status: 429, retryAfterS: 60 },
       });
-      expect(await repeats.begin(requestOf(caller, 'k3'))).toMatchObject({ answer: { status: 200 } });
-      await reserve(repeats, callerOf('project'), 'another account');
+      expect(await idempotency.begin(requestOf(caller, 'k3'))).toMatchObject({ answer: { status: 200 } });
+      await reserve(idempotency, callerOf('project'), 'another account');
     });
   });
 
   it('publishable keys cannot take all of it', async () => {
     const caller = callerOf('publishable');
-    await within(async (repeats) => {
-      await reserve(repeats, caller, 'a');
-      await reserve(repeats, caller, 'b');
-      await expect(repeats.begin(requestOf(caller, 'c'))).rejects.toMatchObject({ code: 'rate_limited' });
-      await reserve(repeats, callerOf('project', caller.accountId), 'c');
+    await within(async (idempotency) => {
+      await reserve(idempotency, caller, 'a');
+      await reserve(idempotency, caller, 'b');
+      await expect(idempotency.begin(requestOf(caller, 'c'))).rejects.toMatchObject({ code: 'rate_limited' });
+      await reserve(idempotency, callerOf('project', caller.accountId), 'c');
     });
   });
 
   it('large answers are not kept, and when there are many only small ones are', async () => {
     const caller = callerOf('project');
-    await within(async (repeats) => {
+    await within(async (idempotency) => {
       for (const [key, size, isKept] of [
         ['too large', 1001, false],
         ['large', 1000, true],
@@ -506,9 +518,9 @@ describe('inside', () => {
         ['large 4', 1000, false],
         ['small', 10, true],
       ] as const) {
-        const reservation = await reserve(repeats, caller, key);
+        const reservation = await reserve(idempotency, caller, key);
         await reservation.end({ is: 'answered', fingerprint, answer: answerOf(size) });
-        const again = await repeats.begin(requestOf(caller, key)).catch((error) => error);
+        const again = await idempotency.begin(requestOf(caller, key)).catch((error) => error);
         if (isKept) expect(again.answer?.body.length, key).toBe(size);
         else expect(again.details, key).toEqual({ retryable: false, ran: true, status: 200 });
       }
@@ -516,7 +528,7 @@ describe('inside', () => {
   });
 
   it('what could not be written is written when PostgreSQL is back', async () => {
-    const control = openControl(address(), house.controlDatabase);
+    const control = openControl(address(), rowhouse.controlDatabase);
     let isAway = false;
     const shaky = {
       ...control,
@@ -525,20 +537,20 @@ describe('inside', () => {
     };
     const caller = callerOf('project');
     await within(
-      async (repeats) => {
-        const nothing = await reserve(repeats, caller, 'nothing');
-        const answered = await reserve(repeats, caller, 'answered');
+      async (idempotency) => {
+        const nothing = await reserve(idempotency, caller, 'nothing');
+        const answered = await reserve(idempotency, caller, 'answered');
         isAway = true;
         await nothing.end({ is: 'nothing_ran' });
         await answered.end({ is: 'answered', fingerprint, answer: answerOf(5) });
         isAway = false;
         await until('the key is free', () =>
-          reserve(repeats, caller, 'nothing').then(
+          reserve(idempotency, caller, 'nothing').then(
             () => true,
             () => false,
           ),
         );
-        const again = await repeats.begin(requestOf(caller, 'answered')).catch((error) => error);
+        const again = await idempotency.begin(requestOf(caller, 'answered')).catch((error) => error);
         expect(again.details).toMatchObject({ ran: true });
       },
       { control: shaky },
@@ -550,15 +562,15 @@ describe('inside', () => {
 describe('a body that streams', () => {
   it('is hashed as it passes, and a repeat is compared without being run', async () => {
     const app = Fastify({ bodyLimit: 100 });
-    app.setErrorHandler(errorResponder(house.service.deps.log));
-    keepDeadlines(app);
+    app.setErrorHandler(errorResponder(rowhouse.service.deps.log));
+    registerDeadlines(app);
     app.decorateRequest('caller', null);
     app.addHook('onRequest', async (request) => {
       const accountId = 'streams';
       request.caller = { kind: 'account', keyId: 'k', accountId, expiresAt: null };
     });
     app.addContentTypeParser('text/csv', (_request, payload, done) => done(null, payload));
-    acceptRepeats(app, house.service.deps.repeats);
+    acceptIdempotencyKeys(app, rowhouse.service.deps.idempotency);
     let runs = 0;
     let most = 0;
     app.post('/import', async (request) => {

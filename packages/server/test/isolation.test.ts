@@ -3,19 +3,19 @@ import { authRoleOf, databaseOf, roleOf } from '../src/engine/provision.ts';
 import { derivePassword } from '../src/engine/role-passwords.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
-import { address, asAdmin, until, useHouse } from './helpers.ts';
+import { address, asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2 });
+const rowhouse = useTestService({ spares: 2 });
 let mine: { id: string; slug: string };
 let neighbour: { id: string; slug: string };
 beforeAll(async () => {
-  mine = await house.project('Mine');
-  neighbour = await house.project('Neighbour');
+  mine = await rowhouse.project('Mine');
+  neighbour = await rowhouse.project('Neighbour');
 });
 
 /** A statement as some role in some database. */
 async function as(role: string, database: string, statement: Sql): Promise<unknown[]> {
-  const password = derivePassword(house.service.deps.masterKey, role);
+  const password = derivePassword(rowhouse.service.deps.masterKey, role);
   const connection = openDatabase({ ...address(), user: role, password, database }, { max: 1 });
   try {
     return await connection.query(statement);
@@ -37,10 +37,10 @@ describe("a project's role", () => {
 
   it.each([
     ['neighbour', () => databaseOf(neighbour.id)],
-    ['control', () => house.controlDatabase],
+    ['control', () => rowhouse.controlDatabase],
     ['maintenance', () => 'postgres'],
     ['template1', () => 'template1'],
-    ['project template', () => house.service.deps.server.template],
+    ['project template', () => rowhouse.service.deps.server.template],
   ])('cannot enter the %s database', async (_name, database) => {
     await expect(as(roleOf(mine.id), database(), sql`select 1`)).rejects.toMatchObject({
       cause: expect.objectContaining({ severity: 'FATAL' }),
@@ -93,7 +93,7 @@ describe("a project's role", () => {
     expect(await as(roleOf(neighbour.id), databaseOf(neighbour.id), sql`select 1 as one`)).toEqual([
       { one: 1 },
     ]);
-    expect((await house.call('GET', `/projects/${neighbour.slug}`)).body.project.status).toBe('ready');
+    expect((await rowhouse.call('GET', `/projects/${neighbour.slug}`)).body.project.status).toBe('ready');
   });
 });
 
@@ -107,7 +107,7 @@ it('the auth role owns its schema and nothing else', async () => {
 });
 
 it('role passwords are scram, and each its own', async () => {
-  const { server } = house.service.deps;
+  const { server } = rowhouse.service.deps;
   const rows = await server.maintenance.query<{ rolname: string; rolpassword: string }>(sql`
     select rolname, rolpassword from pg_authid where rolname in (${roleOf(mine.id)}, ${authRoleOf(mine.id)})`);
   expect(rows.length).toBe(2);
@@ -127,9 +127,9 @@ it('role passwords are scram, and each its own', async () => {
 
 describe('a project that holds on', () => {
   it('cannot keep itself from being deleted, nor take the service along', async () => {
-    const holder = await house.project('Holder');
+    const holder = await rowhouse.project('Holder');
     const at = { ...address(), user: roleOf(holder.id), database: databaseOf(holder.id) };
-    const password = derivePassword(house.service.deps.masterKey, at.user);
+    const password = derivePassword(rowhouse.service.deps.masterKey, at.user);
     const hold = openDatabase({ ...at, password }, { max: 1 });
     const held = hold
       .transaction(async (transaction) => {
@@ -147,8 +147,8 @@ describe('a project that holds on', () => {
           ).length > 0,
       ),
     );
-    const deletes = Array.from({ length: 12 }, () => house.call('DELETE', `/projects/${holder.slug}`));
-    expect((await house.call('GET', `/projects/${neighbour.slug}`)).status).toBe(200);
+    const deletes = Array.from({ length: 12 }, () => rowhouse.call('DELETE', `/projects/${holder.slug}`));
+    expect((await rowhouse.call('GET', `/projects/${neighbour.slug}`)).status).toBe(200);
     const statuses = (await Promise.all(deletes)).map(({ status }) => status);
     expect(statuses.filter((status) => status === 200).length).toBe(1);
     expect(statuses.filter((status) => status === 404).length).toBe(11);
@@ -158,13 +158,13 @@ describe('a project that holds on', () => {
 
   it('many who ask for the connection at once all get one that works', async () => {
     const answers = await Promise.all(
-      Array.from({ length: 30 }, () => house.call('GET', `/projects/${mine.slug}/connection`)),
+      Array.from({ length: 30 }, () => rowhouse.call('GET', `/projects/${mine.slug}/connection`)),
     );
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
   it('has a share of the connections, not all', async () => {
-    const password = derivePassword(house.service.deps.masterKey, roleOf(mine.id));
+    const password = derivePassword(rowhouse.service.deps.masterKey, roleOf(mine.id));
     const login = { ...address(), user: roleOf(mine.id), password, database: databaseOf(mine.id) };
     const flood = Array.from({ length: 60 }, () => openDatabase(login, { max: 1 }));
     const results = await Promise.allSettled(
@@ -191,7 +191,7 @@ describe('a project that holds on', () => {
 });
 
 it('a database that is being made lets nobody in', async () => {
-  const { server } = house.service.deps;
+  const { server } = rowhouse.service.deps;
   const made: string[] = [];
   const maintenance = {
     ...server.maintenance,

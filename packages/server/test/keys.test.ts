@@ -3,20 +3,20 @@ import { makeKey } from '../src/keys/form.ts';
 import { maxKeys } from '../src/keys/manage.ts';
 import { unseal } from '../src/keys/seal.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, type House, openHouse, soon, until, useHouse } from './helpers.ts';
+import { asAdmin, openTestService, soon, type TestService, until, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 
 const issue = (slug: string, body: object, key?: string) =>
-  house.call('POST', `/projects/${slug}/keys`, { body, ...(key && { key }) });
-const use = (key: string, at: House = house) =>
+  rowhouse.call('POST', `/projects/${slug}/keys`, { body, ...(key && { key }) });
+const use = (key: string, at: TestService = rowhouse) =>
   at.call('GET', '/projects', { key }).then(({ status }) => status);
 
 describe('who is calling', () => {
   it('many requests at once with a key that is not known yet look it up once', async () => {
-    const { key } = await house.project('Burst');
-    const queries = vi.spyOn(house.service.deps.control, 'query');
-    const { keyRing } = house.service.deps;
+    const { key } = await rowhouse.project('Burst');
+    const queries = vi.spyOn(rowhouse.service.deps.control, 'query');
+    const { keyRing } = rowhouse.service.deps;
     const callers = await Promise.all(Array.from({ length: 200 }, () => keyRing.verify(key)));
     expect(new Set(callers.map(({ keyId }) => keyId)).size).toBe(1);
     // The keeper may ask something meanwhile.
@@ -35,23 +35,23 @@ describe('who is calling', () => {
     ['a made-up project key', { authorization: `Bearer ${makeKey('rh_proj_')}` }, 401, 'invalid_api_key'],
     ['a key with SQL in it', { 'x-api-key': "rh_acct_' or 1=1 --" }, 401, 'invalid_api_key'],
   ])('%s is refused', async (_what, headers, status, code) => {
-    const answer = await house.call('GET', '/projects', { key: '', headers });
+    const answer = await rowhouse.call('GET', '/projects', { key: '', headers });
     expect([answer.status, answer.body.error.code]).toEqual([status, code]);
     expect(answer.headers['www-authenticate']).toContain('Bearer');
   });
 
   it('a mistyped key is recognised without a look-up', async () => {
-    const typo = house.accountKey.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'));
-    const answer = await house.call('GET', '/projects', { key: typo });
+    const typo = rowhouse.accountKey.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'));
+    const answer = await rowhouse.call('GET', '/projects', { key: typo });
     expect(answer.body.error.message).toContain('mistyped');
   });
 
   it('both headers: the same key is fine, different keys are not, a token belongs to tables', async () => {
-    const { key } = await house.project();
+    const { key } = await rowhouse.project();
     const both = (authorization: string) =>
-      house.call('GET', '/projects', { key: house.accountKey, headers: { authorization } });
-    expect((await both(`Bearer ${house.accountKey}`)).status).toBe(200);
-    expect((await both(`bearer  ${house.accountKey}`)).status).toBe(200);
+      rowhouse.call('GET', '/projects', { key: rowhouse.accountKey, headers: { authorization } });
+    expect((await both(`Bearer ${rowhouse.accountKey}`)).status).toBe(200);
+    expect((await both(`bearer  ${rowhouse.accountKey}`)).status).toBe(200);
     const different = await both(`Bearer ${key}`);
     expect([different.status, different.body.error.code]).toEqual([400, 'invalid_request']);
     const token = await both('Bearer eyJhbGciOi.eyJzdWIi.c2ln');
@@ -61,7 +61,7 @@ describe('who is calling', () => {
 
 describe('further keys', () => {
   it('are issued with scopes, listed without the secret, and show when they were used', async () => {
-    const { slug, key } = await house.project();
+    const { slug, key } = await rowhouse.project();
     const expires = new Date(Date.now() + 3_600_000).toISOString();
     const { status, body } = await issue(
       slug,
@@ -82,11 +82,11 @@ describe('further keys', () => {
     expect(body.api_key.startsWith(body.key.start)).toBe(true);
     expect(await use(body.api_key)).toBe(200);
 
-    const list = await house.call('GET', `/projects/${slug}/keys`, { key });
+    const list = await rowhouse.call('GET', `/projects/${slug}/keys`, { key });
     expect(list.body.keys.map((entry: { kind: string }) => entry.kind)).toEqual(['project', 'scoped']);
     expect(JSON.stringify(list.body)).not.toContain(body.api_key);
     await until('last use is shown', async () => {
-      const { body: later } = await house.call('GET', `/projects/${slug}/keys`, { key });
+      const { body: later } = await rowhouse.call('GET', `/projects/${slug}/keys`, { key });
       return later.keys[1].last_used_at;
     });
   });
@@ -106,26 +106,28 @@ describe('further keys', () => {
     [{ name: 'x', kind: 'project' }, 'kind'],
     [{ name: 'x', scopes: ['query'], project_id: 'other' }, 'project_id'],
   ])('%j is refused, naming %s', async (body, path) => {
-    const { slug } = await house.project();
+    const { slug } = await rowhouse.project();
     const answer = await issue(slug, body);
     expect(answer.status, JSON.stringify(answer.body)).toBe(400);
     expect(answer.body.error.details.map((problem: { path: string }) => problem.path)).toContain(path);
   });
 
   it('reach no further than their scopes, nor make stronger ones', async () => {
-    const { slug } = await house.project();
+    const { slug } = await rowhouse.project();
     const reader = (await issue(slug, { name: 'reader', scopes: ['query:read'] })).body.api_key;
     const browser = (await issue(slug, { name: 'web', kind: 'publishable' })).body;
     expect(browser.api_key).toMatch(/^rh_pub_/);
     expect(browser.key.scopes).toEqual(['auth']);
     const manager = (await issue(slug, { name: 'manager', scopes: ['manage'] })).body.api_key;
     for (const key of [reader, browser.api_key]) {
-      const refused = await house.call('GET', `/projects/${slug}/keys`, { key });
+      const refused = await rowhouse.call('GET', `/projects/${slug}/keys`, { key });
       expect([refused.status, refused.body.error.code]).toEqual([403, 'forbidden']);
       expect(refused.body.error.hint).toContain('"manage"');
-      expect((await house.call('PATCH', `/projects/${slug}`, { key, body: { name: 'x' } })).status).toBe(403);
+      expect((await rowhouse.call('PATCH', `/projects/${slug}`, { key, body: { name: 'x' } })).status).toBe(
+        403,
+      );
     }
-    expect((await house.call('GET', `/projects/${slug}/keys`, { key: manager })).status).toBe(200);
+    expect((await rowhouse.call('GET', `/projects/${slug}/keys`, { key: manager })).status).toBe(200);
     expect((await issue(slug, { name: 'more', scopes: ['query'] }, manager)).status).toBe(403);
     expect((await issue(slug, { name: 'same', scopes: ['manage'] }, manager)).status).toBe(201);
     expect((await issue(slug, { name: 'web', kind: 'publishable' }, manager)).status).toBe(403);
@@ -143,56 +145,60 @@ describe('further keys', () => {
       403,
     );
     expect((await issue(slug, { ...child, expires_at: soonEnded }, shortKey)).status).toBe(201);
-    const rotate = await house.call('POST', `/projects/${slug}/keys/rotate`, { key: manager, body: {} });
-    const connection = await house.call('GET', `/projects/${slug}/connection`, { key: manager });
+    const rotate = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, { key: manager, body: {} });
+    const connection = await rowhouse.call('GET', `/projects/${slug}/connection`, { key: manager });
     expect([rotate.status, connection.status]).toEqual([403, 403]);
   });
 
   it('end at their time', async () => {
-    const { slug } = await house.project();
+    const { slug } = await rowhouse.project();
     const expires_at = new Date(Date.now() + 700).toISOString();
     const { body } = await issue(slug, { name: 'short', scopes: ['query'], expires_at });
     expect(await use(body.api_key)).toBe(200);
     await until('the key ends', async () => (await use(body.api_key)) === 401, 5000);
-    const { body: list } = await house.call('GET', `/projects/${slug}/keys`);
+    const { body: list } = await rowhouse.call('GET', `/projects/${slug}/keys`);
     expect(list.keys[1].status).toBe('expired');
   });
 
   it('are limited in number', async () => {
-    const { slug, id } = await house.project();
-    await house.service.deps.control.query(sql`
+    const { slug, id } = await rowhouse.project();
+    await rowhouse.service.deps.control.query(sql`
       insert into keys (id, kind, account_id, project_id, name, start, hash, scopes)
       select ${id} || n, 'scoped', 'default', ${id}, 'filler', 'rh_proj_', sha256((${id} || n)::bytea), '{query}'
       from generate_series(1, ${maxKeys - 1}) as n`);
     const refused = await issue(slug, { name: 'one too many', scopes: ['query'] });
     expect([refused.status, refused.body.error.code]).toEqual([409, 'conflict']);
-    const neighbour = await house.project();
+    const neighbour = await rowhouse.project();
     expect((await issue(neighbour.slug, { name: 'fine', scopes: ['query'] })).status).toBe(201);
   });
 });
 
 describe('on every process', () => {
-  let second: House;
+  let second: TestService;
   beforeAll(async () => {
-    const { masterKey } = house.service.deps;
-    second = await openHouse({ controlDatabase: house.controlDatabase, masterKey, keeper: false });
+    const { masterKey } = rowhouse.service.deps;
+    second = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey,
+      background: false,
+    });
   });
   afterAll(() => second.stop());
 
   it('a revoked key ends within a second, though it is in use there', async () => {
-    const { slug } = await house.project();
+    const { slug } = await rowhouse.project();
     const { body } = await issue(slug, { name: 'leaked', scopes: ['query'] });
     for (let times = 0; times < 3; times++) expect(await use(body.api_key, second)).toBe(200);
-    const revoked = await house.call('DELETE', `/projects/${slug}/keys/${body.key.id}`);
+    const revoked = await rowhouse.call('DELETE', `/projects/${slug}/keys/${body.key.id}`);
     expect(revoked.body.key.status).toBe('revoked');
     await until('it ends elsewhere', async () => (await use(body.api_key, second)) === 401, soon);
     await until('it ends here', async () => (await use(body.api_key)) === 401, soon);
-    const again = await house.call('DELETE', `/projects/${slug}/keys/${body.key.id}`);
+    const again = await rowhouse.call('DELETE', `/projects/${slug}/keys/${body.key.id}`);
     expect(again.body.key.revoked_at).toBe(revoked.body.key.revoked_at);
   });
 
   it('a stream of changes elsewhere never brings a revoked key back', async () => {
-    const { slug } = await house.project();
+    const { slug } = await rowhouse.project();
     const issued = await Promise.all(
       Array.from({ length: 8 }, (_, n) => issue(slug, { name: `k${n}`, scopes: ['query'] })),
     );
@@ -200,7 +206,7 @@ describe('on every process', () => {
     await Promise.all(
       keys.map(async ({ api_key: apiKey, key }) => {
         const hammer = Promise.all(Array.from({ length: 20 }, () => use(apiKey, second)));
-        await house.call('DELETE', `/projects/${slug}/keys/${key.id}`);
+        await rowhouse.call('DELETE', `/projects/${slug}/keys/${key.id}`);
         await hammer;
       }),
     );
@@ -211,8 +217,8 @@ describe('on every process', () => {
 
 describe('rotation', () => {
   it('gives a new key while the old one keeps working for the grace period', async () => {
-    const { slug, key: old, id } = await house.project();
-    const { status, body } = await house.call('POST', `/projects/${slug}/keys/rotate`, { key: old });
+    const { slug, key: old, id } = await rowhouse.project();
+    const { status, body } = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, { key: old });
     expect(status).toBe(200);
     expect(body.api_key).not.toBe(old);
     expect(body.previous).toMatchObject({ status: 'rotated', kind: 'project' });
@@ -221,7 +227,7 @@ describe('rotation', () => {
     expect(hours).toBeLessThan(24.1);
     expect([await use(old), await use(body.api_key)]).toEqual([200, 200]);
 
-    const { control, masterKey } = house.service.deps;
+    const { control, masterKey } = rowhouse.service.deps;
     const rows = await control.query<{ id: string; sealed: Buffer }>(
       sql`select id, sealed from keys where project_id = ${id} order by created_at`,
     );
@@ -229,34 +235,36 @@ describe('rotation', () => {
   });
 
   it('with no grace ends the old key at once; the current one cannot be revoked', async () => {
-    const { slug, key: old } = await house.project();
-    const { body } = await house.call('POST', `/projects/${slug}/keys/rotate`, {
+    const { slug, key: old } = await rowhouse.project();
+    const { body } = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, {
       body: { grace_seconds: 0 },
     });
     await until('the old key ends', async () => (await use(old)) === 401, soon);
-    const refused = await house.call('DELETE', `/projects/${slug}/keys/${body.key.id}`);
+    const refused = await rowhouse.call('DELETE', `/projects/${slug}/keys/${body.key.id}`);
     expect([refused.status, refused.body.error.code]).toEqual([409, 'conflict']);
     expect(refused.body.error.hint).toContain('rotate');
     expect(await use(body.api_key)).toBe(200);
   });
 
   it('whoever has the old key cannot get the next one, nor the database', async () => {
-    const { slug, key: old } = await house.project();
-    const fetchUrl = (key: string) => house.call('GET', `/projects/${slug}/connection`, { key });
+    const { slug, key: old } = await rowhouse.project();
+    const fetchUrl = (key: string) => rowhouse.call('GET', `/projects/${slug}/connection`, { key });
     const first = (await fetchUrl(old)).body.connection;
-    const rotated = await house.call('POST', `/projects/${slug}/keys/rotate`, { key: old });
-    const again = await house.call('POST', `/projects/${slug}/keys/rotate`, { key: old });
+    const rotated = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, { key: old });
+    const again = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, { key: old });
     expect([403, 409]).toContain(again.status);
     await until('the address is out of its reach', async () => (await fetchUrl(old)).status === 403, soon);
     expect((await fetchUrl(rotated.body.api_key)).body.connection.password).toBe(first.password);
     const login = (connection: object) =>
       asAdmin((database) => database.query(sql`select 1 as one`), { ...first, tls: false, ...connection });
     expect(await login({})).toEqual([{ one: 1 }]);
-    const ended = await house.call('POST', `/projects/${slug}/keys/rotate`, { body: { grace_seconds: 0 } });
+    const ended = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, {
+      body: { grace_seconds: 0 },
+    });
     await expect(login({})).rejects.toThrow();
     const next = (await fetchUrl(ended.body.api_key)).body.connection;
     expect(await login({ password: next.password })).toEqual([{ one: 1 }]);
-    const answer = await house.call('POST', `/projects/${slug}/query`, {
+    const answer = await rowhouse.call('POST', `/projects/${slug}/query`, {
       key: ended.body.api_key,
       body: { query: 'select 1 as one' },
     });
@@ -264,18 +272,18 @@ describe('rotation', () => {
   });
 
   it('with no grace ends the old password although others go on with what they remember', async () => {
-    const { slug, key } = await house.project();
-    const first = (await house.call('GET', `/projects/${slug}/connection`, { key })).body.connection;
+    const { slug, key } = await rowhouse.project();
+    const first = (await rowhouse.call('GET', `/projects/${slug}/connection`, { key })).body.connection;
     const { body: scoped } = await issue(slug, { name: 'reader', scopes: ['query'] });
     const ask = (query: string) =>
-      house.call('POST', `/projects/${slug}/query`, { key: scoped.api_key, body: { query } });
+      rowhouse.call('POST', `/projects/${slug}/query`, { key: scoped.api_key, body: { query } });
     let isOver = false;
     const goOn = async () => {
       // Each ends its own connection, so that the next has to log in.
       while (!isOver) await ask('select pg_terminate_backend(pg_backend_pid())');
     };
     const going = [goOn(), goOn()];
-    const { body } = await house.call('POST', `/projects/${slug}/keys/rotate`, {
+    const { body } = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, {
       body: { grace_seconds: 0 },
     });
     isOver = true;
@@ -283,29 +291,29 @@ describe('rotation', () => {
     const login = (connection: object) =>
       asAdmin((database) => database.query(sql`select 1 as one`), { ...first, tls: false, ...connection });
     await expect(login({})).rejects.toThrow();
-    const next = (await house.call('GET', `/projects/${slug}/connection`, { key: body.api_key })).body
+    const next = (await rowhouse.call('GET', `/projects/${slug}/connection`, { key: body.api_key })).body
       .connection;
     expect(await login(next)).toEqual([{ one: 1 }]);
     await until('others are served', async () => (await ask('select 1')).status === 200, soon);
   });
 
   it('a rotated key can be revoked before its time', async () => {
-    const { slug, key: old } = await house.project();
-    const { body } = await house.call('POST', `/projects/${slug}/keys/rotate`);
-    await house.call('DELETE', `/projects/${slug}/keys/${body.previous.id}`);
+    const { slug, key: old } = await rowhouse.project();
+    const { body } = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`);
+    await rowhouse.call('DELETE', `/projects/${slug}/keys/${body.previous.id}`);
     await until('it ends', async () => (await use(old)) === 401, soon);
   });
 
   it('many at once leave exactly one current key, and every answer told the truth', async () => {
-    const { slug, id } = await house.project();
+    const { slug, id } = await rowhouse.project();
     const answers = await Promise.all(
-      Array.from({ length: 5 }, () => house.call('POST', `/projects/${slug}/keys/rotate`)),
+      Array.from({ length: 5 }, () => rowhouse.call('POST', `/projects/${slug}/keys/rotate`)),
     );
     const good = answers.filter(({ status }) => status === 200);
     expect(good.length).toBeGreaterThan(0);
     for (const { status } of answers) expect([200, 409]).toContain(status);
     for (const { body } of good) expect(await use(body.api_key)).toBe(200);
-    const [row] = await house.service.deps.control.query(sql`
+    const [row] = await rowhouse.service.deps.control.query(sql`
       select count(*)::int as current from keys
       where project_id = ${id} and kind = 'project' and rotated_at is null and revoked_at is null`);
     expect(row).toEqual({ current: 1 });
@@ -314,29 +322,31 @@ describe('rotation', () => {
   it.each([{ grace_seconds: -1 }, { grace_seconds: 1.5 }, { grace_seconds: 1e9 }, { grace: 5 }, []])(
     'refuses %j',
     async (body) => {
-      const { slug } = await house.project();
-      expect((await house.call('POST', `/projects/${slug}/keys/rotate`, { body })).status).toBe(400);
+      const { slug } = await rowhouse.project();
+      expect((await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, { body })).status).toBe(400);
     },
   );
 });
 
 it('no key stands in the control database or the log as it is', async () => {
-  const { slug, key } = await house.project();
+  const { slug, key } = await rowhouse.project();
   const { body } = await issue(slug, { name: 'x', scopes: ['query'] });
-  const [row] = await house.service.deps.control.query<{ dump: string }>(sql`
+  const [row] = await rowhouse.service.deps.control.query<{ dump: string }>(sql`
     select string_agg(keys::text, ' ') as dump from keys`);
-  for (const secret of [key, body.api_key, house.accountKey]) {
+  for (const secret of [key, body.api_key, rowhouse.accountKey]) {
     expect(row?.dump).not.toContain(secret.slice(12));
     expect(row?.dump).not.toContain(Buffer.from(secret).toString('hex').slice(24));
-    expect(house.log.join('')).not.toContain(secret.slice(12));
+    expect(rowhouse.log.join('')).not.toContain(secret.slice(12));
   }
 });
 
 it('unknown keys and slugs are 404, whatever they look like', async () => {
-  const { slug } = await house.project();
+  const { slug } = await rowhouse.project();
   for (const id of ['key_nope', '..%2F..', '%00', '%27%3B%20drop%20table%20keys', 'x'.repeat(250)]) {
-    const { status, body } = await house.call('DELETE', `/projects/${slug}/keys/${id}`);
+    const { status, body } = await rowhouse.call('DELETE', `/projects/${slug}/keys/${id}`);
     expect([status, body.error.code]).toEqual([404, 'key_not_found']);
   }
-  expect((await house.call('GET', '/projects/nobody-here/keys')).body.error.code).toBe('project_not_found');
+  expect((await rowhouse.call('GET', '/projects/nobody-here/keys')).body.error.code).toBe(
+    'project_not_found',
+  );
 });

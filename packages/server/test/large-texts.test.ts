@@ -1,16 +1,16 @@
 // Texts that are too large to be parsed by the service: they may do no more than those that are.
 import { expect, it } from 'vitest';
-import { useHouse } from './helpers.ts';
+import { useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 const mb = 1024 * 1024;
 const large = mb + 1000;
 
 const newProject = async () => {
-  const { slug, key } = await house.project();
-  const run = (query: string) => house.call('POST', `/projects/${slug}/query`, { key, body: { query } });
+  const { slug, key } = await rowhouse.project();
+  const run = (query: string) => rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query } });
   const batch = (query: string) =>
-    house.call('POST', `/projects/${slug}/batch`, { key, body: { statements: [{ query }] } });
+    rowhouse.call('POST', `/projects/${slug}/batch`, { key, body: { statements: [{ query }] } });
   return { slug, run, batch };
 };
 /** The same statement, as a small and as a large text. */
@@ -39,8 +39,8 @@ it.each(nothing)('no statement at all is 400: %s', async (_name, text) => {
   expect([status, body.error?.code]).toEqual([400, 'invalid_request']);
   expect(body.error.details[0].problem).toBe('holds no statement');
   expect((await batch(text)).status).toBe(400);
-  const { body: place } = await house.call('GET', `/projects/${slug}/connection`);
-  const neon = await house.call('POST', '/sql', {
+  const { body: place } = await rowhouse.call('GET', `/projects/${slug}/connection`);
+  const neon = await rowhouse.call('POST', '/sql', {
     key: '',
     headers: { 'neon-connection-string': place.connection.url },
     body: { query: text, params: [] },

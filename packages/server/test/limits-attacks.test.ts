@@ -3,19 +3,19 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, until, useHouse } from './helpers.ts';
+import { asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 const mb = 1024 * 1024;
 
 const newProject = async (limitMb: number) => {
-  const { body } = await house.call('POST', '/projects', { body: { name: 'Attack', limit_mb: limitMb } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Attack', limit_mb: limitMb } });
   const { slug, id } = body.project;
-  const [row] = await house.service.deps.control.query<{ empty: number }>(
+  const [row] = await rowhouse.service.deps.control.query<{ empty: number }>(
     sql`select empty_bytes::float8 as empty from projects where id = ${id}`,
   );
   const call = (method: 'GET' | 'POST', path: string, given?: object) =>
-    house.call(method, `/projects/${slug}${path}`, { key: body.api_key, ...(given && { body: given }) });
+    rowhouse.call(method, `/projects/${slug}${path}`, { key: body.api_key, ...(given && { body: given }) });
   const run = (query: string, more: object = {}) => call('POST', '/query', { query, ...more });
   const storedMb = async () => {
     const [size] = await asAdmin((admin) =>
@@ -243,7 +243,7 @@ describe('a full project', () => {
     const project = await newProject(8);
     await project.all('create table t (a int, b text)');
     await project.run(`insert into t select n, repeat('x', 1000) from generate_series(1, 20000) as n`);
-    const { turns } = house.service.deps.query.growth;
+    const { writerQueue: turns } = rowhouse.service.deps.query.admission;
     expect(turns.isClosed(project.id)).toBe(true);
     let isOver = false;
     const write = async () => {

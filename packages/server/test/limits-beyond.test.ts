@@ -1,4 +1,4 @@
-// What limit_mb does not count, and what bounds it instead. Temporary files, notifications and logs are in hogs.test.ts.
+// What limit_mb does not count, and what bounds it instead. Temporary files, notifications and logs are in resource-hogs.test.ts.
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,16 +7,16 @@ import { expect, it, onTestFinished } from 'vitest';
 import { startEmbedded } from '../src/engine/embedded.ts';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, useHouse } from './helpers.ts';
+import { asAdmin, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 const mb = 1024 * 1024;
 
 const newProject = async (limitMb: number) => {
-  const { body } = await house.call('POST', '/projects', { body: { name: 'Beyond', limit_mb: limitMb } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Beyond', limit_mb: limitMb } });
   const { slug, id } = body.project;
   const run = (query: string, more: object = {}) =>
-    house.call('POST', `/projects/${slug}/query`, { key: body.api_key, body: { query, ...more } });
+    rowhouse.call('POST', `/projects/${slug}/query`, { key: body.api_key, body: { query, ...more } });
   return { id, run };
 };
 
@@ -37,7 +37,7 @@ it('a project has 100,000 tables, indexes, sequences and views at most', { timeo
       end $$`),
       );
     },
-    { ...house.service.deps.server.address, database: databaseOf(crowded.id) },
+    { ...rowhouse.service.deps.server.address, database: databaseOf(crowded.id) },
   );
   for (const query of [
     'create table one_more (a int)',

@@ -2,22 +2,22 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, openHouse, until, useHouse } from './helpers.ts';
+import { asAdmin, openTestService, until, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 const mb = 1024 * 1024;
 type Project = { id: string; slug: string; key: string; empty: number };
 
 const newProject = async (limitMb: number): Promise<Project> => {
-  const { body } = await house.call('POST', '/projects', { body: { name: 'Back', limit_mb: limitMb } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Back', limit_mb: limitMb } });
   const { slug, id } = body.project;
-  const [row] = await house.service.deps.control.query<{ empty: number }>(
+  const [row] = await rowhouse.service.deps.control.query<{ empty: number }>(
     sql`select empty_bytes::float8 as empty from projects where id = ${id}`,
   );
   return { id, slug, key: body.api_key, empty: row?.empty ?? 0 };
 };
 const run = ({ slug, key }: Project, query: string, more: object = {}) =>
-  house.call('POST', `/projects/${slug}/query`, { key, body: { query, ...more } });
+  rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query, ...more } });
 const all = async (project: Project, ...queries: string[]) => {
   for (const query of queries) {
     const { status, body } = await run(project, query);
@@ -99,7 +99,7 @@ describe('a large object that is refused', () => {
 
   it('in a batch', { timeout: 120_000 }, async () => {
     const project = await newProject(4);
-    const { status } = await house.call('POST', `/projects/${project.slug}/batch`, {
+    const { status } = await rowhouse.call('POST', `/projects/${project.slug}/batch`, {
       key: project.key,
       body: { statements: [{ query: 'select 1' }, { query: `select ${oneObject}` }], timeout_ms: 60_000 },
     });
@@ -204,12 +204,12 @@ it('what a process left that was killed is found by another', { timeout: 120_000
         )
         .catch(() => {});
     },
-    { ...house.service.deps.server.address, database: databaseOf(project.id) },
+    { ...rowhouse.service.deps.server.address, database: databaseOf(project.id) },
   );
   expect((await look(project)).mb).toBeGreaterThan(4);
-  const other = await openHouse({
-    controlDatabase: house.controlDatabase,
-    masterKey: house.service.deps.masterKey,
+  const other = await openTestService({
+    controlDatabase: rowhouse.controlDatabase,
+    masterKey: rowhouse.service.deps.masterKey,
     spares: 0,
   });
   try {

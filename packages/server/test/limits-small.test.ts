@@ -1,15 +1,15 @@
 // Many small writes at once, by every way there is, in projects with little room: what is committed never takes one over its
 // limit, nor does what PostgreSQL's upkeep adds afterwards.
 import { beforeAll, expect, it } from 'vitest';
-import { until, useHouse } from './helpers.ts';
+import { until, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 
 const newProject = async (limitMb: number) => {
-  const { body } = await house.call('POST', '/projects', { body: { name: 'Little', limit_mb: limitMb } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Little', limit_mb: limitMb } });
   const { slug } = body.project;
   const call = (method: string, path: string, given: object = {}) =>
-    house.call(method, `/projects/${slug}${path}`, { key: body.api_key, ...given });
+    rowhouse.call(method, `/projects/${slug}${path}`, { key: body.api_key, ...given });
   const run = (query: string, params: unknown[] = []) => call('POST', '/query', { body: { query, params } });
   const usedMb = async () => (await call('GET', '/usage')).body.usage.size_mb as number;
   return { call, run, usedMb };

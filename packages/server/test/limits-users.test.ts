@@ -1,14 +1,14 @@
 // Users count towards limit_mb like everything else: many at once fit into the room there is, and none goes over it.
 import { expect, it } from 'vitest';
-import { until, useHouse } from './helpers.ts';
+import { until, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 
 const newProject = async (limitMb: number) => {
-  const { body } = await house.call('POST', '/projects', { body: { name: 'Users', limit_mb: limitMb } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Users', limit_mb: limitMb } });
   const { slug } = body.project;
   const call = (method: string, path: string, given?: object) =>
-    house.call(method, `/projects/${slug}${path}`, { key: body.api_key, ...(given && { body: given }) });
+    rowhouse.call(method, `/projects/${slug}${path}`, { key: body.api_key, ...(given && { body: given }) });
   const usedMb = async () => (await call('GET', '/usage')).body.usage.size_mb as number;
   /** What the last of the refused left is given back right after their answers. */
   const holds = (mostMb: number) => until(`it holds ${mostMb} MB`, async () => (await usedMb()) <= mostMb);

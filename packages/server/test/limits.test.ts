@@ -2,9 +2,9 @@ import { tmpdir } from 'node:os';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { type Answer, address, asAdmin, openHouse, until, useHouse } from './helpers.ts';
+import { type Answer, address, asAdmin, openTestService, until, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 type Project = { slug: string; id: string; key: string; empty: number };
 const mb = 1024 * 1024;
 
@@ -15,16 +15,16 @@ const sizeOf = async (id: string) => {
   return row?.bytes ?? 0;
 };
 const newProject = async (limitMb: number, name = 'Small'): Promise<Project> => {
-  const { body } = await house.call('POST', '/projects', { body: { name, limit_mb: limitMb } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name, limit_mb: limitMb } });
   const { slug, id } = body.project;
-  const [row] = await house.service.deps.control.query<{ empty: number }>(
+  const [row] = await rowhouse.service.deps.control.query<{ empty: number }>(
     sql`select empty_bytes::float8 as empty from projects where id = ${id}`,
   );
   return { slug, id, key: body.api_key, empty: row?.empty ?? 0 };
 };
 const storedMb = async ({ id, empty }: Project) => ((await sizeOf(id)) - empty) / mb;
 const run = (project: Project, query: string, params: unknown[] = [], more: object = {}) =>
-  house.call('POST', `/projects/${project.slug}/query`, {
+  rowhouse.call('POST', `/projects/${project.slug}/query`, {
     key: project.key,
     body: { query, params, ...more },
   });
@@ -204,7 +204,7 @@ describe('a full project', () => {
     throw new Error('It was never full.');
   };
   const status = async ({ slug }: Project) =>
-    (await house.call('GET', `/projects/${slug}`)).body.project.status;
+    (await rowhouse.call('GET', `/projects/${slug}`)).body.project.status;
 
   it('was filled to its limit and not beyond, and says so', async () => {
     const project = await fill();
@@ -225,7 +225,7 @@ describe('a full project', () => {
 
   it('is read, emptied and tidied up as ever', async () => {
     const project = await fill();
-    const lowered = await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 2 } });
+    const lowered = await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 2 } });
     expect(lowered.body.project).toMatchObject({ limit_mb: 2, status: 'full' });
     await fine(project, 'select count(*) from t');
     await fine(project, 'select sum(size) from seen');
@@ -234,7 +234,7 @@ describe('a full project', () => {
     await fine(project, 'vacuum t');
     await fine(project, 'analyze t');
     expect(
-      (await house.call('GET', `/projects/${project.slug}/tables/t?limit=5`, { key: project.key })).status,
+      (await rowhouse.call('GET', `/projects/${project.slug}/tables/t?limit=5`, { key: project.key })).status,
     ).toBe(200);
     for (const refused of [
       'insert into other values (1)',
@@ -267,9 +267,9 @@ describe('a full project', () => {
     const more =
       "insert into t select g, repeat('y', 1000) from generate_series($1::int, $1::int + 999) as g";
     expect(codeOf(await run(project, more, [300_000]))).toEqual(full);
-    await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 12 } });
+    await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 12 } });
     await fine(project, more, [300_000]);
-    await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 3 } });
+    await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 3 } });
     expect(codeOf(await run(project, more, [400_000]))).toEqual(full);
     expect((await fine(project, 'select count(*) as n from t where a >= 300000')).rows).toEqual([
       { n: 1000 },
@@ -282,7 +282,7 @@ describe('whoever writes', () => {
     const project = await newProject(3);
     await fine(project, 'create table t (a int, b text)');
     const table = (method: string, query: string, body: unknown, type = 'application/json') =>
-      house.call(method, `/projects/${project.slug}/tables/t${query}`, {
+      rowhouse.call(method, `/projects/${project.slug}/tables/t${query}`, {
         key: project.key,
         headers: { 'content-type': type },
         ...(typeof body === 'string' ? { raw: body } : { body }),
@@ -295,7 +295,7 @@ describe('whoever writes', () => {
     const statements = Array.from({ length: 10 }, () => ({
       query: "insert into t select n, repeat('x', 1000) from generate_series(1, 500) as n",
     }));
-    const batch = await house.call('POST', `/projects/${project.slug}/batch`, {
+    const batch = await rowhouse.call('POST', `/projects/${project.slug}/batch`, {
       key: project.key,
       body: { statements },
     });
@@ -323,7 +323,7 @@ describe('whoever writes', () => {
   it('by signing up is held to it, and users sign in as ever', async () => {
     const project = await newProject(1);
     const auth = (path: string, body: object) =>
-      house.call('POST', `/projects/${project.slug}/auth/${path}`, { key: project.key, body });
+      rowhouse.call('POST', `/projects/${project.slug}/auth/${path}`, { key: project.key, body });
     const words = (n: number) =>
       Array.from({ length: 1000 }, (_, m) => (n * 7919 * m).toString(36)).join(' ');
     let last: Answer | null = null;
@@ -342,17 +342,17 @@ describe('whoever writes', () => {
   });
 
   it('at the same time as others, by several processes, is held to it', async () => {
-    const second = await openHouse({
-      controlDatabase: house.controlDatabase,
-      masterKey: house.service.deps.masterKey,
-      keeper: false,
+    const second = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey: rowhouse.service.deps.masterKey,
+      background: false,
       spares: 0,
     });
     try {
       const project = await newProject(8);
       await fine(project, 'create table t (a int, b text)');
       const insert = (n: number, size: number) =>
-        (n % 2 ? house : second).call('POST', `/projects/${project.slug}/query`, {
+        (n % 2 ? rowhouse : second).call('POST', `/projects/${project.slug}/query`, {
           key: project.key,
           body: {
             query: `insert into t select n, repeat('x', 1000) from generate_series(1, $1) as n`,
@@ -406,15 +406,18 @@ describe('whoever writes', () => {
     expect(committed).toBeGreaterThan(20_000);
     // With room again, nobody waits for anybody's turn.
     await fine(project, 'truncate t');
-    await until('the door is open', async () => !house.service.deps.query.growth.turns.isClosed(project.id));
+    await until(
+      'the door is open',
+      async () => !rowhouse.service.deps.query.admission.writerQueue.isClosed(project.id),
+    );
     await fine(project, `insert into t values (1, 'x')`);
     await fine(neighbour, 'insert into t values (1)');
   }, 120_000);
 
   it('far from the limit is not measured, and runs into it all the same', async () => {
     const project = await newProject(300);
-    const { query } = house.service.deps;
-    await until('it is far', async () => (await query.growth.rooms.admit(project.id)) === null);
+    const { query } = rowhouse.service.deps;
+    await until('it is far', async () => (await query.admission.headroom.admit(project.id)) === null);
     const make = (rows: number) =>
       run(
         project,
@@ -463,12 +466,12 @@ it('users who act on tables are held to it, and told of it', async () => {
   await fine(project, 'create table notes (owner uuid default auth.uid(), text text)');
   await fine(project, 'alter table notes enable row level security');
   await fine(project, 'create policy own on notes to authenticated using (owner = auth.uid())');
-  const auth = await house.call('POST', `/projects/${project.slug}/auth/signup`, {
+  const auth = await rowhouse.call('POST', `/projects/${project.slug}/auth/signup`, {
     key: project.key,
     body: { email: 'ada@example.com', password: 'correct horse' },
   });
   const insert = (text: string) =>
-    house.call('POST', `/projects/${project.slug}/tables/notes?returning=minimal`, {
+    rowhouse.call('POST', `/projects/${project.slug}/tables/notes?returning=minimal`, {
       key: project.key,
       headers: { authorization: `Bearer ${auth.body.session.access_token}` },
       body: Array.from({ length: 100 }, () => ({ text })),
@@ -484,9 +487,9 @@ it('answers to writes say how full the project is', async () => {
   await fine(project, 'create table t (a int)');
   const answers = [
     await run(project, 'insert into t values (1)'),
-    await house.call('POST', `/projects/${project.slug}/tables/t`, { key: project.key, body: { a: 1 } }),
-    await house.call('DELETE', `/projects/${project.slug}/tables/t?a=eq.1`, { key: project.key }),
-    await house.call('POST', `/projects/${project.slug}/batch`, {
+    await rowhouse.call('POST', `/projects/${project.slug}/tables/t`, { key: project.key, body: { a: 1 } }),
+    await rowhouse.call('DELETE', `/projects/${project.slug}/tables/t?a=eq.1`, { key: project.key }),
+    await rowhouse.call('POST', `/projects/${project.slug}/batch`, {
       key: project.key,
       body: { statements: [{ query: 'insert into t values (1)' }] },
     }),
@@ -552,10 +555,10 @@ it('on a machine whose disk is nearly full nothing grows, and reading and deleti
   const project = await newProject(64);
   await fine(project, 'create table t (a int, b text)');
   await fine(project, "insert into t select n, repeat('x', 100) from generate_series(1, 5000) as n");
-  const crowded = await openHouse({
-    controlDatabase: house.controlDatabase,
-    masterKey: house.service.deps.masterKey,
-    keeper: false,
+  const crowded = await openTestService({
+    controlDatabase: rowhouse.controlDatabase,
+    masterKey: rowhouse.service.deps.masterKey,
+    background: false,
     spares: 0,
     disk: { folder: tmpdir(), reserveBytes: Number.MAX_SAFE_INTEGER },
   });

@@ -3,16 +3,16 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { toPostgresInterval, toPostgresIntervals } from '../src/query/json/intervals.ts';
-import { type Answer, soon, until, useHouse } from './helpers.ts';
+import { type Answer, soon, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2 });
+const rowhouse = useTestService({ spares: 2 });
 type Place = { slug: string; id: string; key: string; url: string; user: string; password: string };
 let project: Place;
 let neighbour: Place;
 
 async function newPlace(name: string): Promise<Place> {
-  const made = await house.project(name);
-  const { body } = await house.call('GET', `/projects/${made.slug}/connection`);
+  const made = await rowhouse.project(name);
+  const { body } = await rowhouse.call('GET', `/projects/${made.slug}/connection`);
   return { ...made, ...body.connection };
 }
 
@@ -26,7 +26,7 @@ type Asked = { url?: string; headers?: Record<string, string>; raw?: string | Bu
 const driver = { 'neon-raw-text-output': 'true', 'neon-array-mode': 'true' };
 
 function post(body: unknown, { url = project.url, headers = {}, raw }: Asked = {}): Promise<Answer> {
-  return house.call('POST', '/sql', {
+  return rowhouse.call('POST', '/sql', {
     key: '',
     raw: raw ?? JSON.stringify(body),
     headers: {
@@ -113,7 +113,7 @@ describe('answers', () => {
     const query = 'select id, text from notes order by id';
     for (let round = 0; round < 4; round++) {
       const [own, texts, objects] = await Promise.all([
-        house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query } }),
+        rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query } }),
         sql(query),
         sql(query, [], { headers: { 'neon-array-mode': 'false' } }),
       ]);
@@ -300,11 +300,11 @@ describe('errors', () => {
   it('takes JSON as such, and no other method or parameter', async () => {
     const json = await sql('select 1', [], { headers: { 'content-type': 'application/json' } });
     expect(json.status).toBe(200);
-    expect((await house.call('GET', '/sql')).status).toBe(405);
+    expect((await rowhouse.call('GET', '/sql')).status).toBe(405);
     const headers = { 'neon-connection-string': project.url, 'content-type': 'text/plain' };
     const raw = '{"query": "select 1"}';
-    expect((await house.call('POST', '/sql?x=1', { key: '', raw, headers })).status).toBe(400);
-    expect((await house.call('POST', '/SQL', { key: '', raw, headers })).status).toBe(404);
+    expect((await rowhouse.call('POST', '/sql?x=1', { key: '', raw, headers })).status).toBe(400);
+    expect((await rowhouse.call('POST', '/SQL', { key: '', raw, headers })).status).toBe(404);
   });
 });
 
@@ -317,7 +317,7 @@ describe('callers', () => {
       as('anybody', project.key, project.slug),
       as('anybody', project.key, `p_${project.id}`),
       as(project.slug, project.key, 'postgres'),
-      as('anybody', house.accountKey, project.slug),
+      as('anybody', rowhouse.accountKey, project.slug),
     ])
       expect((await sql(who, [], { url })).body.rows, url).toEqual([[`p_${project.id}`]]);
     const url = `postgres://anybody@host/${project.slug}`;
@@ -343,8 +343,8 @@ describe('callers', () => {
       [as(project.slug, neighbour.key, 'postgres'), '3D000'],
       [as(project.slug, project.key, neighbour.slug), '3D000'],
       [as('x', `${project.key}x`, project.slug), '28P01'],
-      [as('x', house.accountKey, 'nobody'), '3D000'],
-      [as('x', house.accountKey, `p_${project.id}`), '3D000'],
+      [as('x', rowhouse.accountKey, 'nobody'), '3D000'],
+      [as('x', rowhouse.accountKey, `p_${project.id}`), '3D000'],
       [as('x', '', project.slug), '28000'],
       ['', '28000'],
       ['http://x:y@host/db', '08P01'],
@@ -362,16 +362,16 @@ describe('callers', () => {
     const raw = Buffer.alloc(64 * 1024 * 1024, 32);
     const stranger = await post(null, { url: as(project.user, 'x', project.user), raw });
     expect(stranger.body.code).toBe('28P01');
-    const missing = await house.call('POST', '/sql', { key: project.key, raw: '{"query": "select 1"}' });
+    const missing = await rowhouse.call('POST', '/sql', { key: project.key, raw: '{"query": "select 1"}' });
     expect([missing.status, missing.body.code]).toEqual([400, '28000']);
     const both = await sql('select 1', [], { headers: { authorization: `Bearer ${project.key}` } });
     expect(both.body.code).toBe('08P01');
-    expect(house.log.join('')).not.toContain(project.password);
+    expect(rowhouse.log.join('')).not.toContain(project.password);
   });
 
   it('keeps keys to their scopes', async () => {
     const issue = async (scopes: string[]) => {
-      const { body } = await house.call('POST', `/projects/${project.slug}/keys`, {
+      const { body } = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
         body: { name: 'scoped', scopes },
       });
       return as('x', body.api_key, project.slug);
@@ -399,15 +399,15 @@ describe('callers', () => {
   it('forgets a password that was changed, and a project that was deleted, within a second', async () => {
     const place = await newPlace('Rotated');
     expect((await sql('select 1', [], { url: place.url })).status).toBe(200);
-    await house.call('POST', `/projects/${place.slug}/keys/rotate`, { body: { grace_seconds: 0 } });
+    await rowhouse.call('POST', `/projects/${place.slug}/keys/rotate`, { body: { grace_seconds: 0 } });
     await until(
       'refused',
       async () => (await sql('select 1', [], { url: place.url })).body.code === '28P01',
       soon,
     );
-    const { body } = await house.call('GET', `/projects/${place.slug}/connection`);
+    const { body } = await rowhouse.call('GET', `/projects/${place.slug}/connection`);
     expect((await sql('select 1', [], { url: body.connection.url })).status).toBe(200);
-    await house.call('DELETE', `/projects/${place.slug}`);
+    await rowhouse.call('DELETE', `/projects/${place.slug}`);
     const url = body.connection.url;
     await until('gone', async () => (await sql('select 1', [], { url })).body.code === '28P01', soon);
   });
@@ -428,8 +428,8 @@ it('repeats are answered from the first, however its failure was said', async ()
 });
 
 it('ends what runs when its caller hangs up', async () => {
-  await house.app.listen({ port: 0, host: '127.0.0.1' });
-  const { port } = house.app.server.address() as { port: number };
+  await rowhouse.app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = rowhouse.app.server.address() as { port: number };
   const running = "select count(*) from pg_stat_activity where query like '%sleepy%' and state = 'active'";
   const others = async () => Number((await sql(running)).body.rows[0][0]);
   const before = await others();
@@ -453,9 +453,9 @@ it('intervals are written as PostgreSQL itself writes them', async () => {
           union all values (interval '0'), ('infinity'), ('-infinity'), ('1 year'), ('-1 mon +1 day'), ('1 microsecond'),
             ('-0.5 s'), ('178000000 years'), ('-1 day 23:59:59.999999'), ('100 hours')) as given`;
   const body = { statements: [{ query: "select set_config('intervalstyle', 'postgres', true)" }, { query }] };
-  const styled = await house.call('POST', `/projects/${project.slug}/batch`, { key, body });
+  const styled = await rowhouse.call('POST', `/projects/${project.slug}/batch`, { key, body });
   const texts = styled.body.results[1].rows.map(({ text }: { text: string }) => text);
-  const plain = await house.call('POST', `/projects/${project.slug}/query`, { key, body: { query } });
+  const plain = await rowhouse.call('POST', `/projects/${project.slug}/query`, { key, body: { query } });
   const isos = plain.body.rows.map(({ i }: { i: string }) => i);
   expect(isos[0]).toMatch(/^P/);
   expect(isos.map(toPostgresInterval)).toEqual(texts);

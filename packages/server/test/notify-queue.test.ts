@@ -4,22 +4,22 @@ import type { Socket } from 'node:net';
 import pg from 'pg';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { until, useHouse } from './helpers.ts';
+import { until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 20, share: 6 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });
 type Project = { slug: string; id: string; key: string };
 let neighbour: Project;
 let flooder: Project;
 const open: pg.Client[] = [];
 
 const run = (project: Project, query: string) =>
-  house.call('POST', `/projects/${project.slug}/query`, {
+  rowhouse.call('POST', `/projects/${project.slug}/query`, {
     key: project.key,
     body: { query, timeout_ms: 60_000 },
   });
 
 async function connect(project: Project): Promise<pg.Client & { isOver?: boolean }> {
-  const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
+  const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
   const client: pg.Client & { isOver?: boolean } = new pg.Client({ connectionString: body.connection.url });
   client.on('error', () => {});
   client.on('end', () => {
@@ -31,7 +31,7 @@ async function connect(project: Project): Promise<pg.Client & { isOver?: boolean
 }
 
 const usage = async () => {
-  const [row] = await house.service.deps.server.maintenance.query<{ usage: number }>(
+  const [row] = await rowhouse.service.deps.server.maintenance.query<{ usage: number }>(
     sql`select pg_notification_queue_usage() as usage`,
   );
   return row?.usage ?? 0;
@@ -67,8 +67,8 @@ async function besideNeighbour(act: () => Promise<void>): Promise<void> {
 }
 
 beforeAll(async () => {
-  neighbour = await house.project('Neighbour');
-  flooder = await house.project('Flooder');
+  neighbour = await rowhouse.project('Neighbour');
+  flooder = await rowhouse.project('Flooder');
   for (const query of [
     'create table calm (id int generated always as identity, at timestamptz default now())',
     `create function tell() returns trigger language plpgsql as $$ begin perform pg_notify('calm', new.id::text); return new; end $$`,
@@ -121,13 +121,13 @@ describe('whoever holds back the queue is ended, and the neighbour loses nothing
   ];
 
   it.each(holders)('%s', { timeout: 60_000 }, async (_how, hold) => {
-    const project = await house.project('Holder');
+    const project = await rowhouse.project('Holder');
     const [holder, calm] = [await connect(project), await connect(neighbour)];
     await hold(holder);
     await besideNeighbour(async () => {
       let peak = 0;
       let isOver = false;
-      const watching = (async () => {
+      const supervise = (async () => {
         while (!isOver) {
           peak = Math.max(peak, await usage());
           await new Promise((resolve) => setTimeout(resolve, 10));
@@ -138,7 +138,7 @@ describe('whoever holds back the queue is ended, and the neighbour loses nothing
         expect([200, 503], JSON.stringify(body)).toContain(status);
       await until('the holder is ended', async () => (holder as { isOver?: boolean }).isOver);
       isOver = true;
-      await watching;
+      await supervise;
       // 128 MB of 4 GB are a thirtieth: it was never near full.
       expect(peak).toBeLessThan(0.3);
     });
@@ -162,7 +162,7 @@ describe('whoever holds back the queue is ended, and the neighbour loses nothing
   });
 
   it('a procedure through the API', { timeout: 60_000 }, async () => {
-    const project = await house.project('Holder');
+    const project = await rowhouse.project('Holder');
     const held = run(project, `do $$ begin execute 'lis' || 'ten c'; commit; perform pg_sleep(50); end $$`);
     await besideNeighbour(async () => {
       await Promise.all([run(flooder, flood), run(flooder, drip), run(flooder, drip)]);
@@ -171,7 +171,7 @@ describe('whoever holds back the queue is ended, and the neighbour loses nothing
   });
 
   it('many sessions of one project at once', { timeout: 60_000 }, async () => {
-    const project = await house.project('Holder');
+    const project = await rowhouse.project('Holder');
     const holders = await Promise.all(Array.from({ length: 20 }, () => connect(project)));
     for (const holder of holders) {
       await holder.query('listen c');
@@ -197,7 +197,7 @@ it('a flood that alone fills nothing ends nobody', { timeout: 60_000 }, async ()
 it('a project that does it again gets no direct connection for a while; the API goes on', {
   timeout: 60_000,
 }, async () => {
-  const project = await house.project('Holder');
+  const project = await rowhouse.project('Holder');
   const bystander = await connect(neighbour);
   for (let time = 0; time < 2; time++) {
     const holder = await connect(project);
@@ -219,13 +219,13 @@ it('a project that does it again gets no direct connection for a while; the API 
   );
   expect((await run(project, 'select 1 as fine')).body.rows).toEqual([{ fine: 1 }]);
   expect((await bystander.query('select 1 as fine')).rows).toEqual([{ fine: 1 }]);
-  expect(house.log.join('')).toContain('held back the queue of notifications again');
+  expect(rowhouse.log.join('')).toContain('held back the queue of notifications again');
   // A door that is opened for another reason does not let it in.
   const { endPauses } = await import('../src/quotas/direct-pauses.ts');
-  await endPauses(house.service.deps.server, Date.now());
+  await endPauses(rowhouse.service.deps.server, Date.now());
   await expect(connect(project)).rejects.toThrow('refused until');
-  await endPauses(house.service.deps.server, Date.now() + 3_600_000);
-  const [row] = await house.service.deps.server.maintenance.query<{ count: number }>(sql`
+  await endPauses(rowhouse.service.deps.server, Date.now() + 3_600_000);
+  const [row] = await rowhouse.service.deps.server.maintenance.query<{ count: number }>(sql`
     select count(*)::int as count from pg_db_role_setting join pg_database on pg_database.oid = setdatabase
     where datname = ${`p_${project.id}`} and setconfig::text like '%direct_pause%'`);
   expect(row?.count).toBe(0);

@@ -1,25 +1,25 @@
 // A project that sends floods of new SQL texts takes nothing from a neighbour: neither its turn at the parser, nor the
 // statements of its that are known already.
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { useHouse } from './helpers.ts';
+import { useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2 });
+const rowhouse = useTestService({ spares: 2 });
 type Project = { slug: string; id: string; key: string };
 let flood: Project;
 let neighbour: Project;
 let serial = 0;
 
 const run = (project: Project, query: string, more: object = {}) =>
-  house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
-const parser = () => house.service.deps.query.parser;
+  rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
+const parser = () => rowhouse.service.deps.query.parser;
 /** New, of about so many characters, and as hard to parse as any: PostgreSQL refuses it at once for its columns. */
 const newText = (length: number) => `select ${++serial}${',1+1'.repeat(length / 4)}`;
 /** New and of such a length, and quick to run. */
 const newFine = (length: number) => `select ${++serial} as n where 1 in (1${',1'.repeat(length / 2)})`;
 
 beforeAll(async () => {
-  flood = await house.project('Flood');
-  neighbour = await house.project('Neighbour');
+  flood = await rowhouse.project('Flood');
+  neighbour = await rowhouse.project('Neighbour');
   // The threads start with the first text of each size.
   for (const length of [10, 10_000, 100_000]) await run(neighbour, newFine(length));
 });
@@ -98,23 +98,23 @@ describe('the wait for the parser', () => {
   });
 
   it('by every way a text can come', async () => {
-    const { body: place } = await house.call('GET', `/projects/${neighbour.slug}/connection`);
+    const { body: place } = await rowhouse.call('GET', `/projects/${neighbour.slug}/connection`);
     const ways = {
       query: () => run(neighbour, newFine(10)),
       batch: () =>
-        house.call('POST', `/projects/${neighbour.slug}/batch`, {
+        rowhouse.call('POST', `/projects/${neighbour.slug}/batch`, {
           key: neighbour.key,
           body: { statements: [{ query: newFine(10) }, { query: newFine(10) }] },
         }),
       neon: () =>
-        house.call('POST', '/sql', {
+        rowhouse.call('POST', '/sql', {
           key: '',
           headers: { 'neon-connection-string': place.connection.url },
           body: { query: newFine(10), params: [] },
         }),
     };
     const floods = () =>
-      house.call('POST', `/projects/${flood.slug}/batch`, {
+      rowhouse.call('POST', `/projects/${flood.slug}/batch`, {
         key: flood.key,
         body: { statements: Array.from({ length: 4 }, () => ({ query: newText(16_000) })) },
       });

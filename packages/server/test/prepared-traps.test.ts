@@ -1,14 +1,14 @@
 // A project's code can PREPARE and DEALLOCATE. What is kept prepared in a session must be what the service put there.
 import { beforeAll, expect, it } from 'vitest';
-import { until, useHouse } from './helpers.ts';
+import { until, useTestService } from './helpers.ts';
 
 /** One session, so that the next request has the same. */
-const house = useHouse({ connections: { budget: 2, share: 1 } });
+const rowhouse = useTestService({ connections: { budget: 2, share: 1 } });
 let project: { slug: string; id: string; key: string };
 let neighbour: { slug: string; id: string; key: string };
 
 const run = (query: string, of = project) =>
-  house.call('POST', `/projects/${of.slug}/query`, { key: of.key, body: { query } });
+  rowhouse.call('POST', `/projects/${of.slug}/query`, { key: of.key, body: { query } });
 
 /** A session that was tampered with ends; whoever comes next may meet its end. */
 const rowsOf = (query: string) =>
@@ -18,8 +18,8 @@ const rowsOf = (query: string) =>
   });
 
 beforeAll(async () => {
-  project = await house.project('Traps');
-  neighbour = await house.project('Neighbour');
+  project = await rowhouse.project('Traps');
+  neighbour = await rowhouse.project('Neighbour');
   const setup = [
     'create table trapped (id int)',
     'create table victims (id int)',
@@ -54,17 +54,17 @@ beforeAll(async () => {
 const ways: Record<string, () => Promise<unknown>> = {
   'an insert': () => run('insert into trapped values (1)'),
   'a row of a table': () =>
-    house.call('POST', `/projects/${project.slug}/tables/trapped`, { key: project.key, body: { id: 1 } }),
+    rowhouse.call('POST', `/projects/${project.slug}/tables/trapped`, { key: project.key, body: { id: 1 } }),
   'a row of a view': () =>
-    house.call('POST', `/projects/${project.slug}/tables/trapping`, { key: project.key, body: { id: 1 } }),
+    rowhouse.call('POST', `/projects/${project.slug}/tables/trapping`, { key: project.key, body: { id: 1 } }),
   'an import': () =>
-    house.call('POST', `/projects/${project.slug}/tables/trapped`, {
+    rowhouse.call('POST', `/projects/${project.slug}/tables/trapped`, {
       key: project.key,
       raw: 'id\n1\n',
       headers: { 'content-type': 'text/csv' },
     }),
   'a batch': () =>
-    house.call('POST', `/projects/${project.slug}/batch`, {
+    rowhouse.call('POST', `/projects/${project.slug}/batch`, {
       key: project.key,
       body: { statements: [{ query: 'insert into trapped values (1)' }] },
     }),

@@ -5,16 +5,16 @@ import { databaseOf, roleOf } from '../src/engine/provision.ts';
 import { derivePassword } from '../src/engine/role-passwords.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { soon, until, useHouse } from './helpers.ts';
+import { soon, until, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 
 /** As the project's own role, the way its statements will run. */
 async function inProject<T>(
   id: string,
   run: (database: ReturnType<typeof openDatabase>) => Promise<T>,
 ): Promise<T> {
-  const { server } = house.service.deps;
+  const { server } = rowhouse.service.deps;
   const user = roleOf(id);
   const password = derivePassword(server.masterKey, user);
   const database = openDatabase({ ...server.address, user, password, database: databaseOf(id) }, { max: 1 });
@@ -27,7 +27,7 @@ async function inProject<T>(
 
 describe('creating', () => {
   it('answers 201 with the project and its key, which works at once', async () => {
-    const { status, body, headers } = await house.call('POST', '/projects', {
+    const { status, body, headers } = await rowhouse.call('POST', '/projects', {
       body: { name: 'My Shop', limit_mb: 64 },
     });
     expect(status).toBe(201);
@@ -40,7 +40,7 @@ describe('creating', () => {
     expect(body.api_key).toMatch(/^rh_proj_[0-9A-Za-z]{49}$/);
     expect(headers.location).toBe(`/api/dbaas/v2/projects/${body.project.slug}`);
 
-    const listed = await house.call('GET', '/projects', { key: body.api_key });
+    const listed = await rowhouse.call('GET', '/projects', { key: body.api_key });
     expect(listed.body.projects).toEqual([body.project]);
     const [row] = await inProject(body.project.id, (database) => database.query(sql`select 1 as one`));
     expect(row).toEqual({ one: 1 });
@@ -48,19 +48,19 @@ describe('creating', () => {
 
   it('takes the key in either header', async () => {
     for (const headers of [
-      { 'x-api-key': house.accountKey },
-      { authorization: `Bearer ${house.accountKey}` },
+      { 'x-api-key': rowhouse.accountKey },
+      { authorization: `Bearer ${rowhouse.accountKey}` },
     ]) {
-      const { status, body } = await house.call('GET', '/projects', { key: '', headers });
+      const { status, body } = await rowhouse.call('GET', '/projects', { key: '', headers });
       expect([status, body.ok]).toEqual([200, true]);
       expect(Compile(ProjectsResponse).Check(body)).toBe(true);
     }
   });
 
   it('uses 512 MB when no limit is given, and refuses what is over the maximum', async () => {
-    const { body } = await house.call('POST', '/projects', { body: { name: 'Default' } });
+    const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Default' } });
     expect(body.project.limit_mb).toBe(512);
-    const over = await house.call('POST', '/projects', { body: { name: 'Big', limit_mb: 10_001 } });
+    const over = await rowhouse.call('POST', '/projects', { body: { name: 'Big', limit_mb: 10_001 } });
     expect(over.status).toBe(400);
     expect(over.body.error.details).toEqual([
       { path: 'limit_mb', problem: expect.stringContaining('10000') },
@@ -88,19 +88,19 @@ describe('creating', () => {
     [{ name: 'a', limit_Mb: 5 }, 'limit_Mb'],
     [{ name: 'a', toString: 5 }, 'toString'],
   ])('refuses %j, naming %s, and makes nothing', async (body, path) => {
-    const before = await house.call('GET', '/projects?limit=1000');
-    const { status, body: answer } = await house.call('POST', '/projects', { body });
+    const before = await rowhouse.call('GET', '/projects?limit=1000');
+    const { status, body: answer } = await rowhouse.call('POST', '/projects', { body });
     expect(status).toBe(400);
     expect(answer).toMatchObject({ ok: false, error: { code: 'invalid_request' } });
     expect(answer.error.details.map((problem: { path: string }) => problem.path)).toContain(path);
-    const after = await house.call('GET', '/projects?limit=1000');
+    const after = await rowhouse.call('GET', '/projects?limit=1000');
     expect(after.body.projects.length).toBe(before.body.projects.length);
   });
 
   it('makes a slug from any script, and never the same twice', async () => {
     const slugs = [];
     for (const name of ['Crème Brûlée', 'Crème Brûlée', 'Кофейня', '日本語', '🙂🙂', '…', 'A', "Ann's tea"]) {
-      const { body, status } = await house.call('POST', '/projects', { body: { name } });
+      const { body, status } = await rowhouse.call('POST', '/projects', { body: { name } });
       expect(status).toBe(201);
       expect(body.project.name).toBe(name);
       expect(body.project.slug).toMatch(/^[a-z0-9][a-z0-9-]{1,46}[a-z0-9]$/);
@@ -113,7 +113,7 @@ describe('creating', () => {
   });
 
   it('gives a slug that was asked for to one of many who ask at once', async () => {
-    const ask = () => house.call('POST', '/projects', { body: { name: 'Race', slug: 'the-race' } });
+    const ask = () => rowhouse.call('POST', '/projects', { body: { name: 'Race', slug: 'the-race' } });
     const answers = await Promise.all(Array.from({ length: 6 }, ask));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409]);
     expect(answers.find(({ status }) => status === 409)?.body.error.code).toBe('slug_taken');
@@ -121,7 +121,7 @@ describe('creating', () => {
 
   it('goes on without spares, for many at once', async () => {
     const answers = await Promise.all(
-      Array.from({ length: 12 }, () => house.call('POST', '/projects', { body: { name: 'Burst' } })),
+      Array.from({ length: 12 }, () => rowhouse.call('POST', '/projects', { body: { name: 'Burst' } })),
     );
     expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(201));
     const ids = new Set(answers.map(({ body }) => body.project.id));
@@ -137,7 +137,7 @@ it('a flood of creations is turned away in part, and all that was promised is th
   timeout: 120_000,
 }, async () => {
   const answers = await Promise.all(
-    Array.from({ length: 70 }, () => house.call('POST', '/projects', { body: { name: 'Flood' } })),
+    Array.from({ length: 70 }, () => rowhouse.call('POST', '/projects', { body: { name: 'Flood' } })),
   );
   const made = answers.filter(({ status }) => status === 201);
   const refused = answers.filter(({ status }) => status === 429);
@@ -146,21 +146,21 @@ it('a flood of creations is turned away in part, and all that was promised is th
   for (const { body, headers } of refused) {
     expect([body.error.code, Number(headers['retry-after']) > 0]).toEqual(['overloaded', true]);
   }
-  const { body } = await house.call('GET', '/projects?limit=1000');
+  const { body } = await rowhouse.call('GET', '/projects?limit=1000');
   const ids = new Set(body.projects.map((project: { id: string }) => project.id));
   for (const { body: created } of made) expect(ids.has(created.project.id)).toBe(true);
 });
 
 describe('listing', () => {
   it('comes newest first, in pages that neither overlap nor skip', async () => {
-    for (let index = 0; index < 3; index++) await house.project(`Page ${index}`);
-    const all = await house.call('GET', '/projects?limit=1000');
+    for (let index = 0; index < 3; index++) await rowhouse.project(`Page ${index}`);
+    const all = await rowhouse.call('GET', '/projects?limit=1000');
     expect(all.body).toMatchObject({ page: 1, limit: 1000, has_more: false });
     const times = all.body.projects.map((project: { created_at: string }) => project.created_at);
     expect(times).toEqual([...times].sort().reverse());
     const seen = [];
     for (let page = 1; ; page++) {
-      const { body } = await house.call('GET', `/projects?limit=2&page=${page}`);
+      const { body } = await rowhouse.call('GET', `/projects?limit=2&page=${page}`);
       seen.push(...body.projects);
       if (!body.has_more) break;
     }
@@ -179,21 +179,21 @@ describe('listing', () => {
     'lim=1',
     'status=gone',
   ])('refuses ?%s', async (query) => {
-    const { status, body } = await house.call('GET', `/projects?${query}`);
+    const { status, body } = await rowhouse.call('GET', `/projects?${query}`);
     expect([status, body.error.code]).toEqual([400, 'invalid_request']);
   });
 });
 
 describe('a project key', () => {
   it('sees exactly its own project, and cannot create, delete, restore or set its own limit', async () => {
-    const mine = await house.project('Mine');
-    const other = await house.project('Other');
-    const list = await house.call('GET', '/projects', { key: mine.key });
+    const mine = await rowhouse.project('Mine');
+    const other = await rowhouse.project('Other');
+    const list = await rowhouse.call('GET', '/projects', { key: mine.key });
     expect(list.body.projects.map((project: { slug: string }) => project.slug)).toEqual([mine.slug]);
-    expect((await house.call('GET', `/projects/${mine.slug}`, { key: mine.key })).status).toBe(200);
+    expect((await rowhouse.call('GET', `/projects/${mine.slug}`, { key: mine.key })).status).toBe(200);
 
-    const foreign = await house.call('GET', `/projects/${other.slug}`, { key: mine.key });
-    const missing = await house.call('GET', '/projects/no-such-project', { key: mine.key });
+    const foreign = await rowhouse.call('GET', `/projects/${other.slug}`, { key: mine.key });
+    const missing = await rowhouse.call('GET', '/projects/no-such-project', { key: mine.key });
     expect([foreign.status, foreign.body.error.code]).toEqual([404, 'project_not_found']);
     expect({ ...foreign.body.error, message: '' }).toEqual({ ...missing.body.error, message: '' });
     for (const [method, path, body] of [
@@ -202,7 +202,7 @@ describe('a project key', () => {
       ['GET', `/projects/${other.slug}/connection`, undefined],
       ['GET', `/projects/${other.slug}/keys`, undefined],
     ] as const) {
-      expect((await house.call(method, path, { key: mine.key, body })).status).toBe(404);
+      expect((await rowhouse.call(method, path, { key: mine.key, body })).status).toBe(404);
     }
     for (const [method, path, body] of [
       ['POST', '/projects', { name: 'More' }],
@@ -210,11 +210,11 @@ describe('a project key', () => {
       ['POST', `/projects/${mine.slug}/restore`, undefined],
       ['PATCH', `/projects/${mine.slug}`, { limit_mb: 9999 }],
     ] as const) {
-      const { status, body: answer } = await house.call(method, path, { key: mine.key, body });
+      const { status, body: answer } = await rowhouse.call(method, path, { key: mine.key, body });
       expect([status, answer.error.code]).toEqual([403, 'forbidden']);
       expect(answer.error.hint).toContain('account key');
     }
-    const renamed = await house.call('PATCH', `/projects/${mine.slug}`, {
+    const renamed = await rowhouse.call('PATCH', `/projects/${mine.slug}`, {
       key: mine.key,
       body: { name: 'Renamed' },
     });
@@ -224,28 +224,28 @@ describe('a project key', () => {
 
 describe('changing', () => {
   it('renames and sets the limit, and refuses an empty or unknown change', async () => {
-    const { slug } = await house.project('Before');
-    const { body } = await house.call('PATCH', `/projects/${slug}`, {
+    const { slug } = await rowhouse.project('Before');
+    const { body } = await rowhouse.call('PATCH', `/projects/${slug}`, {
       body: { name: ' After ', limit_mb: 7 },
     });
     expect(body.project).toMatchObject({ slug, name: 'After', limit_mb: 7 });
     for (const change of [{}, { slug: 'other' }, { limit_mb: 10_001 }, { name: null }]) {
-      expect((await house.call('PATCH', `/projects/${slug}`, { body: change })).status).toBe(400);
+      expect((await rowhouse.call('PATCH', `/projects/${slug}`, { body: change })).status).toBe(400);
     }
-    expect((await house.call('GET', `/projects/${slug}`)).body.project).toMatchObject({
+    expect((await rowhouse.call('GET', `/projects/${slug}`)).body.project).toMatchObject({
       name: 'After',
       limit_mb: 7,
     });
   });
 
   it('shows the size within seconds, and full at the limit', async () => {
-    const { slug, id } = await house.project('Growing');
+    const { slug, id } = await rowhouse.project('Growing');
     await inProject(id, (database) =>
       database.query(sql`create table t as select repeat('x', 1000) as text from generate_series(1, 3000)`),
     );
-    await house.call('PATCH', `/projects/${slug}`, { body: { limit_mb: 1 } });
+    await rowhouse.call('PATCH', `/projects/${slug}`, { body: { limit_mb: 1 } });
     const project = await until('the size is seen', async () => {
-      const { body } = await house.call('GET', `/projects/${slug}`);
+      const { body } = await rowhouse.call('GET', `/projects/${slug}`);
       return body.project.size_mb > 2 && body.project;
     });
     expect(project).toMatchObject({ status: 'full', limit_mb: 1 });
@@ -255,10 +255,10 @@ describe('changing', () => {
 
 describe('deleting and restoring', () => {
   it('takes the project away at once, with its keys and connections, and gives all back', async () => {
-    const { slug, id, key } = await house.project('Gone');
+    const { slug, id, key } = await rowhouse.project('Gone');
     await inProject(id, async (database) => {
       await database.query(sql`create table kept as select 42 as answer`);
-      const { status, body } = await house.call('DELETE', `/projects/${slug}`);
+      const { status, body } = await rowhouse.call('DELETE', `/projects/${slug}`);
       expect(status).toBe(200);
       expect(body.project).toMatchObject({ status: 'deleted', slug });
       const days =
@@ -269,28 +269,28 @@ describe('deleting and restoring', () => {
     });
     await until(
       'the key ends',
-      async () => (await house.call('GET', '/projects', { key })).status === 401,
+      async () => (await rowhouse.call('GET', '/projects', { key })).status === 401,
       soon,
     );
-    expect((await house.call('GET', `/projects/${slug}`)).body.project.status).toBe('deleted');
-    expect((await house.call('PATCH', `/projects/${slug}`, { body: { name: 'x' } })).status).toBe(404);
-    expect((await house.call('DELETE', `/projects/${slug}`)).status).toBe(404);
-    const live = await house.call('GET', '/projects?limit=1000');
+    expect((await rowhouse.call('GET', `/projects/${slug}`)).body.project.status).toBe('deleted');
+    expect((await rowhouse.call('PATCH', `/projects/${slug}`, { body: { name: 'x' } })).status).toBe(404);
+    expect((await rowhouse.call('DELETE', `/projects/${slug}`)).status).toBe(404);
+    const live = await rowhouse.call('GET', '/projects?limit=1000');
     expect(JSON.stringify(live.body)).not.toContain(id);
-    const deleted = await house.call('GET', '/projects?status=deleted');
+    const deleted = await rowhouse.call('GET', '/projects?status=deleted');
     expect(deleted.body.projects.map((project: { id: string }) => project.id)).toContain(id);
-    const taken = await house.call('POST', '/projects', { body: { name: 'Gone', slug } });
+    const taken = await rowhouse.call('POST', '/projects', { body: { name: 'Gone', slug } });
     expect(taken.body.error.code).toBe('slug_taken');
 
-    const { status, body } = await house.call('POST', `/projects/${slug}/restore`);
+    const { status, body } = await rowhouse.call('POST', `/projects/${slug}/restore`);
     expect([status, body.project.status]).toEqual([200, 'ready']);
-    const again = await house.call('POST', `/projects/${slug}/restore`);
+    const again = await rowhouse.call('POST', `/projects/${slug}/restore`);
     expect([again.status, again.body.error.code]).toEqual([409, 'conflict']);
     const [row] = await inProject(id, (database) => database.query(sql`select answer from kept`));
     expect(row).toEqual({ answer: 42 });
     await until(
       'the key works',
-      async () => (await house.call('GET', '/projects', { key })).status === 200,
+      async () => (await rowhouse.call('GET', '/projects', { key })).status === 200,
       soon,
     );
   });
@@ -298,14 +298,14 @@ describe('deleting and restoring', () => {
 
 describe('a connection address', () => {
   it('works, even after the role has changed its own password', async () => {
-    const { slug, key } = await house.project('Direct');
+    const { slug, key } = await rowhouse.project('Direct');
     const connect = async () => {
-      const { body } = await house.call('GET', `/projects/${slug}/connection`, { key });
+      const { body } = await rowhouse.call('GET', `/projects/${slug}/connection`, { key });
       const url = new URL(body.connection.url);
       expect(url.protocol).toBe('postgres:');
       return openDatabase(
         {
-          ...house.service.deps.server.address,
+          ...rowhouse.service.deps.server.address,
           ...body.connection,
           password: decodeURIComponent(url.password),
         },

@@ -2,18 +2,18 @@ import { QueryResponse } from '@rowhouse/api';
 import { Compile } from 'typebox/compile';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, until, useHouse } from './helpers.ts';
+import { asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2 });
+const rowhouse = useTestService({ spares: 2 });
 let mine: { slug: string; id: string; key: string };
 let neighbour: { slug: string; id: string; key: string };
 beforeAll(async () => {
-  mine = await house.project('Mine');
-  neighbour = await house.project('Neighbour');
+  mine = await rowhouse.project('Mine');
+  neighbour = await rowhouse.project('Neighbour');
 });
 
 const run = (query: string, more: object = {}, project = mine) =>
-  house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
+  rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
 const rows = async (query: string, more: object = {}) => {
   const { status, body } = await run(query, more);
   expect(status, JSON.stringify(body)).toBe(200);
@@ -197,7 +197,7 @@ describe('statements', () => {
 describe('parameters', () => {
   it.each(['select $1::jsonb', 'select $1::int[]'])('%s: too deep is the caller’s mistake', async (query) => {
     const deep = '['.repeat(60_000) + ']'.repeat(60_000);
-    const { status, body } = await house.call('POST', `/projects/${mine.slug}/query`, {
+    const { status, body } = await rowhouse.call('POST', `/projects/${mine.slug}/query`, {
       ...{ key: mine.key, raw: `{"query":"${query}","params":[${deep}]}` },
     });
     expect([status, body.error.code]).toEqual([400, 'invalid_request']);
@@ -345,14 +345,14 @@ describe('what the caller asks for around it', () => {
   });
 
   it('a key that may only read, reads', async () => {
-    const issued = await house.call('POST', `/projects/${mine.slug}/keys`, {
+    const issued = await rowhouse.call('POST', `/projects/${mine.slug}/keys`, {
       body: { name: 'r', scopes: ['query:read'] },
     });
     const reader = { ...mine, key: issued.body.api_key };
     expect((await run('select 1 as one', {}, reader)).status).toBe(200);
     expect((await run('delete from guarded', {}, reader)).status).toBe(400);
     expect((await run('delete from guarded', { read_only: false }, reader)).status).toBe(400);
-    const other = await house.call('POST', `/projects/${mine.slug}/keys`, {
+    const other = await rowhouse.call('POST', `/projects/${mine.slug}/keys`, {
       body: { name: 'a', scopes: ['auth'] },
     });
     expect((await run('select 1', {}, { ...mine, key: other.body.api_key })).status).toBe(403);
@@ -362,7 +362,7 @@ describe('what the caller asks for around it', () => {
 
 describe('a batch', () => {
   const batch = (statements: object[], more: object = {}) =>
-    house.call('POST', `/projects/${mine.slug}/batch`, { key: mine.key, body: { statements, ...more } });
+    rowhouse.call('POST', `/projects/${mine.slug}/batch`, { key: mine.key, body: { statements, ...more } });
 
   it('runs all in one transaction, with a result each', async () => {
     await run('create table batched (id int primary key)');
@@ -538,7 +538,10 @@ describe('nothing is left for the next request', () => {
 describe('numbers that doubles cannot hold', () => {
   const big = '12345678901234567890.123456789';
   const raw = async (body: string, path = 'query') => {
-    const answer = await house.call('POST', `/projects/${mine.slug}/${path}`, { key: mine.key, raw: body });
+    const answer = await rowhouse.call('POST', `/projects/${mine.slug}/${path}`, {
+      key: mine.key,
+      raw: body,
+    });
     return { ...answer, first: answer.body.rows?.[0] };
   };
 
@@ -593,7 +596,7 @@ describe('numbers that doubles cannot hold', () => {
 
 describe('deadlines', () => {
   it('the connection outlasts the longest statement that is allowed', () => {
-    expect(house.app.server.timeout).toBeGreaterThan(house.service.deps.limits.maxTimeoutMs);
+    expect(rowhouse.app.server.timeout).toBeGreaterThan(rowhouse.service.deps.limits.maxTimeoutMs);
   });
 
   it.each([
@@ -719,7 +722,7 @@ describe('a result that may yet be undone', () => {
       { query: 'insert into wide values (0, null)' },
       { query: "select repeat('x', 1000000) from generate_series(1, 100)" },
     ];
-    const { status, body } = await house.call('POST', `/projects/${mine.slug}/batch`, {
+    const { status, body } = await rowhouse.call('POST', `/projects/${mine.slug}/batch`, {
       key: mine.key,
       body: { statements },
     });

@@ -1,14 +1,14 @@
 // A project's own code can raise any SQLSTATE. It is answered, and decides nothing: no retry, no alarm, no "disk full".
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { useHouse } from './helpers.ts';
+import { useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 type Project = { slug: string; id: string; key: string };
 let project: Project;
 let neighbour: Project;
 
 const call = (path: string, body: unknown, headers: Record<string, string> = {}) =>
-  house.call('POST', `/projects/${project.slug}${path}`, { key: project.key, body, headers });
+  rowhouse.call('POST', `/projects/${project.slug}${path}`, { key: project.key, body, headers });
 const run = (query: string) => call('/query', { query });
 
 /** Codes that mean something to the service, or would, if PostgreSQL itself had said them. */
@@ -61,7 +61,7 @@ const ways: [string, (state: string) => Promise<{ status: number; body: { error:
 type Failure = { code: string; message: string; details?: { retryable?: boolean }; sql?: { state: string } };
 
 const importInto = (table: string, state: string) =>
-  house.call('POST', `/projects/${project.slug}/tables/${table}`, {
+  rowhouse.call('POST', `/projects/${project.slug}/tables/${table}`, {
     key: project.key,
     raw: `state\n${state}\n`,
     headers: { 'content-type': 'text/csv' },
@@ -73,8 +73,8 @@ async function runs(): Promise<number> {
 }
 
 beforeAll(async () => {
-  project = await house.project('Raises');
-  neighbour = await house.project('Neighbour');
+  project = await rowhouse.project('Raises');
+  neighbour = await rowhouse.project('Neighbour');
   for (const query of [
     'create sequence runs',
     `create function fail(state text) returns int language plpgsql as $$
@@ -109,21 +109,22 @@ describe.each(ways)('%s', (_way, act) => {
       expect(body.error.details?.retryable ?? false, seen).toBe(false);
       expect(await runs(), `${seen}: ran more than once`).toBe(n + 1);
     }
-    const other = await house.call('POST', `/projects/${neighbour.slug}/query`, {
+    const other = await rowhouse.call('POST', `/projects/${neighbour.slug}/query`, {
       key: neighbour.key,
       body: { query: 'select 1 as fine' },
     });
     expect(other.body.rows).toEqual([{ fine: 1 }]);
-    const metrics = await house.call('GET', '/metrics');
+    const metrics = await rowhouse.call('GET', '/metrics');
     expect(metrics.body).toMatch(/rowhouse_writes_refused_total\{reason="server_full"\} 0/);
     expect(metrics.body).toMatch(/rowhouse_writes_refused_total\{reason="project_full"\} 0/);
   });
 });
 
 it('near the limit, where statements are measured, as well', { timeout: 60_000 }, async () => {
-  const { body } = await house.call('POST', '/projects', { body: { name: 'Small', limit_mb: 5 } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Small', limit_mb: 5 } });
   const [slug, key] = [body.project.slug, body.api_key];
-  const inSmall = (query: string) => house.call('POST', `/projects/${slug}/query`, { key, body: { query } });
+  const inSmall = (query: string) =>
+    rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query } });
   for (const query of [
     'create sequence runs',
     `create function late() returns trigger language plpgsql as $$

@@ -1,17 +1,17 @@
 // What one request does to a session's random numbers must not decide what another one gets: setseed survives RESET and
 // DISCARD ALL.
 import { beforeAll, expect, it } from 'vitest';
-import { useHouse } from './helpers.ts';
+import { useTestService } from './helpers.ts';
 
 /** One session, so that the next request has the same. */
-const house = useHouse({ connections: { budget: 2, share: 1 } });
+const rowhouse = useTestService({ connections: { budget: 2, share: 1 } });
 let project: { slug: string; id: string; key: string };
 let neighbour: { slug: string; id: string; key: string };
 /** What random() gives after setseed(0.5). */
 const known = new Set<number>();
 
 const run = async (query: string, of = project, more: object = {}) => {
-  const answer = await house.call('POST', `/projects/${of.slug}/query`, {
+  const answer = await rowhouse.call('POST', `/projects/${of.slug}/query`, {
     key: of.key,
     body: { query, ...more },
   });
@@ -23,9 +23,9 @@ const randoms = async () =>
   (await run('select random() as r from generate_series(1, 3)')).map(({ r }) => r as number);
 
 beforeAll(async () => {
-  project = await house.project('Random');
-  neighbour = await house.project('Neighbour');
-  const { body } = await house.call('POST', `/projects/${project.slug}/batch`, {
+  project = await rowhouse.project('Random');
+  neighbour = await rowhouse.project('Neighbour');
+  const { body } = await rowhouse.call('POST', `/projects/${project.slug}/batch`, {
     key: project.key,
     body: {
       statements: [
@@ -68,21 +68,24 @@ const ways: Record<string, () => Promise<unknown>> = {
   'a view': () => run('select * from seeding'),
   'a domain': () => run('select 1::seed_domain'),
   'a batch': () =>
-    house.call('POST', `/projects/${project.slug}/batch`, {
+    rowhouse.call('POST', `/projects/${project.slug}/batch`, {
       key: project.key,
       body: { statements: [{ query: 'select setseed(0.5)' }] },
     }),
   'an error afterwards': () =>
-    house.call('POST', `/projects/${project.slug}/query`, {
+    rowhouse.call('POST', `/projects/${project.slug}/query`, {
       key: project.key,
       body: { query: "select seed_code(), setseed(0.5), 'x'::text::int" },
     }),
   'a page of a view': () =>
-    house.call('GET', `/projects/${project.slug}/tables/seeding`, { key: project.key }),
+    rowhouse.call('GET', `/projects/${project.slug}/tables/seeding`, { key: project.key }),
   'a row with a trigger': () =>
-    house.call('POST', `/projects/${project.slug}/tables/triggered`, { key: project.key, body: { id: 2 } }),
+    rowhouse.call('POST', `/projects/${project.slug}/tables/triggered`, {
+      key: project.key,
+      body: { id: 2 },
+    }),
   'an import': () =>
-    house.call('POST', `/projects/${project.slug}/tables/triggered`, {
+    rowhouse.call('POST', `/projects/${project.slug}/tables/triggered`, {
       key: project.key,
       raw: 'id\n3\n',
       headers: { 'content-type': 'text/csv' },

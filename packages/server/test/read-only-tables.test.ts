@@ -2,15 +2,15 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, useHouse } from './helpers.ts';
+import { asAdmin, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 
 const newProject = async (name: string) => {
-  const { body } = await house.call('POST', '/projects', { body: { name, limit_mb: 4 } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name, limit_mb: 4 } });
   const { slug, id } = body.project as { slug: string; id: string };
   const query = async (text: string) => {
-    const answer = await house.call('POST', `/projects/${slug}/query`, {
+    const answer = await rowhouse.call('POST', `/projects/${slug}/query`, {
       key: body.api_key,
       body: { query: text },
     });
@@ -24,7 +24,7 @@ let shop: Awaited<ReturnType<typeof newProject>>;
 let neighbour: Awaited<ReturnType<typeof newProject>>;
 let reader: string;
 
-const rows = (path: string) => house.call('GET', `/projects/${shop.slug}/tables/${path}`, { key: reader });
+const rows = (path: string) => rowhouse.call('GET', `/projects/${shop.slug}/tables/${path}`, { key: reader });
 /** PostgreSQL keeps copies of its catalog beside the tables, and writes them anew as it likes. */
 const spare = 512 * 1024;
 const storedBytes = async () => {
@@ -65,7 +65,7 @@ beforeAll(async () => {
   ])
     await shop.query(text);
   const keys = `/projects/${shop.slug}/keys`;
-  const { body } = await house.call('POST', keys, { body: { name: 'r', scopes: ['tables:read'] } });
+  const { body } = await rowhouse.call('POST', keys, { body: { name: 'r', scopes: ['tables:read'] } });
   reader = body.api_key;
 });
 

@@ -1,37 +1,37 @@
 // What may only read writes nothing, whatever code of the project's own it runs on its way.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, api, useHouse } from './helpers.ts';
-import { newUser, type Seat, seatOf, type TestProject, type User } from './visitors.ts';
+import { type LoginAs, newUser, seatOf, type TestProject, type User } from './end-users.ts';
+import { type Answer, api, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 let shop: TestProject;
 let neighbour: TestProject;
-let seat: Seat;
+let loginAs: LoginAs;
 let ann: User;
 let reader: string;
 let asker: string;
 
 const issue = async (scopes: string[]) => {
   const path = `/projects/${shop.slug}/keys`;
-  return (await house.call('POST', path, { body: { name: scopes[0], scopes } })).body.api_key as string;
+  return (await rowhouse.call('POST', path, { body: { name: scopes[0], scopes } })).body.api_key as string;
 };
 const rows = (path: string, key = reader) =>
-  house.call('GET', `/projects/${shop.slug}/tables/${path}`, { key });
+  rowhouse.call('GET', `/projects/${shop.slug}/tables/${path}`, { key });
 const stateOf = ({ body }: Answer) => body.error?.sql?.state;
 
 /** How often something of the project's was written. */
 const written = async () => {
-  const { body } = await seat.query(
+  const { body } = await loginAs.query(
     'select (select count(*) from logs) + (select count(*) from pg_largeobject_metadata) as n, (select last_value from counter) as c',
   );
   return body.rows[0];
 };
 
 beforeAll(async () => {
-  shop = await house.project('Shop');
-  neighbour = await house.project('Neighbour');
-  seat = await seatOf(house, shop);
-  ann = await newUser(house, shop);
+  shop = await rowhouse.project('Shop');
+  neighbour = await rowhouse.project('Neighbour');
+  loginAs = await seatOf(rowhouse, shop);
+  ann = await newUser(rowhouse, shop);
   [reader, asker] = [await issue(['tables:read']), await issue(['query:read'])];
   for (const text of [
     'create table teas (id int primary key, name text)',
@@ -41,7 +41,7 @@ beforeAll(async () => {
     "create function log_it() returns text language plpgsql volatile security definer as $$ begin insert into public.logs (line) values ('read'); return 'x'; end $$",
     'create view logged as select id, name, log_it() as line from teas',
   ])
-    await seat.query(text);
+    await loginAs.query(text);
 });
 
 describe('a page', () => {
@@ -62,22 +62,22 @@ describe('a page', () => {
     ],
   ])('of a view whose function writes is refused: %s', async (path) => {
     const before = await written();
-    for (const key of [reader, shop.key, house.accountKey]) {
+    for (const key of [reader, shop.key, rowhouse.accountKey]) {
       const answer = await rows(path, key);
       expect([answer.status, stateOf(answer)], JSON.stringify(answer.body)).toEqual([400, '25006']);
       expect(answer.body.error.hint).toContain('POST …/query');
     }
     const url = `${api}/projects/${shop.slug}/tables/${path}`;
-    const head = await house.app.inject({ method: 'HEAD', url, headers: { 'x-api-key': reader } });
+    const head = await rowhouse.app.inject({ method: 'HEAD', url, headers: { 'x-api-key': reader } });
     expect(head.statusCode).toBe(400);
     expect(await written()).toEqual(before);
   });
 
   it('is not counted by a function that writes, though the rows themselves are harmless', async () => {
-    await seat.query(
+    await loginAs.query(
       "create function log_all() returns boolean language sql volatile security definer as $$ insert into public.logs (line) values ('count') returning true $$",
     );
-    await seat.query('create view counted as select id from teas where log_all()');
+    await loginAs.query('create view counted as select id from teas where log_all()');
     const before = await written();
     for (const count of ['exact', 'estimated'])
       expect(stateOf(await rows(`counted?count=${count}`))).toBe('25006');
@@ -85,10 +85,10 @@ describe('a page', () => {
   });
 
   it('is not planned by a function that writes and is said to be immutable', async () => {
-    await seat.query(
+    await loginAs.query(
       'create function sly() returns int language plpgsql immutable security definer as $$ begin perform public.log_it(); return 1; end $$',
     );
-    await seat.query('create view planned as select id from teas where id = sly()');
+    await loginAs.query('create view planned as select id from teas where id = sly()');
     const before = await written();
     for (const path of ['planned', 'planned?count=exact', 'planned?count=estimated'])
       expect(stateOf(await rows(path))).toBe('25006');
@@ -126,10 +126,10 @@ describe('a page', () => {
     ['a message in the WAL', "perform pg_logical_emit_message(true, 'a', 'b')"],
   ])('lets the function of a view do nothing of this: %s', async (name, text) => {
     const body = text.replace(/^select/, 'perform');
-    await seat.query(
+    await loginAs.query(
       `create or replace function trick() returns int language plpgsql volatile security definer as $$ begin ${body}; return 1; end $$`,
     );
-    await seat.query('create or replace view tricky as select id, trick() as one from teas');
+    await loginAs.query('create or replace view tricky as select id, trick() as one from teas');
     const before = await written();
     for (const path of ['tricky', 'tricky?count=exact&one=eq.1', 'tricky?select=one']) {
       const answer = await rows(path);
@@ -137,20 +137,20 @@ describe('a page', () => {
       expect(answer.status).toBeLessThan(500);
     }
     expect(await written()).toEqual(before);
-    const left = await seat.query("select count(*) as n from pg_class where relname = 'made'");
+    const left = await loginAs.query("select count(*) as n from pg_class where relname = 'made'");
     expect(left.body.rows).toEqual([{ n: 0 }]);
   });
 
   it('embeds no rows whose function writes', async () => {
-    await seat.query('create table cups (id int primary key, tea_id int references teas)');
-    await seat.query('insert into cups values (1, 1)');
-    await seat.query(
+    await loginAs.query('create table cups (id int primary key, tea_id int references teas)');
+    await loginAs.query('insert into cups values (1, 1)');
+    await loginAs.query(
       "create function log_row() returns boolean language sql volatile security definer as $$ insert into public.logs (line) values ('row') returning true $$",
     );
-    await seat.query('alter table cups enable row level security');
-    await seat.query('create policy all_rows on cups to authenticated using (log_row())');
-    await seat.query('alter table teas enable row level security');
-    await seat.query('create policy all_rows on teas to authenticated using (true)');
+    await loginAs.query('alter table cups enable row level security');
+    await loginAs.query('create policy all_rows on cups to authenticated using (log_row())');
+    await loginAs.query('alter table teas enable row level security');
+    await loginAs.query('create policy all_rows on teas to authenticated using (true)');
     const before = await written();
     for (const path of [
       'teas?select=id,cups(id)',
@@ -159,20 +159,20 @@ describe('a page', () => {
       'teas?select=id,cups!inner(id)',
       'cups?count=exact',
     ])
-      expect(stateOf(await seat.rows(ann, 'GET', path)), path).toBe('25006');
+      expect(stateOf(await loginAs.rows(ann, 'GET', path)), path).toBe('25006');
     expect(await written()).toEqual(before);
-    expect((await seat.rows(ann, 'GET', 'teas')).body.row_count).toBe(3);
-    await seat.query('alter table teas disable row level security');
+    expect((await loginAs.rows(ann, 'GET', 'teas')).body.row_count).toBe(3);
+    await loginAs.query('alter table teas disable row level security');
   });
 
   it('compares with no operator that writes', async () => {
-    await seat.query('create type grade as (n int)');
-    await seat.query(
+    await loginAs.query('create type grade as (n int)');
+    await loginAs.query(
       "create function grade_eq(grade, grade) returns boolean language plpgsql volatile security definer as $$ begin insert into public.logs (line) values ('eq'); return true; end $$",
     );
-    await seat.query('create operator = (leftarg = grade, rightarg = grade, function = grade_eq)');
-    await seat.query('create table graded (id int primary key, grade grade)');
-    await seat.query('insert into graded values (1, row(1))');
+    await loginAs.query('create operator = (leftarg = grade, rightarg = grade, function = grade_eq)');
+    await loginAs.query('create table graded (id int primary key, grade grade)');
+    await loginAs.query('insert into graded values (1, row(1))');
     const before = await written();
     const answer = await rows(`graded?grade=eq.${encodeURIComponent('(1)')}`);
     expect(answer.status, JSON.stringify(answer.body)).toBe(400);
@@ -180,19 +180,19 @@ describe('a page', () => {
   });
 
   it('of a view that reads goes on as ever, and so does writing where writing is asked for', async () => {
-    await seat.query(
+    await loginAs.query(
       'create function upper_name(text) returns text language plpgsql stable as $$ begin return upper($1); end $$',
     );
-    await seat.query('create view loud as select id, upper_name(name) as name from teas');
+    await loginAs.query('create view loud as select id, upper_name(name) as name from teas');
     expect((await rows('loud?order=id&limit=1&count=exact')).body).toMatchObject({
       rows: [{ id: 1, name: 'ASSAM' }],
       count: { rows: 3, kind: 'exact' },
     });
     expect((await rows('teas?limit=1')).body.rows).toEqual([{ id: 1, name: 'Assam' }]);
     const before = await written();
-    expect((await seat.query('select line from logged limit 1')).body.rows).toEqual([{ line: 'x' }]);
+    expect((await loginAs.query('select line from logged limit 1')).body.rows).toEqual([{ line: 'x' }]);
     expect((await written()).n).toBeGreaterThan(before.n);
-    const { status } = await house.call('POST', `/projects/${shop.slug}/tables/logs`, {
+    const { status } = await rowhouse.call('POST', `/projects/${shop.slug}/tables/logs`, {
       key: shop.key,
       body: { line: 'w' },
     });
@@ -202,9 +202,9 @@ describe('a page', () => {
   it('leaves a session as it was: the next request writes again, and the neighbour too', async () => {
     for (let n = 0; n < 10; n++) {
       await rows('logged');
-      expect((await seat.query("insert into logs (line) values ('again')")).status).toBe(200);
+      expect((await loginAs.query("insert into logs (line) values ('again')")).status).toBe(200);
     }
-    const { status } = await house.call('POST', `/projects/${neighbour.slug}/query`, {
+    const { status } = await rowhouse.call('POST', `/projects/${neighbour.slug}/query`, {
       key: neighbour.key,
       body: { query: 'create table t (a int)' },
     });
@@ -214,9 +214,9 @@ describe('a page', () => {
 
 describe('a key that may only ask', () => {
   const ask = (text: string) =>
-    house.call('POST', `/projects/${shop.slug}/query`, { key: asker, body: { query: text } });
+    rowhouse.call('POST', `/projects/${shop.slug}/query`, { key: asker, body: { query: text } });
   const batch = (...statements: string[]) =>
-    house.call('POST', `/projects/${shop.slug}/batch`, {
+    rowhouse.call('POST', `/projects/${shop.slug}/batch`, {
       key: asker,
       body: { statements: statements.map((query) => ({ query })) },
     });
@@ -279,14 +279,14 @@ describe('a key that may only ask', () => {
     const before = await written();
     const write = "insert into logs (line) values ('batch')";
     expect((await batch(first, write)).body.ok).toBe(false);
-    const neon = await house.call('POST', '/sql', {
+    const neon = await rowhouse.call('POST', '/sql', {
       key: '',
       headers: { 'neon-connection-string': `postgresql://x:${asker}@db.example/${shop.slug}` },
       body: { queries: [{ query: first }, { query: write }] },
     });
     expect(neon.status, JSON.stringify(neon.body)).toBeGreaterThanOrEqual(400);
     expect(neon.body.code, JSON.stringify(neon.body)).toBeTruthy();
-    const asked = await house.call('POST', `/projects/${shop.slug}/batch`, {
+    const asked = await rowhouse.call('POST', `/projects/${shop.slug}/batch`, {
       key: shop.key,
       body: { read_only: true, statements: [{ query: first }, { query: write }] },
     });

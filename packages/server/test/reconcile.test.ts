@@ -3,10 +3,10 @@ import { databaseOf, provision } from '../src/engine/provision.ts';
 import { derivePassword } from '../src/engine/role-passwords.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { reconcile } from '../src/projects/reconcile.ts';
-import { asAdmin, useHouse } from './helpers.ts';
+import { asAdmin, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 1, keeper: false, keepDeletedDays: 7 });
-const run = () => reconcile(house.service.deps);
+const rowhouse = useTestService({ spares: 1, background: false, keepDeletedDays: 7 });
+const run = () => reconcile(rowhouse.service.deps);
 const exists = (id: string) =>
   asAdmin(
     async (admin) =>
@@ -23,7 +23,7 @@ async function spareRow(
   age: string,
   id = `test${Math.random().toString(36).slice(2, 14).padEnd(12, 'x')}`,
 ) {
-  const { control, server } = house.service.deps;
+  const { control, server } = rowhouse.service.deps;
   await control.query(sql`
     insert into spares (id, server_id, state, template, empty_bytes, created_at)
     values (${id}, ${server.id}, ${state}, ${server.template}, 1, now() - ${age}::interval)`);
@@ -31,11 +31,11 @@ async function spareRow(
 }
 
 const rowCount = async (id: string) =>
-  (await house.service.deps.control.query(sql`select 1 from spares where id = ${id}`)).length;
+  (await rowhouse.service.deps.control.query(sql`select 1 from spares where id = ${id}`)).length;
 
 describe('spares', () => {
   it('half-made and abandoned: dropped with everything that was made of it', async () => {
-    const { server } = house.service.deps;
+    const { server } = rowhouse.service.deps;
     const rolesOnly = await spareRow('making', '5 minutes');
     await server.maintenance.query(sql`create role ${sql.id(`p_${rolesOnly}`)}`);
     const whole = await spareRow('making', '5 minutes');
@@ -49,10 +49,10 @@ describe('spares', () => {
 
   it('being made by somebody right now: left alone', async () => {
     const id = await spareRow('making', '1 second');
-    await provision(house.service.deps.server, id);
+    await provision(rowhouse.service.deps.server, id);
     await run();
     expect([await exists(id), await rowCount(id)]).toEqual([true, 1]);
-    await house.service.deps.control.query(
+    await rowhouse.service.deps.control.query(
       sql`update spares set created_at = now() - interval '1 hour' where id = ${id}`,
     );
     await run();
@@ -61,7 +61,7 @@ describe('spares', () => {
 
   it('a dropping that was interrupted is finished', async () => {
     const id = await spareRow('dropping', '1 second');
-    await provision(house.service.deps.server, id);
+    await provision(rowhouse.service.deps.server, id);
     await run();
     expect([await exists(id), await roles(id), await rowCount(id)]).toEqual([false, 0, 0]);
   });
@@ -70,13 +70,13 @@ describe('spares', () => {
     const id = await spareRow('ready', '1 hour');
     await run();
     expect(await rowCount(id)).toBe(0);
-    expect((await house.call('POST', '/projects', { body: { name: 'Fine' } })).status).toBe(201);
+    expect((await rowhouse.call('POST', '/projects', { body: { name: 'Fine' } })).status).toBe(201);
   });
 
   it('ones from an older template give way', async () => {
     const id = await spareRow('ready', '1 hour');
-    await provision(house.service.deps.server, id);
-    await house.service.deps.control.query(
+    await provision(rowhouse.service.deps.server, id);
+    await rowhouse.service.deps.control.query(
       sql`update spares set template = 'rowhouse_t_old' where id = ${id}`,
     );
     await run();
@@ -86,34 +86,34 @@ describe('spares', () => {
 
 describe('projects', () => {
   const age = (id: string, days: number) =>
-    house.service.deps.control.query(
+    rowhouse.service.deps.control.query(
       sql`update projects set deleted_at = now() - make_interval(days => ${days}) where id = ${id}`,
     );
 
   it('deleted ones are dropped after seven days and not before, and free their slug', async () => {
-    const early = await house.project('Early');
-    const late = await house.project('Late');
-    for (const { slug } of [early, late]) await house.call('DELETE', `/projects/${slug}`);
+    const early = await rowhouse.project('Early');
+    const late = await rowhouse.project('Late');
+    for (const { slug } of [early, late]) await rowhouse.call('DELETE', `/projects/${slug}`);
     await age(early.id, 6);
     await age(late.id, 8);
     await run();
     expect([await exists(early.id), await exists(late.id), await roles(late.id)]).toEqual([true, false, 0]);
-    expect((await house.call('GET', `/projects/${late.slug}`)).status).toBe(404);
-    expect((await house.call('POST', `/projects/${late.slug}/restore`)).status).toBe(404);
-    expect((await house.call('POST', '/projects', { body: { name: 'Late', slug: late.slug } })).status).toBe(
-      201,
-    );
-    expect((await house.call('POST', `/projects/${early.slug}/restore`)).status).toBe(200);
+    expect((await rowhouse.call('GET', `/projects/${late.slug}`)).status).toBe(404);
+    expect((await rowhouse.call('POST', `/projects/${late.slug}/restore`)).status).toBe(404);
+    expect(
+      (await rowhouse.call('POST', '/projects', { body: { name: 'Late', slug: late.slug } })).status,
+    ).toBe(201);
+    expect((await rowhouse.call('POST', `/projects/${early.slug}/restore`)).status).toBe(200);
   });
 
   it('a drop that was interrupted after the database is finished', async () => {
-    const { id, slug } = await house.project('Interrupted');
-    await house.call('DELETE', `/projects/${slug}`);
+    const { id, slug } = await rowhouse.project('Interrupted');
+    await rowhouse.call('DELETE', `/projects/${slug}`);
     await age(id, 8);
     await asAdmin((admin) => admin.query(sql`drop database ${sql.id(databaseOf(id))} with (force)`));
     const found = await run();
     expect(found.projectsWithoutDatabase).not.toContain(id);
-    expect([await roles(id), (await house.call('GET', `/projects/${slug}`)).status]).toEqual([0, 404]);
+    expect([await roles(id), (await rowhouse.call('GET', `/projects/${slug}`)).status]).toEqual([0, 404]);
   });
 
   it('a fence that is missing or left over is put right', async () => {
@@ -124,9 +124,9 @@ describe('projects', () => {
         );
         return row?.open;
       });
-    const live = await house.project('Live');
-    const gone = await house.project('Gone');
-    await house.call('DELETE', `/projects/${gone.slug}`);
+    const live = await rowhouse.project('Live');
+    const gone = await rowhouse.project('Gone');
+    await rowhouse.call('DELETE', `/projects/${gone.slug}`);
     await asAdmin(async (admin) => {
       await admin.query(sql`alter database ${sql.id(databaseOf(live.id))} with allow_connections false`);
       await admin.query(sql`alter database ${sql.id(databaseOf(gone.id))} with allow_connections true`);
@@ -136,19 +136,19 @@ describe('projects', () => {
   });
 
   it('a role that a neighbour holds on to keeps nobody waiting, and goes when it can', async () => {
-    const victim = await house.project('Victim');
-    const bait = await house.project('Bait');
-    const { masterKey, server } = house.service.deps;
+    const victim = await rowhouse.project('Victim');
+    const bait = await rowhouse.project('Bait');
+    const { masterKey, server } = rowhouse.service.deps;
     const user = `p_${bait.id}`;
     const at = { ...server.address, user, password: derivePassword(masterKey, user), database: user };
     await asAdmin(async (database) => {
       await database.query(sql`create table bait (id int)`);
       await database.query(sql`grant select on bait to ${sql.id(`p_${victim.id}`)}`);
     }, at);
-    await house.call('DELETE', `/projects/${victim.slug}`);
+    await rowhouse.call('DELETE', `/projects/${victim.slug}`);
     await age(victim.id, 8);
-    const after = await house.project('After');
-    await house.call('DELETE', `/projects/${after.slug}`);
+    const after = await rowhouse.project('After');
+    await rowhouse.call('DELETE', `/projects/${after.slug}`);
     await age(after.id, 9);
     await run();
     expect([await exists(victim.id), await exists(after.id), await roles(victim.id)]).toEqual([
@@ -156,26 +156,26 @@ describe('projects', () => {
       false,
       1,
     ]);
-    expect((await house.call('GET', `/projects/${victim.slug}`)).status).toBe(404);
+    expect((await rowhouse.call('GET', `/projects/${victim.slug}`)).status).toBe(404);
     await asAdmin((database) => database.query(sql`drop table bait`), at);
     await run();
     expect(await roles(victim.id)).toBe(0);
   });
 
   it('a project without a database is reported, not made up', async () => {
-    const { id, slug } = await house.project('Lost');
+    const { id, slug } = await rowhouse.project('Lost');
     await asAdmin((admin) => admin.query(sql`drop database ${sql.id(databaseOf(id))} with (force)`));
     const found = await run();
     expect(found.projectsWithoutDatabase).toEqual([id]);
     expect(await exists(id)).toBe(false);
-    expect((await house.call('DELETE', `/projects/${slug}`)).status).toBe(200);
-    expect((await house.call('POST', `/projects/${slug}/restore`)).status).toBe(409);
-    await house.service.deps.control.query(sql`delete from projects where id = ${id}`);
+    expect((await rowhouse.call('DELETE', `/projects/${slug}`)).status).toBe(200);
+    expect((await rowhouse.call('POST', `/projects/${slug}/restore`)).status).toBe(409);
+    await rowhouse.service.deps.control.query(sql`delete from projects where id = ${id}`);
   });
 
   it('a database without a row is reported and kept: it may be somebody’s data', async () => {
-    const { id } = await house.project('Orphan');
-    await house.service.deps.control.query(sql`delete from projects where id = ${id}`);
+    const { id } = await rowhouse.project('Orphan');
+    await rowhouse.service.deps.control.query(sql`delete from projects where id = ${id}`);
     const found = await run();
     expect(found.databasesWithoutRow).toEqual([databaseOf(id)]);
     expect(await exists(id)).toBe(true);

@@ -3,18 +3,18 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf, roleOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, until, useHouse } from './helpers.ts';
+import { asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 20, share: 6 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });
 const mb = 1024 * 1024;
 type Project = { slug: string; id: string; key: string };
 let neighbour: Project;
 beforeAll(async () => {
-  neighbour = await house.project('Neighbour');
+  neighbour = await rowhouse.project('Neighbour');
 });
 
 const run = (project: Project, query: string, more: object = {}) =>
-  house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
+  rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
 
 /** What it has set holds for sessions that begin from now on. */
 async function cutSessions({ id }: Project): Promise<void> {
@@ -26,7 +26,7 @@ async function cutSessions({ id }: Project): Promise<void> {
 }
 
 async function storedMb({ id }: Project): Promise<number> {
-  const [row] = await house.service.deps.control.query<{ empty: number }>(
+  const [row] = await rowhouse.service.deps.control.query<{ empty: number }>(
     sql`select empty_bytes::float8 as empty from projects where id = ${id}`,
   );
   const [size] = await asAdmin((admin) =>
@@ -54,7 +54,7 @@ const written = {
 
 describe('settings of the role', () => {
   it('that change how a text is read: a string stays a string', async () => {
-    const { body } = await house.call('POST', '/projects', { body: { name: 'Reader', limit_mb: 4 } });
+    const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Reader', limit_mb: 4 } });
     const project = { slug: body.project.slug, id: body.project.id, key: body.api_key };
     expect((await run(project, 'alter role current_user set standard_conforming_strings = off')).status).toBe(
       200,
@@ -73,7 +73,7 @@ describe('settings of the role', () => {
   });
 
   it('every one of them that it may set, at once: nothing is read or written otherwise', async () => {
-    const project = await house.project('Settings');
+    const project = await rowhouse.project('Settings');
     const expected = (await run(project, values)).body;
     expect(expected.rows, JSON.stringify(expected)).toEqual([written]);
     const settings = await asAdmin((admin) =>
@@ -116,7 +116,7 @@ describe('settings of the role', () => {
     ['replication', 'alter role current_user set session_replication_role = replica'],
     ['in one database', 'alter role current_user in database :database set row_security = off'],
   ])('%s: requests are answered at once', async (_name, statement) => {
-    const project = await house.project('Hindered');
+    const project = await rowhouse.project('Hindered');
     // What PostgreSQL refuses is no harm; what it takes must do none.
     await run(project, statement.replace(':database', databaseOf(project.id)));
     await cutSessions(project);
@@ -132,9 +132,9 @@ describe('settings inside a request', () => {
     "do $$ begin perform set_config('standard_conforming_strings', 'off', false); end $$",
     "select set_config('client_encoding', 'SJIS', true)",
   ])('%s: the next statement of a batch is refused', async (first) => {
-    const project = await house.project('Batch');
+    const project = await rowhouse.project('Batch');
     const statements = [{ query: first }, { query: "select 'a\\' as x, 2 --' as y" }];
-    const { status, body } = await house.call('POST', `/projects/${project.slug}/batch`, {
+    const { status, body } = await rowhouse.call('POST', `/projects/${project.slug}/batch`, {
       key: project.key,
       body: { statements },
     });
@@ -169,7 +169,7 @@ const stringValues: Record<string, string> = {
 
 async function expectAllWorks(project: Project): Promise<void> {
   const works = async (method: string, path: string, body?: object) => {
-    const answer = await house.call(method, `/projects/${project.slug}${path}`, {
+    const answer = await rowhouse.call(method, `/projects/${project.slug}${path}`, {
       key: project.key,
       ...(body && { body }),
     });

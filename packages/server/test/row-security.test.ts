@@ -1,16 +1,16 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { api, asAdmin, openHouse, until, useHouse } from './helpers.ts';
-import { inside, newUser, type Seat, seatOf, type TestProject, tokenFor, type User } from './visitors.ts';
+import { inside, type LoginAs, newUser, seatOf, type TestProject, tokenFor, type User } from './end-users.ts';
+import { api, asAdmin, openTestService, until, useTestService } from './helpers.ts';
 
 const masterKey = randomBytes(32);
-const house = useHouse({ spares: 4, connections: { budget: 20, share: 2 }, masterKey });
+const rowhouse = useTestService({ spares: 4, connections: { budget: 20, share: 2 }, masterKey });
 let project: TestProject;
-let seat: Seat;
+let loginAs: LoginAs;
 let ann: User;
 let ben: User;
-let neighbour: { project: TestProject; seat: Seat; user: User };
+let neighbour: { project: TestProject; loginAs: LoginAs; user: User };
 let url = '';
 
 const ownTodos = `create policy "own todos" on todos for all to authenticated
@@ -26,23 +26,23 @@ const whoami = `create view whoami with (security_invoker = true) as
     session_user::text as login, current_setting('app.left', true) as remains`;
 
 beforeAll(async () => {
-  project = await house.project('Todos');
-  seat = await seatOf(house, project);
-  ann = await newUser(house, project, 'ann@example.com');
-  ben = await newUser(house, project, 'ben@example.com');
-  const other = await house.project('Neighbour');
-  const otherSeat = await seatOf(house, other);
-  neighbour = { project: other, seat: otherSeat, user: await newUser(house, other) };
-  for (const { query } of [seat, otherSeat])
+  project = await rowhouse.project('Todos');
+  loginAs = await seatOf(rowhouse, project);
+  ann = await newUser(rowhouse, project, 'ann@example.com');
+  ben = await newUser(rowhouse, project, 'ben@example.com');
+  const other = await rowhouse.project('Neighbour');
+  const otherSeat = await seatOf(rowhouse, other);
+  neighbour = { project: other, loginAs: otherSeat, user: await newUser(rowhouse, other) };
+  for (const { query } of [loginAs, otherSeat])
     for (const text of [todos, 'alter table todos enable row level security', ownTodos]) await query(text);
-  await seat.query(whoami);
+  await loginAs.query(whoami);
   await otherSeat.rows(neighbour.user, 'POST', 'todos', { body: { title: 'next door' } });
-  url = await house.app.listen({ host: '127.0.0.1', port: 0 });
+  url = await rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
 });
 
 /** Statements of the project, one after the other. */
 async function setUp(...statements: string[]): Promise<void> {
-  for (const statement of statements) await seat.query(statement);
+  for (const statement of statements) await loginAs.query(statement);
 }
 
 const titles = ({ body }: { body: { rows: { title: string }[] } }) => body.rows.map(({ title }) => title);
@@ -53,88 +53,93 @@ const refused = ({ status, body }: { status: number; body: { error?: { code: str
 
 describe('rows', () => {
   beforeAll(async () => {
-    await seat.rows(ann, 'POST', 'todos', { body: { title: 'tea' } });
-    await seat.rows(ben, 'POST', 'todos', { body: [{ title: 'rye' }, { title: 'rice', done: true }] });
+    await loginAs.rows(ann, 'POST', 'todos', { body: { title: 'tea' } });
+    await loginAs.rows(ben, 'POST', 'todos', { body: [{ title: 'rye' }, { title: 'rice', done: true }] });
   });
 
   it('belong to the user who acts', async () => {
-    const made = await seat.rows(ann, 'POST', 'todos', { body: { title: 'coffee' } });
+    const made = await loginAs.rows(ann, 'POST', 'todos', { body: { title: 'coffee' } });
     expect([made.status, made.body.row]).toMatchObject([201, { user_id: ann.id, title: 'coffee' }]);
-    expect(titles(await seat.rows(ann, 'GET', 'todos?select=title'))).toEqual(['tea', 'coffee']);
-    expect((await seat.rows(ben, 'GET', 'todos?select=title&count=exact')).body).toMatchObject({
+    expect(titles(await loginAs.rows(ann, 'GET', 'todos?select=title'))).toEqual(['tea', 'coffee']);
+    expect((await loginAs.rows(ben, 'GET', 'todos?select=title&count=exact')).body).toMatchObject({
       rows: [{ title: 'rye' }, { title: 'rice' }],
       count: { rows: 2, kind: 'exact' },
     });
   });
 
   it('are the same with any key of the project, and all of them without a token', async () => {
-    for (const key of [project.key, house.accountKey])
-      expect(titles(await seat.rows(ann, 'GET', 'todos?select=title', { key }))).toEqual(['tea', 'coffee']);
-    const { body } = await house.call('GET', `/projects/${project.slug}/tables/todos`, { key: project.key });
+    for (const key of [project.key, rowhouse.accountKey])
+      expect(titles(await loginAs.rows(ann, 'GET', 'todos?select=title', { key }))).toEqual([
+        'tea',
+        'coffee',
+      ]);
+    const { body } = await rowhouse.call('GET', `/projects/${project.slug}/tables/todos`, {
+      key: project.key,
+    });
     expect(body.row_count).toBe(4);
   });
 
   it('of others are neither changed nor deleted', async () => {
-    const changed = await seat.rows(ann, 'PATCH', 'todos?title=in.(tea,rye)', { body: { done: true } });
+    const changed = await loginAs.rows(ann, 'PATCH', 'todos?title=in.(tea,rye)', { body: { done: true } });
     expect(changed.body).toMatchObject({ rows: [{ title: 'tea', done: true }], row_count: 1 });
-    const gone = await seat.rows(ann, 'DELETE', 'todos?title=in.(coffee,rye)&returning=minimal');
+    const gone = await loginAs.rows(ann, 'DELETE', 'todos?title=in.(coffee,rye)&returning=minimal');
     expect(gone.body).toEqual({ ok: true, row_count: 1 });
-    expect(titles(await seat.rows(ben, 'GET', 'todos?select=title'))).toEqual(['rye', 'rice']);
+    expect(titles(await loginAs.rows(ben, 'GET', 'todos?select=title'))).toEqual(['rye', 'rice']);
   });
 
   it('cannot be given away, nor taken', async () => {
-    const given = await seat.rows(ann, 'PATCH', 'todos?title=eq.tea', { body: { user_id: ben.id } });
+    const given = await loginAs.rows(ann, 'PATCH', 'todos?title=eq.tea', { body: { user_id: ben.id } });
     expect(refused(given)).toEqual([403, 'sql_error']);
     expect(given.body.error.sql.state).toBe('42501');
     expect(given.body.error.hint).toContain('on "public"."todos" for update to authenticated with check');
-    const taken = await seat.rows(ann, 'POST', 'todos', { body: { title: 'x', user_id: ben.id } });
+    const taken = await loginAs.rows(ann, 'POST', 'todos', { body: { title: 'x', user_id: ben.id } });
     expect(refused(taken)).toEqual([403, 'sql_error']);
     expect(taken.body.error.hint).toContain('for insert to authenticated with check');
-    expect(titles(await seat.rows(ann, 'GET', 'todos?select=title'))).toEqual(['tea']);
+    expect(titles(await loginAs.rows(ann, 'GET', 'todos?select=title'))).toEqual(['tea']);
   });
 
   it('are merged with those of the same user alone', async () => {
     const upsert = 'todos?on_conflict=title&resolution=merge';
-    const own = await seat.rows(ann, 'POST', upsert, { body: { title: 'tea', done: false } });
+    const own = await loginAs.rows(ann, 'POST', upsert, { body: { title: 'tea', done: false } });
     expect(own.body.row).toMatchObject({ title: 'tea', done: false });
-    expect(refused(await seat.rows(ann, 'POST', upsert, { body: { title: 'rye', done: true } }))).toEqual([
+    expect(refused(await loginAs.rows(ann, 'POST', upsert, { body: { title: 'rye', done: true } }))).toEqual([
       403,
       'sql_error',
     ]);
-    const ignored = await seat.rows(ann, 'POST', 'todos?on_conflict=title&resolution=ignore', {
+    const ignored = await loginAs.rows(ann, 'POST', 'todos?on_conflict=title&resolution=ignore', {
       body: [{ title: 'tea' }, { title: 'rye' }],
     });
     expect([ignored.status, ignored.body.row_count]).toEqual([200, 0]);
-    expect((await seat.rows(ben, 'GET', 'todos?title=eq.rye')).body.rows[0].done).toBe(false);
+    expect((await loginAs.rows(ben, 'GET', 'todos?title=eq.rye')).body.rows[0].done).toBe(false);
   });
 
   it('of one body are inserted all or none, in one transaction', async () => {
     const body = [{ title: 'one' }, { title: 'two', done: true }, { title: 'three' }];
-    expect((await seat.rows(ann, 'POST', 'todos', { body })).body.row_count).toBe(3);
-    const broken = await seat.rows(ann, 'POST', 'todos', {
+    expect((await loginAs.rows(ann, 'POST', 'todos', { body })).body.row_count).toBe(3);
+    const broken = await loginAs.rows(ann, 'POST', 'todos', {
       body: [{ title: 'four' }, { title: 'five', user_id: ben.id }, { title: 'six' }],
     });
     expect(refused(broken)).toEqual([403, 'sql_error']);
-    expect(titles(await seat.rows(ann, 'GET', 'todos?select=title&order=id'))).toEqual([
+    expect(titles(await loginAs.rows(ann, 'GET', 'todos?select=title&order=id'))).toEqual([
       ...['tea', 'one', 'two', 'three'],
     ]);
   });
 
   it('are counted for max_affected as the user sees them', async () => {
     const path = 'todos?id=not.is.null&max_affected=';
-    expect(refused(await seat.rows(ann, 'DELETE', `${path}2`))).toEqual([409, 'conflict']);
-    expect((await seat.rows(ben, 'PATCH', `${path}2`, { body: { done: true } })).body.row_count).toBe(2);
-    expect((await seat.rows(ann, 'GET', 'todos')).body.row_count).toBe(4);
+    expect(refused(await loginAs.rows(ann, 'DELETE', `${path}2`))).toEqual([409, 'conflict']);
+    expect((await loginAs.rows(ben, 'PATCH', `${path}2`, { body: { done: true } })).body.row_count).toBe(2);
+    expect((await loginAs.rows(ann, 'GET', 'todos')).body.row_count).toBe(4);
   });
 
   it('come in pages and by cursor', async () => {
-    const first = await seat.rows(ann, 'GET', 'todos?select=title&limit=3');
+    const first = await loginAs.rows(ann, 'GET', 'todos?select=title&limit=3');
     expect(first.body).toMatchObject({ row_count: 3, has_more: true });
     const cursor = first.body.next_cursor as string;
-    expect(titles(await seat.rows(ann, 'GET', `todos?select=title&cursor=${cursor}`))).toEqual(['three']);
-    expect(titles(await seat.rows(ann, 'GET', 'todos?select=title&limit=3&page=2'))).toEqual(['three']);
+    expect(titles(await loginAs.rows(ann, 'GET', `todos?select=title&cursor=${cursor}`))).toEqual(['three']);
+    expect(titles(await loginAs.rows(ann, 'GET', 'todos?select=title&limit=3&page=2'))).toEqual(['three']);
     // A cursor is a place in an order, and shows nobody the rows of somebody else.
-    expect(titles(await seat.rows(ben, 'GET', `todos?select=title&cursor=${cursor}`))).toEqual([]);
+    expect(titles(await loginAs.rows(ben, 'GET', `todos?select=title&cursor=${cursor}`))).toEqual([]);
   });
 
   it('need no policy for reading when they are not shown', async () => {
@@ -143,12 +148,12 @@ describe('rows', () => {
       'alter table letters enable row level security',
       'create policy send on letters for insert to authenticated with check (user_id = auth.uid())',
     );
-    const shown = await seat.rows(ann, 'POST', 'letters', { body: { body: 'dear' } });
+    const shown = await loginAs.rows(ann, 'POST', 'letters', { body: { body: 'dear' } });
     expect(refused(shown)).toEqual([403, 'sql_error']);
     expect(shown.body.error.hint).toContain('returning=minimal');
-    const sent = await seat.rows(ann, 'POST', 'letters?returning=minimal', { body: { body: 'dear' } });
+    const sent = await loginAs.rows(ann, 'POST', 'letters?returning=minimal', { body: { body: 'dear' } });
     expect([sent.status, sent.body.row_count]).toEqual([201, 1]);
-    expect((await seat.rows(ann, 'GET', 'letters')).body.rows).toEqual([]);
+    expect((await loginAs.rows(ann, 'GET', 'letters')).body.rows).toEqual([]);
   });
 
   it('of other tables are embedded as the user sees them', async () => {
@@ -163,15 +168,15 @@ describe('rows', () => {
       'create policy own on item_tags to authenticated using (item_id in (select id from items))',
       "insert into tags (name) values ('green'), ('secret')",
     );
-    const [todo] = (await seat.rows(ann, 'GET', 'todos?title=eq.tea')).body.rows;
+    const [todo] = (await loginAs.rows(ann, 'GET', 'todos?title=eq.tea')).body.rows;
     for (const user of [ann, ben])
-      await seat.rows(user, 'POST', 'items', { body: { todo_id: todo.id, name: user.email } });
-    const [item] = (await seat.rows(ann, 'GET', 'items')).body.rows;
-    const linked = await seat.rows(ann, 'POST', 'item_tags', {
+      await loginAs.rows(user, 'POST', 'items', { body: { todo_id: todo.id, name: user.email } });
+    const [item] = (await loginAs.rows(ann, 'GET', 'items')).body.rows;
+    const linked = await loginAs.rows(ann, 'POST', 'item_tags', {
       body: [1, 2].map((tag_id) => ({ item_id: item.id, tag_id })),
     });
     expect(linked.status).toBe(201);
-    const { body } = await seat.rows(
+    const { body } = await loginAs.rows(
       ann,
       'GET',
       'todos?select=title,items(name,tags(name))&title=eq.tea&items.tags.order=id',
@@ -194,11 +199,11 @@ describe('results', () => {
       'create policy own on visits using (user_id = auth.uid())',
     );
     const row = { mood: 'happy', place: { street: 'A', number: 1 }, name: 'x', moods: ['sad'] };
-    const made = await seat.rows(ann, 'POST', 'visits', { body: row });
+    const made = await loginAs.rows(ann, 'POST', 'visits', { body: row });
     expect(made.body.row).toMatchObject({ ...row, at: '2026-01-01T00:00:00Z' });
-    expect((await seat.rows(ann, 'GET', 'visits?mood=eq.happy')).body.rows).toMatchObject([row]);
-    expect((await seat.rows(ben, 'GET', 'visits')).body.rows).toEqual([]);
-    const bad = await seat.rows(ann, 'POST', 'visits', { body: { ...row, mood: 'so so' } });
+    expect((await loginAs.rows(ann, 'GET', 'visits?mood=eq.happy')).body.rows).toMatchObject([row]);
+    expect((await loginAs.rows(ben, 'GET', 'visits')).body.rows).toEqual([]);
+    const bad = await loginAs.rows(ann, 'POST', 'visits', { body: { ...row, mood: 'so so' } });
     expect(refused(bad)).toEqual([422, 'constraint_violation']);
   });
 
@@ -211,31 +216,31 @@ describe('results', () => {
       'create policy almost_all on pieces using (refuse_last(id))',
       "insert into pieces select n, repeat('x', 500) from generate_series(1, 9999) as n",
     );
-    const { body } = await seat.rows(ann, 'GET', 'pieces?limit=10000');
+    const { body } = await loginAs.rows(ann, 'GET', 'pieces?limit=10000');
     expect([body.row_count, body.rows.at(-1).id]).toEqual([9999, 9999]);
     const path = `${url}${api}/projects/${project.slug}/tables/pieces?limit=10000`;
-    const headers = { 'x-api-key': seat.publishable, authorization: `Bearer ${ben.token}` };
+    const headers = { 'x-api-key': loginAs.publishable, authorization: `Bearer ${ben.token}` };
     await expect(fetch(path, { headers }).then((response) => response.text())).rejects.toThrow();
-    expect((await seat.rows(ben, 'GET', 'pieces?limit=1')).body.row_count).toBe(1);
+    expect((await loginAs.rows(ben, 'GET', 'pieces?limit=1')).body.row_count).toBe(1);
   });
 
   it('come at the first try, however many come first', async () => {
-    const other = await openHouse({
-      controlDatabase: house.controlDatabase,
+    const other = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
       masterKey,
-      keeper: false,
+      background: false,
       spares: 0,
     });
     try {
       for (let round = 0; round < 3; round++) {
-        const fresh = await house.project('Fresh');
-        const freshSeat = await seatOf(house, fresh);
+        const fresh = await rowhouse.project('Fresh');
+        const freshSeat = await seatOf(rowhouse, fresh);
         for (const text of [todos, 'alter table todos enable row level security', ownTodos])
           await freshSeat.query(text);
-        const user = await newUser(house, fresh);
+        const user = await newUser(rowhouse, fresh);
         const answers = await Promise.all(
           Array.from({ length: 12 }, (_, n) =>
-            (n % 2 ? house : other).call('GET', `/projects/${fresh.slug}/tables/todos`, {
+            (n % 2 ? rowhouse : other).call('GET', `/projects/${fresh.slug}/tables/todos`, {
               key: freshSeat.publishable,
               headers: { authorization: `Bearer ${user.token}` },
             }),
@@ -249,11 +254,11 @@ describe('results', () => {
   });
 
   it('come although the role that logs in was left half made', async () => {
-    const fresh = await house.project('Half made');
-    const freshSeat = await seatOf(house, fresh);
+    const fresh = await rowhouse.project('Half made');
+    const freshSeat = await seatOf(rowhouse, fresh);
     for (const text of [todos, 'alter table todos enable row level security', ownTodos])
       await freshSeat.query(text);
-    const user = await newUser(house, fresh);
+    const user = await newUser(rowhouse, fresh);
     const role = sql.id(`p_${fresh.id}_user`);
     const halves = [
       sql`revoke connect on database ${sql.id(`p_${fresh.id}`)} from ${role}`,
@@ -283,14 +288,14 @@ describe('policies as Supabase documents them', () => {
       'create policy "Users can delete a note." on notes for delete to authenticated using ( (select auth.uid()) = user_id )',
     );
     for (const user of [ann, ben]) {
-      const { body } = await seat.rows(user, 'POST', 'notes', { body: { body: user.email } });
+      const { body } = await loginAs.rows(user, 'POST', 'notes', { body: { body: user.email } });
       expect(body.row).toMatchObject({ user_id: user.id, body: user.email });
     }
     expect(
-      (await seat.rows(ann, 'PATCH', 'notes?id=not.is.null', { body: { body: 'x' } })).body.row_count,
+      (await loginAs.rows(ann, 'PATCH', 'notes?id=not.is.null', { body: { body: 'x' } })).body.row_count,
     ).toBe(1);
-    expect((await seat.rows(ann, 'DELETE', 'notes?id=not.is.null')).body.row_count).toBe(1);
-    expect((await seat.rows(ben, 'GET', 'notes?select=body')).body.rows).toEqual([{ body: ben.email }]);
+    expect((await loginAs.rows(ann, 'DELETE', 'notes?id=not.is.null')).body.row_count).toBe(1);
+    expect((await loginAs.rows(ben, 'GET', 'notes?select=body')).body.rows).toEqual([{ body: ben.email }]);
   });
 
   it('for anon, service_role and restrictive ones', async () => {
@@ -303,12 +308,12 @@ describe('policies as Supabase documents them', () => {
       `create policy "Not the banned word" on profiles as restrictive for all to authenticated using ( name <> 'root' )`,
     );
     for (const user of [ann, ben])
-      expect((await seat.rows(user, 'POST', 'profiles', { body: { name: user.email } })).status).toBe(201);
-    expect((await seat.rows(ann, 'GET', 'profiles')).body.row_count).toBe(2);
-    const none = await seat.rows(ann, 'PATCH', 'profiles?id=not.is.null', { body: { name: 'x' } });
+      expect((await loginAs.rows(user, 'POST', 'profiles', { body: { name: user.email } })).status).toBe(201);
+    expect((await loginAs.rows(ann, 'GET', 'profiles')).body.row_count).toBe(2);
+    const none = await loginAs.rows(ann, 'PATCH', 'profiles?id=not.is.null', { body: { name: 'x' } });
     expect(none.body.row_count).toBe(0);
     await setUp(`update profiles set name = 'root' where id = '${ben.id}'`);
-    expect((await seat.rows(ann, 'GET', 'profiles?select=name')).body.rows).toEqual([{ name: ann.email }]);
+    expect((await loginAs.rows(ann, 'GET', 'profiles?select=name')).body.rows).toEqual([{ name: ann.email }]);
   });
 
   it('by e-mail, role and claims that are not there', async () => {
@@ -324,7 +329,7 @@ describe('policies as Supabase documents them', () => {
       `insert into mail (recipient, kind) values ('${ann.email}', 'mine'), ('${ben.email}', 'mine'), ('${ann.email}', 'same'),
         (null, 'signed in'), (null, 'admin'), (null, 'mfa')`,
     );
-    const { body } = await seat.rows(ann, 'GET', 'mail?select=recipient,kind');
+    const { body } = await loginAs.rows(ann, 'GET', 'mail?select=recipient,kind');
     expect(body.rows).toEqual([
       { recipient: ann.email, kind: 'mine' },
       { recipient: ann.email, kind: 'same' },
@@ -348,36 +353,40 @@ describe('policies as Supabase documents them', () => {
       `insert into teams (name) values ('red'), ('blue')`,
       `insert into members values (1, '${ann.id}'), (1, '${ben.id}'), (2, '${ben.id}')`,
     );
-    const { body } = await seat.rows(ann, 'GET', 'teams?select=name,members(user_id)&members.order=user_id');
+    const { body } = await loginAs.rows(
+      ann,
+      'GET',
+      'teams?select=name,members(user_id)&members.order=user_id',
+    );
     expect(body.rows).toEqual([
       { name: 'red', members: [ann.id, ben.id].sort().map((user_id) => ({ user_id })) },
     ]);
-    const renamed = await seat.rows(ann, 'PATCH', 'teams?id=not.is.null', { body: { name: 'rosé' } });
+    const renamed = await loginAs.rows(ann, 'PATCH', 'teams?id=not.is.null', { body: { name: 'rosé' } });
     expect(renamed.body.rows).toEqual([{ id: 1, name: 'rosé' }]);
-    expect((await seat.rows(ben, 'GET', 'teams')).body.row_count).toBe(2);
+    expect((await loginAs.rows(ben, 'GET', 'teams')).body.row_count).toBe(2);
   });
 
   it('role and e-mail are what they are now, not what the token says', async () => {
-    const cleo = await newUser(house, project, 'cleo@example.com');
+    const cleo = await newUser(rowhouse, project, 'cleo@example.com');
     await inside(
       project,
       sql`update auth.users set role = 'editor', email = 'c@example.com' where id = ${cleo.id}`,
     );
-    const { body } = await seat.rows(cleo, 'GET', 'whoami?select=uid,role,email,user');
+    const { body } = await loginAs.rows(cleo, 'GET', 'whoami?select=uid,role,email,user');
     expect(body.rows).toEqual([
       { uid: cleo.id, role: 'editor', email: 'c@example.com', user: 'authenticated' },
     ]);
   });
 
   it("a user's rows go with the user", async () => {
-    const dora = await newUser(house, project, 'dora@example.com');
-    await seat.rows(dora, 'POST', 'todos', { body: { title: 'pack' } });
+    const dora = await newUser(rowhouse, project, 'dora@example.com');
+    await loginAs.rows(dora, 'POST', 'todos', { body: { title: 'pack' } });
     await setUp(`delete from auth.users where id = '${dora.id}'`);
-    const { body } = await house.call('GET', `/projects/${project.slug}/tables/todos?title=eq.pack`, {
+    const { body } = await rowhouse.call('GET', `/projects/${project.slug}/tables/todos?title=eq.pack`, {
       key: project.key,
     });
     expect(body.rows).toEqual([]);
-    expect(refused(await seat.rows(dora, 'GET', 'todos'))).toEqual([401, 'invalid_token']);
+    expect(refused(await loginAs.rows(dora, 'GET', 'todos'))).toEqual([401, 'invalid_token']);
   });
 });
 
@@ -389,8 +398,8 @@ describe('keys', () => {
       ['PATCH', 'todos?id=eq.1', { title: 'x' }],
       ['DELETE', 'todos?id=eq.1', undefined],
     ] as const) {
-      const answer = await house.call(method, `/projects/${project.slug}/tables/${path}`, {
-        key: seat.publishable,
+      const answer = await rowhouse.call(method, `/projects/${project.slug}/tables/${path}`, {
+        key: loginAs.publishable,
         ...(body && { body }),
       });
       expect(refused(answer)).toEqual([403, 'forbidden']);
@@ -400,7 +409,7 @@ describe('keys', () => {
 
   it('a token is for rows alone', async () => {
     const call = (method: string, path: string, body?: object) =>
-      house.call(method, `/projects/${project.slug}${path}`, {
+      rowhouse.call(method, `/projects/${project.slug}${path}`, {
         key: project.key,
         headers: { authorization: `Bearer ${ann.token}` },
         ...(body && { body }),
@@ -417,53 +426,58 @@ describe('keys', () => {
       expect(answer.body.error.message).toContain('table and auth/user endpoints only');
     }
     for (const path of ['/tables', '/schema']) {
-      const answer = await house.call('GET', `/projects/${project.slug}${path}`, { key: seat.publishable });
+      const answer = await rowhouse.call('GET', `/projects/${project.slug}${path}`, {
+        key: loginAs.publishable,
+      });
       expect(refused(answer)).toEqual([403, 'forbidden']);
     }
   });
 
   it('scopes and the list of tables hold as without a token', async () => {
     const issue = async (body: object) => {
-      const issued = await house.call('POST', `/projects/${project.slug}/keys`, {
+      const issued = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
         body: { name: 'k', ...body },
       });
       return issued.body.api_key as string;
     };
     const reader = await issue({ scopes: ['tables:read'], tables: ['todos'] });
-    expect((await seat.rows(ann, 'GET', 'todos', { key: reader })).status).toBe(200);
-    expect(refused(await seat.rows(ann, 'GET', 'whoami', { key: reader }))).toEqual([404, 'table_not_found']);
-    expect(refused(await seat.rows(ann, 'POST', 'todos', { key: reader, body: { title: 'x' } }))).toEqual([
+    expect((await loginAs.rows(ann, 'GET', 'todos', { key: reader })).status).toBe(200);
+    expect(refused(await loginAs.rows(ann, 'GET', 'whoami', { key: reader }))).toEqual([
+      404,
+      'table_not_found',
+    ]);
+    expect(refused(await loginAs.rows(ann, 'POST', 'todos', { key: reader, body: { title: 'x' } }))).toEqual([
       403,
       'forbidden',
     ]);
     const writer = await issue({ scopes: ['tables:write'] });
-    expect(refused(await seat.rows(ann, 'GET', 'todos', { key: writer }))).toEqual([403, 'forbidden']);
-    const blind = await seat.rows(ann, 'DELETE', 'todos?title=eq.none', { key: writer });
+    expect(refused(await loginAs.rows(ann, 'GET', 'todos', { key: writer }))).toEqual([403, 'forbidden']);
+    const blind = await loginAs.rows(ann, 'DELETE', 'todos?title=eq.none', { key: writer });
     expect(blind.body.error.hint).toContain('returning=minimal');
     const published = await issue({ kind: 'publishable', tables: ['whoami'] });
-    expect((await seat.rows(ann, 'GET', 'whoami', { key: published })).status).toBe(200);
-    expect(refused(await seat.rows(ann, 'GET', 'todos', { key: published }))).toEqual([
+    expect((await loginAs.rows(ann, 'GET', 'whoami', { key: published })).status).toBe(200);
+    expect(refused(await loginAs.rows(ann, 'GET', 'todos', { key: published }))).toEqual([
       404,
       'table_not_found',
     ]);
     const without = await issue({ scopes: ['query'] });
-    expect(refused(await seat.rows(ann, 'GET', 'todos', { key: without }))).toEqual([403, 'forbidden']);
+    expect(refused(await loginAs.rows(ann, 'GET', 'todos', { key: without }))).toEqual([403, 'forbidden']);
   });
 
   it('imports cannot act as a user', async () => {
     for (const type of ['text/csv', 'application/x-ndjson']) {
-      const answer = await seat.rows(ann, 'POST', 'todos', {
+      const answer = await loginAs.rows(ann, 'POST', 'todos', {
         raw: type === 'text/csv' ? 'title\nx\n' : '{"title":"x"}\n',
         headers: { 'content-type': type },
       });
       expect(refused(answer)).toEqual([400, 'invalid_request']);
       expect(answer.body.error.hint).toContain('JSON array');
     }
-    expect((await seat.rows(ann, 'GET', 'todos?title=eq.x')).body.rows).toEqual([]);
+    expect((await loginAs.rows(ann, 'GET', 'todos?title=eq.x')).body.rows).toEqual([]);
   });
 
   it('browsers may send both headers', async () => {
-    const response = await house.app.inject({
+    const response = await rowhouse.app.inject({
       method: 'OPTIONS',
       url: `${api}/projects/${project.slug}/tables/todos`,
       headers: {
@@ -475,7 +489,7 @@ describe('keys', () => {
     expect(response.statusCode).toBe(204);
     expect(String(response.headers['access-control-allow-headers']).toLowerCase()).toContain('authorization');
     expect(response.headers['access-control-allow-methods']).toContain('PATCH');
-    const { headers } = await seat.rows(ann, 'GET', 'todos', {
+    const { headers } = await loginAs.rows(ann, 'GET', 'todos', {
       headers: { origin: 'https://app.example.com' },
     });
     expect(headers['access-control-allow-origin']).toBe('*');
@@ -494,20 +508,20 @@ describe('tokens', () => {
       `${Buffer.from('{"alg":"none","typ":"JWT"}').toString('base64url')}.${payload}.`,
       `${header}.${payload.slice(0, -2)}.${signature}`,
       neighbour.user.token,
-      await tokenFor(house, neighbour.project, ann, { iss: `rowhouse-auth:${project.slug}` }),
-      await tokenFor(house, project, ann, { iss: `rowhouse-auth:${neighbour.project.slug}` }),
-      await tokenFor(house, project, ann, { exp: now - 1 }),
-      await tokenFor(house, project, ann, { iat: now + 3600, exp: now + 7200 }),
-      await tokenFor(house, project, { ...ann, sessionId: randomUUID() }),
+      await tokenFor(rowhouse, neighbour.project, ann, { iss: `rowhouse-auth:${project.slug}` }),
+      await tokenFor(rowhouse, project, ann, { iss: `rowhouse-auth:${neighbour.project.slug}` }),
+      await tokenFor(rowhouse, project, ann, { exp: now - 1 }),
+      await tokenFor(rowhouse, project, ann, { iat: now + 3600, exp: now + 7200 }),
+      await tokenFor(rowhouse, project, { ...ann, sessionId: randomUUID() }),
       // A session of somebody else's.
-      await tokenFor(house, project, { ...ann, sessionId: ben.sessionId }),
+      await tokenFor(rowhouse, project, { ...ann, sessionId: ben.sessionId }),
     ];
     for (const token of others) {
       for (const [method, options] of [
         ['GET', {}],
         ['POST', { body: { title: 'x' } }],
       ] as const) {
-        const answer = await seat.rows({ token }, method, 'todos', options);
+        const answer = await loginAs.rows({ token }, method, 'todos', options);
         expect(refused(answer), token).toEqual([401, 'invalid_token']);
         expect(answer.headers['www-authenticate']).toBeDefined();
       }
@@ -515,9 +529,9 @@ describe('tokens', () => {
   });
 
   it('are looked at before a body is read', async () => {
-    const answer = await seat.rows({ token: `${ann.token}x` }, 'POST', 'todos', { raw: '{"title": ' });
+    const answer = await loginAs.rows({ token: `${ann.token}x` }, 'POST', 'todos', { raw: '{"title": ' });
     expect(refused(answer)).toEqual([401, 'invalid_token']);
-    expect(refused(await seat.rows(ann, 'POST', 'todos', { raw: '{"title": ' }))).toEqual([
+    expect(refused(await loginAs.rows(ann, 'POST', 'todos', { raw: '{"title": ' }))).toEqual([
       400,
       'invalid_json',
     ]);
@@ -525,28 +539,28 @@ describe('tokens', () => {
 
   it('neither stands for the other: an API key as a token, a token as an API key', async () => {
     const path = `/projects/${project.slug}/tables/todos`;
-    const asKey = await house.call('GET', path, { key: ann.token });
+    const asKey = await rowhouse.call('GET', path, { key: ann.token });
     expect(refused(asKey)).toEqual([401, 'invalid_api_key']);
-    const alone = await house.call('GET', path, {
+    const withSession = await rowhouse.call('GET', path, {
       key: '',
       headers: { authorization: `Bearer ${ann.token}` },
     });
-    expect(refused(alone)).toEqual([401, 'invalid_api_key']);
-    const twoKeys = await seat.rows({ token: project.key }, 'GET', 'todos');
+    expect(refused(withSession)).toEqual([401, 'invalid_api_key']);
+    const twoKeys = await loginAs.rows({ token: project.key }, 'GET', 'todos');
     expect(refused(twoKeys)).toEqual([400, 'invalid_request']);
   });
 
   it('outlive a rotation of the key by its grace period, on every process', async () => {
-    const own = await house.project('Rotated');
-    const ownSeat = await seatOf(house, own);
+    const own = await rowhouse.project('Rotated');
+    const ownSeat = await seatOf(rowhouse, own);
     await ownSeat.query(todos);
     await ownSeat.query('alter table todos enable row level security');
     await ownSeat.query(ownTodos);
-    const user = await newUser(house, own);
-    const other = await openHouse({
-      controlDatabase: house.controlDatabase,
+    const user = await newUser(rowhouse, own);
+    const other = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
       masterKey,
-      keeper: false,
+      background: false,
       spares: 0,
     });
     try {
@@ -557,12 +571,12 @@ describe('tokens', () => {
         });
       expect((await atOther(user.token)).status).toBe(200);
       const rotate = (grace_seconds: number) =>
-        house.call('POST', `/projects/${own.slug}/keys/rotate`, { body: { grace_seconds } });
+        rowhouse.call('POST', `/projects/${own.slug}/keys/rotate`, { body: { grace_seconds } });
       expect((await rotate(3600)).status).toBe(200);
       expect((await ownSeat.rows(user, 'GET', 'todos')).status).toBe(200);
       expect((await atOther(user.token)).status).toBe(200);
       const fresh = await until('the new key signs', async () => {
-        const token = await tokenFor(house, own, user);
+        const token = await tokenFor(rowhouse, own, user);
         return token.split('.')[0] !== user.token.split('.')[0] && token;
       });
       await until('the other process knows it', async () => (await atOther(fresh)).status === 200);
@@ -576,10 +590,10 @@ describe('tokens', () => {
   });
 
   it('end with the session, the ban or the user, at the next request on any process', async () => {
-    const other = await openHouse({
-      controlDatabase: house.controlDatabase,
+    const other = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
       masterKey,
-      keeper: false,
+      background: false,
       spares: 0,
     });
     try {
@@ -590,16 +604,16 @@ describe('tokens', () => {
         (user: User) => sql`delete from auth.users where id = ${user.id}`,
       ];
       for (const end of ends) {
-        const user = await newUser(house, project, 'eve@example.com');
-        const call = (from: Pick<typeof house, 'call'>, method: string, path: string, body?: object) =>
+        const user = await newUser(rowhouse, project, 'eve@example.com');
+        const call = (from: Pick<typeof rowhouse, 'call'>, method: string, path: string, body?: object) =>
           from.call(method, `/projects/${project.slug}/tables/${path}`, {
-            key: seat.publishable,
+            key: loginAs.publishable,
             headers: { authorization: `Bearer ${user.token}` },
             ...(body && { body }),
           });
-        for (const from of [house, other]) expect((await call(from, 'GET', 'todos')).status).toBe(200);
+        for (const from of [rowhouse, other]) expect((await call(from, 'GET', 'todos')).status).toBe(200);
         await inside(project, end(user));
-        for (const from of [house, other]) {
+        for (const from of [rowhouse, other]) {
           for (const answer of [
             await call(from, 'GET', 'todos?count=exact'),
             await call(from, 'GET', 'nowhere'),
@@ -632,21 +646,24 @@ describe('what a publishable key reaches', () => {
     );
     const path = encodeURIComponent('Open "table"');
     for (const answer of [
-      await seat.rows(ann, 'GET', path),
-      await seat.rows(ann, 'POST', path, { body: { title: 'x' } }),
-      await seat.rows(ann, 'PATCH', `${path}?id=eq.1`, { body: { title: 'x' } }),
-      await seat.rows(ann, 'DELETE', `${path}?id=eq.1`),
+      await loginAs.rows(ann, 'GET', path),
+      await loginAs.rows(ann, 'POST', path, { body: { title: 'x' } }),
+      await loginAs.rows(ann, 'PATCH', `${path}?id=eq.1`, { body: { title: 'x' } }),
+      await loginAs.rows(ann, 'DELETE', `${path}?id=eq.1`),
     ])
       expect(refused(answer)).toEqual([403, 'forbidden']);
-    const { hint } = (await seat.rows(ann, 'GET', path)).body.error;
+    const { hint } = (await loginAs.rows(ann, 'GET', path)).body.error;
     expect(hint).toContain('alter table "public"."Open ""table""" enable row level security;');
     expect(hint).toContain('using ((select auth.uid()) = "user_id")');
-    expect((await seat.rows(ann, 'GET', 'plain')).body.error.hint).toContain('(select auth.uid()) = "owner"');
-    expect((await seat.rows(ann, 'GET', path, { key: project.key })).body.row_count, 'another key may').toBe(
-      2,
+    expect((await loginAs.rows(ann, 'GET', 'plain')).body.error.hint).toContain(
+      '(select auth.uid()) = "owner"',
     );
-    for (const statement of hint.replace(/^Run: /, '').split(/(?<=;) /)) await seat.query(statement);
-    expect(titles(await seat.rows(ann, 'GET', path))).toEqual(['ann']);
+    expect(
+      (await loginAs.rows(ann, 'GET', path, { key: project.key })).body.row_count,
+      'another key may',
+    ).toBe(2);
+    for (const statement of hint.replace(/^Run: /, '').split(/(?<=;) /)) await loginAs.query(statement);
+    expect(titles(await loginAs.rows(ann, 'GET', path))).toEqual(['ann']);
   });
 
   it('nothing embedded without it, nor through a table without it', async () => {
@@ -657,26 +674,26 @@ describe('what a publishable key reaches', () => {
       'create table links (outer_id int references outer_rows, inner_id int references inner_rows, primary key (outer_id, inner_id))',
     );
     const path = 'outer_rows?select=title,inner_rows(title)';
-    const first = await seat.rows(ann, 'GET', path);
+    const first = await loginAs.rows(ann, 'GET', path);
     expect([...refused(first), first.body.error.message]).toMatchObject([
       403,
       'forbidden',
       /inner_rows|links/,
     ]);
     await setUp(secure('inner_rows'));
-    const second = await seat.rows(ann, 'GET', path);
+    const second = await loginAs.rows(ann, 'GET', path);
     expect(second.body.error.message).toContain('links');
     await setUp(
       secure('links'),
       'create policy all_of_them on links for select to authenticated using (true)',
     );
     await setUp('insert into links select a.id, b.id from outer_rows as a, inner_rows as b');
-    expect((await seat.rows(ann, 'GET', path)).body.rows).toEqual([
+    expect((await loginAs.rows(ann, 'GET', path)).body.rows).toEqual([
       { title: 'ann', inner_rows: [{ title: 'ann' }] },
     ]);
-    expect(refused(await seat.rows(ann, 'GET', 'outer_rows?select=title&inner_rows.title=eq.ben'))[0]).toBe(
-      400,
-    );
+    expect(
+      refused(await loginAs.rows(ann, 'GET', 'outer_rows?select=title&inner_rows.title=eq.ben'))[0],
+    ).toBe(400);
   });
 
   it('views that read as the user, over tables with row security', async () => {
@@ -687,22 +704,22 @@ describe('what a publishable key reaches', () => {
       'create view outermost with (security_invoker = on) as select id, title from front',
       'create materialized view stored as select id, title from behind',
     );
-    const asOwner = await seat.rows(ann, 'GET', 'front');
+    const asOwner = await loginAs.rows(ann, 'GET', 'front');
     expect(refused(asOwner)).toEqual([403, 'forbidden']);
     expect(asOwner.body.error.hint).toBe('Run: alter view "public"."front" set (security_invoker = true);');
-    const nested = await seat.rows(ann, 'GET', 'outermost');
+    const nested = await loginAs.rows(ann, 'GET', 'outermost');
     expect(nested.body.error.message).toContain('"outermost" reads "front"');
-    expect(refused(await seat.rows(ann, 'GET', 'stored'))).toEqual([403, 'forbidden']);
-    await seat.query('alter view front set (security_invoker = true)');
+    expect(refused(await loginAs.rows(ann, 'GET', 'stored'))).toEqual([403, 'forbidden']);
+    await loginAs.query('alter view front set (security_invoker = true)');
     for (const view of ['front', 'outermost'])
-      expect(titles(await seat.rows(ann, 'GET', view))).toEqual(['ann']);
-    const changed = await seat.rows(ann, 'PATCH', 'outermost?id=gt.0', { body: { title: 'Ann' } });
+      expect(titles(await loginAs.rows(ann, 'GET', view))).toEqual(['ann']);
+    const changed = await loginAs.rows(ann, 'PATCH', 'outermost?id=gt.0', { body: { title: 'Ann' } });
     expect(changed.body.rows).toEqual([{ id: 1, title: 'Ann' }]);
     await setUp(
       ...own('elsewhere'),
       'create or replace view front with (security_invoker) as select id, title from elsewhere',
     );
-    const open = await seat.rows(ann, 'GET', 'outermost');
+    const open = await loginAs.rows(ann, 'GET', 'outermost');
     expect(open.body.error).toMatchObject({
       code: 'forbidden',
       hint: expect.stringContaining('"elsewhere"'),
@@ -717,19 +734,19 @@ describe('what a publishable key reaches', () => {
       'create policy own on whole to authenticated using (user_id = auth.uid())',
       `insert into whole values (1, '${ann.id}', 'ann'), (2, '${ben.id}', 'ben')`,
     );
-    expect(titles(await seat.rows(ann, 'GET', 'whole'))).toEqual(['ann']);
-    expect(refused(await seat.rows(ann, 'GET', 'part'))).toEqual([403, 'forbidden']);
+    expect(titles(await loginAs.rows(ann, 'GET', 'whole'))).toEqual(['ann']);
+    expect(refused(await loginAs.rows(ann, 'GET', 'part'))).toEqual([403, 'forbidden']);
   });
 
   it('nothing of what the service keeps', async () => {
     for (const name of ['users', 'passwords', 'sessions', 'codes', 'attempts', 'settings']) {
-      for (const key of [seat.publishable, project.key]) {
-        const answer = await seat.rows(ann, 'GET', `auth.${name}?select=nonsense`, { key });
+      for (const key of [loginAs.publishable, project.key]) {
+        const answer = await loginAs.rows(ann, 'GET', `auth.${name}?select=nonsense`, { key });
         expect(refused(answer)).toEqual([403, 'forbidden']);
         expect(answer.body.error.hint).toContain('auth/user');
       }
     }
-    expect(refused(await seat.rows(ann, 'GET', 'rowhouse.migrations'))).toEqual([404, 'table_not_found']);
+    expect(refused(await loginAs.rows(ann, 'GET', 'rowhouse.migrations'))).toEqual([404, 'table_not_found']);
   });
 
   it('nothing of which row security was taken away a moment ago', async () => {
@@ -740,7 +757,7 @@ describe('what a publishable key reaches', () => {
     );
     /** Often enough for PostgreSQL to keep a plan. */
     const readOften = async (name: string) => {
-      for (let n = 0; n < 8; n++) expect(titles(await seat.rows(ann, 'GET', name))).toEqual(['ann']);
+      for (let n = 0; n < 8; n++) expect(titles(await loginAs.rows(ann, 'GET', name))).toEqual(['ann']);
     };
     for (const name of ['toggled', 'window_on']) {
       for (const [off, on] of [
@@ -759,11 +776,11 @@ describe('what a publishable key reaches', () => {
           : []),
       ] as [string, string][]) {
         await readOften(name);
-        await seat.query(off);
-        expect(refused(await seat.rows(ann, 'GET', name)), off).toEqual([403, 'forbidden']);
-        expect((await seat.rows(ann, 'GET', name, { key: project.key })).status).toBe(200);
-        expect(refused(await seat.rows(ann, 'GET', name)), off).toEqual([403, 'forbidden']);
-        await seat.query(on);
+        await loginAs.query(off);
+        expect(refused(await loginAs.rows(ann, 'GET', name)), off).toEqual([403, 'forbidden']);
+        expect((await loginAs.rows(ann, 'GET', name, { key: project.key })).status).toBe(200);
+        expect(refused(await loginAs.rows(ann, 'GET', name)), off).toEqual([403, 'forbidden']);
+        await loginAs.query(on);
       }
       await readOften(name);
     }
@@ -773,8 +790,8 @@ describe('what a publishable key reaches', () => {
     let isOver = false;
     const toggle = async () => {
       for (let n = 0; n < 15; n++) {
-        await seat.query('alter table toggled disable row level security');
-        await seat.query('alter table toggled enable row level security');
+        await loginAs.query('alter table toggled disable row level security');
+        await loginAs.query('alter table toggled enable row level security');
       }
       isOver = true;
     };
@@ -782,7 +799,7 @@ describe('what a publishable key reaches', () => {
     const read = async () => {
       while (!isOver) {
         for (const name of ['toggled', 'window_on']) {
-          const answer = await seat.rows(ann, 'GET', `${name}?select=title`);
+          const answer = await loginAs.rows(ann, 'GET', `${name}?select=title`);
           seen.add(answer.status === 200 ? titles(answer).join() : refused(answer).join(' '));
         }
       }
@@ -807,18 +824,18 @@ describe('grants', () => {
       ['PATCH', 'secrets?pim=eq.1', { pim: 1 }, 'grant update on table'],
       ['DELETE', 'secrets?pim=eq.1', undefined, 'grant delete on table'],
     ] as const) {
-      const answer = await seat.rows(ann, method, path, { ...(body && { body }) });
+      const answer = await loginAs.rows(ann, method, path, { ...(body && { body }) });
       expect(refused(answer)).toEqual([403, 'forbidden']);
       expect(answer.body.error.hint).toContain(words);
       expect(JSON.stringify(answer.body)).not.toContain('pin');
     }
-    expect((await seat.rows(ann, 'GET', 'secretz')).body.error.hint, 'not suggested either').not.toContain(
+    expect((await loginAs.rows(ann, 'GET', 'secretz')).body.error.hint, 'not suggested either').not.toContain(
       'secrets',
     );
     await setUp('grant select on secrets to authenticated');
-    expect((await seat.rows(ann, 'GET', 'secrets')).status).toBe(200);
+    expect((await loginAs.rows(ann, 'GET', 'secrets')).status).toBe(200);
     await setUp('revoke select on secrets from authenticated');
-    expect(refused(await seat.rows(ann, 'GET', 'secrets'))).toEqual([403, 'forbidden']);
+    expect(refused(await loginAs.rows(ann, 'GET', 'secrets'))).toEqual([403, 'forbidden']);
   });
 
   it('for some columns show those, and what they hide is not shown', async () => {
@@ -830,11 +847,13 @@ describe('grants', () => {
       'grant select (id, name) on people to authenticated',
       "insert into people values (1, 'Ann', 100)",
     );
-    expect((await seat.rows(ann, 'GET', 'people')).body.rows).toEqual([{ id: 1, name: 'Ann' }]);
-    const { body } = await house.call('GET', `/projects/${project.slug}/tables/people`, { key: project.key });
+    expect((await loginAs.rows(ann, 'GET', 'people')).body.rows).toEqual([{ id: 1, name: 'Ann' }]);
+    const { body } = await rowhouse.call('GET', `/projects/${project.slug}/tables/people`, {
+      key: project.key,
+    });
     expect(body.rows, 'the project itself still sees all').toEqual([{ id: 1, name: 'Ann', salary: 100 }]);
     for (const path of ['people?select=salary', 'people?salary=gt.50', 'people?order=salary'])
-      expect(refused(await seat.rows(ann, 'GET', path))).toEqual([403, 'sql_error']);
+      expect(refused(await loginAs.rows(ann, 'GET', path))).toEqual([403, 'sql_error']);
   });
 
   it('on a schema of its own, on sequences, and on what policies read', async () => {
@@ -844,20 +863,20 @@ describe('grants', () => {
       'alter table app.things enable row level security',
       'create policy all_of_them on app.things using (true)',
     );
-    const closed = await seat.rows(ann, 'GET', 'app.things');
+    const closed = await loginAs.rows(ann, 'GET', 'app.things');
     expect(closed.body.error.hint).toBe(
       'To let them: grant usage on schema "app" to authenticated; grant select on table "app"."things" to authenticated;',
     );
     await setUp('grant select on table app.things to authenticated');
-    expect((await seat.rows(ann, 'GET', 'app.things')).body.error.hint).toBe(
+    expect((await loginAs.rows(ann, 'GET', 'app.things')).body.error.hint).toBe(
       'To let them: grant usage on schema "app" to authenticated;',
     );
     await setUp('grant usage on schema app to authenticated');
-    expect((await seat.rows(ann, 'GET', 'app.things')).body.rows).toEqual([]);
+    expect((await loginAs.rows(ann, 'GET', 'app.things')).body.rows).toEqual([]);
     await setUp('revoke usage on schema app from authenticated');
-    expect(refused(await seat.rows(ann, 'GET', 'app.things'))[0]).toBe(403);
+    expect(refused(await loginAs.rows(ann, 'GET', 'app.things'))[0]).toBe(403);
     await setUp('grant usage on schema app to authenticated');
-    expect((await seat.rows(ann, 'GET', 'app.things')).status).toBe(200);
+    expect((await loginAs.rows(ann, 'GET', 'app.things')).status).toBe(200);
 
     await setUp(
       'create table hidden_list (user_id uuid)',
@@ -866,12 +885,12 @@ describe('grants', () => {
       'alter table guarded enable row level security',
       'create policy listed on guarded using (auth.uid() in (select user_id from hidden_list))',
     );
-    const inPolicy = await seat.rows(ann, 'GET', 'guarded');
+    const inPolicy = await loginAs.rows(ann, 'GET', 'guarded');
     expect(refused(inPolicy)).toEqual([403, 'sql_error']);
     expect(inPolicy.body.error.message).toContain('hidden_list');
     expect(inPolicy.body.error.hint).toContain('security definer');
     await setUp('alter policy listed on guarded using (id in (select id from guarded))');
-    const recursive = await seat.rows(ann, 'GET', 'guarded');
+    const recursive = await loginAs.rows(ann, 'GET', 'guarded');
     expect([recursive.body.error.sql.state, recursive.body.error.hint]).toMatchObject([
       '42P17',
       /security definer/,
@@ -889,12 +908,14 @@ describe('grants', () => {
     );
     const count = async () => {
       // All of the few sessions are asked.
-      const answers = await Promise.all(Array.from({ length: 4 }, () => seat.rows(ann, 'GET', 'prepared')));
+      const answers = await Promise.all(
+        Array.from({ length: 4 }, () => loginAs.rows(ann, 'GET', 'prepared')),
+      );
       return Math.max(...answers.map(({ body }) => body.rows[0].count as number));
     };
     const before = await count();
     for (let n = 0; n < 60; n++)
-      expect((await seat.rows(ann, 'GET', 'shut?a=eq.1&select=id')).status).toBe(403);
+      expect((await loginAs.rows(ann, 'GET', 'shut?a=eq.1&select=id')).status).toBe(403);
     expect((await count()) - before).toBeLessThan(20);
   });
 });
@@ -902,20 +923,20 @@ describe('grants', () => {
 describe('users beside each other', () => {
   it('many at once on few connections are never mixed up', async () => {
     const users = await Promise.all(
-      Array.from({ length: 6 }, (_, n) => newUser(house, project, `crowd${n}@example.com`)),
+      Array.from({ length: 6 }, (_, n) => newUser(rowhouse, project, `crowd${n}@example.com`)),
     );
     const rounds = 12;
     const visit = async (user: User, n: number) => {
       const title = `${user.email} ${n}`;
       const [made, who] = await Promise.all([
-        seat.rows(user, 'POST', 'todos', { body: { title } }),
-        seat.rows(user, 'GET', 'whoami'),
+        loginAs.rows(user, 'POST', 'todos', { body: { title } }),
+        loginAs.rows(user, 'GET', 'whoami'),
       ]);
       expect(made.body.row).toMatchObject({ user_id: user.id, title });
       expect(who.body.rows[0]).toMatchObject({ uid: user.id, email: user.email, user: 'authenticated' });
       const [page, changed] = await Promise.all([
-        seat.rows(user, 'GET', 'todos?select=user_id,title&limit=100'),
-        seat.rows(user, 'PATCH', `todos?title=eq.${encodeURIComponent(title)}`, { body: { done: true } }),
+        loginAs.rows(user, 'GET', 'todos?select=user_id,title&limit=100'),
+        loginAs.rows(user, 'PATCH', `todos?title=eq.${encodeURIComponent(title)}`, { body: { done: true } }),
       ]);
       expect(page.body.rows.every((row: { user_id: string }) => row.user_id === user.id)).toBe(true);
       expect(changed.body.row_count).toBe(1);
@@ -925,7 +946,7 @@ describe('users beside each other', () => {
         for (let n = 0; n < rounds; n++) await visit(user, n);
       }),
     );
-    for (const user of users) expect((await seat.rows(user, 'GET', 'todos')).body.row_count).toBe(rounds);
+    for (const user of users) expect((await loginAs.rows(user, 'GET', 'todos')).body.row_count).toBe(rounds);
   });
 
   it('find nothing that a function left in the session', async () => {
@@ -949,17 +970,19 @@ describe('users beside each other', () => {
         `create trigger leave after insert on ${name} for each row execute function leave()`,
       ]),
     );
-    const login = { id: project.id, passwordVersion: 1, seat: 'visitor' as const };
-    const { sessions } = house.service.deps.query;
+    const login = { id: project.id, passwordVersion: 1, loginAs: 'user' as const };
+    const { sessions } = rowhouse.service.deps.query;
     for (const title of ['none', 'authenticated', 'reset', 'set', 'other']) {
-      const left = await seat.rows(ann, 'POST', 'leaving?returning=minimal', { body: { title } });
+      const left = await loginAs.rows(ann, 'POST', 'leaving?returning=minimal', { body: { title } });
       expect(left.status, JSON.stringify(left.body)).toBe(201);
-      const who = await Promise.all(Array.from({ length: 4 }, () => seat.rows(ben, 'GET', 'whoami')));
+      const who = await Promise.all(Array.from({ length: 4 }, () => loginAs.rows(ben, 'GET', 'whoami')));
       for (const { body } of who) {
         expect(body.rows[0]).toMatchObject({ uid: ben.id, role: 'authenticated', user: 'authenticated' });
         expect(body.rows[0].remains || null).toBeNull();
       }
-      expect((await seat.rows(ben, 'POST', 'todos', { body: { title: `after ${title}` } })).status).toBe(201);
+      expect((await loginAs.rows(ben, 'POST', 'todos', { body: { title: `after ${title}` } })).status).toBe(
+        201,
+      );
       const [one, two] = await Promise.all([sessions.acquire(login, 'any'), sessions.acquire(login, 'any')]);
       for (const session of [one, two]) {
         const found = await new Promise<string>((resolve, reject) => {
@@ -993,15 +1016,15 @@ describe('users beside each other', () => {
   it('share no answer that is kept for an Idempotency-Key', async () => {
     const header = { 'idempotency-key': randomUUID() };
     const insert = (user: User) =>
-      seat.rows(user, 'POST', 'todos', { body: { title: `${user.email} once` }, headers: header });
+      loginAs.rows(user, 'POST', 'todos', { body: { title: `${user.email} once` }, headers: header });
     const first = await insert(ann);
     expect(first.status).toBe(201);
     const again = await insert(ann);
     expect([again.headers['idempotency-replayed'], again.body]).toEqual(['true', first.body]);
     const other = await insert(ben);
     expect([other.headers['idempotency-replayed'], other.body.row.user_id]).toEqual([undefined, ben.id]);
-    const withoutUser = await house.call('POST', `/projects/${project.slug}/tables/todos`, {
-      key: seat.publishable,
+    const withoutUser = await rowhouse.call('POST', `/projects/${project.slug}/tables/todos`, {
+      key: loginAs.publishable,
       body: { title: 'once' },
       headers: header,
     });
@@ -1011,8 +1034,8 @@ describe('users beside each other', () => {
   it('do not sign each other out, nor take it for done', async () => {
     const header = { 'idempotency-key': randomUUID() };
     const call = (path: string, body: object, more: Record<string, string> = {}) =>
-      house.call('POST', `/projects/${project.slug}/auth/${path}`, {
-        key: seat.publishable,
+      rowhouse.call('POST', `/projects/${project.slug}/auth/${path}`, {
+        key: loginAs.publishable,
         body,
         headers: more,
       });
@@ -1023,39 +1046,39 @@ describe('users beside each other', () => {
     };
     const users = [await signUp('gus@example.com'), await signUp('hal@example.com')];
     for (const [index, user] of users.entries()) {
-      const made = await seat.rows(user, 'POST', 'todos', { body: { title: `signed up ${index}` } });
+      const made = await loginAs.rows(user, 'POST', 'todos', { body: { title: `signed up ${index}` } });
       expect(made.status).toBe(201);
-      expect((await seat.rows(user, 'GET', 'todos')).body.row_count).toBe(1);
+      expect((await loginAs.rows(user, 'GET', 'todos')).body.row_count).toBe(1);
     }
     for (const user of users) {
-      expect((await seat.rows(user, 'GET', 'todos')).status).toBe(200);
+      expect((await loginAs.rows(user, 'GET', 'todos')).status).toBe(200);
       const left = await call('signout', {}, { ...header, authorization: `Bearer ${user.token}` });
       expect([left.status, left.headers['idempotency-replayed']]).toEqual([200, undefined]);
-      expect(refused(await seat.rows(user, 'GET', 'todos'))).toEqual([401, 'invalid_token']);
+      expect(refused(await loginAs.rows(user, 'GET', 'todos'))).toEqual([401, 'invalid_token']);
     }
   });
 
   it('get no kept answer once their session has ended', async () => {
-    const user = await newUser(house, project, 'fay@example.com');
+    const user = await newUser(rowhouse, project, 'fay@example.com');
     const options = { body: { title: 'fay once' }, headers: { 'idempotency-key': randomUUID() } };
-    expect((await seat.rows(user, 'POST', 'todos', options)).status).toBe(201);
-    const expired = await tokenFor(house, project, user, { exp: Math.floor(Date.now() / 1000) - 1 });
-    expect(refused(await seat.rows({ token: expired }, 'POST', 'todos', options))).toEqual([
+    expect((await loginAs.rows(user, 'POST', 'todos', options)).status).toBe(201);
+    const expired = await tokenFor(rowhouse, project, user, { exp: Math.floor(Date.now() / 1000) - 1 });
+    expect(refused(await loginAs.rows({ token: expired }, 'POST', 'todos', options))).toEqual([
       401,
       'invalid_token',
     ]);
     await inside(project, sql`delete from auth.sessions where id = ${user.sessionId}`);
-    expect(refused(await seat.rows(user, 'POST', 'todos', options))).toEqual([401, 'invalid_token']);
+    expect(refused(await loginAs.rows(user, 'POST', 'todos', options))).toEqual([401, 'invalid_token']);
   });
 });
 
 describe("a project's hostile functions", () => {
   const fine = async () => {
-    const { seat: next, user } = neighbour;
+    const { loginAs: next, user } = neighbour;
     expect(titles(await next.rows(user, 'GET', 'todos?select=title'))).toEqual(['next door']);
     const changed = await next.rows(user, 'PATCH', 'todos?title=eq.next door', { body: { done: true } });
     expect(changed.body.row_count).toBe(1);
-    expect((await seat.rows(ann, 'GET', 'todos')).status, 'other tables of its own').toBe(200);
+    expect((await loginAs.rows(ann, 'GET', 'todos')).status, 'other tables of its own').toBe(200);
   };
 
   /** `body`: what a policy runs, as the user or, `definer`, as the project. */
@@ -1068,7 +1091,7 @@ describe("a project's hostile functions", () => {
       `alter table ${name} enable row level security`,
       `create policy check_it on ${name} using (${name}_check())`,
     );
-    return seat.rows(ann, 'GET', name);
+    return loginAs.rows(ann, 'GET', name);
   };
 
   it.each<[string, string]>([
@@ -1114,9 +1137,9 @@ describe("a project's hostile functions", () => {
     ['deallocate', "execute 'deallocate all';"],
     ['defaults', 'alter default privileges grant all on tables to public;'],
   ])('%s: has no effect beyond its own project', async (_name, body) => {
-    const other = await house.project('Careless');
-    const careless = await seatOf(house, other);
-    const user = await newUser(house, other);
+    const other = await rowhouse.project('Careless');
+    const careless = await seatOf(rowhouse, other);
+    const user = await newUser(rowhouse, other);
     for (const statement of [
       ...[todos, 'alter table todos enable row level security', ownTodos],
       'create table trap (id int primary key)',
@@ -1170,7 +1193,7 @@ describe("a project's hostile functions", () => {
       const hangUp = new AbortController();
       const stuck = [1, 2].map(() =>
         fetch(`${url}${api}/projects/${project.slug}/tables/${name}`, {
-          headers: { 'x-api-key': seat.publishable, authorization: `Bearer ${ann.token}` },
+          headers: { 'x-api-key': loginAs.publishable, authorization: `Bearer ${ann.token}` },
           signal: hangUp.signal,
         }).catch(() => null),
       );
@@ -1181,10 +1204,10 @@ describe("a project's hostile functions", () => {
           return rows.length;
         });
       await until('both run', async () => (await running()) === 2);
-      const { seat: next, user } = neighbour;
+      const { loginAs: next, user } = neighbour;
       expect((await next.rows(user, 'GET', 'todos')).status).toBe(200);
       expect(
-        (await house.call('GET', `/projects/${project.slug}/tables/todos`, { key: project.key })).status,
+        (await rowhouse.call('GET', `/projects/${project.slug}/tables/todos`, { key: project.key })).status,
       ).toBe(200);
       hangUp.abort();
       await Promise.all(stuck);
@@ -1196,9 +1219,9 @@ describe("a project's hostile functions", () => {
 
 describe('a function that a policy calls', () => {
   it('makes the next user nobody else, and keeps no session alive that has ended', async () => {
-    const hostile = await house.project('Hostile');
-    const own = await seatOf(house, hostile);
-    const [first, second] = [await newUser(house, hostile), await newUser(house, hostile)];
+    const hostile = await rowhouse.project('Hostile');
+    const own = await seatOf(rowhouse, hostile);
+    const [first, second] = [await newUser(rowhouse, hostile), await newUser(rowhouse, hostile)];
     await own.query('create table t (id int primary key)');
     await own.query('insert into t values (1)');
     await own.query('alter table t enable row level security');

@@ -4,21 +4,21 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { expect, it } from 'vitest';
 import { makeKey } from '../src/keys/form.ts';
-import { api, useHouse } from './helpers.ts';
+import { api, useTestService } from './helpers.ts';
 import { launch, usedDataFolder } from './process.ts';
 
-const house = useHouse({ spares: 20, connections: { budget: 60, share: 10 } });
+const rowhouse = useTestService({ spares: 20, connections: { budget: 60, share: 10 } });
 
 it('300 projects take turns on 60 connections, and all get answers', { timeout: 240_000 }, async () => {
   const projects: { slug: string; id: string; key: string }[] = [];
-  for (let n = 0; n < 300; n++) projects.push(await house.project(`P${n}`));
-  const { sessions } = house.service.deps.query;
+  for (let n = 0; n < 300; n++) projects.push(await rowhouse.project(`P${n}`));
+  const { sessions } = rowhouse.service.deps.query;
   let mostOpen = 0;
   for (let turn = 0; turn < 3; turn++) {
     const answers = await Promise.all(
       projects.map(async ({ slug, key }) => {
         const body = { query: 'select current_database()::text as name' };
-        const answer = await house.call('POST', `/projects/${slug}/query`, { key, body });
+        const answer = await rowhouse.call('POST', `/projects/${slug}/query`, { key, body });
         mostOpen = Math.max(mostOpen, sessions.counts().open);
         return answer;
       }),

@@ -2,28 +2,28 @@ import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { address, api, asAdmin, until, useHouse } from './helpers.ts';
+import { address, api, asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 4, connections: { budget: 8, share: 3 } });
+const rowhouse = useTestService({ spares: 4, connections: { budget: 8, share: 3 } });
 type Project = { slug: string; id: string; key: string };
 const projects: Project[] = [];
 let port = 0;
 beforeAll(async () => {
-  for (let n = 0; n < 24; n++) projects.push(await house.project(`P${n}`));
-  await house.app.listen({ host: '127.0.0.1', port: 0 });
-  port = (house.app.server.address() as AddressInfo).port;
+  for (let n = 0; n < 24; n++) projects.push(await rowhouse.project(`P${n}`));
+  await rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
+  port = (rowhouse.app.server.address() as AddressInfo).port;
 }, 120_000);
 
 const run = (project: Project, query: string, more: object = {}) =>
-  house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
+  rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
 const at = (n: number) => projects[n] as Project;
-const counts = () => house.service.deps.query.sessions.counts();
+const counts = () => rowhouse.service.deps.query.sessions.counts();
 
 describe('connections', () => {
   it('one that is lost during a look at the tables is no fault of the service', async () => {
     const project = at(0);
     await run(project, 'create table seen (id int primary key)');
-    const read = () => house.call('GET', `/projects/${project.slug}/tables/seen`, { key: project.key });
+    const read = () => rowhouse.call('GET', `/projects/${project.slug}/tables/seen`, { key: project.key });
     await asAdmin(
       async (inside) => {
         await inside.transaction(async (holding) => {
@@ -77,7 +77,7 @@ describe('connections', () => {
 
   it('a role that changed its own password is let in again', async () => {
     await run(at(3), "alter role current_user password 'mine'");
-    const { sessions } = house.service.deps.query;
+    const { sessions } = rowhouse.service.deps.query;
     const login = { id: at(3).id, passwordVersion: 1 };
     sessions.release(login, await sessions.acquire(login, 'any'), 'broken');
     expect((await run(at(3), 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
@@ -123,7 +123,7 @@ describe('connections', () => {
     const query = 'select * from framed where a = any ($1)';
     const read = () => run(at(9), query, { params: [[1]], read_only: true });
     const batch = () =>
-      house.call('POST', `/projects/${at(9).slug}/batch`, {
+      rowhouse.call('POST', `/projects/${at(9).slug}/batch`, {
         key: at(9).key,
         body: { statements: [{ query: 'insert into framed (a) values (1)' }, { query, params: [[1]] }] },
       });

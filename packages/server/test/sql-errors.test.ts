@@ -1,15 +1,15 @@
 // An error in the caller's own SQL is the caller's to hear, on whichever path the statement takes: never a 5xx, which a
 // client takes for a server in trouble and repeats.
 import { beforeAll, expect, it } from 'vitest';
-import { type Answer, useHouse } from './helpers.ts';
+import { type Answer, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 let project: { slug: string; id: string; key: string };
 let neighbour: { slug: string; id: string; key: string };
 let connection = '';
 
 const run = (body: object, path = 'query', of = project) =>
-  house.call('POST', `/projects/${of.slug}/${path}`, { key: of.key, body });
+  rowhouse.call('POST', `/projects/${of.slug}/${path}`, { key: of.key, body });
 
 const setup = [
   'create table things (id int primary key, name text unique, tags int[])',
@@ -31,10 +31,10 @@ const setup = [
 ];
 
 beforeAll(async () => {
-  project = await house.project('Errors');
-  neighbour = await house.project('Neighbour');
+  project = await rowhouse.project('Errors');
+  neighbour = await rowhouse.project('Neighbour');
   for (const query of setup) expect((await run({ query })).body).toMatchObject({ ok: true });
-  const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
+  const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
   connection = body.connection.url;
 });
 
@@ -117,7 +117,7 @@ it('/batch tells what is wrong with a statement', async () => {
 
 it('/sql tells what is wrong with a statement, alone and among others', async () => {
   const neon = (body: object, headers = {}) =>
-    house.call('POST', '/sql', {
+    rowhouse.call('POST', '/sql', {
       key: '',
       body,
       headers: { 'neon-connection-string': connection, ...headers },
@@ -132,9 +132,9 @@ it('/sql tells what is wrong with a statement, alone and among others', async ()
 });
 
 it('a project near its limit tells the same of statements that are measured', async () => {
-  const small = await house.project('Small');
+  const small = await rowhouse.project('Small');
   for (const query of setup) await run({ query }, 'query', small);
-  const limit = await house.call('PATCH', `/projects/${small.slug}`, { body: { limit_mb: 4 } });
+  const limit = await rowhouse.call('PATCH', `/projects/${small.slug}`, { body: { limit_mb: 4 } });
   expect(limit.status).toBe(200);
   for (const more of Object.values(options))
     for (const { state, unless = '', ...statement } of wrong)
@@ -148,7 +148,7 @@ it('a project near its limit tells the same of statements that are measured', as
 
 it('tables tell what triggers, deferred constraints and domains of the project say', async () => {
   const rows = (method: string, path: string, body?: object) =>
-    house.call(method, `/projects/${project.slug}/tables/${path}`, {
+    rowhouse.call(method, `/projects/${project.slug}/tables/${path}`, {
       key: project.key,
       ...(body && { body }),
     });
@@ -157,7 +157,7 @@ it('tables tell what triggers, deferred constraints and domains of the project s
       expectTold(await rows('POST', 'guarded', body), note, `insert ${note}`);
       expectTold(await rows('POST', 'late', body), note, `deferred ${note}`);
     }
-    const csv = await house.call('POST', `/projects/${project.slug}/tables/late`, {
+    const csv = await rowhouse.call('POST', `/projects/${project.slug}/tables/late`, {
       key: project.key,
       raw: `id,note\n1,${note}\n`,
       headers: { 'content-type': 'text/csv' },
@@ -169,7 +169,7 @@ it('tables tell what triggers, deferred constraints and domains of the project s
 
 it('what the project does to rows of its users is told when one is deleted', async () => {
   const users = `/projects/${project.slug}/auth/users`;
-  const made = await house.call('POST', users, { key: project.key, body: { email: 'a@example.com' } });
+  const made = await rowhouse.call('POST', users, { key: project.key, body: { email: 'a@example.com' } });
   expect(made.status).toBe(201);
   const own = [
     'create table notes (owner uuid references auth.users on delete cascade, note text)',
@@ -179,7 +179,7 @@ it('what the project does to rows of its users is told when one is deleted', asy
     `insert into notes values ('${made.body.user.id}', '57P01')`,
   ];
   for (const query of own) expect((await run({ query })).body).toMatchObject({ ok: true });
-  const gone = await house.call('DELETE', `${users}/${made.body.user.id}`, { key: project.key });
+  const gone = await rowhouse.call('DELETE', `${users}/${made.body.user.id}`, { key: project.key });
   expectTold(gone, '57P01', 'deleting a user');
 });
 
@@ -199,5 +199,5 @@ it('the sessions are fine afterwards, and so is the neighbour', async () => {
   const { body } = await run({ query: 'select name from things where id = any($1)', params: [[1, 2]] });
   expect(body).toMatchObject({ ok: true, row_count: 2 });
   expect((await run({ query: 'select 1 as one' }, 'query', neighbour)).body.rows).toEqual([{ one: 1 }]);
-  expect(house.service.deps.query.sessions.counts().waiting).toBe(0);
+  expect(rowhouse.service.deps.query.sessions.counts().waiting).toBe(0);
 });

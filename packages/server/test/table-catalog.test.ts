@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { areUnchanged, findTables, getTable } from '../src/tables/catalog/catalog.ts';
 import { describeSchema, listTables } from '../src/tables/catalog/describe.ts';
-import { useHouse } from './helpers.ts';
+import { useTestService } from './helpers.ts';
 import { openTableSession, type TableSession } from './table-session.ts';
 
-const house = useHouse({ spares: 1 });
+const rowhouse = useTestService({ spares: 1 });
 let session: TableSession;
 let other: TableSession;
 beforeAll(async () => {
-  const { id } = await house.project('Catalogue');
-  session = await openTableSession(house.service.deps.server, id);
-  other = await openTableSession(house.service.deps.server, id);
+  const { id } = await rowhouse.project('Catalogue');
+  session = await openTableSession(rowhouse.service.deps.server, id);
+  other = await openTableSession(rowhouse.service.deps.server, id);
 });
 afterAll(async () => {
   await session.end();

@@ -1,16 +1,16 @@
 // Rows that come and go over HTTP. What the statements do in depth is in table-write.test.ts and table-import.test.ts.
 import { type AddressInfo, connect } from 'node:net';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type Answer, api, until, useHouse } from './helpers.ts';
+import { type Answer, api, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 20, share: 6 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });
 let mine: { slug: string; id: string; key: string };
 let port = 0;
 
 const run = async (query: string) =>
-  (await house.call('POST', `/projects/${mine.slug}/query`, { key: mine.key, body: { query } })).body;
+  (await rowhouse.call('POST', `/projects/${mine.slug}/query`, { key: mine.key, body: { query } })).body;
 const send = (method: string, rest: string, body?: unknown, headers: Record<string, string> = {}) =>
-  house.call(method, `/projects/${mine.slug}/tables/${rest}`, {
+  rowhouse.call(method, `/projects/${mine.slug}/tables/${rest}`, {
     key: mine.key,
     headers,
     ...(typeof body === 'string' ? { raw: body } : body === undefined ? {} : { body }),
@@ -18,9 +18,9 @@ const send = (method: string, rest: string, body?: unknown, headers: Record<stri
 const rowsOf = async (table: string) => (await send('GET', `${table}?limit=1000`)).body.rows;
 
 beforeAll(async () => {
-  mine = await house.project('Changes');
-  await house.app.listen({ host: '127.0.0.1', port: 0 });
-  port = (house.app.server.address() as AddressInfo).port;
+  mine = await rowhouse.project('Changes');
+  await rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
+  port = (rowhouse.app.server.address() as AddressInfo).port;
   await run(
     `create table items (id bigint generated always as identity primary key, name text not null unique, price numeric(10,2) check (price >= 0), tags text[], data jsonb, made_at timestamptz not null default '2026-01-01', double numeric generated always as (price * 2) stored)`,
   );
@@ -288,7 +288,7 @@ describe('imports', () => {
         'Content-Type: text/csv\r\nContent-Length: 100000\r\n\r\nname,price\nTea,1\nCoffee,2\n',
     );
     const busy = () => {
-      const { open, idle } = house.service.deps.query.sessions.counts();
+      const { open, idle } = rowhouse.service.deps.query.sessions.counts();
       return open - idle;
     };
     await until('it is being read', async () => busy() === 1);
@@ -333,11 +333,11 @@ describe('the short way', () => {
 describe('keys', () => {
   it('for reading do not write, and those for some tables write only those', async () => {
     const issue = async (body: object) =>
-      (await house.call('POST', `/projects/${mine.slug}/keys`, { body })).body.api_key as string;
+      (await rowhouse.call('POST', `/projects/${mine.slug}/keys`, { body })).body.api_key as string;
     const reads = await issue({ name: 'r', scopes: ['tables:read'] });
     const writes = await issue({ name: 'w', scopes: ['tables:write'], tables: ['parts'] });
     const as = (key: string, method: string, rest: string, body?: object) =>
-      house.call(method, `/projects/${mine.slug}/tables/${rest}`, { key, ...(body && { body }) });
+      rowhouse.call(method, `/projects/${mine.slug}/tables/${rest}`, { key, ...(body && { body }) });
     expect((await as(reads, 'POST', 'items', { name: 'x' })).status).toBe(403);
     expect((await as(reads, 'DELETE', 'items?id=eq.1')).status).toBe(403);
     expect((await as(writes, 'POST', 'items', { name: 'x' })).status).toBe(404);

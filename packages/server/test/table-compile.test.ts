@@ -5,16 +5,16 @@ import { readChangeRequest, readPageRequest } from '../src/tables/request/reques
 import { compileCount, compileFilter, readEstimate } from '../src/tables/sql/compile.ts';
 import { relate } from '../src/tables/sql/embeds.ts';
 import { collectParameters } from '../src/tables/sql/expressions.ts';
-import { useHouse } from './helpers.ts';
+import { useTestService } from './helpers.ts';
 import { openTableSession, type TableSession, type Text } from './table-session.ts';
 
-const house = useHouse({ spares: 1 });
+const rowhouse = useTestService({ spares: 1 });
 let session: TableSession;
 let other: TableSession;
 beforeAll(async () => {
-  const { id } = await house.project('Tables');
-  session = await openTableSession(house.service.deps.server, id);
-  other = await openTableSession(house.service.deps.server, id);
+  const { id } = await rowhouse.project('Tables');
+  session = await openTableSession(rowhouse.service.deps.server, id);
+  other = await openTableSession(rowhouse.service.deps.server, id);
 });
 afterAll(async () => {
   await session.end();

@@ -5,22 +5,22 @@ import { sql } from '../src/postgres/sql.ts';
 import type { Reader } from '../src/query/exchange/statement-deadline.ts';
 import { getTable, type Table } from '../src/tables/catalog/catalog.ts';
 import { type ImportFormat, type ImportOptions, importRows } from '../src/tables/import/import.ts';
-import { api, asAdmin, until, useHouse } from './helpers.ts';
+import { api, asAdmin, until, useTestService } from './helpers.ts';
 import { openTableSession, type TableSession } from './table-session.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 6, share: 3 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 6, share: 3 } });
 let project: { id: string; slug: string; key: string };
 let neighbour: { id: string; slug: string; key: string };
 let session: TableSession;
 beforeAll(async () => {
-  project = await house.project('Imports');
-  neighbour = await house.project('Neighbour');
-  session = await openTableSession(house.service.deps.server, project.id);
+  project = await rowhouse.project('Imports');
+  neighbour = await rowhouse.project('Neighbour');
+  session = await openTableSession(rowhouse.service.deps.server, project.id);
 });
 afterAll(() => session.end());
 
 const make = (text: string) => session.client.query(text);
-const counts = () => house.service.deps.query.sessions.counts();
+const counts = () => rowhouse.service.deps.query.sessions.counts();
 const rowsOf = (name: string) => session.run(`select * from ${name}`);
 const countOf = async (name: string) => Number((await session.run(`select count(*) from ${name}`))[0]?.[0]);
 
@@ -60,7 +60,7 @@ async function load(
 ): Promise<number> {
   const pieces = typeof body === 'string' || Buffer.isBuffer(body) ? inPieces(body) : body;
   const { rowCount } = await importRows(
-    house.service.deps.query,
+    rowhouse.service.deps.query,
     { id: project.id, passwordVersion: 1 },
     table ?? (await getTable(session.ask, name)),
     format,
@@ -83,7 +83,7 @@ const refusal = async (running: Promise<unknown>): Promise<RowhouseError> => {
 /** After whatever happened: nothing is in use, and the project answers. */
 async function expectPeace(): Promise<void> {
   await until('sessions come back', async () => counts().open === counts().idle && counts().waiting === 0);
-  const { status, body } = await house.call('POST', `/projects/${project.slug}/query`, {
+  const { status, body } = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
     key: project.key,
     body: { query: 'select 1 as one' },
   });
@@ -180,7 +180,7 @@ describe('rows that come in', () => {
     await load('every_too', 'csv', `${csv}\n${line.map(cell).join()}\n${Array(33).fill(',').join('')}\n`);
     expect(await session.run('select every_too::text from every_too')).toEqual(before);
     // The same from what a query says of it.
-    const answer = await house.app.inject({
+    const answer = await rowhouse.app.inject({
       method: 'POST',
       url: `${api}/projects/${project.slug}/query`,
       headers: { 'x-api-key': project.key },
@@ -636,7 +636,7 @@ describe('senders and callers', () => {
     expect([error.status, error.code]).toEqual([503, 'unavailable']);
     expect(await countOf('slow')).toBe(8);
     await until('it works again', async () => {
-      const { status } = await house.call('POST', `/projects/${project.slug}/query`, {
+      const { status } = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
         key: project.key,
         body: { query: 'select 1' },
       });
@@ -655,7 +655,7 @@ describe('what is left behind', () => {
       create trigger dirty before insert on dirty for each row execute function dirty()`);
     expect(await load('dirty', 'csv', 'id\n1\n')).toBe(1);
     await expect(load('dirty', 'csv', 'id\nx\n')).rejects.toThrow();
-    const { body } = await house.call('POST', `/projects/${project.slug}/query`, {
+    const { body } = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
       key: project.key,
       body: {
         query: `select current_setting('work_mem') as work_mem, current_setting('my.mark', true) as mark,
@@ -671,7 +671,7 @@ describe('what is left behind', () => {
     await make('create table counted (id serial, name text)');
     expect((await getTable(session.ask, 'counted')).isPlainToWrite).toBe(true);
     expect(await load('counted', 'csv', 'name\na\nb\n')).toBe(2);
-    const { status, body } = await house.call('POST', `/projects/${project.slug}/query`, {
+    const { status, body } = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
       key: project.key,
       body: { query: 'select lastval()' },
     });
@@ -766,7 +766,7 @@ describe('100,000 rows and more', () => {
     });
     while (!done) {
       const started = performance.now();
-      const { status } = await house.call('POST', `/projects/${neighbour.slug}/query`, {
+      const { status } = await rowhouse.call('POST', `/projects/${neighbour.slug}/query`, {
         key: neighbour.key,
         body: { query: 'select 1' },
       });

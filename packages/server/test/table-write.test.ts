@@ -9,17 +9,17 @@ import { explainWriteError } from '../src/tables/write/errors.ts';
 import { compileInsert, type InsertOptions } from '../src/tables/write/insert.ts';
 import type { CompiledWrite, Returning } from '../src/tables/write/statement.ts';
 import { compileDelete, compileUpdate } from '../src/tables/write/update-delete.ts';
-import { useHouse } from './helpers.ts';
+import { useTestService } from './helpers.ts';
 import { openTableSession, type TableSession, type Text } from './table-session.ts';
 
-const house = useHouse({ spares: 1 });
+const rowhouse = useTestService({ spares: 1 });
 let project: { slug: string; id: string; key: string };
 let session: TableSession;
 let other: TableSession;
 beforeAll(async () => {
-  project = await house.project('Writing');
-  session = await openTableSession(house.service.deps.server, project.id);
-  other = await openTableSession(house.service.deps.server, project.id);
+  project = await rowhouse.project('Writing');
+  session = await openTableSession(rowhouse.service.deps.server, project.id);
+  other = await openTableSession(rowhouse.service.deps.server, project.id);
 });
 afterAll(async () => {
   await session.end();
@@ -91,7 +91,7 @@ async function remove(table: string, query: string, returning: Returning = 'row'
 
 /** As the API shows it. */
 async function query(text: string, numbers = 'number') {
-  const { body } = await house.call('POST', `/projects/${project.slug}/query`, {
+  const { body } = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
     key: project.key,
     body: { query: text, numbers },
   });

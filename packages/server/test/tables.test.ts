@@ -1,22 +1,26 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { type Answer, address, asAdmin, until, useHouse } from './helpers.ts';
+import { type Answer, address, asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 3, connections: { budget: 20, share: 6 } });
+const rowhouse = useTestService({ spares: 3, connections: { budget: 20, share: 6 } });
 type Project = { slug: string; id: string; key: string };
 let mine: Project;
 let other: Project;
 
 const run = (query: string, project = mine) =>
-  house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query } });
+  rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query } });
 const get = (table: string, query = '', project = mine) =>
-  house.call('GET', `/projects/${project.slug}/tables/${encodeURIComponent(table)}${query && `?${query}`}`, {
-    key: project.key,
-  });
+  rowhouse.call(
+    'GET',
+    `/projects/${project.slug}/tables/${encodeURIComponent(table)}${query && `?${query}`}`,
+    {
+      key: project.key,
+    },
+  );
 
 beforeAll(async () => {
-  mine = await house.project('Shop');
-  other = await house.project('Neighbour');
+  mine = await rowhouse.project('Shop');
+  other = await rowhouse.project('Neighbour');
   for (const statement of [
     'create table authors (id int primary key, name text not null)',
     'create table books (id bigint generated always as identity primary key, title text not null, price numeric(10,2), author_id int references authors, tags jsonb, sold_at timestamptz)',
@@ -207,7 +211,9 @@ describe('what is wrong is told', () => {
 
   it('a name that is a path is no path', async () => {
     for (const name of ['..%2f..%2fprojects', '%2e%2e', 'books%00']) {
-      const { status } = await house.call('GET', `/projects/${mine.slug}/tables/${name}`, { key: mine.key });
+      const { status } = await rowhouse.call('GET', `/projects/${mine.slug}/tables/${name}`, {
+        key: mine.key,
+      });
       expect([400, 404]).toContain(status);
     }
   });
@@ -232,7 +238,7 @@ describe('never stale', () => {
   });
 
   it('nor over a direct connection, nor in another process', async () => {
-    const neighbour = await house.project('Direct');
+    const neighbour = await rowhouse.project('Direct');
     await run('create table seen (id int primary key)', neighbour);
     for (let n = 0; n < 8; n++) expect((await get('seen', '', neighbour)).body.columns).toEqual(['id']);
     await asAdmin((admin) => admin.change(sql`alter table seen add column late int`), {
@@ -281,7 +287,7 @@ describe('never stale', () => {
     expect(await sign()).toEqual({ places: { spot: { x: 1, at: '2026-01-01T00:00:00Z', y: null } } });
     const path = `/projects/${mine.slug}/tables/places`;
     const insert = (id: number, spot: object) =>
-      house.call('POST', path, { key: mine.key, body: [{ id, spot }] });
+      rowhouse.call('POST', path, { key: mine.key, body: [{ id, spot }] });
     expect((await insert(2, { y: 2 })).status).toBe(201);
     await run('alter type spot add attribute z int');
     expect((await insert(3, { z: 3 })).body.rows).toMatchObject([{ spot: { z: 3 } }]);
@@ -300,7 +306,7 @@ describe('never stale', () => {
     const path = `/projects/${mine.slug}/tables/restless`;
     for (let id = 0; id < 40; id++) {
       const read = await get('restless');
-      const written = await house.call('POST', path, { key: mine.key, body: { id } });
+      const written = await rowhouse.call('POST', path, { key: mine.key, body: { id } });
       for (const { status, body } of [read, written]) statuses.add(`${status} ${body.error?.code ?? ''}`);
     }
     isDone = true;
@@ -312,7 +318,7 @@ describe('never stale', () => {
 
 describe('what there is', () => {
   it('lists tables', async () => {
-    const { body } = await house.call('GET', `/projects/${mine.slug}/tables`, { key: mine.key });
+    const { body } = await rowhouse.call('GET', `/projects/${mine.slug}/tables`, { key: mine.key });
     expect(body.tables).toContainEqual(
       expect.objectContaining({ schema: 'public', name: 'books', kind: 'table' }),
     );
@@ -320,19 +326,19 @@ describe('what there is', () => {
   });
 
   it('thousands of them, too', async () => {
-    const many = await house.project('Many');
+    const many = await rowhouse.project('Many');
     for (let part = 0; part < 4; part++) {
       const body = `begin for n in 1..750 loop execute format('create table many_${part}_%s (id int)', n); end loop; end`;
       expect((await run(`do $$ ${body} $$`, many)).body.error).toBeUndefined();
     }
     const startedAt = performance.now();
-    const { body } = await house.call('GET', `/projects/${many.slug}/tables`, { key: many.key });
+    const { body } = await rowhouse.call('GET', `/projects/${many.slug}/tables`, { key: many.key });
     expect(body.tables).toHaveLength(3_000);
     expect(performance.now() - startedAt).toBeLessThan(2_500);
   }, 60_000);
 
   it('describes them', async () => {
-    const { body } = await house.call('GET', `/projects/${mine.slug}/schema`, { key: mine.key });
+    const { body } = await rowhouse.call('GET', `/projects/${mine.slug}/schema`, { key: mine.key });
     const books = body.tables.find(({ name }: { name: string }) => name === 'books');
     expect(books.primary_key).toEqual(['id']);
     expect(books.columns[0]).toMatchObject({
@@ -351,19 +357,19 @@ describe('what there is', () => {
 describe('keys', () => {
   it('with scopes and lists of tables see no more than those', async () => {
     const issue = async (body: object) => {
-      const answer = await house.call('POST', `/projects/${mine.slug}/keys`, { body });
+      const answer = await rowhouse.call('POST', `/projects/${mine.slug}/keys`, { body });
       return answer.body.api_key as string;
     };
     const some = await issue({ name: 'some', scopes: ['tables:read'], tables: ['authors'] });
     const none = await issue({ name: 'none', scopes: ['query'] });
     const as = (key: string, table: string) =>
-      house.call('GET', `/projects/${mine.slug}/tables/${table}`, { key });
+      rowhouse.call('GET', `/projects/${mine.slug}/tables/${table}`, { key });
     expect((await as(some, 'authors')).status).toBe(200);
     expect((await as(some, 'books')).status).toBe(404);
     expect((await as(some, 'authors?select=name,books(title)')).status).toBe(400);
     expect((await as(none, 'authors')).status).toBe(403);
     expect((await as(other.key, 'authors')).status).toBe(404);
-    const listed = await house.call('GET', `/projects/${mine.slug}/tables`, { key: some });
+    const listed = await rowhouse.call('GET', `/projects/${mine.slug}/tables`, { key: some });
     expect(listed.body.tables.map(({ name }: { name: string }) => name)).toEqual(['authors']);
   });
 
@@ -372,11 +378,11 @@ describe('keys', () => {
     await run('create table ledger (id int primary key, author_id int references authors, balance int)');
     await run('create table diary (id int references ledger, mood secret_mood)');
     await run('create function secret_work() returns int language sql as $$select 1$$');
-    const { body } = await house.call('POST', `/projects/${mine.slug}/keys`, {
+    const { body } = await rowhouse.call('POST', `/projects/${mine.slug}/keys`, {
       body: { name: 'some', scopes: ['tables:read'], tables: ['authors'] },
     });
     const as = async (rest: string) =>
-      await house.call('GET', `/projects/${mine.slug}/${rest}`, { key: body.api_key });
+      await rowhouse.call('GET', `/projects/${mine.slug}/${rest}`, { key: body.api_key });
     for (const [rest, status] of [
       ['tables/ledger?balanc=eq.1', 404],
       ['tables/ledger?select=balance,diary(moo)', 404],
@@ -400,7 +406,7 @@ describe('keys', () => {
 
   it('connections come back', async () => {
     await until('all idle', async () => {
-      const { open, idle } = house.service.deps.query.sessions.counts();
+      const { open, idle } = rowhouse.service.deps.query.sessions.counts();
       return open === idle;
     });
   });

@@ -8,16 +8,24 @@ import { type Address, openDatabase } from '../src/postgres/database.ts';
 import { readMigrations } from '../src/postgres/migrations.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
 import { openUpgrades } from '../src/projects/upgrade.ts';
-import { address, asAdmin, type House, newControlName, openHouse, removeHouse, until } from './helpers.ts';
+import {
+  address,
+  asAdmin,
+  newControlName,
+  openTestService,
+  removeTestService,
+  type TestService,
+  until,
+} from './helpers.ts';
 
 type Project = { slug: string; id: string; key: string };
-type Options = { keeper?: boolean; spares?: number };
+type Options = { background?: boolean; spares?: number };
 
 /** An installation whose service is stopped and started again; removed after the test unless that failed. */
 function newInstallation(at: Address = address()) {
   const controlDatabase = newControlName();
   const masterKey = randomBytes(32);
-  const open = new Set<House>();
+  const open = new Set<TestService>();
   let installation = '';
   let accountKey = '';
   let failed = false;
@@ -26,28 +34,35 @@ function newInstallation(at: Address = address()) {
     console.error(`kept for a look: control database ${controlDatabase}`);
   });
   onTestFinished(async () => {
-    for (const house of open) await house.stop();
-    if (!failed) await removeHouse(controlDatabase, installation);
+    for (const rowhouse of open) await rowhouse.stop();
+    if (!failed) await removeTestService(controlDatabase, installation);
   });
   return {
     controlDatabase,
-    start: async (options: Options = {}): Promise<House> => {
-      const house = await openHouse({ at, controlDatabase, masterKey, spares: 0, keeper: false, ...options });
-      open.add(house);
-      installation = house.service.deps.server.installation;
-      accountKey ||= house.accountKey;
+    start: async (options: Options = {}): Promise<TestService> => {
+      const rowhouse = await openTestService({
+        at,
+        controlDatabase,
+        masterKey,
+        spares: 0,
+        background: false,
+        ...options,
+      });
+      open.add(rowhouse);
+      installation = rowhouse.service.deps.server.installation;
+      accountKey ||= rowhouse.accountKey;
       const stop = async () => {
-        open.delete(house);
-        await house.stop();
+        open.delete(rowhouse);
+        await rowhouse.stop();
       };
-      const call: House['call'] = (method, path, more) =>
-        house.call(method, path, { key: accountKey, ...more });
+      const call: TestService['call'] = (method, path, more) =>
+        rowhouse.call(method, path, { key: accountKey, ...more });
       const project = async (name = 'Test project') => {
         const { status, body } = await call('POST', '/projects', { body: { name } });
         expect(status, JSON.stringify(body)).toBe(201);
         return { slug: body.project.slug, id: body.project.id, key: body.api_key };
       };
-      return { ...house, call, project, stop };
+      return { ...rowhouse, call, project, stop };
     },
   };
 }
@@ -64,7 +79,7 @@ const inside = <R>(id: string, ...statements: Sql[]) =>
 
 /** As a version before the functions for tables, and before guards were noted, has left it. */
 async function makeOld(
-  { service: { deps } }: House,
+  { service: { deps } }: TestService,
   id: string,
   template = 'rowhouse_t_before',
 ): Promise<void> {
@@ -90,26 +105,27 @@ async function makeOld(
   await mark(deps.control, id, template);
 }
 
-const mark = (control: House['service']['deps']['control'], id: string, template: string) =>
+const mark = (control: TestService['service']['deps']['control'], id: string, template: string) =>
   control.query(sql`update projects set template = ${template} where id = ${id}`);
-const templateNow = async ({ service: { deps } }: House, id: string) => {
+const templateNow = async ({ service: { deps } }: TestService, id: string) => {
   const [row] = await deps.control.query<{ template: string }>(
     sql`select template from projects where id = ${id}`,
   );
   return row?.template;
 };
-const isCurrent = async (house: House, id: string) =>
-  (await templateNow(house, id)) === house.service.deps.server.template;
+const isCurrent = async (rowhouse: TestService, id: string) =>
+  (await templateNow(rowhouse, id)) === rowhouse.service.deps.server.template;
 
 /** Needs what 0002 brings. */
 const query = `select rowhouse.is_unchanged('pg_class'::regclass, rowhouse.version_of('pg_class'::regclass)) as yes`;
-const ask = (house: House, { slug, key }: Project) =>
-  house.call('POST', `/projects/${slug}/query`, { key, body: { query } });
-const gauge = async (house: House, name: string) => {
-  const { body } = await house.call('GET', '/metrics');
+const ask = (rowhouse: TestService, { slug, key }: Project) =>
+  rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query } });
+const gauge = async (rowhouse: TestService, name: string) => {
+  const { body } = await rowhouse.call('GET', '/metrics');
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(body)?.[1]);
 };
-const logged = (house: House, message: string) => house.log.filter((line) => line.includes(message));
+const logged = (rowhouse: TestService, message: string) =>
+  rowhouse.log.filter((line) => line.includes(message));
 
 /** All that is ours in a database, without what differs from one to the other. */
 const contentsOf = async (id: string) => {
@@ -143,7 +159,7 @@ describe('a database of an earlier version', () => {
     for (const { id } of old) await makeOld(before, id);
     await before.stop();
 
-    const after = await place.start({ keeper: true });
+    const after = await place.start({ background: true });
     for (const { id } of old) await until('it is up to date', () => isCurrent(after, id));
     const fresh = await after.project('Fresh');
     for (const { id } of old) expect(await contentsOf(id)).toEqual(await contentsOf(fresh.id));
@@ -169,11 +185,11 @@ describe('a database of an earlier version', () => {
   });
 
   it('of which only the note was lost gets the note again', async () => {
-    const house = await newInstallation().start();
-    const project = await house.project();
-    await mark(house.service.deps.control, project.id, 'rowhouse_t_before');
-    expect((await ask(house, project)).status).toBe(200);
-    expect(await isCurrent(house, project.id)).toBe(true);
+    const rowhouse = await newInstallation().start();
+    const project = await rowhouse.project();
+    await mark(rowhouse.service.deps.control, project.id, 'rowhouse_t_before');
+    expect((await ask(rowhouse, project)).status).toBe(200);
+    expect(await isCurrent(rowhouse, project.id)).toBe(true);
   });
 
   it('that is deleted is left alone, and brought up to date when it is restored', async () => {
@@ -188,7 +204,7 @@ describe('a database of an earlier version', () => {
     await fence(server, gone.id);
     await before.stop();
 
-    const after = await place.start({ keeper: true });
+    const after = await place.start({ background: true });
     await until('the live one is up to date', () => isCurrent(after, other.id));
     expect(await templateNow(after, gone.id)).toBe('rowhouse_t_before');
     expect(await gauge(after, 'rowhouse_projects_outdated')).toBe(0);
@@ -209,7 +225,7 @@ describe('a database of an earlier version', () => {
     await control.query(sql`update spares set template = 'rowhouse_t_before'`);
     await before.stop();
 
-    const after = await place.start({ spares: 1, keeper: true });
+    const after = await place.start({ spares: 1, background: true });
     const project = await after.project();
     expect(project.id).not.toBe(spare?.id);
     expect((await ask(after, project)).status).toBe(200);
@@ -243,12 +259,12 @@ describe('a database of an earlier version', () => {
         await admin.query(sql`drop role ${sql.id(role)}`);
       }),
     );
-    const house = await newInstallation({ ...address(), user: role, password }).start();
-    const project = await house.project();
-    await makeOld(house, project.id);
-    expect((await ask(house, project)).body.rows).toEqual([{ yes: true }]);
+    const rowhouse = await newInstallation({ ...address(), user: role, password }).start();
+    const project = await rowhouse.project();
+    await makeOld(rowhouse, project.id);
+    expect((await ask(rowhouse, project)).body.rows).toEqual([{ yes: true }]);
     expect(await inside(project.id, sql`select evtname from pg_event_trigger`)).toEqual([]);
-    expect(await isCurrent(house, project.id)).toBe(true);
+    expect(await isCurrent(rowhouse, project.id)).toBe(true);
   });
 });
 
@@ -275,7 +291,7 @@ it('when all is up to date a start does not enter any project’s database', asy
     sessions = now?.sessions ?? 0;
     return now?.open === 0 && sessions === last && sessions > 0;
   });
-  const after = await place.start({ keeper: true });
+  const after = await place.start({ background: true });
   let looks = 0;
   const { control } = after.service.deps;
   await until('the keeper has been round', async () => {
@@ -300,7 +316,7 @@ describe('what goes wrong with one project', () => {
     );
     await before.stop();
 
-    const after = await place.start({ keeper: true });
+    const after = await place.start({ background: true });
     await until('the good one is up to date', () => isCurrent(after, good.id));
     const [refused, served] = [await ask(after, broken), await ask(after, good)];
     expect([refused.status, refused.body.error.code, served.status]).toEqual([503, 'unavailable', 200]);
@@ -321,8 +337,8 @@ describe('what goes wrong with one project', () => {
   });
 
   it('a lock in the way costs that project alone, and only as long as it is held', async () => {
-    const house = await newInstallation().start({ keeper: true });
-    const [held, free] = [await house.project('Held'), await house.project('Free')];
+    const rowhouse = await newInstallation().start({ background: true });
+    const [held, free] = [await rowhouse.project('Held'), await rowhouse.project('Free')];
     const holder = openDatabase({ ...address(), database: databaseOf(held.id) }, { max: 1 });
     let letGo = () => {};
     const released = new Promise<void>((resolve) => {
@@ -336,45 +352,45 @@ describe('what goes wrong with one project', () => {
         await released;
       });
     });
-    for (const { id } of [held, free]) await mark(house.service.deps.control, id, 'rowhouse_t_before');
+    for (const { id } of [held, free]) await mark(rowhouse.service.deps.control, id, 'rowhouse_t_before');
     const startedAt = performance.now();
     const answers = await Promise.all([
-      ask(house, free),
-      ...Array.from({ length: 8 }, () => ask(house, held)),
+      ask(rowhouse, free),
+      ...Array.from({ length: 8 }, () => ask(rowhouse, held)),
     ]);
     expect(answers.map(({ status }) => status)).toEqual([200, ...Array(8).fill(503)]);
     expect(performance.now() - startedAt).toBeLessThan(8_000);
     letGo();
     await holding;
     await holder.end();
-    await until('it is served', async () => (await ask(house, held)).status === 200);
+    await until('it is served', async () => (await ask(rowhouse, held)).status === 200);
   });
 
   it('a project’s own transaction stands in the way of a migration only for a moment at a time', async () => {
-    const house = await newInstallation().start();
-    const { control, server } = house.service.deps;
-    const project = await house.project();
-    const neighbour = await house.project();
+    const rowhouse = await newInstallation().start();
+    const { control, server } = rowhouse.service.deps;
+    const project = await rowhouse.project();
+    const neighbour = await rowhouse.project();
     const make =
       'create table auth.people (id int); grant select on auth.people to public; grant usage on schema auth to public';
     const next = (texts: string[]) => {
-      const { migrations } = server.contents;
+      const { migrations } = server.projectSchema;
       const more = texts.map((text, index) => ({
         number: migrations.length + index + 1,
         name: `next_${index}`,
         text,
         checksum: text,
       }));
-      const contents = { ...server.contents, migrations: [...migrations, ...more] };
+      const projectSchema = { ...server.projectSchema, migrations: [...migrations, ...more] };
       return openUpgrades({
         control,
-        server: { ...server, contents, template: `rowhouse_t_next${texts.length}` },
+        server: { ...server, projectSchema, template: `rowhouse_t_next${texts.length}` },
       });
     };
     const made = next([make]);
     for (const { id } of [project, neighbour]) await made.ensure(id);
     const user = roleOf(project.id);
-    const login = { user, password: derivePassword(house.service.deps.masterKey, user), database: user };
+    const login = { user, password: derivePassword(rowhouse.service.deps.masterKey, user), database: user };
     const hostile = openDatabase({ ...address(), ...login }, { max: 1 });
     const altered = next([make, 'alter table auth.people add column name text']);
     await hostile.transaction(async (transaction) => {
@@ -399,14 +415,17 @@ describe('what goes wrong with one project', () => {
   });
 
   it('a session that is ended in the middle leaves nothing half done', async () => {
-    const house = await newInstallation().start();
-    const { control, server } = house.service.deps;
-    const project = await house.project();
+    const rowhouse = await newInstallation().start();
+    const { control, server } = rowhouse.service.deps;
+    const project = await rowhouse.project();
     const text = 'create table rowhouse.half (id int); select pg_sleep(20)';
-    const { migrations } = server.contents;
+    const { migrations } = server.projectSchema;
     const slow = { number: migrations.length + 1, name: 'slow', text, checksum: text };
-    const contents = { ...server.contents, migrations: [...migrations, slow] };
-    const upgrades = openUpgrades({ control, server: { ...server, contents, template: 'rowhouse_t_slow' } });
+    const projectSchema = { ...server.projectSchema, migrations: [...migrations, slow] };
+    const upgrades = openUpgrades({
+      control,
+      server: { ...server, projectSchema, template: 'rowhouse_t_slow' },
+    });
     const attempt = upgrades.ensure(project.id);
     const ended = expect(attempt).rejects.toMatchObject({ code: 'unavailable' });
     await until('it runs', async () => {
@@ -419,17 +438,17 @@ describe('what goes wrong with one project', () => {
     expect(await inside(project.id, sql`select to_regclass('rowhouse.half') as half`)).toEqual([
       { half: null },
     ]);
-    expect(await isCurrent(house, project.id)).toBe(true);
-    expect((await ask(house, project)).status).toBe(200);
+    expect(await isCurrent(rowhouse, project.id)).toBe(true);
+    expect((await ask(rowhouse, project)).status).toBe(200);
   });
 });
 
 it('nothing of a hostile project’s runs with our rights', async () => {
-  const house = await newInstallation().start();
-  const project = await house.project('Hostile');
+  const rowhouse = await newInstallation().start();
+  const project = await rowhouse.project('Hostile');
   const run = async (text: string) => {
     const { key, slug } = project;
-    const { status, body } = await house.call('POST', `/projects/${slug}/query`, {
+    const { status, body } = await rowhouse.call('POST', `/projects/${slug}/query`, {
       key,
       body: { query: text },
     });
@@ -469,18 +488,18 @@ it('nothing of a hostile project’s runs with our rights', async () => {
   await run('create table guards (number int, checksum text)');
   await run('create domain public.regprocedure as text');
   await run(`alter role current_user set search_path = public, pg_catalog`);
-  await makeOld(house, project.id);
+  await makeOld(rowhouse, project.id);
 
-  const upgrades = openUpgrades(house.service.deps);
+  const upgrades = openUpgrades(rowhouse.service.deps);
   await upgrades.ensure(project.id);
-  expect(await isCurrent(house, project.id)).toBe(true);
+  expect(await isCurrent(rowhouse, project.id)).toBe(true);
   expect(await run('select * from seen')).toEqual([]);
-  const fresh = await house.project('Fresh');
+  const fresh = await rowhouse.project('Fresh');
   expect(await contentsOf(project.id)).toEqual(await contentsOf(fresh.id));
 
-  await makeOld(house, project.id);
+  await makeOld(rowhouse, project.id);
   await run('drop schema public cascade');
-  await openUpgrades(house.service.deps).ensure(project.id);
+  await openUpgrades(rowhouse.service.deps).ensure(project.id);
   // What tables of schema public are born with went with it.
   const rest = (await contentsOf(fresh.id)).filter(([kind]) => kind !== 'default');
   expect(await contentsOf(project.id)).toEqual(rest);
@@ -507,7 +526,7 @@ describe('a database that a newer version has used', () => {
     const was = await contentsOf(project.id);
     await before.stop();
 
-    const after = await place.start({ keeper: true });
+    const after = await place.start({ background: true });
     await until('it is told', async () => logged(after, 'newer Rowhouse').length > 0);
     expect((await ask(after, project)).status).toBe(200);
     expect(await gauge(after, 'rowhouse_projects_newer')).toBe(1);
@@ -539,13 +558,13 @@ describe('a database that a newer version has used', () => {
   });
 
   it('is so even if only the database itself knows', async () => {
-    const house = await newInstallation().start();
-    const project = await house.project();
+    const rowhouse = await newInstallation().start();
+    const project = await rowhouse.project();
     await future(project.id);
-    await mark(house.service.deps.control, project.id, 'rowhouse_t_unknown');
+    await mark(rowhouse.service.deps.control, project.id, 'rowhouse_t_unknown');
     const was = await contentsOf(project.id);
-    for (let times = 0; times < 3; times++) expect((await ask(house, project)).status).toBe(200);
+    for (let times = 0; times < 3; times++) expect((await ask(rowhouse, project)).status).toBe(200);
     expect(await contentsOf(project.id)).toEqual(was);
-    expect(await templateNow(house, project.id)).toBe('rowhouse_t_unknown');
+    expect(await templateNow(rowhouse, project.id)).toBe('rowhouse_t_unknown');
   });
 });

@@ -11,22 +11,22 @@ import { type Sql, sql } from '../src/postgres/sql.ts';
 import { isFullRow } from '../src/quotas/reserve.ts';
 import { refreshSizes, sizesSettled } from '../src/quotas/sizes.ts';
 import { countRefusals, forgetOldUsage, recordUsage } from '../src/quotas/usage.ts';
-import { asAdmin, until, useHouse } from './helpers.ts';
+import { asAdmin, until, useTestService } from './helpers.ts';
 
 // Without the background work: each test says when it is done.
-const house = useHouse({ keeper: false, spares: 6 });
+const rowhouse = useTestService({ background: false, spares: 6 });
 type Project = { slug: string; id: string; key: string };
 const mb = 1024 * 1024;
 
 const usage = (project: Project, search = '', key = project.key) =>
-  house.call('GET', `/projects/${project.slug}/usage${search}`, { key });
+  rowhouse.call('GET', `/projects/${project.slug}/usage${search}`, { key });
 const usageOf = async (project: Project) => {
   const { status, body } = await usage(project);
   expect(status, JSON.stringify(body)).toBe(200);
   return body.usage as UsageResponse['usage'];
 };
 const run = async (project: Project, query: string) => {
-  const answer = await house.call('POST', `/projects/${project.slug}/query`, {
+  const answer = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
     key: project.key,
     body: { query },
   });
@@ -34,13 +34,13 @@ const run = async (project: Project, query: string) => {
   return answer.body.rows;
 };
 const issueKey = async (project: Project, body: object) => {
-  const issued = await house.call('POST', `/projects/${project.slug}/keys`, { key: project.key, body });
+  const issued = await rowhouse.call('POST', `/projects/${project.slug}/keys`, { key: project.key, body });
   expect(issued.status, JSON.stringify(issued.body)).toBe(201);
   return issued.body.api_key as string;
 };
 /** A direct connection. */
 async function direct<T>(project: Project, act: (database: Database) => Promise<T>, max = 1): Promise<T> {
-  const { server } = house.service.deps;
+  const { server } = rowhouse.service.deps;
   const login = loginOf(server, { id: project.id, passwordVersion: 1 });
   const database = openDatabase(login, { max });
   try {
@@ -60,7 +60,7 @@ const tableOf = ({ tables }: UsageResponse['usage'], name: string) =>
 
 describe('what a project stores', () => {
   it('nothing, when it is new', async () => {
-    const project = await house.project('New');
+    const project = await rowhouse.project('New');
     const { body } = await usage(project);
     expect(Compile(UsageResponse).Check(body)).toBe(true);
     expect(body.usage).toMatchObject({
@@ -71,7 +71,7 @@ describe('what a project stores', () => {
   });
 
   it('by table, as PostgreSQL says, and largest first', async () => {
-    const project = await house.project('Tables');
+    const project = await rowhouse.project('Tables');
     for (const statement of [
       'create table large (id int primary key, note text)',
       `insert into large select n, repeat('x', 300) from generate_series(1, 20000) as n`,
@@ -120,7 +120,7 @@ describe('what a project stores', () => {
   });
 
   it('partitions with their table, however deep', async () => {
-    const project = await house.project('Partitions');
+    const project = await rowhouse.project('Partitions');
     for (const statement of [
       'create table events (id int, at int) partition by range (at)',
       'create table events_1 partition of events for values from (0) to (10)',
@@ -144,7 +144,7 @@ describe('what a project stores', () => {
   });
 
   it('users, large objects and the rest', async () => {
-    const project = await house.project('Rest');
+    const project = await rowhouse.project('Rest');
     const before = await usageOf(project);
     for (let n = 0; n < 3; n++) {
       const body = {
@@ -152,7 +152,7 @@ describe('what a project stores', () => {
         password: 'long enough',
         data: { text: 'x'.repeat(60_000) },
       };
-      const { status } = await house.call('POST', `/projects/${project.slug}/auth/signup`, {
+      const { status } = await rowhouse.call('POST', `/projects/${project.slug}/auth/signup`, {
         key: project.key,
         body,
       });
@@ -168,9 +168,9 @@ describe('what a project stores', () => {
   });
 
   it('of a full project too, and at once', async () => {
-    const project = await house.project('Full');
+    const project = await rowhouse.project('Full');
     await run(project, `create table t as select repeat('x', 1000) as text from generate_series(1, 3000)`);
-    await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 1 } });
+    await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 1 } });
     const { size_mb: size, ...found } = await usageOf(project);
     expect(found).toMatchObject({ limit_mb: 1, headroom_mb: 0, status: 'full' });
     expect(size).toBeGreaterThan(2);
@@ -179,7 +179,7 @@ describe('what a project stores', () => {
   });
 
   it('more than a thousand tables: the largest, and how many there are', async () => {
-    const project = await house.project('Many');
+    const project = await rowhouse.project('Many');
     await run(
       project,
       `do $$ begin for n in 1..1100 loop execute 'create table t' || n || ' (id int)'; end loop; end $$`,
@@ -198,7 +198,7 @@ describe('what a project stores', () => {
 
 describe('hostile projects', () => {
   it('tables that come and go while we look are no failure', async () => {
-    const project = await house.project('Fleeting');
+    const project = await rowhouse.project('Fleeting');
     await run(
       project,
       `do $$ begin for n in 1..100 loop execute 'create table k' || n || ' (id int primary key, t text)'; end loop; end $$`,
@@ -221,7 +221,7 @@ describe('hostile projects', () => {
   });
 
   it('tables and indexes that somebody keeps locked are not waited for', async () => {
-    const project = await house.project('Locked');
+    const project = await rowhouse.project('Locked');
     for (const statement of [
       'create table a (id int primary key, body text)',
       'alter table a alter body set storage external',
@@ -252,7 +252,7 @@ describe('hostile projects', () => {
   });
 
   it('whatever a project puts into the way, it stands in nobody’s', async () => {
-    const project = await house.project('Shadows');
+    const project = await rowhouse.project('Shadows');
     for (const statement of [
       'create table traces (by text)',
       `create function trace() returns bigint language plpgsql as $$ begin insert into public.traces values (current_user); return 0; end $$`,
@@ -281,7 +281,7 @@ describe('hostile projects', () => {
   });
 
   it('all of its connections in use: it is still told', async () => {
-    const project = await house.project('Crowded');
+    const project = await rowhouse.project('Crowded');
     await direct(
       project,
       async (database) => {
@@ -306,7 +306,7 @@ describe('hostile projects', () => {
   });
 
   it('the role that looks gets its password back', async () => {
-    const project = await house.project('Changed password');
+    const project = await rowhouse.project('Changed password');
     await asAdmin((admin) =>
       admin.query(sql`alter role ${sql.id(authRoleOf(project.id))} password 'another one'`),
     );
@@ -314,9 +314,9 @@ describe('hostile projects', () => {
   });
 
   it('many who ask at once share a look, and one project cannot take all of them', async () => {
-    const [one, other] = [await house.project('Asked'), await house.project('Asked too')];
+    const [one, other] = [await rowhouse.project('Asked'), await rowhouse.project('Asked too')];
     await run(one, 'create table a (id int)');
-    const { usageLooks } = house.service.deps;
+    const { usageLooks } = rowhouse.service.deps;
     const looks = [null, null, ['a'], ['a'], ['b']].map((tables) => usageLooks.look(one.id, tables));
     const results = await Promise.allSettled([...looks, usageLooks.look(other.id, null)]);
     expect(results.map(({ status }) => status === 'fulfilled')).toEqual([
@@ -338,29 +338,31 @@ describe('hostile projects', () => {
 describe('who may ask, and how', () => {
   let project: Project;
   beforeAll(async () => {
-    project = await house.project('Asking');
+    project = await rowhouse.project('Asking');
   });
 
   it('every key of the project but publishable ones', async () => {
     const scoped = await issueKey(project, { name: 'q', scopes: ['query:read'] });
     const publishable = await issueKey(project, { name: 'p', kind: 'publishable' });
-    const other = await house.project('Somebody else');
+    const other = await rowhouse.project('Somebody else');
     const statusOf = async (key: string) => (await usage(project, '', key)).status;
-    expect(await statusOf(house.accountKey)).toBe(200);
+    expect(await statusOf(rowhouse.accountKey)).toBe(200);
     expect(await statusOf(scoped)).toBe(200);
     expect(await statusOf(publishable)).toBe(403);
     expect(await statusOf(other.key)).toBe(404);
     expect(await statusOf('')).toBe(401);
     expect((await usage(other, '', publishable)).status).toBe(404);
-    expect((await house.call('POST', `/projects/${project.slug}/usage`)).status).toBe(405);
+    expect((await rowhouse.call('POST', `/projects/${project.slug}/usage`)).status).toBe(405);
   });
 
   it('a deleted project, and one that never was, are 404', async () => {
-    const { slug, key, id } = await house.project('Leaving');
-    await house.call('DELETE', `/projects/${slug}`);
-    expect((await usage({ slug, key, id }, '', house.accountKey)).body.error.code).toBe('project_not_found');
+    const { slug, key, id } = await rowhouse.project('Leaving');
+    await rowhouse.call('DELETE', `/projects/${slug}`);
+    expect((await usage({ slug, key, id }, '', rowhouse.accountKey)).body.error.code).toBe(
+      'project_not_found',
+    );
     for (const name of ['nowhere', '__proto__', '..%2f', '%00']) {
-      expect((await house.call('GET', `/projects/${name}/usage`)).status).toBe(404);
+      expect((await rowhouse.call('GET', `/projects/${name}/usage`)).status).toBe(404);
     }
   });
 
@@ -390,21 +392,21 @@ describe('who may ask, and how', () => {
 
 describe('the size of a project', () => {
   const sizeOf = async ({ slug, key }: Project) =>
-    (await house.call('GET', `/projects/${slug}`, { key })).body.project.size_mb as number;
+    (await rowhouse.call('GET', `/projects/${slug}`, { key })).body.project.size_mb as number;
   const kept = async ({ id }: Project) => {
-    const rows = await house.service.deps.control.query<{ bytes: number }>(
+    const rows = await rowhouse.service.deps.control.query<{ bytes: number }>(
       sql`select size_bytes::float8 as bytes from projects where id = ${id}`,
     );
     return rows[0]?.bytes;
   };
-  const deps = () => ({ control: house.service.deps.control, server: house.service.deps.server });
+  const deps = () => ({ control: rowhouse.service.deps.control, server: rowhouse.service.deps.server });
   const projects: Project[] = [];
   beforeAll(async () => {
-    for (let n = 0; n < 20; n++) projects.push(await house.project(`Busy ${n}`));
+    for (let n = 0; n < 20; n++) projects.push(await rowhouse.project(`Busy ${n}`));
   });
 
   it('is known at the next look after each statement, and while one still runs', async () => {
-    const project = await house.project('Fresh');
+    const project = await rowhouse.project('Fresh');
     await run(project, 'create table t (body text)');
     // PostgreSQL's own counters tell of the first of these at once, and of the next ones up to ten seconds later.
     for (let n = 1; n <= 4; n++) {
@@ -425,7 +427,7 @@ describe('the size of a project', () => {
   });
 
   it('of those that rest costs one look for all, and of many at once a few statements at a time', async () => {
-    const { server, statements, most } = watch(house.service.deps.server);
+    const { server, statements, most } = watch(rowhouse.service.deps.server);
     const refresh = () => refreshSizes({ ...deps(), server });
     const runAll = () =>
       Promise.all(projects.map((project) => run(project, 'create table if not exists t (id int)')));
@@ -445,7 +447,7 @@ describe('the size of a project', () => {
   it('of one that takes long keeps nobody else’s waiting, and comes when it comes', async () => {
     const [slow, ...others] = projects as [Project, ...Project[]];
     const gate = openGate();
-    const { server } = watch(house.service.deps.server, ({ values: [names] }) =>
+    const { server } = watch(rowhouse.service.deps.server, ({ values: [names] }) =>
       Array.isArray(names) && names.includes(databaseOf(slow.id)) ? gate.passed : null,
     );
     const refresh = () => refreshSizes({ ...deps(), server });
@@ -479,7 +481,7 @@ describe('history', () => {
   const minute = 60_000;
   const hour = 60 * minute;
   const day = 24 * hour;
-  const control = () => house.service.deps.control;
+  const control = () => rowhouse.service.deps.control;
   const setSize = (project: Project, bytes: number) =>
     control().query(
       sql`update projects set size_bytes = empty_bytes + ${bytes}::float8::bigint where id = ${project.id}`,
@@ -500,8 +502,8 @@ describe('history', () => {
     ).map(({ at }) => at.getTime());
 
   it('begins with the creation, and has a point five minutes apart while the size changes', async () => {
-    const project = await house.project('Noted');
-    const { created_at: created } = (await house.call('GET', `/projects/${project.slug}`)).body.project;
+    const project = await rowhouse.project('Noted');
+    const { created_at: created } = (await rowhouse.call('GET', `/projects/${project.slug}`)).body.project;
     // The database knows it to the microsecond.
     const start = Date.parse(created) + 1;
     await setSize(project, mb);
@@ -532,7 +534,7 @@ describe('history', () => {
   });
 
   it('has what changed and then rested, when its five minutes are over', async () => {
-    const project = await house.project('Resting');
+    const project = await rowhouse.project('Resting');
     const start = Date.now();
     await record(start);
     await setSize(project, 3 * mb);
@@ -543,10 +545,12 @@ describe('history', () => {
   });
 
   it('has at once that a project became full, and that it no longer is', async () => {
-    const project = await house.project('Filling');
+    const project = await rowhouse.project('Filling');
     // Not by PATCH, which would measure it.
     const limit = (mbs: number) =>
-      house.service.deps.control.query(sql`update projects set limit_mb = ${mbs} where id = ${project.id}`);
+      rowhouse.service.deps.control.query(
+        sql`update projects set limit_mb = ${mbs} where id = ${project.id}`,
+      );
     const start = Date.now() + 1000;
     await limit(10);
     await record(start);
@@ -572,7 +576,7 @@ describe('history', () => {
   it('is thinned: five minutes for a day, hours for 30 days, days for two years', {
     timeout: 180_000,
   }, async () => {
-    const project = await house.project('Old');
+    const project = await rowhouse.project('Old');
     await record(Date.now());
     const [born = 0] = await pointsOf(project);
     // At noon, UTC, some days after its creation.
@@ -611,8 +615,8 @@ describe('history', () => {
   });
 
   it('points that lie closer together are kept for an hour', async () => {
-    const project = await house.project('Flapping');
-    await house.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 1 } });
+    const project = await rowhouse.project('Flapping');
+    await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 1 } });
     await record(Date.now());
     const start = Math.ceil(Date.now() / day) * day + hour;
     for (let n = 0; n < 20; n++) {
@@ -625,7 +629,7 @@ describe('history', () => {
   });
 
   it('comes from a time on, in so many points as asked for, evenly, with the first and the last', async () => {
-    const project = await house.project('Plotted');
+    const project = await rowhouse.project('Plotted');
     await record(Date.now());
     const start = Date.now() + hour;
     await control().query(sql`
@@ -650,7 +654,7 @@ describe('history', () => {
   });
 
   it('goes with its project, and costs one statement however many projects rest', async () => {
-    const project = await house.project('Gone for good');
+    const project = await rowhouse.project('Gone for good');
     await record(Date.now());
     expect((await pointsOf(project)).length).toBe(1);
     await control().query(sql`delete from projects where id = ${project.id}`);
@@ -691,7 +695,7 @@ describe('history', () => {
 
 describe('with the background work', () => {
   let laterMs = 0;
-  const kept = useHouse({ now: () => Date.now() + laterMs });
+  const kept = useTestService({ now: () => Date.now() + laterMs });
 
   it('sizes and points come by themselves', async () => {
     const { slug, key } = await kept.project('By itself');
@@ -716,15 +720,15 @@ describe('with the background work', () => {
 });
 
 it('the metrics have the total, who is nearest to full, and what was refused by all processes together', async () => {
-  const project = await house.project('Measured');
-  const { control, countRefused } = house.service.deps;
+  const project = await rowhouse.project('Measured');
+  const { control, countRefused } = rowhouse.service.deps;
   await control.query(sql`
     update projects set limit_mb = 4, size_bytes = empty_bytes + 5 * 1048576 where id = ${project.id}`);
   countRefused('project_full');
   countRefused('project_full');
   const [{ bytes } = { bytes: 0 }] = await control.query<{ bytes: number }>(sql`
     select sum(greatest(0, size_bytes - empty_bytes))::float8 as bytes from projects where deleted_at is null`);
-  const text = (await house.call('GET', '/metrics', { key: '' })).body as string;
+  const text = (await rowhouse.call('GET', '/metrics', { key: '' })).body as string;
   expect(text).toContain(`rowhouse_projects_bytes ${bytes}\n`);
   expect(text).toMatch(/^rowhouse_projects_full [1-9]\d*$/m);
   expect(Number(/^rowhouse_nearest_to_full_ratio (\S+)$/m.exec(text)?.[1])).toBeGreaterThanOrEqual(1.25);

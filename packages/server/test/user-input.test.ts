@@ -1,18 +1,18 @@
 // What users send about themselves: addresses that are none, and passwords that everybody tries.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { useHouse } from './helpers.ts';
-import { inside, type TestProject } from './visitors.ts';
+import { inside, type TestProject } from './end-users.ts';
+import { useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 const password = 'correct horse battery';
 let shop: TestProject;
 beforeAll(async () => {
-  shop = await house.project('Shop');
+  shop = await rowhouse.project('Shop');
 });
 
 const auth = (method: string, path: string, body: unknown, token?: string) =>
-  house.call(method, `/projects/${shop.slug}/auth/${path}`, {
+  rowhouse.call(method, `/projects/${shop.slug}/auth/${path}`, {
     key: shop.key,
     body,
     headers: { ...(token && { authorization: `Bearer ${token}` }) },

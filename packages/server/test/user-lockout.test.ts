@@ -4,23 +4,23 @@ import { databaseOf } from '../src/engine/provision.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { forgetPast } from '../src/users/rate-limits.ts';
-import { type Answer, address, type House, openHouse, until, useHouse } from './helpers.ts';
-import { inside, type TestProject } from './visitors.ts';
+import { inside, type TestProject } from './end-users.ts';
+import { type Answer, address, openTestService, type TestService, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ trustedProxies: ['127.0.0.1'] });
+const rowhouse = useTestService({ trustedProxies: ['127.0.0.1'] });
 let shop: TestProject;
 let neighbour: TestProject;
 let pub: string;
-let second: House;
+let second: TestService;
 beforeAll(async () => {
-  shop = await house.project('Shop');
-  neighbour = await house.project('Neighbour');
+  shop = await rowhouse.project('Shop');
+  neighbour = await rowhouse.project('Neighbour');
   const body = { name: 'browser', kind: 'publishable' };
-  pub = (await house.call('POST', `/projects/${shop.slug}/keys`, { body })).body.api_key;
-  second = await openHouse({
-    controlDatabase: house.controlDatabase,
-    masterKey: house.service.deps.masterKey,
-    keeper: false,
+  pub = (await rowhouse.call('POST', `/projects/${shop.slug}/keys`, { body })).body.api_key;
+  second = await openTestService({
+    controlDatabase: rowhouse.controlDatabase,
+    masterKey: rowhouse.service.deps.masterKey,
+    background: false,
     spares: 0,
     trustedProxies: ['127.0.0.1'],
   });
@@ -33,8 +33,13 @@ const home = '203.0.113.7';
 let made = 0;
 const newEmail = () => `owner${++made}@example.com`;
 /** `from`: with the publishable key, from this address; without one, by the application's server. */
-type Way = { from?: string; on?: House; headers?: Record<string, string>; token?: string };
-const auth = (method: string, path: string, body: unknown, { from, on = house, headers, token }: Way = {}) =>
+type Way = { from?: string; on?: TestService; headers?: Record<string, string>; token?: string };
+const auth = (
+  method: string,
+  path: string,
+  body: unknown,
+  { from, on = rowhouse, headers, token }: Way = {},
+) =>
   on.call(method, `/projects/${shop.slug}/auth/${path}`, {
     key: from ? pub : shop.key,
     body,
@@ -105,7 +110,7 @@ describe('a flood', () => {
             Array.from({ length: 12 }, (_, n) =>
               signIn(email, `${wrong} ${group} ${n}`, {
                 from: from(group * 12 + n),
-                on: n % 2 ? house : second,
+                on: n % 2 ? rowhouse : second,
               }),
             ),
           )),
@@ -148,7 +153,7 @@ describe('a flood', () => {
         Array.from({ length: 10 }, (_, n) =>
           signIn(email, `${wrong} ${half} ${n}`, {
             from: addressOf(half * 10 + n),
-            on: n % 2 ? house : second,
+            on: n % 2 ? rowhouse : second,
           }),
         ),
       );
@@ -177,13 +182,13 @@ describe('a flood', () => {
     const flood = Promise.all(Array.from({ length: 100 }, (_, n) => signIn(email, `${wrong} ${n}`)));
     const calm = await signIn(other, password, { on: second });
     expect(calm.status, JSON.stringify(calm.body)).toBe(200);
-    const next = await house.call('POST', `/projects/${neighbour.slug}/auth/signup`, {
+    const next = await rowhouse.call('POST', `/projects/${neighbour.slug}/auth/signup`, {
       key: neighbour.key,
       body: { email, password },
     });
     expect(next.status, JSON.stringify(next.body)).toBe(201);
     expect(tried(await flood)).toBeLessThanOrEqual(1);
-    expect(house.service.deps.users.hashing.counts()).toEqual({ running: 0, waiting: 0 });
+    expect(rowhouse.service.deps.users.hashing.counts()).toEqual({ running: 0, waiting: 0 });
     expect((await signIn(other, password)).status).toBe(200);
   });
 });
@@ -205,10 +210,10 @@ describe('what is remembered', () => {
     await lockOut(email);
     expect((await signIn(email, password, { from: '2001:db8:5:6:ffff::2' })).status).toBe(200);
     expect((await signIn(email, password, { from: '2001:db8:5:7::1' })).status).toBe(429);
-    const third = await openHouse({
-      controlDatabase: house.controlDatabase,
-      masterKey: house.service.deps.masterKey,
-      keeper: false,
+    const third = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey: rowhouse.service.deps.masterKey,
+      background: false,
       spares: 0,
       trustedProxies: ['127.0.0.1'],
     });
@@ -233,7 +238,7 @@ describe('what is remembered', () => {
 
   it('is closed to the project, and goes with the user', async () => {
     const { id } = await signUp({ from: home });
-    const peek = await house.call('POST', `/projects/${shop.slug}/query`, {
+    const peek = await rowhouse.call('POST', `/projects/${shop.slug}/query`, {
       key: shop.key,
       body: { query: 'select * from auth.places' },
     });

@@ -3,15 +3,15 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
-import { type Answer, address, until, useHouse } from './helpers.ts';
+import { type Answer, address, until, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 let shop: { slug: string; id: string; key: string };
 let publishable: string;
 beforeAll(async () => {
-  shop = await house.project('Shop');
+  shop = await rowhouse.project('Shop');
   const body = { name: 'browser', kind: 'publishable' };
-  publishable = (await house.call('POST', `/projects/${shop.slug}/keys`, { body })).body.api_key;
+  publishable = (await rowhouse.call('POST', `/projects/${shop.slug}/keys`, { body })).body.api_key;
 });
 
 const password = 'correct horse battery';
@@ -19,7 +19,7 @@ const better = 'staple of the better kind';
 let count = 0;
 type More = { key?: string; token?: string };
 const auth = (method: string, path: string, body?: unknown, { key = shop.key, token }: More = {}) =>
-  house.call(method, `/projects/${shop.slug}/auth/${path}`, {
+  rowhouse.call(method, `/projects/${shop.slug}/auth/${path}`, {
     key,
     ...(body !== undefined && { body }),
     headers: { ...(token && { authorization: `Bearer ${token}` }) },

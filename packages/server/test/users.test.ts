@@ -6,15 +6,15 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { authRoleOf, databaseOf, loginOf } from '../src/engine/provision.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
-import { type Answer, address, asAdmin, openHouse, soon, until, useHouse } from './helpers.ts';
+import { type Answer, address, asAdmin, openTestService, soon, until, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 type Project = { slug: string; id: string; key: string };
 let shop: Project;
 let other: Project;
 beforeAll(async () => {
-  shop = await house.project('Shop');
-  other = await house.project('Other');
+  shop = await rowhouse.project('Shop');
+  other = await rowhouse.project('Other');
 });
 
 let count = 0;
@@ -22,7 +22,7 @@ const newEmail = () => `user${++count}@example.com`;
 const password = 'correct horse battery';
 type More = { key?: string; token?: string; headers?: Record<string, string>; raw?: string };
 const auth = (method: string, path: string, body?: unknown, more: More = {}, project = shop) =>
-  house.call(method, `/projects/${project.slug}/auth/${path}`, {
+  rowhouse.call(method, `/projects/${project.slug}/auth/${path}`, {
     key: more.key ?? project.key,
     ...(body !== undefined && { body }),
     ...(more.raw !== undefined && { raw: more.raw }),
@@ -37,7 +37,7 @@ const signIn = (email: string, word = password, more: More = {}, project = shop)
   auth('POST', 'signin', { email, password: word }, more, project);
 const codeOf = ({ status, body }: Answer) => [status, body.error?.code];
 const issueKey = async (body: object, project = shop) => {
-  const issued = await house.call('POST', `/projects/${project.slug}/keys`, { key: project.key, body });
+  const issued = await rowhouse.call('POST', `/projects/${project.slug}/keys`, { key: project.key, body });
   expect(issued.status, JSON.stringify(issued.body)).toBe(201);
   return issued.body.api_key as string;
 };
@@ -45,7 +45,7 @@ const publishable = (project = shop) => issueKey({ name: 'browser', kind: 'publi
 const inside = <R>(statement: Sql, project = shop) =>
   asAdmin((admin) => admin.query<R>(statement), { ...address(), database: databaseOf(project.id) });
 const query = (text: string, params: unknown[] = [], project = shop) =>
-  house.call('POST', `/projects/${project.slug}/query`, {
+  rowhouse.call('POST', `/projects/${project.slug}/query`, {
     key: project.key,
     body: { query: text, params },
   });
@@ -95,7 +95,7 @@ describe('sign-up', () => {
       select hash from auth.passwords where user_id in (${one.user.id}::uuid, ${two.user.id}::uuid)`);
     for (const { hash } of rows) expect(hash).toMatch(/^\$pbkdf2-sha256\$i=1000\$[\w+/]{22}\$[\w+/]{43}$/);
     expect(new Set(rows.map(({ hash }) => hash)).size).toBe(2);
-    expect(house.log.join('')).not.toContain(password);
+    expect(rowhouse.log.join('')).not.toContain(password);
   });
 
   it('takes an e-mail once, whatever its case and form', async () => {
@@ -126,7 +126,7 @@ describe('sign-up', () => {
       'admin',
       'admin',
     ]);
-    const account = await auth('POST', 'signup', body(), { key: house.accountKey });
+    const account = await auth('POST', 'signup', body(), { key: rowhouse.accountKey });
     expect(account.body.user.role).toBe('admin');
     const scoped = await auth('POST', 'signup', body(), {
       key: await issueKey({ name: 'auth', scopes: ['auth'] }),
@@ -201,7 +201,7 @@ describe('sign-up', () => {
     );
     expect(row?.data).toContain('12345678901234567890123');
     expect(row?.data).toContain('"__proto__": {"admin": true}');
-    const text = await house.app.inject({
+    const text = await rowhouse.app.inject({
       method: 'GET',
       url: `/api/dbaas/v2/projects/${shop.slug}/auth/users/${body.user.id}`,
       headers: { 'x-api-key': shop.key },
@@ -241,7 +241,7 @@ describe('sign-up', () => {
   });
 
   it('can refuse the commonest passwords, if the project wants that', async () => {
-    const project = await house.project('Careful');
+    const project = await rowhouse.project('Careful');
     const sign = (word: string) => auth('POST', 'signup', { email: newEmail(), password: word }, {}, project);
     expect((await sign('password123')).status).toBe(201);
     const settings = await auth('PATCH', 'settings', { refuse_common_passwords: true }, {}, project);
@@ -297,11 +297,11 @@ describe('sign-in', () => {
 
   it('hashes anew when the setting has risen, and the old password goes on', async () => {
     const { email, user } = await signUp();
-    const stronger = await openHouse({
-      controlDatabase: house.controlDatabase,
-      masterKey: house.service.deps.masterKey,
+    const stronger = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey: rowhouse.service.deps.masterKey,
       passwordIterations: 2_000,
-      keeper: false,
+      background: false,
       spares: 0,
     });
     try {
@@ -335,10 +335,10 @@ describe('sign-in', () => {
     const limited = await signIn(email);
     expect(codeOf(limited)).toEqual([429, 'rate_limited']);
     expect(Number(limited.headers['retry-after'])).toBeGreaterThan(0);
-    const second = await openHouse({
-      controlDatabase: house.controlDatabase,
-      masterKey: house.service.deps.masterKey,
-      keeper: false,
+    const second = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey: rowhouse.service.deps.masterKey,
+      background: false,
       spares: 0,
     });
     try {
@@ -416,15 +416,15 @@ describe('sign-in', () => {
   });
 
   it('is limited for an address with a publishable key alone', async () => {
-    const proxied = await openHouse({
-      controlDatabase: house.controlDatabase,
-      masterKey: house.service.deps.masterKey,
-      keeper: false,
+    const proxied = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey: rowhouse.service.deps.masterKey,
+      background: false,
       spares: 0,
       trustedProxies: ['127.0.0.1'],
     });
     try {
-      const project = await house.project('Addresses');
+      const project = await rowhouse.project('Addresses');
       const key = await publishable(project);
       const from = (ip: string, as: string, email = newEmail(), word = 'wrong password') =>
         proxied.call('POST', `/projects/${project.slug}/auth/signin`, {
@@ -530,9 +530,9 @@ describe('a token', () => {
 
   it('is no API key, and an API key is no token', async () => {
     const { token } = await signUp();
-    const asKey = await house.call('GET', `/projects/${shop.slug}/auth/user`, { key: token });
+    const asKey = await rowhouse.call('GET', `/projects/${shop.slug}/auth/user`, { key: token });
     expect(codeOf(asKey)).toEqual([401, 'invalid_api_key']);
-    const asBearer = await house.call('GET', `/projects/${shop.slug}/auth/user`, {
+    const asBearer = await rowhouse.call('GET', `/projects/${shop.slug}/auth/user`, {
       key: '',
       headers: { authorization: `Bearer ${token}` },
     });
@@ -542,10 +542,10 @@ describe('a token', () => {
   });
 
   it('outlives a rotation of the project key for its grace, and dies without one', async () => {
-    const project = await house.project('Rotating');
+    const project = await rowhouse.project('Rotating');
     const before = await signUp(newEmail(), {}, project);
     const rotate = async (grace: number) => {
-      const { body } = await house.call('POST', `/projects/${project.slug}/keys/rotate`, {
+      const { body } = await rowhouse.call('POST', `/projects/${project.slug}/keys/rotate`, {
         key: project.key,
         body: { grace_seconds: grace },
       });
@@ -647,10 +647,10 @@ describe('a session', () => {
   });
 
   it('ends at once on every process: this one, the others, all', async () => {
-    const second = await openHouse({
-      controlDatabase: house.controlDatabase,
-      masterKey: house.service.deps.masterKey,
-      keeper: false,
+    const second = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey: rowhouse.service.deps.masterKey,
+      background: false,
       spares: 0,
     });
     try {
@@ -730,7 +730,7 @@ describe('the own user', () => {
   });
 
   it('tries out e-mails no more often than sign-ups, with a publishable key', async () => {
-    const project = await house.project('Renaming');
+    const project = await rowhouse.project('Renaming');
     const key = await publishable(project);
     const { token } = await signUp(newEmail(), {}, project);
     const { email: taken } = await signUp(newEmail(), {}, project);
@@ -930,10 +930,10 @@ describe('codes that are sent', () => {
     });
     await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
     const { port } = receiver.address() as AddressInfo;
-    const sending = await openHouse({
-      controlDatabase: house.controlDatabase,
-      masterKey: house.service.deps.masterKey,
-      keeper: false,
+    const sending = await openTestService({
+      controlDatabase: rowhouse.controlDatabase,
+      masterKey: rowhouse.service.deps.masterKey,
+      background: false,
       spares: 0,
       delivery: {
         smtpUrl: null,
@@ -992,7 +992,7 @@ describe('codes that are sent', () => {
 
 describe('administration', () => {
   it('lists, searches and pages', async () => {
-    const project = await house.project('Many users');
+    const project = await rowhouse.project('Many users');
     const emails = ['ada@one.test', 'Bob_x@one.test', 'cleo%y@two.test', 'dora@two.test', 'eve@two.test'];
     for (const email of emails) await signUp(email, {}, project);
     const list = (query: string) => auth('GET', `users${query}`, undefined, {}, project);
@@ -1143,7 +1143,7 @@ describe("users in the project's own database", () => {
   });
 
   it('run no code of the project with the rights of their owner', async () => {
-    const project = await house.project('Hostile');
+    const project = await rowhouse.project('Hostile');
     const run = (text: string) => query(text, [], project);
     const { user } = await signUp(newEmail(), {}, project);
     await run('create table seen (who text, what text)');
@@ -1175,7 +1175,7 @@ describe("users in the project's own database", () => {
       query: `create domain pg_temp.${name} as pg_catalog.varchar check (public.is_fine(value::pg_catalog.text))`,
     }));
     const act = { query: `select auth.act_as('${session}', '${user.id}', '{}')` };
-    const batch = await house.call('POST', `/projects/${project.slug}/batch`, {
+    const batch = await rowhouse.call('POST', `/projects/${project.slug}/batch`, {
       key: project.key,
       body: { statements: [...shadows, act, { query: 'select auth.uid()' }] },
     });
@@ -1196,15 +1196,15 @@ describe("users in the project's own database", () => {
     const again = await signUp(newEmail(), {}, project);
     expect((await signIn(again.email, password, {}, project)).status).toBe(200);
     const { body } = await run('select distinct who, what from seen');
-    const { user: owner } = loginOf(house.service.deps.server, { id: project.id, passwordVersion: 1 });
+    const { user: owner } = loginOf(rowhouse.service.deps.server, { id: project.id, passwordVersion: 1 });
     expect(body.rows).toEqual([{ who: owner, what: 'nothing' }]);
   });
 
   it('locked by a transaction of the project: a clear 503 there, and nothing elsewhere', async () => {
-    const project = await house.project('Locked');
+    const project = await rowhouse.project('Locked');
     const { email } = await signUp(newEmail(), {}, project);
     const { email: elsewhere } = await signUp(newEmail(), {}, other);
-    const login = loginOf(house.service.deps.server, { id: project.id, passwordVersion: 1 });
+    const login = loginOf(rowhouse.service.deps.server, { id: project.id, passwordVersion: 1 });
     const database = openDatabase(login, { max: 1 });
     try {
       await database.transaction(async (inside) => {
@@ -1224,9 +1224,9 @@ describe("users in the project's own database", () => {
   });
 
   it('count to the size of the project', async () => {
-    const project = await house.project('Growing');
+    const project = await rowhouse.project('Growing');
     const size = async (): Promise<number> =>
-      (await house.call('GET', `/projects/${project.slug}`)).body.project.size_mb;
+      (await rowhouse.call('GET', `/projects/${project.slug}`)).body.project.size_mb;
     const before = await size();
     for (let n = 0; n < 20; n++)
       await auth(
@@ -1242,7 +1242,7 @@ describe("users in the project's own database", () => {
 
 describe('a flood', () => {
   it('of sign-ins is turned away with 429, and neither neighbours nor queries notice', async () => {
-    const project = await house.project('Flooded');
+    const project = await rowhouse.project('Flooded');
     const { email } = await signUp(newEmail(), {}, project);
     const { email: neighbour } = await signUp(newEmail(), {}, other);
     const flood = Promise.all(
@@ -1271,7 +1271,7 @@ it('an Idempotency-Key makes a sign-up one, and says nothing of its password', a
   const plain = createHash('sha256')
     .update(`\n${JSON.stringify({ email, password })}`)
     .digest();
-  const rows = await house.service.deps.control.query(
+  const rows = await rowhouse.service.deps.control.query(
     sql`select 1 from repeats where fingerprint = ${plain}`,
   );
   expect(rows).toEqual([]);

@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { builtInType } from '../src/query/json/value-kinds.ts';
-import { asAdmin, useHouse } from './helpers.ts';
+import { asAdmin, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 1 });
+const rowhouse = useTestService({ spares: 1 });
 let mine: { slug: string; key: string };
 beforeAll(async () => {
-  mine = await house.project('Values');
+  mine = await rowhouse.project('Values');
   await run("create type mood as enum ('sad', 'so so', 'NULL', '\"quoted\"')");
   await run('create domain small as int check (value < 1000)');
   await run('create type pair as (a int, "b c" text)');
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 
 const run = (query: string, more: object = {}) =>
-  house.call('POST', `/projects/${mine.slug}/query`, { key: mine.key, body: { query, ...more } });
+  rowhouse.call('POST', `/projects/${mine.slug}/query`, { key: mine.key, body: { query, ...more } });
 
 /** The same seed gives the same values: a failure can be run again. */
 let state = 42;
@@ -206,7 +206,7 @@ describe('every type as PostgreSQL’s own to_json writes it', () => {
 
 describe('nothing is lost', () => {
   const raw = async (query: string, more: object = {}) => {
-    const response = await house.app.inject({
+    const response = await rowhouse.app.inject({
       method: 'POST',
       url: `/api/dbaas/v2/projects/${mine.slug}/query`,
       headers: { 'x-api-key': mine.key, 'content-type': 'application/json' },

@@ -127,7 +127,7 @@ export async function startEmbedded({
       }
     }
   };
-  let watching = watch(current);
+  let supervise = watch(current);
   const keepBallast = () =>
     makeBallast(cluster.folder, reserveBytes).catch((error) =>
       onEvent('the ballast could not be made', { error: String(error) }),
@@ -149,8 +149,8 @@ export async function startEmbedded({
       wake.abort();
       await ballasting;
       if (current) await stopPostmaster(cluster, current);
-      await watching;
-      watching = Promise.resolve();
+      await supervise;
+      supervise = Promise.resolve();
     },
   };
 }

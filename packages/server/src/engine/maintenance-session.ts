@@ -9,7 +9,7 @@ import { startupOptions } from '../postgres/startup-options.ts';
 import { databaseOf, loginOf, type ProjectLogin, restoreLogin } from './provision.ts';
 import type { Server } from './servers.ts';
 
-export type Upkeep = {
+export type MaintenanceSession = {
   /** Whatever the project's own code does, it is over soon after `timeoutMs`. */
   ask(
     text: string,
@@ -60,11 +60,11 @@ type Options = {
   asService?: boolean;
 };
 
-export async function openUpkeep(
+export async function openMaintenanceSession(
   server: Server,
   login: ProjectLogin,
   { signal, asService = false }: Options = {},
-): Promise<Upkeep> {
+): Promise<MaintenanceSession> {
   const session = await (asService ? openAsService(server, login) : open(server, login));
   const terminate = ({ pid }: Session) => {
     session.destroy();

@@ -5,18 +5,18 @@ import { type Address, openDatabase } from '../postgres/database.ts';
 import { type Migration, migrateInside, readMigrations } from '../postgres/migrations.ts';
 import { sql } from '../postgres/sql.ts';
 
-export type Contents = Readonly<{
+export type ProjectSchema = Readonly<{
   migrations: readonly Migration[];
   guards: readonly Migration[];
   /** Whether our role may set the guards. */
   guarded: boolean;
 }>;
 
-export async function readContents(guarded: boolean): Promise<Contents> {
+export async function readProjectSchema(guarded: boolean): Promise<ProjectSchema> {
   return { migrations: await readMigrations('project'), guards: await readMigrations('guards'), guarded };
 }
 
-export function checksumOf({ migrations, guards, guarded }: Contents): string {
+export function checksumOf({ migrations, guards, guarded }: ProjectSchema): string {
   const content = [migrations, guarded ? guards : []].map((list) => list.map(({ checksum }) => checksum));
   return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, 16);
 }
@@ -29,13 +29,13 @@ export function checksumOf({ migrations, guards, guarded }: Contents): string {
  * nothing into these, make no event triggers, and make no casts between types that are not theirs. A lock that a
  * project holds ends this with an error after lock_timeout.
  */
-export async function putContents(address: Address, contents: Contents): Promise<void> {
+export async function putProjectSchema(address: Address, projectSchema: ProjectSchema): Promise<void> {
   const database = openDatabase(address, { max: 1, searchPath: 'rowhouse,pg_catalog,pg_temp' });
   try {
     await database.transaction(async (transaction) => {
       await transaction.query(sql`create schema if not exists rowhouse`);
-      await migrateInside(transaction, contents.migrations, 'migrations');
-      if (contents.guarded) await migrateInside(transaction, contents.guards, 'guards');
+      await migrateInside(transaction, projectSchema.migrations, 'migrations');
+      if (projectSchema.guarded) await migrateInside(transaction, projectSchema.guards, 'guards');
     });
   } finally {
     await database.end();

@@ -6,7 +6,7 @@ import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { derivePassword } from './role-passwords.ts';
 import type { Server } from './servers.ts';
-import { anonymousRole, userRole, type VisitorRole } from './shared-roles.ts';
+import { anonymousRole, type UserRole, userRole } from './shared-roles.ts';
 import { createFromTemplate, openToUs } from './template.ts';
 
 /** Names are opaque: pg_database and pg_roles are readable by every project on the server. */
@@ -14,10 +14,10 @@ export const databaseOf = (id: string) => `p_${id}`;
 export const roleOf = (id: string) => `p_${id}`;
 export const authRoleOf = (id: string) => `p_${id}_auth`;
 /** Logs in for end users who act on tables; it may do nothing but become `authenticated`. Made when first needed. */
-export const visitorRoleOf = (id: string) => `p_${id}_user`;
+export const userRoleOf = (id: string) => `p_${id}_user`;
 /** The same for requests that act as `anon`: no code that runs for a stranger can become a user by a change of role. */
 export const anonymousRoleOf = (id: string) => `p_${id}_anon`;
-const rolesOf = (id: string) => [anonymousRoleOf(id), visitorRoleOf(id), authRoleOf(id), roleOf(id)];
+const rolesOf = (id: string) => [anonymousRoleOf(id), userRoleOf(id), authRoleOf(id), roleOf(id)];
 
 /** One statement's temporary files; more is an error for that statement instead of a full disk for everybody. */
 const tempFileLimit = '1GB';
@@ -176,48 +176,48 @@ export type ProjectLogin = Readonly<{
   id: string;
   passwordVersion: number;
   /** Left out: the project's own role. */
-  seat?: 'auth' | VisitorSeat;
+  loginAs?: 'auth' | UserLogin;
   /** On a visitor's seat: who acts. Without one nothing can be done from there. */
-  visitor?: Visitor;
+  actingUser?: ActingUser;
 }>;
 
-type VisitorSeat = 'visitor' | 'anon';
+type UserLogin = 'user' | 'anon';
 /** An end user, by a sign-in (`claims`: what the access token says, as JSON); or nobody that is known. */
-export type Visitor = SignedInVisitor | Readonly<{ role: 'anon' }>;
-export type SignedInVisitor = Readonly<{
+export type ActingUser = SignedInUser | Readonly<{ role: 'anon' }>;
+export type SignedInUser = Readonly<{
   role: 'authenticated';
   sessionId: string;
   userId: string;
   claims: string;
 }>;
 
-export function asVisitor({ id, passwordVersion }: ProjectLogin, visitor: Visitor): ProjectLogin {
-  return { id, passwordVersion, seat: visitor.role === 'anon' ? 'anon' : 'visitor', visitor };
+export function asUser({ id, passwordVersion }: ProjectLogin, actingUser: ActingUser): ProjectLogin {
+  return { id, passwordVersion, loginAs: actingUser.role === 'anon' ? 'anon' : 'user', actingUser };
 }
 
-const anonymous: Visitor = { role: 'anon' };
+const anonymous: ActingUser = { role: 'anon' };
 
 export function asAnonymous(project: ProjectLogin): ProjectLogin {
-  return asVisitor(project, anonymous);
+  return asUser(project, anonymous);
 }
 
 /** Whether the login is one that may do nothing but become somebody for a transaction. */
-export function isVisitors(seat: ProjectLogin['seat']): seat is VisitorSeat {
-  return seat === 'visitor' || seat === 'anon';
+export function isUserLogin(loginAs: ProjectLogin['loginAs']): loginAs is UserLogin {
+  return loginAs === 'user' || loginAs === 'anon';
 }
 
-export function loginOf(server: Server, { id, passwordVersion, seat }: ProjectLogin): Address {
-  const user = loginRoleOf(id, seat);
-  const password = derivePassword(server.masterKey, user, seat ? 1 : passwordVersion);
+export function loginOf(server: Server, { id, passwordVersion, loginAs }: ProjectLogin): Address {
+  const user = loginRoleOf(id, loginAs);
+  const password = derivePassword(server.masterKey, user, loginAs ? 1 : passwordVersion);
   return { ...server.address, user, password, database: databaseOf(id) };
 }
 
-function loginRoleOf(id: string, seat: ProjectLogin['seat']): string {
-  switch (seat) {
+function loginRoleOf(id: string, loginAs: ProjectLogin['loginAs']): string {
+  switch (loginAs) {
     case 'auth':
       return authRoleOf(id);
-    case 'visitor':
-      return visitorRoleOf(id);
+    case 'user':
+      return userRoleOf(id);
     case 'anon':
       return anonymousRoleOf(id);
     default:
@@ -230,19 +230,19 @@ function loginRoleOf(id: string, seat: ProjectLogin['seat']): string {
  * the login that is good now.
  */
 export async function restoreLogin(server: Server, project: ProjectLogin): Promise<ProjectLogin> {
-  const { id, seat } = project;
-  if (seat === undefined) return { ...project, passwordVersion: await resetPassword(server, id) };
-  if (seat === 'auth') await insist(server, id, authRoleOf(id), () => ensureRole(server, authRoleOf(id)));
-  else await insist(server, id, loginRoleOf(id, seat), () => ensureVisitor(server, id, seat));
+  const { id, loginAs } = project;
+  if (loginAs === undefined) return { ...project, passwordVersion: await resetPassword(server, id) };
+  if (loginAs === 'auth') await insist(server, id, authRoleOf(id), () => ensureRole(server, authRoleOf(id)));
+  else await insist(server, id, loginRoleOf(id, loginAs), () => ensureUserLogin(server, id, loginAs));
   return project;
 }
 
 /** Nothing is granted to these roles outside a project's own database, because all projects share them. */
-async function ensureVisitor(server: Server, id: string, seat: VisitorSeat): Promise<void> {
-  const becomes: VisitorRole = seat === 'anon' ? anonymousRole : userRole;
-  if (!server.visitorRoles.includes(becomes))
+async function ensureUserLogin(server: Server, id: string, loginAs: UserLogin): Promise<void> {
+  const becomes: UserRole = loginAs === 'anon' ? anonymousRole : userRole;
+  if (!server.userRoles.includes(becomes))
     throw errors.unavailable(`the role ${becomes} cannot be used on this server`);
-  const role = loginRoleOf(id, seat);
+  const role = loginRoleOf(id, loginAs);
   await ensureRole(server, role);
   await all(server, [
     sql`grant ${sql.id(becomes)} to ${sql.id(role)} with inherit false, set true`,

@@ -3,8 +3,8 @@ import type { Control } from '../control/control.ts';
 import { type Address, type Database, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { type Finding, findOpenGuards } from './external.ts';
-import { type Contents, readContents } from './project-schema.ts';
-import { ensureSharedRoles, type VisitorRole } from './shared-roles.ts';
+import { type ProjectSchema, readProjectSchema } from './project-schema.ts';
+import { ensureSharedRoles, type UserRole } from './shared-roles.ts';
 import { ensureTemplate } from './template.ts';
 import { openUserSettings, type UserSettings } from './user-settings.ts';
 
@@ -16,7 +16,7 @@ export type Server = Readonly<{
   /** Our own connections to the server's maintenance database. */
   maintenance: Database;
   /** What project databases hold of ours in this version, and the template that has it. */
-  contents: Contents;
+  projectSchema: ProjectSchema;
   template: string;
   version: string;
   /** Superuser: role settings that a project cannot remove, and no need to be a member of the roles we make. */
@@ -25,7 +25,7 @@ export type Server = Readonly<{
   /** What our sessions in project databases start with. */
   userSettings: UserSettings;
   /** Whom requests can run as here. */
-  visitorRoles: readonly VisitorRole[];
+  userRoles: readonly UserRole[];
   masterKey: Buffer;
   /** Stands in the comment of every database of ours, to tell them from others' on a shared server. */
   installation: string;
@@ -42,27 +42,27 @@ export async function openServer(options: Options): Promise<Server> {
            (select rolsuper from pg_roles where rolname = current_user) as superuser`);
   if (!facts) throw new Error('PostgreSQL does not say what it is.');
   const id = await register(control, name);
-  const contents = await readContents(facts.superuser);
+  const projectSchema = await readProjectSchema(facts.superuser);
   // In the maintenance database: other installations may share the server, and advisory locks are per database.
   const { template, shared } = await maintenance.session(async (session) => {
     await session.query(sql`select pg_advisory_lock(hashtext('rowhouse template'))`);
     await closeDoors(maintenance);
     const found = await ensureSharedRoles(maintenance);
-    return { template: await ensureTemplate(address, maintenance, contents), shared: found };
+    return { template: await ensureTemplate(address, maintenance, projectSchema), shared: found };
   });
-  await registerTemplate(control, template, contents);
+  await registerTemplate(control, template, projectSchema);
   return {
     id,
     address,
     control,
     maintenance,
-    contents,
+    projectSchema,
     template,
     version: facts.version.split(' ')[0] ?? facts.version,
     superuser: facts.superuser,
     findings: [...(await findOpenGuards(maintenance)), ...shared.findings],
     userSettings: await openUserSettings(maintenance),
-    visitorRoles: shared.usable,
+    userRoles: shared.usable,
     masterKey: options.masterKey,
     installation: options.installation,
   };
@@ -76,8 +76,12 @@ async function register(control: Queryable, name: string): Promise<number> {
 }
 
 /** Before any database is made from it: whoever meets one can tell what is in it. */
-async function registerTemplate(control: Queryable, name: string, contents: Contents): Promise<void> {
-  const { migrations, guards, guarded } = contents;
+async function registerTemplate(
+  control: Queryable,
+  name: string,
+  projectSchema: ProjectSchema,
+): Promise<void> {
+  const { migrations, guards, guarded } = projectSchema;
   await control.query(sql`
     insert into templates (name, migrations, guards)
     values (${name}, ${migrations.length}, ${guarded ? guards.length : 0})

@@ -9,16 +9,16 @@ import type { Finding } from './external.ts';
 export const userRole = 'authenticated';
 /** Whom a publishable key without a user's token acts as. Nothing is granted to it but by the project itself. */
 export const anonymousRole = 'anon';
-export type VisitorRole = typeof userRole | typeof anonymousRole;
+export type UserRole = typeof userRole | typeof anonymousRole;
 /** So that policies and grants that name it can be written; nobody acts as it. */
 const otherRoles = ['service_role'];
 
-export type SharedRoles = Readonly<{ findings: readonly Finding[]; usable: readonly VisitorRole[] }>;
+export type SharedRoles = Readonly<{ findings: readonly Finding[]; usable: readonly UserRole[] }>;
 
 /** Makes them where they are missing. The findings list whatever keeps users and strangers from acting on tables here. */
 export async function ensureSharedRoles(maintenance: Database): Promise<SharedRoles> {
-  const visitors = [userRole, anonymousRole] as const;
-  for (const name of [...visitors, ...otherRoles]) {
+  const actingUsers = [userRole, anonymousRole] as const;
+  for (const name of [...actingUsers, ...otherRoles]) {
     const [found] = await maintenance.query(sql`select 1 from pg_roles where rolname = ${name}`);
     if (found) continue;
     await maintenance.change(sql`create role ${sql.id(name)} nologin noinherit`).catch((error) => {
@@ -27,8 +27,8 @@ export async function ensureSharedRoles(maintenance: Database): Promise<SharedRo
     });
   }
   const findings: Finding[] = [];
-  const usable: VisitorRole[] = [];
-  for (const name of visitors) {
+  const usable: UserRole[] = [];
+  for (const name of actingUsers) {
     const found = await examine(maintenance, name);
     findings.push(...found);
     if (found.length === 0) usable.push(name);
@@ -37,7 +37,7 @@ export async function ensureSharedRoles(maintenance: Database): Promise<SharedRo
 }
 
 /** What keeps requests from running as this role. */
-async function examine(maintenance: Database, name: VisitorRole): Promise<Finding[]> {
+async function examine(maintenance: Database, name: UserRole): Promise<Finding[]> {
   const [role] = await maintenance.query<{ powers: string[]; grantable: boolean; ours: string }>(sql`
     select array_remove(array[
              case when rolsuper then 'superuser' end, case when rolbypassrls then 'bypassrls' end,
@@ -66,7 +66,7 @@ async function examine(maintenance: Database, name: VisitorRole): Promise<Findin
   return findings;
 }
 
-const refusedFor: Record<VisitorRole, string> = {
+const refusedFor: Record<UserRole, string> = {
   authenticated: "requests with a user's token are refused",
   anon: "requests with a publishable key and no user's token are refused",
 };

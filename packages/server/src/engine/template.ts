@@ -3,17 +3,17 @@
 import { type Address, type Database, isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { type Contents, checksumOf, putContents } from './project-schema.ts';
+import { checksumOf, type ProjectSchema, putProjectSchema } from './project-schema.ts';
 
-export const templateOf = (contents: Contents) => `rowhouse_t_${checksumOf(contents)}`;
+export const templateOf = (projectSchema: ProjectSchema) => `rowhouse_t_${checksumOf(projectSchema)}`;
 
 /** Returns the template's name. Called under the start lock, so only one service makes it. */
 export async function ensureTemplate(
   address: Address,
   maintenance: Database,
-  contents: Contents,
+  projectSchema: ProjectSchema,
 ): Promise<string> {
-  const name = templateOf(contents);
+  const name = templateOf(projectSchema);
   const [found] = await maintenance.query<{ finished: boolean }>(sql`
     select datistemplate as finished from pg_database where datname = ${name}`);
   if (found?.finished) return name;
@@ -30,7 +30,7 @@ export async function ensureTemplate(
     sql`create database ${sql.id(name)} template template0 encoding 'UTF8' ${locale} allow_connections false`,
   );
   await openToUs(maintenance, name);
-  await putContents({ ...address, database: name }, contents);
+  await putProjectSchema({ ...address, database: name }, projectSchema);
   await maintenance.change(sql`alter database ${sql.id(name)} with is_template true allow_connections false`);
   return name;
 }

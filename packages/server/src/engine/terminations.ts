@@ -4,7 +4,7 @@ import { sql } from '../postgres/sql.ts';
 import { databaseOf, type ProjectLogin } from './provision.ts';
 import type { Server } from './servers.ts';
 
-export type Endings = {
+export type Terminations = {
   /** Terminates a backend, and follows it until it is gone. */
   end(project: ProjectLogin, pid: number): void;
   /** Resolves when all terminated backends of a project are gone. null: there are none. */
@@ -20,7 +20,7 @@ const [firstLookMs, longestPauseMs] = [5, 500];
 /** Queries that may fail before a backend is taken for gone: a PostgreSQL that does not answer has most likely stopped. */
 const maxFailures = 20;
 
-export function openEndings(server: Server): Endings {
+export function openTerminations(server: Server): Terminations {
   const pending = new Map<string, Set<Promise<void>>>();
   const listeners: ((project: ProjectLogin) => void)[] = [];
   const following = new Set<string>();

@@ -1,7 +1,7 @@
 // The end user that a request acts for, out of the access token beside its API key; without one a publishable key acts
 // for nobody that is known.
 import type { FastifyRequest } from 'fastify';
-import { asAnonymous, asVisitor, type ProjectLogin, type Visitor } from '../engine/provision.ts';
+import { type ActingUser, asAnonymous, asUser, type ProjectLogin } from '../engine/provision.ts';
 import type { Caller } from '../keys/caller.ts';
 import { ask } from '../query/run.ts';
 import { readClaims } from '../users/sessions.ts';
@@ -18,7 +18,7 @@ declare module 'fastify' {
 type Project = Readonly<{ id: string; slug: string }>;
 
 /** For a route's onRequest: before its body is read, and before a repeat is answered. */
-export function admitVisitors(deps: Deps) {
+export function admitActingUsers(deps: Deps) {
   return async (request: FastifyRequest): Promise<void> => {
     const caller = callerOf(request);
     if (request.accessToken === null && caller.kind !== 'publishable') return;
@@ -26,27 +26,27 @@ export function admitVisitors(deps: Deps) {
     const project = await deps.logins.of(caller, slug);
     if (request.accessToken === null) request.login = actingAs(caller, project);
     else
-      request.login = asVisitor(
+      request.login = asUser(
         project,
-        await visitorOf(deps, { id: project.id, slug }, request.accessToken),
+        await actingUserOf(deps, { id: project.id, slug }, request.accessToken),
       );
   };
 }
 
 /** Whatever way a request comes, a publishable key without a user's token never acts as the project itself. */
 export function actingAs(caller: Caller, project: ProjectLogin): ProjectLogin {
-  return caller.kind === 'publishable' && !project.visitor ? asAnonymous(project) : project;
+  return caller.kind === 'publishable' && !project.actingUser ? asAnonymous(project) : project;
 }
 
 /** A token can outlive its session. Whatever runs looks at that by itself; an answer that is kept does not run. */
 export function checkSession(deps: Deps) {
   return async ({ login }: FastifyRequest): Promise<void> => {
-    if (login?.visitor?.role === 'authenticated') await ask(deps.query, login, 'select 1', []);
+    if (login?.actingUser?.role === 'authenticated') await ask(deps.query, login, 'select 1', []);
   };
 }
 
 /** Throws unless the token is the project's own and good now. Whether its session still is, PostgreSQL knows. */
-async function visitorOf({ users }: Deps, project: Project, token: string): Promise<Visitor> {
+async function actingUserOf({ users }: Deps, project: Project, token: string): Promise<ActingUser> {
   const claims = await readClaims(users, { projectId: project.id, slug: project.slug }, token);
   return { role: 'authenticated', sessionId: claims.sid, userId: claims.sub, claims: JSON.stringify(claims) };
 }

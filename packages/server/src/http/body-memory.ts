@@ -5,7 +5,7 @@ import { finished, type Readable } from 'node:stream';
 import type { FastifyRequest, preParsingHookHandler } from 'fastify';
 import { errors } from '../errors.ts';
 import { MemoryBudget } from '../memory-budget.ts';
-import { whenOver } from './response-end.ts';
+import { onResponseEnd } from './response-end.ts';
 
 const mb = 1024 * 1024;
 /** What a body takes is estimated. One of the largest always fits, and some smaller ones of others beside it. */
@@ -57,7 +57,7 @@ export class BodyMemory {
   private releaseAtEnd(): void {
     const response = responses.get(this.request);
     if (!response) return;
-    whenOver(response, () => {
+    onResponseEnd(response, () => {
       this.isOver = true;
       bodyMemory.take(this.owner, -this.counted);
     });

@@ -4,7 +4,7 @@ import type { Control } from '../control/control.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
-import type { Repeats } from '../idempotency.ts';
+import type { IdempotencyStore } from '../idempotency.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
@@ -25,7 +25,7 @@ export type Deps = Readonly<{
   query: QueryDeps;
   tables: TableDeps;
   users: UserDeps;
-  repeats: Repeats;
+  idempotency: IdempotencyStore;
   usageLooks: UsageLooks;
   /** Called once for each write that is refused for lack of room. */
   countRefused: (reason: RefusalReason) => void;

@@ -12,14 +12,14 @@ import type { Deps } from './deps.ts';
 import { respondWithError } from './error-response.ts';
 import { parseJsonBody } from './json-body.ts';
 import { answerQuery, queryRoute } from './query.ts';
-import { Deadline } from './request-deadline.ts';
+import { RequestDeadline } from './request-deadline.ts';
 import type { Finished } from './request-log.ts';
-import { json, ResponseReader, roomHeaders } from './response-reader.ts';
+import { json, ResponseReader, sizeHeaders } from './response-reader.ts';
 import { answerInsert, answerPage, tableRoute } from './tables.ts';
 import { validatorCompiler } from './validation.ts';
 
 /** Answers the request and says true, or leaves it untouched and says false. */
-export type ShortWay = (request: IncomingMessage, response: ServerResponse) => boolean;
+export type FastPath = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 type Asked = { slug: string; route: string; status: number; run: Run };
 type Run = (
@@ -36,7 +36,7 @@ const oneWriteBytes = 2 * 1024;
 const jsonType = /^application\/json(; ?charset=utf-8)?$/i;
 const nothing = Buffer.alloc(0);
 
-export function openShortWay(deps: Deps, onFinished: (finished: Finished) => void): ShortWay {
+export function openFastPath(deps: Deps, onFinished: (finished: Finished) => void): FastPath {
   const validate = validatorCompiler({ schema: RunQuery, httpPart: 'body', method: 'POST', url: queryRoute });
   const runQuery: Run = (caller, project, body, reader) => {
     const checked = validate(parseJsonBody(body, { exactNumbers: true })) as {
@@ -80,7 +80,7 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
     const startedAt = performance.now();
     const requestId = readRequestId(headers['x-request-id']) ?? crypto.randomUUID();
     const headersOf = () => ({ 'x-request-id': requestId });
-    const deadline = new Deadline((error) => answerError(error));
+    const deadline = new RequestDeadline((error) => answerError(error));
     const reader = new ResponseReader(response, headersOf, deadline, asked.status);
     const finish = (status: number) =>
       onFinished({
@@ -114,12 +114,12 @@ export function openShortWay(deps: Deps, onFinished: (finished: Finished) => voi
       // An upsert that had nothing to do made nothing.
       const status = isChange && !given.isNew ? 200 : asked.status;
       if (answer instanceof HeldAnswer) {
-        reader.send(answer, method === 'POST' ? roomHeaders(deps, project.id) : {}, status);
+        reader.send(answer, method === 'POST' ? sizeHeaders(deps, project.id) : {}, status);
       } else if (answer === null) reader.end();
       else {
         const size = String(answer.length);
         const head = ['content-type', json, 'content-length', size, 'x-request-id', requestId];
-        const room = method === 'POST' ? deps.query.growth.rooms.recall(project.id) : null;
+        const room = method === 'POST' ? deps.query.admission.headroom.recall(project.id) : null;
         if (room) head.push('x-project-size', String(room.size_mb), 'x-project-limit', String(room.limit_mb));
         response.writeHead(status, head);
         // Small ones as a string of the same bytes: Node puts it behind the headers, and both leave in one piece.

@@ -6,7 +6,7 @@ import { finished as ended } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { errors, type RowhouseError } from '../errors.ts';
-import type { Answer, Outcome, Repeats, Reservation } from '../idempotency.ts';
+import type { Answer, IdempotencyStore, Outcome, Reservation } from '../idempotency.ts';
 import { fateOf, wasRaised } from '../query/exchange/failures.ts';
 import { callerOf } from './caller.ts';
 
@@ -26,7 +26,7 @@ export const idempotencyHeader = 'idempotency-key';
 const form = /^[\x21-\x7e]{1,255}$/;
 
 /** Call before the routes are made. */
-export function acceptRepeats(app: FastifyInstance, repeats: Repeats): void {
+export function acceptIdempotencyKeys(app: FastifyInstance, idempotency: IdempotencyStore): void {
   app.decorateRequest('repeat', null);
   app.addHook('onRoute', (route) => {
     if (route.method !== 'POST') return;
@@ -46,7 +46,7 @@ export function acceptRepeats(app: FastifyInstance, repeats: Repeats): void {
       ...[preHandler ?? []].flat(),
       (request, reply, done) => {
         if (request.repeat === null) return done();
-        begin(repeats, request.repeat, request, reply).then((isFirst) => isFirst && done(), done);
+        begin(idempotency, request.repeat, request, reply).then((isFirst) => isFirst && done(), done);
       },
     ];
     route.onSend = [
@@ -71,13 +71,13 @@ async function inTime(work: Promise<void>, ms: number): Promise<void> {
 
 /** True: go on. False: it is answered, as a repeat or because it took too long. */
 async function begin(
-  repeats: Repeats,
+  idempotency: IdempotencyStore,
   repeat: Repeat,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<boolean> {
   const caller = callerOf(request);
-  const found = await repeats.begin({
+  const found = await idempotency.begin({
     caller,
     // Where nobody has looked at a token yet, it stands for itself: no other user has the same.
     user: userOf(request),
@@ -104,8 +104,8 @@ async function begin(
 }
 
 function userOf({ login, accessToken }: FastifyRequest): string | null {
-  const visitor = login?.visitor;
-  return visitor?.role === 'authenticated' ? visitor.userId : accessToken;
+  const actingUser = login?.actingUser;
+  return actingUser?.role === 'authenticated' ? actingUser.userId : accessToken;
 }
 
 /** An answer that a handler streams by itself is too large to keep; one that broke off tells nothing about the change. */

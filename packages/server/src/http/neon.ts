@@ -15,7 +15,7 @@ import { callerOf } from './caller.ts';
 import { identifyByConnection } from './connection-string.ts';
 import type { Deps } from './deps.ts';
 import { errorResponder } from './error-response.ts';
-import { acceptRepeats } from './idempotency.ts';
+import { acceptIdempotencyKeys } from './idempotency.ts';
 import { takeJson } from './json-body.ts';
 import { neonVoice } from './neon-errors.ts';
 import { maxBodyBytes, mustBeReadOnly, readTimeout } from './query.ts';
@@ -23,7 +23,7 @@ import { readerOf, respond } from './response-reader.ts';
 
 type NeonQuery = { query: string; params?: unknown[] };
 
-export function sqlRoutes(app: FastifyInstance, deps: Deps): void {
+export function neonRoutes(app: FastifyInstance, deps: Deps): void {
   app.setErrorHandler(errorResponder(deps.log, neonVoice));
   // What fetch says of a body that is a string.
   takeJson(app, 'text/plain');
@@ -31,7 +31,7 @@ export function sqlRoutes(app: FastifyInstance, deps: Deps): void {
   app.addHook('onRequest', async (request) => {
     Object.assign(request, await identifyByConnection(deps, request));
   });
-  acceptRepeats(app, deps.repeats);
+  acceptIdempotencyKeys(app, deps.idempotency);
   app.post<{ Body: RunNeon }>(
     '/sql',
     {
@@ -88,7 +88,7 @@ async function answerNeon(
     ...toStatement({ query, ...(params && { params }) }),
     ...{ timeoutMs, readOnly: isReadOnly, dryRun: false, maxAffected: null },
   };
-  return runQuery(deps.query, login, input, reader, forms.alone);
+  return runQuery(deps.query, login, input, reader, forms.withSession);
 }
 
 function toStatement({ query, params = [] }: NeonQuery): StatementInput {

@@ -84,7 +84,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
     async (request): Promise<ProjectResponse> => ({
       ok: true,
       project: await changeProject(
-        { ...deps, rooms: deps.query.growth.rooms },
+        { ...deps, headroom: deps.query.admission.headroom },
         callerOf(request),
         request.params.slug,
         request.body,

@@ -6,7 +6,7 @@ import { errors, type RowhouseError } from '../errors.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    deadline: Deadline;
+    deadline: RequestDeadline;
   }
   interface FastifyContextConfig {
     /** The body may hold timeout_ms. */
@@ -27,7 +27,7 @@ const tickMs = 50;
  * copies itself after a few dozen deletions, and the old copies keep finished requests alive until a full garbage
  * collection: that cost 10 % of the processor time.
  */
-const running: (Deadline | null)[] = [];
+const running: (RequestDeadline | null)[] = [];
 let runningCount = 0;
 let ticking: NodeJS.Timeout | null = null;
 
@@ -40,7 +40,7 @@ function tick(): void {
   ticking = null;
 }
 
-export class Deadline {
+export class RequestDeadline {
   startedAt = 0;
   /** From now on nobody can say that nothing was changed. */
   mayHaveChanged = false;
@@ -91,7 +91,7 @@ export class Deadline {
   /** It is being answered. */
   end(): void {
     if (this.position < 0) return;
-    const last = running[--runningCount] as Deadline;
+    const last = running[--runningCount] as RequestDeadline;
     running[this.position] = last;
     last.position = this.position;
     running[runningCount] = null;
@@ -117,11 +117,11 @@ export class Deadline {
 const peekAfterMs = 300;
 
 /** Call before all other hooks, and before the routes are made. */
-export function keepDeadlines(app: FastifyInstance): void {
-  app.decorateRequest('deadline', null as unknown as Deadline);
+export function registerDeadlines(app: FastifyInstance): void {
+  app.decorateRequest('deadline', null as unknown as RequestDeadline);
   app.addHook('onRequest', (request, reply, done) => {
     const peek = request.routeOptions.config?.hasTimeout ? () => peekTimeout(request.raw) : null;
-    request.deadline = new Deadline((error) => void reply.send(error), peek).start();
+    request.deadline = new RequestDeadline((error) => void reply.send(error), peek).start();
     done();
   });
   app.addHook('preParsing', (request, _reply, _payload, done) => {

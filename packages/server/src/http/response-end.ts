@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http';
 
 /** Called once. */
-export function whenOver(response: ServerResponse, onOver: () => void): void {
+export function onResponseEnd(response: ServerResponse, onOver: () => void): void {
   const { socket } = response.req;
   const over = () => {
     response.off('close', over);

@@ -4,8 +4,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
 import type { Reader } from '../query/exchange/statement-deadline.ts';
 import type { Deps } from './deps.ts';
-import type { Deadline } from './request-deadline.ts';
-import { whenOver } from './response-end.ts';
+import type { RequestDeadline } from './request-deadline.ts';
+import { onResponseEnd } from './response-end.ts';
 
 export const json = 'application/json; charset=utf-8';
 
@@ -21,8 +21,8 @@ export function readerOf(reply: FastifyReply, status = 200): ResponseReader {
 }
 
 /** How full the project is, as far as is known without a look: beside the answer to what may have made it larger. */
-export function roomHeaders({ query }: Deps, projectId: string): Record<string, string> {
-  const room = query.growth.rooms.recall(projectId);
+export function sizeHeaders({ query }: Deps, projectId: string): Record<string, string> {
+  const room = query.admission.headroom.recall(projectId);
   return room ? { 'x-project-size': String(room.size_mb), 'x-project-limit': String(room.limit_mb) } : {};
 }
 
@@ -42,7 +42,7 @@ export async function respond(
       if (answer instanceof HeldAnswer) answer.release();
       return reply;
     }
-    if (projectId !== undefined && answer !== null) reply.headers(roomHeaders(deps, projectId));
+    if (projectId !== undefined && answer !== null) reply.headers(sizeHeaders(deps, projectId));
     if (answer instanceof HeldAnswer) {
       reader.send(answer, {}, reply.statusCode);
       return reply;
@@ -59,13 +59,18 @@ export async function respond(
 
 export class ResponseReader implements Reader {
   hasBegun = false;
-  readonly deadline: Deadline;
+  readonly deadline: RequestDeadline;
   private readonly raw: ServerResponse;
   private readonly begin: () => OutgoingHttpHeaders;
   private readonly status: number;
 
   /** `begin` is called once, when the answer turns out to be a stream; it gives the headers. */
-  constructor(raw: ServerResponse, begin: () => OutgoingHttpHeaders, deadline: Deadline, status = 200) {
+  constructor(
+    raw: ServerResponse,
+    begin: () => OutgoingHttpHeaders,
+    deadline: RequestDeadline,
+    status = 200,
+  ) {
     this.raw = raw;
     this.begin = begin;
     this.deadline = deadline;
@@ -128,7 +133,7 @@ export class ResponseReader implements Reader {
     this.deadline.end();
     const ended = { 'content-type': json, 'content-length': held.size };
     raw.writeHead(status, { ...this.begin(), ...headers, ...ended });
-    whenOver(raw, () => held.release());
+    onResponseEnd(raw, () => held.release());
     const sendMore = () => {
       let hasRoom = true;
       while (hasRoom) {

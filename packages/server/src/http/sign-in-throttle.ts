@@ -7,7 +7,7 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 const atATime = 1;
 const paths = /\/auth\/(?:signin|signup)(?:\?|$)/;
 
-export function fewAtATime(handle: Handler): Handler {
+export function throttleSignIns(handle: Handler): Handler {
   const waiting: [IncomingMessage, ServerResponse][] = [];
   const begin = () => {
     for (const [request, response] of waiting.splice(0, atATime)) handle(request, response);

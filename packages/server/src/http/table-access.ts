@@ -6,7 +6,7 @@ import type { SchemaDescription } from '../tables/catalog/describe.ts';
 import { seesAll } from '../tables/hidden-tables.ts';
 
 /** For a key with a list of tables: those, and what they are made of. */
-export function shown(caller: Caller, schema: SchemaDescription): SchemaDescription {
+export function visibleSchema(caller: Caller, schema: SchemaDescription): SchemaDescription {
   if (caller.kind === 'account' || caller.tables === null) return schema;
   const tables = schema.tables
     .filter((table) => maySee(caller, table))
@@ -34,7 +34,7 @@ export function requireTables(caller: Caller, tables: readonly Table[]): void {
   if (hidden) throw errors.tableNotFound(hidden.name, null);
 }
 
-export function sightOf(caller: Caller): MaySee {
+export function tableAccessOf(caller: Caller): MaySee {
   if (caller.kind === 'account' || caller.tables === null) return seesAll;
   return (table) => maySee(caller, table);
 }

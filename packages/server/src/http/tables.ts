@@ -28,15 +28,15 @@ import { type ImportFormat, importRows } from '../tables/import/import.ts';
 import { readPage } from '../tables/pages.ts';
 import { type Action, requireGrants, requireRowSecurity } from '../tables/row-security.ts';
 import { requireTable, tablesOf } from '../tables/table-cache.ts';
-import { actingAs, admitVisitors, checkSession } from './acting-user.ts';
+import { actingAs, admitActingUsers, checkSession } from './acting-user.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { checkEncoding } from './json-body.ts';
 import { SlugParams } from './projects.ts';
 import { defaultTimeoutMs } from './query.ts';
-import type { Deadline } from './request-deadline.ts';
-import { json, type ResponseReader, readerOf, respond, roomHeaders } from './response-reader.ts';
-import { maySee, requireTables, shown, sightOf } from './table-access.ts';
+import type { RequestDeadline } from './request-deadline.ts';
+import { json, type ResponseReader, readerOf, respond, sizeHeaders } from './response-reader.ts';
+import { maySee, requireTables, tableAccessOf, visibleSchema } from './table-access.ts';
 
 type Params = { slug: string; table: string };
 
@@ -57,7 +57,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['tables'];
   // Query strings have a grammar of their own here, and bodies fit a table: they are read where they are used.
   const ownInput: FastifyInstance['validatorCompiler'] = () => () => true;
-  const admit = admitVisitors(deps);
+  const admit = admitActingUsers(deps);
   const onRequest = async (request: FastifyRequest) => {
     await admit(request);
     await admitBody(deps, request);
@@ -151,7 +151,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
         );
         return reply
           .status(201)
-          .headers(roomHeaders(deps, project.id))
+          .headers(sizeHeaders(deps, project.id))
           .header('content-type', json)
           .send(answer);
       }
@@ -253,7 +253,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<SchemaResponse> => {
       const { caller, ask } = await lookerOf(deps, request);
-      return { ok: true, ...shown(caller, await describeSchema(ask)) };
+      return { ok: true, ...visibleSchema(caller, await describeSchema(ask)) };
     },
   );
 }
@@ -264,7 +264,7 @@ const actions: Record<string, Action> = { POST: 'insert', PATCH: 'update', DELET
 async function admitBody(deps: Deps, request: FastifyRequest): Promise<void> {
   const { login, method, params } = request;
   const action = actions[method];
-  if (login?.visitor?.role !== 'anon' || !action) return;
+  if (login?.actingUser?.role !== 'anon' || !action) return;
   const { check, maySee } = optionsOf(deps, callerOf(request), login, action);
   await requireTable(tablesOf(deps.tables, login, maySee), (params as Params).table, check);
 }
@@ -315,7 +315,7 @@ async function answerImport(
       'It gives the number of rows alone. For upserts, send the rows as a JSON array.',
     );
   }
-  const table = await tablesOf(deps.tables, project, sightOf(caller)).get(name);
+  const table = await tablesOf(deps.tables, project, tableAccessOf(caller)).get(name);
   requireTables(caller, [table]);
   const { maxTimeoutMs: timeoutMs } = deps.limits;
   const { deadline } = reader;
@@ -323,13 +323,13 @@ async function answerImport(
   const rows = withoutWaiting(body, deadline);
   const importing = importRows(deps.query, project, table, format, rows, options, reader);
   const { rowCount } = await importing.catch((error) => {
-    throw error instanceof RowhouseError ? withoutHidden(error, error, table, sightOf(caller)) : error;
+    throw error instanceof RowhouseError ? withoutHidden(error, error, table, tableAccessOf(caller)) : error;
   });
   return Buffer.from(JSON.stringify({ ok: true, row_count: rowCount }));
 }
 
 /** The time that a sender takes is not the request's. */
-function withoutWaiting(body: AsyncIterable<Buffer>, deadline: Deadline): AsyncIterable<Buffer> {
+function withoutWaiting(body: AsyncIterable<Buffer>, deadline: RequestDeadline): AsyncIterable<Buffer> {
   const pieces = body[Symbol.asyncIterator]();
   const next = () => {
     deadline.pause();
@@ -356,15 +356,16 @@ function requireRows(caller: Caller, scope: 'tables:read' | 'tables:write'): voi
   if (caller.kind !== 'publishable') requireScope(caller, scope);
 }
 
-function optionsOf(deps: Deps, caller: Caller, { visitor }: ProjectLogin, action: Action) {
+function optionsOf(deps: Deps, caller: Caller, { actingUser }: ProjectLogin, action: Action) {
   return {
     timeoutMs: timeoutOf(deps),
     check: (tables: readonly Table[]) => {
       requireTables(caller, tables);
-      if (caller.kind === 'publishable') requireRowSecurity(tables, action, visitor?.role ?? anonymousRole);
-      if (visitor) requireGrants(tables, action, visitor.role);
+      if (caller.kind === 'publishable')
+        requireRowSecurity(tables, action, actingUser?.role ?? anonymousRole);
+      if (actingUser) requireGrants(tables, action, actingUser.role);
     },
-    maySee: sightOf(caller),
+    maySee: tableAccessOf(caller),
     checkReading: () => {
       if (caller.kind !== 'scoped' || caller.scopes.includes('tables:read')) return;
       throw errors.forbidden(
@@ -390,7 +391,7 @@ async function lookerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>)
   const caller = callerOf(request);
   requireScope(caller, 'tables:read');
   const project = await deps.logins.of(caller, request.params.slug);
-  return { caller, ask: tablesOf(deps.tables, project, sightOf(caller)).ask };
+  return { caller, ask: tablesOf(deps.tables, project, tableAccessOf(caller)).ask };
 }
 
 function queryOf({ raw }: FastifyRequest): string {

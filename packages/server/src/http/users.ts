@@ -25,7 +25,7 @@ import { mayManage, requireScope } from '../keys/caller.ts';
 import { toJsonText } from '../query/json/json-text.ts';
 import type { Claims } from '../users/access-tokens.ts';
 import { recover, verify } from '../users/codes.ts';
-import type { Door } from '../users/deps.ts';
+import type { AuthContext } from '../users/deps.ts';
 import { changeUser, createUser, deleteUser, getUser, listUsers } from '../users/manage.ts';
 import { isAddress } from '../users/rate-limits.ts';
 import { changeOwnUser, deleteOwnUser, getOwnUser } from '../users/self.ts';
@@ -57,7 +57,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   const config = { exactNumbers: true };
   const withToken = { ...config, acceptsToken: true, needsToken: true };
 
-  const doorOf = async (request: FastifyRequest, scope: 'auth' | 'manage'): Promise<Door> => {
+  const doorOf = async (request: FastifyRequest, scope: 'auth' | 'manage'): Promise<AuthContext> => {
     const caller = callerOf(request);
     const { slug } = request.params as Params;
     const { id, passwordVersion } = await deps.logins.of(caller, slug);
@@ -71,15 +71,15 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       address: addressOf(request, caller.kind === 'publishable'),
     };
   };
-  const signedIn = async (request: FastifyRequest): Promise<{ door: Door; claims: Claims }> => {
-    const door = await doorOf(request, 'auth');
+  const signedIn = async (request: FastifyRequest): Promise<{ context: AuthContext; claims: Claims }> => {
+    const context = await doorOf(request, 'auth');
     if (request.accessToken === null) {
       throw errors.invalidToken(
         "This request needs the user's access token.",
         'Send it as "Authorization: Bearer <ACCESS_TOKEN>" beside "X-API-Key: <API_KEY>".',
       );
     }
-    return { door, claims: await readClaims(users, door, request.accessToken) };
+    return { context, claims: await readClaims(users, context, request.accessToken) };
   };
 
   app.post<{ Params: Params; Body: SignUp }>(
@@ -97,8 +97,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'auth');
-      return answer(reply.status(201), await signUp(users, door, request.body));
+      const context = await doorOf(request, 'auth');
+      return answer(reply.status(201), await signUp(users, context, request.body));
     },
   );
 
@@ -116,8 +116,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'auth');
-      return answer(reply, await signIn(users, door, request.body));
+      const context = await doorOf(request, 'auth');
+      return answer(reply, await signIn(users, context, request.body));
     },
   );
 
@@ -135,8 +135,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'auth');
-      return answer(reply, await refresh(users, door, request.body.refresh_token));
+      const context = await doorOf(request, 'auth');
+      return answer(reply, await refresh(users, context, request.body.refresh_token));
     },
   );
 
@@ -154,8 +154,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const { door, claims } = await signedIn(request);
-      return answer(reply, { ended: await signOut(users, door, claims, request.body.scope ?? 'this') });
+      const { context, claims } = await signedIn(request);
+      return answer(reply, { ended: await signOut(users, context, claims, request.body.scope ?? 'this') });
     },
   );
 
@@ -171,8 +171,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const { door, claims } = await signedIn(request);
-      return answer(reply, { user: await getOwnUser(users, door, claims) });
+      const { context, claims } = await signedIn(request);
+      return answer(reply, { user: await getOwnUser(users, context, claims) });
     },
   );
 
@@ -191,8 +191,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const { door, claims } = await signedIn(request);
-      return answer(reply, { user: await changeOwnUser(users, door, claims, request.body) });
+      const { context, claims } = await signedIn(request);
+      return answer(reply, { user: await changeOwnUser(users, context, claims, request.body) });
     },
   );
 
@@ -209,8 +209,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const { door, claims } = await signedIn(request);
-      return answer(reply, { user: await deleteOwnUser(users, door, claims) });
+      const { context, claims } = await signedIn(request);
+      return answer(reply, { user: await deleteOwnUser(users, context, claims) });
     },
   );
 
@@ -228,8 +228,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'auth');
-      return answer(reply, await recover(users, door, request.body));
+      const context = await doorOf(request, 'auth');
+      return answer(reply, await recover(users, context, request.body));
     },
   );
 
@@ -246,8 +246,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'auth');
-      return answer(reply, await verify(users, door, request.body));
+      const context = await doorOf(request, 'auth');
+      return answer(reply, await verify(users, context, request.body));
     },
   );
 
@@ -264,8 +264,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'manage');
-      return answer(reply, await listUsers(users, door, request.query));
+      const context = await doorOf(request, 'manage');
+      return answer(reply, await listUsers(users, context, request.query));
     },
   );
 
@@ -283,8 +283,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'manage');
-      return answer(reply.status(201), { user: await createUser(users, door, request.body) });
+      const context = await doorOf(request, 'manage');
+      return answer(reply.status(201), { user: await createUser(users, context, request.body) });
     },
   );
 
@@ -300,8 +300,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'manage');
-      return answer(reply, { user: await getUser(users, door, request.params.id) });
+      const context = await doorOf(request, 'manage');
+      return answer(reply, { user: await getUser(users, context, request.params.id) });
     },
   );
 
@@ -319,8 +319,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'manage');
-      return answer(reply, { user: await changeUser(users, door, request.params.id, request.body) });
+      const context = await doorOf(request, 'manage');
+      return answer(reply, { user: await changeUser(users, context, request.params.id, request.body) });
     },
   );
 
@@ -336,8 +336,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'manage');
-      return answer(reply, { user: await deleteUser(users, door, request.params.id) });
+      const context = await doorOf(request, 'manage');
+      return answer(reply, { user: await deleteUser(users, context, request.params.id) });
     },
   );
 
@@ -353,8 +353,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'manage');
-      return answer(reply, { settings: await getSettings(users, door) });
+      const context = await doorOf(request, 'manage');
+      return answer(reply, { settings: await getSettings(users, context) });
     },
   );
 
@@ -371,8 +371,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      const door = await doorOf(request, 'manage');
-      return answer(reply, { settings: await changeSettings(users, door, request.body) });
+      const context = await doorOf(request, 'manage');
+      return answer(reply, { settings: await changeSettings(users, context, request.body) });
     },
   );
 }

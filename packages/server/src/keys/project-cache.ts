@@ -2,7 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Change } from '../control/changes.ts';
 
-export type Kept<T> = {
+export type ProjectCache<T> = {
   of(projectId: string): Promise<T>;
   /** `isAbout`: a change that names no project can be about this all the same. */
   forget(change: Change, isAbout?: (kept: NonNullable<T>) => boolean): void;
@@ -15,10 +15,10 @@ type Options = {
 };
 
 /** What `look` does not find (null) is looked for again. */
-export function keepByProject<T>(
+export function openProjectCache<T>(
   { max, isFresh }: Options,
   look: (projectId: string) => Promise<T>,
-): Kept<T> {
+): ProjectCache<T> {
   const remembered = new LRUCache<string, NonNullable<T>>({ max });
   const looking = new Map<string, Promise<T>>();
   let changes = 0;

@@ -9,7 +9,7 @@ import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import type { ProjectCaller } from './caller.ts';
 import { hashKey } from './form.ts';
-import { keepByProject } from './project-cache.ts';
+import { openProjectCache } from './project-cache.ts';
 
 export type RoleLogins = {
   /** Throws unless the password is the role's own now. */
@@ -28,7 +28,7 @@ const rememberedRoles = 20_000;
 const roleForm = /^p_([a-z0-9]{1,40})$/;
 
 export function keepRoleLogins({ control, masterKey, isFresh }: Options): RoleLogins {
-  const callers = keepByProject({ max: rememberedRoles, isFresh }, (id) => findCaller(control, id));
+  const callers = openProjectCache({ max: rememberedRoles, isFresh }, (id) => findCaller(control, id));
   return {
     verify: async (role, password) => {
       const id = roleForm.exec(role)?.[1];

@@ -3,7 +3,7 @@
 import type { Change } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { sql } from '../postgres/sql.ts';
-import { keepByProject } from './project-cache.ts';
+import { openProjectCache } from './project-cache.ts';
 import { unseal } from './seal.ts';
 
 /** The newest first. `expiresAt`: to be looked at when it is used. */
@@ -24,7 +24,7 @@ type Options = {
 const rememberedProjects = 5_000;
 
 export function keepSigningKeys({ control, masterKey, isFresh }: Options): SigningKeys {
-  const kept = keepByProject({ max: rememberedProjects, isFresh }, (id) =>
+  const kept = openProjectCache({ max: rememberedProjects, isFresh }, (id) =>
     findSigningKeys(control, masterKey, id),
   );
   return {

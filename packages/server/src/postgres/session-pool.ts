@@ -36,12 +36,12 @@ type Waiter = {
   resolve: (session: Session | Promise<Session>) => void;
   reject: (error: Error) => void;
 };
-type Place = { idle: Session[]; open: number; usedAt: number };
+type ProjectPool = { idle: Session[]; open: number; usedAt: number };
 const isAny = () => true;
 
 export function createSessionPool(limits: PoolLimits): SessionPool {
   /** In the order in which they were last used. */
-  const places = new Map<string, Place>();
+  const pools = new Map<string, ProjectPool>();
   const waiters: Waiter[] = [];
   let open = 0;
   let used = 0;
@@ -49,27 +49,27 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   let waking: NodeJS.Timeout | null = null;
   let onEmpty: (() => void) | null = null;
 
-  const placeOf = (project: string): Place => {
-    const found = places.get(project);
+  const placeOf = (project: string): ProjectPool => {
+    const found = pools.get(project);
     if (found) return found;
-    const place = { idle: [], open: 0, usedAt: 0 };
-    places.set(project, place);
-    return place;
+    const pool = { idle: [], open: 0, usedAt: 0 };
+    pools.set(project, pool);
+    return pool;
   };
 
   const closed = (project: string) => {
-    const place = placeOf(project);
-    place.open--;
+    const pool = placeOf(project);
+    pool.open--;
     open--;
-    if (place.open === 0) places.delete(project);
+    if (pool.open === 0) pools.delete(project);
     if (open === 0) onEmpty?.();
   };
 
   const takeIdle = (project: string, isFit: (session: Session) => boolean = isAny): Session | null => {
-    const place = used < limits.budget ? places.get(project) : undefined;
-    while (place) {
-      const at = place.idle.findLastIndex((session) => !session.isUsable || isFit(session));
-      const [session] = at < 0 ? [] : place.idle.splice(at, 1);
+    const pool = used < limits.budget ? pools.get(project) : undefined;
+    while (pool) {
+      const at = pool.idle.findLastIndex((session) => !session.isUsable || isFit(session));
+      const [session] = at < 0 ? [] : pool.idle.splice(at, 1);
       if (!session) return null;
       if (session.isUsable) {
         used++;
@@ -82,9 +82,9 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
 
   /** Makes room by ending the connection that was idle longest. */
   const giveUpIdle = (): boolean => {
-    for (const [project, place] of places) {
-      if (place.idle.length === 0) continue;
-      place.idle.shift()?.close();
+    for (const [project, pool] of pools) {
+      if (pool.idle.length === 0) continue;
+      pool.idle.shift()?.close();
       closed(project);
       return true;
     }
@@ -93,7 +93,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
 
   const mayOpen = (project: string): boolean =>
     used < limits.budget &&
-    (places.get(project)?.open ?? 0) < limits.share &&
+    (pools.get(project)?.open ?? 0) < limits.share &&
     (open < limits.kept || giveUpIdle());
 
   const reserve = (project: string) => {
@@ -152,8 +152,8 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     }
   };
 
-  const closeIdle = (project: string, place: Place, from: number) => {
-    for (const session of place.idle.splice(from)) {
+  const closeIdle = (project: string, pool: ProjectPool, from: number) => {
+    for (const session of pool.idle.splice(from)) {
       session.close();
       closed(project);
     }
@@ -162,10 +162,10 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const sweepMs = Math.min(10_000, Math.max(100, limits.idleMs / 4));
   const sweep = setInterval(() => {
     const now = performance.now();
-    for (const [project, place] of places) {
-      if (place.usedAt < now - limits.idleMs) closeIdle(project, place, 0);
+    for (const [project, pool] of pools) {
+      if (pool.usedAt < now - limits.idleMs) closeIdle(project, pool, 0);
       // Of those beyond the budget a project keeps one for its next request, not all that a rush has opened.
-      else if (open > limits.budget && place.usedAt < now - sweepMs) closeIdle(project, place, 1);
+      else if (open > limits.budget && pool.usedAt < now - sweepMs) closeIdle(project, pool, 1);
     }
   }, sweepMs).unref();
 
@@ -181,12 +181,12 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       return openNow(project, openSession);
     },
     release: (project, session, reusable) => {
-      const place = placeOf(project);
-      place.usedAt = performance.now();
-      places.delete(project);
-      places.set(project, place);
+      const pool = placeOf(project);
+      pool.usedAt = performance.now();
+      pools.delete(project);
+      pools.set(project, pool);
       used--;
-      if (reusable && session.isUsable && !ended) place.idle.push(session);
+      if (reusable && session.isUsable && !ended) pool.idle.push(session);
       else {
         session.destroy();
         closed(project);
@@ -194,8 +194,8 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       if (waiters.length > 0) serveWaiters();
     },
     drop: (project) => {
-      const place = places.get(project);
-      if (place) closeIdle(project, place, 0);
+      const pool = pools.get(project);
+      if (pool) closeIdle(project, pool, 0);
     },
     counts: () => ({
       open,
@@ -205,7 +205,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     end: async () => {
       ended = true;
       clearInterval(sweep);
-      for (const [project, place] of places) closeIdle(project, place, 0);
+      for (const [project, pool] of pools) closeIdle(project, pool, 0);
       if (open > 0) {
         await new Promise<void>((resolve) => {
           onEmpty = resolve;

@@ -9,7 +9,7 @@ import type { Server } from '../engine/servers.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
-import type { Rooms } from '../quotas/headroom.ts';
+import type { Headroom } from '../quotas/headroom.ts';
 import { measure } from '../quotas/sizes.ts';
 import { checkLimit } from './create.ts';
 import { settleFence } from './fence.ts';
@@ -25,7 +25,7 @@ type Deps = {
 
 /** A project's own key may rename it. How large it may grow is for the account to say. */
 export async function changeProject(
-  { control, server, rooms, limits }: Deps & { rooms: Rooms },
+  { control, server, headroom, limits }: Deps & { headroom: Headroom },
   caller: Caller,
   slug: string,
   { name, limit_mb: limitMb }: ChangeProject,
@@ -45,7 +45,7 @@ export async function changeProject(
     sql`deleted_at is null`,
   );
   if (!row) throw errors.projectNotFound(slug);
-  if (limitMb !== undefined) rooms.forget(id);
+  if (limitMb !== undefined) headroom.forget(id);
   // When it is told to be lower, it is so on every process.
   if (limitMb !== undefined && limitMb < before) await sleep(trustedMs);
   return toProject(row, limits.keepDeletedDays);

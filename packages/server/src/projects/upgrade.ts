@@ -3,7 +3,7 @@
 // are. Deleted projects wait until they are restored; spares give way to new ones (engine/spares.ts).
 import { LRUCache } from 'lru-cache';
 import type { Control } from '../control/control.ts';
-import { type Contents, putContents } from '../engine/project-schema.ts';
+import { type ProjectSchema, putProjectSchema } from '../engine/project-schema.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
@@ -108,7 +108,7 @@ export function openUpgrades({ control, server }: Deps): Upgrades {
 
 /** The database first: if the note of it is lost, the next attempt finds nothing to do and makes the note again. */
 async function upgrade({ control, server }: Deps, id: string): Promise<void> {
-  await putContents({ ...server.address, database: databaseOf(id) }, server.contents);
+  await putProjectSchema({ ...server.address, database: databaseOf(id) }, server.projectSchema);
   const [template] = await server.maintenance.query<{ bytes: number }>(
     sql`select pg_database_size(oid)::float8 as bytes from pg_database where datname = ${server.template}`,
   );
@@ -120,7 +120,7 @@ async function upgrade({ control, server }: Deps, id: string): Promise<void> {
 }
 
 /** A version of a server's contents; what `rowhouse doctor` can know without opening the server. */
-type Version = { id: number; template: string; contents: Contents };
+type Version = { id: number; template: string; projectSchema: ProjectSchema };
 
 export async function findOutdated(
   control: Control,
@@ -151,7 +151,7 @@ async function findState(
 }
 
 /** It has something that this version does not know. A template that nobody noted is older than the notes. */
-function newerThan({ contents: { migrations, guards } }: Pick<Version, 'contents'>): Sql {
+function newerThan({ projectSchema: { migrations, guards } }: Pick<Version, 'projectSchema'>): Sql {
   return sql`coalesce(templates.migrations > ${migrations.length} or templates.guards > ${guards.length}, false)`;
 }
 

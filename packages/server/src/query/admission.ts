@@ -3,18 +3,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import { type Admission, type Rooms, stopLine, unframedMargin } from '../quotas/headroom.ts';
+import { type Admission, type Headroom, stopLine, unframedMargin } from '../quotas/headroom.ts';
 import type { Reclaim } from '../quotas/reclaim.ts';
-import type { Turns } from '../quotas/writer-queue.ts';
+import type { WriterQueue } from '../quotas/writer-queue.ts';
 import type { Command } from './exchange/commands.ts';
 import type { Frame } from './exchange/exchange.ts';
 import { isOverLimit, noteFate, wasRaised } from './exchange/failures.ts';
 import type { Reader } from './exchange/statement-deadline.ts';
-import type { Watching, Work } from './sessions/exclusive.ts';
+import type { ExclusiveSession, Supervise } from './sessions/exclusive.ts';
 
-export type GrowthDeps = Readonly<{
-  rooms: Rooms;
-  turns: Turns;
+export type AdmissionDeps = Readonly<{
+  headroom: Headroom;
+  writerQueue: WriterQueue;
   reclaim: Reclaim;
   /** For the metrics. */
   onRefused: (code: 'project_full' | 'server_full') => void;
@@ -51,49 +51,49 @@ export type Measure = Omit<Admission, 'extra'> &
   }>;
 
 /** `measure` null: it commits by itself. */
-type Run<T> = (measure: Measure | null, watching: Watching) => Promise<T>;
+type Run<T> = (measure: Measure | null, supervise: Supervise) => Promise<T>;
 
 /** A statement on its way: at its turn, once the project was found full. */
-type Passage = { leave: (() => void) | null };
+type Turn = { leave: (() => void) | null };
 
-export async function withinRoom<T>(
-  deps: GrowthDeps,
+export async function withHeadroom<T>(
+  deps: AdmissionDeps,
   project: ProjectLogin,
   options: Options,
   reader: Reader,
   run: Run<T>,
 ): Promise<T> {
-  const passage: Passage = { leave: null };
-  if (!options.isHarmless && deps.turns.isClosed(project.id)) await waitForTurn(deps, project, passage);
+  const turn: Turn = { leave: null };
+  if (!options.isHarmless && deps.writerQueue.isClosed(project.id)) await waitForTurn(deps, project, turn);
   try {
-    return await enter(deps, project, options, reader, run, passage);
+    return await enter(deps, project, options, reader, run, turn);
   } finally {
-    passage.leave?.();
+    turn.leave?.();
   }
 }
 
-async function waitForTurn({ turns }: GrowthDeps, { id }: ProjectLogin, passage: Passage): Promise<void> {
-  passage.leave ??= await turns.take(id);
+async function waitForTurn({ writerQueue }: AdmissionDeps, { id }: ProjectLogin, turn: Turn): Promise<void> {
+  turn.leave ??= await writerQueue.take(id);
 }
 
 async function enter<T>(
-  deps: GrowthDeps,
+  deps: AdmissionDeps,
   project: ProjectLogin,
   options: Options,
   reader: Reader,
   run: Run<T>,
-  passage: Passage,
+  turn: Turn,
 ): Promise<T> {
-  const found = deps.rooms.admit(project.id, options);
+  const found = deps.headroom.admit(project.id, options);
   const admission = found instanceof Promise ? await found : found;
   const hasNoBusiness = admission && !options.isHarmless && (options.adds ? isOver : isFarOver)(admission);
   const room = hasNoBusiness ? await makeRoom(deps, project, options, reader) : admission;
   const measure = room && measureBy(room, options);
-  return attempt(deps, project, options, reader, run, passage, measure, null, 3);
+  return attempt(deps, project, options, reader, run, turn, measure, null, 3);
 }
 
 /** As long as the caller has time: what is known of the outcome must not be lost by that. It goes on by itself. */
-function tidy({ reclaim }: GrowthDeps, project: ProjectLogin, { leftMs }: Reader): Promise<unknown> {
+function tidy({ reclaim }: AdmissionDeps, project: ProjectLogin, { leftMs }: Reader): Promise<unknown> {
   const waitMs = Math.max(0, Math.min(maxTidyMs, leftMs - answerMs));
   return Promise.race([reclaim.run(project), sleep(waitMs, undefined, { ref: false })]);
 }
@@ -101,14 +101,14 @@ const [maxTidyMs, answerMs] = [10_000, 300];
 
 /** So far in its reserve that nothing is to be had within, nothing is even begun that adds something. */
 async function makeRoom(
-  deps: GrowthDeps,
+  deps: AdmissionDeps,
   project: ProjectLogin,
   { adds }: Options,
   reader: Reader,
 ): Promise<Admission | null> {
-  deps.rooms.forget(project.id);
+  deps.headroom.forget(project.id);
   await tidy(deps, project, reader);
-  const admission = await deps.rooms.admit(project.id, { evenFar: true });
+  const admission = await deps.headroom.admit(project.id, { evenFar: true });
   if (admission && (adds ? isOver : isFarOver)(admission))
     throw admission.isServerFull ? refuseForDisk(deps) : await refuse(deps, project);
   return admission;
@@ -147,12 +147,12 @@ class NotNow extends Error {}
 
 /** `stopAt`: of a statement that is not measured, other than the usual one. */
 async function attempt<T>(
-  deps: GrowthDeps,
+  deps: AdmissionDeps,
   project: ProjectLogin,
   options: Options,
   reader: Reader,
   run: Run<T>,
-  passage: Passage,
+  turn: Turn,
   measure: Measure | null,
   stopAt: number | null,
   left: number,
@@ -160,10 +160,10 @@ async function attempt<T>(
   let isOutgrown = false;
   let isDiskLow = measure?.isServerFull ?? false;
   const line = measure ? stopLine(measure, mannerOf(measure, options)) : stopAt;
-  const watching: Watching = (stop) => {
+  const supervise: Supervise = (stop) => {
     // While it waited for a session the project was found full, and there are others before it.
-    if (!options.isHarmless && !passage.leave && deps.turns.isClosed(project.id)) throw new NotNow();
-    return deps.rooms.watch(project.id, line, (because) => {
+    if (!options.isHarmless && !turn.leave && deps.writerQueue.isClosed(project.id)) throw new NotNow();
+    return deps.headroom.watch(project.id, line, (because) => {
       isOutgrown = true;
       isDiskLow ||= because.code === 'server_full';
       // A function can take a cancel for an error like others, and go on; what can commit has no time to.
@@ -172,26 +172,26 @@ async function attempt<T>(
   };
   const startedAt = performance.now();
   try {
-    const result = await run(measure, watching);
+    const result = await run(measure, supervise);
     if (measure?.isFull && options.changes) await tidy(deps, project, reader);
     else if (options.changes) written.add(project.id);
     if (measure && options.isUndone) void deps.reclaim.run(project);
     return result;
   } catch (error) {
     if (error instanceof NotNow) {
-      await waitForTurn(deps, project, passage);
-      return enter(deps, project, options, reader, run, passage);
+      await waitForTurn(deps, project, turn);
+      return enter(deps, project, options, reader, run, turn);
     }
     // Whether it is done is not known, so it is not done again.
     if (error instanceof RowhouseError && error.code === 'outcome_unknown') throw error;
     const hasCommitted = measure === null && options.canCommit;
     const mayRepeat = options.canRepeat && !hasCommitted && !reader.hasBegun && left > 0;
     const again = (next: Measure | null, otherLine: number | null = null) =>
-      attempt(deps, project, options, reader, run, passage, next, otherLine, left - 1);
-    const admit = () => deps.rooms.admit(project.id, { evenFar: true });
+      attempt(deps, project, options, reader, run, turn, next, otherLine, left - 1);
+    const admit = () => deps.headroom.admit(project.id, { evenFar: true });
     // Told as it was: what is given back here may be all that was missing, and would be filled again by another attempt.
     if (isDiskLow && (isOutgrown || isOverLimit(error)) && !hasCommitted) {
-      deps.rooms.forget(project.id);
+      deps.headroom.forget(project.id);
       await tidy(deps, project, reader);
       throw refuseForDisk(deps);
     }
@@ -200,10 +200,10 @@ async function attempt<T>(
       if (next) return again(measureBy(next, options));
     }
     if (isOutgrown || isOverLimit(error)) {
-      deps.turns.close(project.id);
-      if (!options.isHarmless) await waitForTurn(deps, project, passage);
+      deps.writerQueue.close(project.id);
+      if (!options.isHarmless) await waitForTurn(deps, project, turn);
       // The limit may be another one by now, and what was deleted before may make room for this.
-      deps.rooms.forget(project.id);
+      deps.headroom.forget(project.id);
       const wasWritten = written.delete(project.id);
       await tidy(deps, project, reader);
       const next = await admit();
@@ -254,25 +254,25 @@ function wasInterrupted(error: unknown): boolean {
 }
 
 async function refuse(
-  { rooms, onRefused }: GrowthDeps,
+  { headroom, onRefused }: AdmissionDeps,
   { id }: ProjectLogin,
   needs = 0,
   hasCommitted = false,
 ): Promise<RowhouseError> {
-  const refusal = await rooms.refusal(id, { needs, hasCommitted });
+  const refusal = await headroom.refusal(id, { needs, hasCommitted });
   onRefused(refusal.code as 'project_full' | 'server_full');
   return hasCommitted ? noteFate(refusal, 'uncertain') : refusal;
 }
 
-function refuseForDisk({ onRefused }: GrowthDeps): RowhouseError {
+function refuseForDisk({ onRefused }: AdmissionDeps): RowhouseError {
   onRefused('server_full');
   return errors.serverFull();
 }
 
 /** What the project takes up, for a statement that may only make it smaller. */
-export async function ownSize(work: Work, measure: Measure | null): Promise<number | null> {
+export async function ownSize(exclusive: ExclusiveSession, measure: Measure | null): Promise<number | null> {
   if (!measure?.comparesOwn) return null;
-  return Number(await work.ask('select rowhouse.own_size()::pg_catalog.text', []));
+  return Number(await exclusive.ask('select rowhouse.own_size()::pg_catalog.text', []));
 }
 
 /** What comes before the commit, and that. */

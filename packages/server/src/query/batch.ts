@@ -1,14 +1,14 @@
 // Several statements in one transaction: a batch of the caller's, a script of another protocol, changes that belong together.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import { closing, type Measure, ownSize, withinRoom } from './admission.ts';
+import { closing, type Measure, ownSize, withHeadroom } from './admission.ts';
 import type { Form, Frame, StatementInput } from './exchange/exchange.ts';
-import { inherit, Sound } from './exchange/failures.ts';
+import { inherit, StatementFailed } from './exchange/failures.ts';
 import { HeldAnswer } from './exchange/held-answer.ts';
 import type { Reader } from './exchange/statement-deadline.ts';
-import { adds, affectedBy, formOf, isHarmless, mayGrow, type QueryDeps, type Task } from './run.ts';
-import { alone, type Terms, type Watching } from './sessions/exclusive.ts';
-import type { Habit } from './sessions/statement-profiles.ts';
+import { adds, affectedBy, type CompiledQuery, formOf, isHarmless, mayGrow, type QueryDeps } from './run.ts';
+import { type SessionTerms, type Supervise, withSession } from './sessions/exclusive.ts';
+import type { StatementProfile } from './sessions/statement-profiles.ts';
 import type { Statement } from './statement/statement.ts';
 
 export type BatchInput = Readonly<{
@@ -76,18 +76,18 @@ export function runTogether(
   deps: QueryDeps,
   project: ProjectLogin,
   steps: readonly Step[],
-  { timeoutMs, maxAffected }: Pick<Task, 'timeoutMs' | 'maxAffected'>,
+  { timeoutMs, maxAffected }: Pick<CompiledQuery, 'timeoutMs' | 'maxAffected'>,
   reader: Reader,
 ): Promise<Parts> {
   return together(deps, project, { reader, timeoutMs, use: 'any' }, 'begin', maxAffected, steps);
 }
 
-export type Step = Pick<Task, 'statement' | 'input' | 'form'>;
+export type Step = Pick<CompiledQuery, 'statement' | 'input' | 'form'>;
 
 function together(
   deps: QueryDeps,
   project: ProjectLogin,
-  terms: Terms,
+  terms: SessionTerms,
   begin: string,
   maxAffected: number | null,
   steps: readonly Step[],
@@ -99,42 +99,42 @@ function together(
     adds: steps.some(({ statement }) => adds(statement)),
     isHarmless: steps.every(({ statement }) => isHarmless(statement)),
   };
-  const run = (measure: Measure | null, watching?: Watching) =>
+  const run = (measure: Measure | null, supervise?: Supervise) =>
     togetherOnce(
       deps,
       project,
-      { ...terms, ...(watching && { watching }) },
+      { ...terms, ...(supervise && { supervise }) },
       begin,
       maxAffected,
       steps,
       measure,
     );
-  return mayWrite ? withinRoom(deps.growth, project, options, terms.reader, run) : run(null);
+  return mayWrite ? withHeadroom(deps.admission, project, options, terms.reader, run) : run(null);
 }
 
 function togetherOnce(
   deps: QueryDeps,
   project: ProjectLogin,
-  terms: Terms,
+  terms: SessionTerms,
   begin: string,
   maxAffected: number | null,
   steps: readonly Step[],
   measure: Measure | null,
 ): Promise<Parts> {
-  return alone(deps, project, terms, async (work) => {
-    const own = await ownSize(work, measure);
-    const habits = steps.map(({ statement }) => deps.habits.of(project.id, statement));
-    for (const habit of habits) await work.know(habit);
-    await work.begin(begin, begin.includes('read only'));
+  return withSession(deps, project, terms, async (exclusive) => {
+    const own = await ownSize(exclusive, measure);
+    const profiles = steps.map(({ statement }) => deps.profiles.of(project.id, statement));
+    for (const profile of profiles) await exclusive.know(profile);
+    await exclusive.begin(begin, begin.includes('read only'));
     const held = new HeldAnswer(project.id);
-    work.onFailure = () => held.release();
+    exclusive.onFailure = () => held.release();
     const parts: Buffer[][] = [];
     let affected = 0;
     for (const [index, { statement, input, form }] of steps.entries()) {
       const first = held.end;
-      const exchange = work.exchange(statement, input, held, inTransaction, form);
-      await work
-        .run(exchange, habits[index] as Habit)
+      const exchange = exclusive.exchange(statement, input, held, inTransaction, form);
+      await exclusive
+        .run(exchange, profiles[index] as StatementProfile)
         .catch((error) => Promise.reject(atIndex(error, index)));
       held.write(exchange.close());
       parts.push(held.takeFrom(first));
@@ -142,16 +142,17 @@ function togetherOnce(
     }
     const over = maxAffected !== null && affected > maxAffected;
     if (over) {
-      await work.command('rollback');
+      await exclusive.command('rollback');
       throw errors.tooManyAffected(affected, maxAffected);
     }
-    await work.commit(closing(measure, own));
+    await exclusive.commit(closing(measure, own));
     return { held, parts };
   });
 }
 
 function atIndex(error: unknown, index: number): unknown {
-  if (error instanceof Sound) return new Sound(atIndex(error.reason, index) as RowhouseError, error.status);
+  if (error instanceof StatementFailed)
+    return new StatementFailed(atIndex(error.reason, index) as RowhouseError, error.status);
   if (!(error instanceof RowhouseError)) return error;
   const details = { ...(error.details as object | undefined), statement: index };
   const { code, message, hint, retryAfterS, status, sql } = error;

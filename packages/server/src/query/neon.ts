@@ -2,7 +2,7 @@
 // them, and values as PostgreSQL's text, which the driver parses by type as `pg` does.
 import type { Exchange, Form } from './exchange/exchange.ts';
 import { toPostgresInterval, toPostgresIntervals } from './json/intervals.ts';
-import { type Layout, type Shape, writerOf } from './json/layout.ts';
+import { type Layout, type ResultShape, writerOf } from './json/layout.ts';
 import { type Column, planRows, type RowPlan } from './json/row-writer.ts';
 import { type Kind, string, type ValueType } from './json/value-kinds.ts';
 
@@ -10,7 +10,7 @@ import { type Kind, string, type ValueType } from './json/value-kinds.ts';
 export type NeonMode = Readonly<{ rawText: boolean; arrays: boolean }>;
 
 /** What stands around the answer of a statement: alone, or as the first or a later one of a batch. */
-export function neonForms({ rawText, arrays }: NeonMode): { alone: Form; first: Form; next: Form } {
+export function neonForms({ rawText, arrays }: NeonMode): { withSession: Form; first: Form; next: Form } {
   return (rawText ? textForms : jsonForms)[arrays ? 'arrays' : 'objects'];
 }
 
@@ -27,7 +27,7 @@ function formsOf(mode: NeonMode) {
     ...{ opening: Buffer.from(opening), hasHead: true, hasRows: true, hidden: 0, onLastRow: null },
     ...{ close: end, layout },
   });
-  return { alone: form('{'), first: form('{'), next: form(',{') };
+  return { withSession: form('{'), first: form('{'), next: form(',{') };
 }
 
 function layoutOf({ rawText, arrays }: NeonMode): Layout {
@@ -43,7 +43,7 @@ function layoutOf({ rawText, arrays }: NeonMode): Layout {
     },
     needsTypes: !rawText,
   };
-  const shape = (fields: object[], plan: RowPlan): Shape => ({
+  const shape = (fields: object[], plan: RowPlan): ResultShape => ({
     layout,
     head: Buffer.from(`"fields":${JSON.stringify(fields)},"rows":[`),
     columns: '',

@@ -1,8 +1,8 @@
 // One request: caller → statement → session → rows → bytes, with its deadline and what the caller asked for around it.
-import type { ProjectLogin, Visitor } from '../engine/provision.ts';
+import type { ActingUser, ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { stopLine } from '../quotas/headroom.ts';
-import { closing, framedBy, type GrowthDeps, type Measure, ownSize, withinRoom } from './admission.ts';
+import { type AdmissionDeps, closing, framedBy, type Measure, ownSize, withHeadroom } from './admission.ts';
 import { beginning } from './exchange/acting-users.ts';
 import type { Command } from './exchange/commands.ts';
 import {
@@ -17,18 +17,23 @@ import { noteFate, triedToWrite } from './exchange/failures.ts';
 import { type Answer, HeldAnswer } from './exchange/held-answer.ts';
 import { hungUp, type Reader } from './exchange/statement-deadline.ts';
 import { needsTypes } from './json/parameters.ts';
-import { alone, type Watching } from './sessions/exclusive.ts';
+import { type Supervise, withSession } from './sessions/exclusive.ts';
 import type { ProjectSessions } from './sessions/project-sessions.ts';
-import { distrust, type Habit, type Habits, isPlain } from './sessions/statement-profiles.ts';
-import { type Cargo, type Convoys, canTravel } from './sharing/group-commit.ts';
-import { canShare, type Lane, type Lanes } from './sharing/pipelines.ts';
+import {
+  distrust,
+  isPlain,
+  type StatementProfile,
+  type StatementProfiles,
+} from './sessions/statement-profiles.ts';
+import { canGroup, type Entry, type GroupCommit } from './sharing/group-commit.ts';
+import { canPipeline, type Pipeline, type Pipelines } from './sharing/pipelines.ts';
 import type { Parser, Statement } from './statement/statement.ts';
 
 export type QueryInput = StatementInput &
   Readonly<{ timeoutMs: number; readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;
 
 /** A statement that the service itself has compiled, and what stands around its rows. */
-export type Task = Readonly<{
+export type CompiledQuery = Readonly<{
   statement: Statement;
   input: StatementInput;
   form: Form;
@@ -41,10 +46,10 @@ export type Task = Readonly<{
 export type QueryDeps = {
   sessions: ProjectSessions;
   parser: Parser;
-  habits: Habits;
-  lanes: Lanes;
-  convoys: Convoys;
-  growth: GrowthDeps;
+  profiles: StatementProfiles;
+  pipelines: Pipelines;
+  groupCommit: GroupCommit;
+  admission: AdmissionDeps;
 };
 
 /** With less time than this, a statement does not stand behind others. */
@@ -72,10 +77,10 @@ export async function runQuery(
 }
 
 /** The whole answer, or null if it was streamed to the reader. */
-export function runTask(
+export function runCompiled(
   deps: QueryDeps,
   project: ProjectLogin,
-  { statement, input, form, timeoutMs, maxAffected, readOnly }: Task,
+  { statement, input, form, timeoutMs, maxAffected, readOnly }: CompiledQuery,
   reader: Reader,
 ): Promise<Answer> {
   // Written out: this is the hottest path of tables, and a spread costs more than all of it.
@@ -109,8 +114,8 @@ export function ask(
 ): Promise<string | null> {
   const use = !isPlain ? 'any' : readOnly ? 'read' : 'plain';
   const terms = { reader: noReader(), timeoutMs, use } as const;
-  return alone(deps, project, terms, (work) =>
-    work.ask(query, parameters, { isPlain, first, last, changes, readOnly }),
+  return withSession(deps, project, terms, (exclusive) =>
+    exclusive.ask(query, parameters, { isPlain, first, last, changes, readOnly }),
   );
 }
 
@@ -136,34 +141,36 @@ async function runOne(
   reader: Reader,
 ): Promise<Answer> {
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
-  const habit = deps.habits.of(project.id, statement);
+  const profile = deps.profiles.of(project.id, statement);
   const isOrdinary =
-    isPlain(habit) &&
-    !needsFrame(input, project.visitor, statement.isRead && statement.isProven) &&
+    isPlain(profile) &&
+    !needsFrame(input, project.actingUser, statement.isRead && statement.isProven) &&
     input.timeoutMs >= sharedTimeoutMs &&
     !needsTypes(input.params) &&
     !isLargeInput(input);
-  if (isOrdinary && canShare(habit)) {
-    const taken = deps.lanes.take(project, habit);
-    const lane = taken instanceof Promise ? await taken : taken;
-    if (lane) {
-      const exchange = await inLane(deps, project, lane, { statement, input, form, reader, habit });
+  if (isOrdinary && canPipeline(profile)) {
+    const taken = deps.pipelines.take(project, profile);
+    const pipeline = taken instanceof Promise ? await taken : taken;
+    if (pipeline) {
+      const exchange = await inPipeline(deps, project, pipeline, { statement, input, form, reader, profile });
       if (exchange) return answerOf(exchange, reader);
     }
   }
   if (statement.isVacuum) {
-    const room = await deps.growth.rooms.admit(project.id, { evenFar: true });
-    const watching: Watching = (stop) =>
-      deps.growth.rooms.watch(project.id, room && stopLine(room, 'rewriting'), (because) => stop(because, 0));
-    return runAlone(deps, project, statement, input, form, reader, habit, null, watching);
+    const room = await deps.admission.headroom.admit(project.id, { evenFar: true });
+    const supervise: Supervise = (stop) =>
+      deps.admission.headroom.watch(project.id, room && stopLine(room, 'rewriting'), (because) =>
+        stop(because, 0),
+      );
+    return runExclusively(deps, project, statement, input, form, reader, profile, null, supervise);
   }
   // By now it may run code after all.
-  if (!mayGrow(statement, isPlain(habit))) {
+  if (!mayGrow(statement, isPlain(profile))) {
     try {
-      return await runAlone(deps, project, statement, input, form, reader, habit);
+      return await runExclusively(deps, project, statement, input, form, reader, profile);
     } catch (error) {
       if (!triedToWrite(error)) throw error;
-      distrust(habit);
+      distrust(profile);
       // It runs again below: what is `readOnly` in a read-only transaction, since it no longer counts as plain.
       if (reader.hasBegun) throw error;
     }
@@ -178,13 +185,13 @@ async function runOne(
     adds: adds(statement),
     isHarmless: isHarmless(statement),
   };
-  return withinRoom(deps.growth, project, options, reader, async (measure, watching) => {
-    if (isOrdinary && !measure?.isFull && !measure?.comparesOwn && canTravel(habit)) {
-      const cargo = { habit, input, form, reader, timeoutMs: input.timeoutMs, measure, isStopped: false };
-      const answer = await inConvoy(deps, project, cargo, watching);
+  return withHeadroom(deps.admission, project, options, reader, async (measure, supervise) => {
+    if (isOrdinary && !measure?.isFull && !measure?.comparesOwn && canGroup(profile)) {
+      const entry = { profile, input, form, reader, timeoutMs: input.timeoutMs, measure, isStopped: false };
+      const answer = await inGroup(deps, project, entry, supervise);
       if (answer) return answer;
     }
-    return runAlone(deps, project, statement, input, form, reader, habit, measure, watching);
+    return runExclusively(deps, project, statement, input, form, reader, profile, measure, supervise);
   });
 }
 
@@ -194,8 +201,8 @@ export function adds({ preparable, writes, isDelete }: Statement): boolean {
 }
 
 /** It takes away, or reads and at most locks. */
-export function isHarmless({ canShrink, isDelete, writes, conduct }: Statement): boolean {
-  return canShrink || isDelete || (!writes && conduct === 'clean');
+export function isHarmless({ canShrink, isDelete, writes, effect }: Statement): boolean {
+  return canShrink || isDelete || (!writes && effect === 'none');
 }
 
 /** What is not known to read alone may write. */
@@ -203,39 +210,39 @@ export function mayGrow({ isRead, isVacuum }: Statement, isPlainRead: boolean): 
   return !(isRead && isPlainRead) && !isVacuum;
 }
 
-function runAlone(
+function runExclusively(
   deps: QueryDeps,
   project: ProjectLogin,
   statement: Statement,
   input: QueryInput,
   form: Form,
   reader: Reader,
-  habit: Habit,
+  profile: StatementProfile,
   measure: Measure | null = null,
-  watching?: Watching,
+  supervise?: Supervise,
 ): Promise<Answer> {
   const { timeoutMs, maxAffected, dryRun } = input;
-  const use = !isPlain(habit) ? 'any' : statement.isRead ? 'read' : 'plain';
+  const use = !isPlain(profile) ? 'any' : statement.isRead ? 'read' : 'plain';
   // Decided together with `use`: without a frame, the session's mode is what keeps a read from writing.
-  const frame = frameOf(input, project.visitor, use === 'read' && statement.isProven);
-  const terms = { reader, timeoutMs, use, ...(watching && { watching }) } as const;
-  return alone(deps, project, terms, async (work) => {
+  const frame = frameOf(input, project.actingUser, use === 'read' && statement.isProven);
+  const terms = { reader, timeoutMs, use, ...(supervise && { supervise }) } as const;
+  return withSession(deps, project, terms, async (exclusive) => {
     // The project's functions in indexes run here, and shall write nothing; VACUUM itself does its work all the same.
-    if (statement.isVacuum) await work.command('set default_transaction_read_only = on');
+    if (statement.isVacuum) await exclusive.command('set default_transaction_read_only = on');
     // While it may yet be undone, nothing of it is shown.
     const held = maxAffected === null && !(measure && statement.writes) ? null : new HeldAnswer(project.id);
-    work.onFailure = () => held?.release();
+    exclusive.onFailure = () => held?.release();
     // What only reads has nothing to compare.
-    const own = statement.isRead ? null : await ownSize(work, measure);
+    const own = statement.isRead ? null : await ownSize(exclusive, measure);
     const framed = framedBy(frame, measure, own, !statement.preparable);
-    const exchange = work.exchange(statement, input, held ?? reader, framed, form);
-    await work.run(exchange, habit);
-    if (statement.isVacuum) await work.command('reset default_transaction_read_only');
+    const exchange = exclusive.exchange(statement, input, held ?? reader, framed, form);
+    await exclusive.run(exchange, profile);
+    if (statement.isVacuum) await exclusive.command('reset default_transaction_read_only');
     if (maxAffected !== null) {
       const affected = affectedBy(exchange);
       const over = affected > maxAffected;
-      if (over || dryRun) await work.command('rollback');
-      else await work.commit(closing(measure, own));
+      if (over || dryRun) await exclusive.command('rollback');
+      else await exclusive.commit(closing(measure, own));
       if (over) throw errors.tooManyAffected(affected, maxAffected);
     }
     if (!held) return answerOf(exchange, reader);
@@ -245,20 +252,20 @@ function runAlone(
 }
 
 /** Behind others in a session they share; null if it has to run alone after all. */
-async function inLane(
+async function inPipeline(
   { sessions }: QueryDeps,
   project: ProjectLogin,
-  lane: Lane,
+  pipeline: Pipeline,
   {
     statement,
     input,
     form,
     reader,
-    habit,
-  }: { statement: Statement; input: QueryInput; form: Form; reader: Reader; habit: Habit },
+    profile,
+  }: { statement: Statement; input: QueryInput; form: Form; reader: Reader; profile: StatementProfile },
 ): Promise<Exchange | null> {
   const exchange = new Exchange({
-    session: lane.session,
+    session: pipeline.session,
     statement,
     input,
     frame: noFrame,
@@ -266,24 +273,24 @@ async function inLane(
     form,
     aside: (look) => sessions.aside(project, look),
   });
-  return (await lane.run(exchange, reader, input.timeoutMs, habit)) ? exchange : null;
+  return (await pipeline.run(exchange, reader, input.timeoutMs, profile)) ? exchange : null;
 }
 
 /** Together with others in one transaction; null if it has to run alone after all. */
-async function inConvoy(
-  { convoys }: QueryDeps,
+async function inGroup(
+  { groupCommit }: QueryDeps,
   project: ProjectLogin,
-  cargo: Cargo,
-  watching: Watching,
+  entry: Entry,
+  supervise: Supervise,
 ): Promise<Buffer | null> {
-  const unwatch = watching(() => {
-    cargo.isStopped = true;
-    convoys.halt(project.id);
+  const endSupervision = supervise(() => {
+    entry.isStopped = true;
+    groupCommit.halt(project.id);
   });
   try {
-    return await convoys.join(project, cargo);
+    return await groupCommit.join(project, entry);
   } finally {
-    unwatch();
+    endSupervision();
   }
 }
 
@@ -314,16 +321,16 @@ const nobody: Omit<Reader, 'startedAt'> = {
 /** `isHeld`: it runs in a session that is in read-only mode, which spares a proven read the transaction. */
 function needsFrame(
   { readOnly, dryRun, maxAffected }: QueryInput,
-  visitor: Visitor | undefined,
+  actingUser: ActingUser | undefined,
   isHeld: boolean,
 ): boolean {
-  return visitor !== undefined || (readOnly && !isHeld) || dryRun || maxAffected !== null;
+  return actingUser !== undefined || (readOnly && !isHeld) || dryRun || maxAffected !== null;
 }
 
-function frameOf(input: QueryInput, visitor: Visitor | undefined, isHeld: boolean): Frame {
-  if (!needsFrame(input, visitor, isHeld)) return noFrame;
+function frameOf(input: QueryInput, actingUser: ActingUser | undefined, isHeld: boolean): Frame {
+  if (!needsFrame(input, actingUser, isHeld)) return noFrame;
   const { readOnly, dryRun, maxAffected } = input;
-  const before = beginning(readOnly, visitor);
+  const before = beginning(readOnly, actingUser);
   if (maxAffected !== null) return { before, after: [], endsIn: 'transaction' };
   return { before, after: [dryRun ? 'rollback' : 'commit'], endsIn: 'idle' };
 }

@@ -3,7 +3,7 @@
 // for a table, so much growth for a copy, whatever the statistics, which the project can forge, had promised.
 import type { Control } from '../control/control.ts';
 import type { DiskWatch } from '../engine/disk.ts';
-import { openUpkeep, type Upkeep } from '../engine/maintenance-session.ts';
+import { type MaintenanceSession, openMaintenanceSession } from '../engine/maintenance-session.ts';
 import { databaseOf, type ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { AskError } from '../postgres/ask.ts';
@@ -55,64 +55,84 @@ export async function compactTables(
 ): Promise<void> {
   const work: Work = { ...deps, login, progress, signal, times, startBytes: progress.bytes };
   const parts = [
-    { list: listTables, open: () => openUpkeep(deps.server, login, { signal }) },
-    { list: listTables, open: () => openUpkeep(deps.server, { ...login, seat: 'auth' }, { signal }) },
-    { list: listCatalogs, open: () => openUpkeep(deps.server, login, { signal, asService: true }) },
+    { list: listTables, open: () => openMaintenanceSession(deps.server, login, { signal }) },
+    {
+      list: listTables,
+      open: () => openMaintenanceSession(deps.server, { ...login, loginAs: 'auth' }, { signal }),
+    },
+    {
+      list: listCatalogs,
+      open: () => openMaintenanceSession(deps.server, login, { signal, asService: true }),
+    },
   ] as const;
   const lists: Table[][] = [];
   for (const { list, open } of parts) {
     if (signal.aborted) return;
-    const upkeep = await open();
+    const maintenanceSession = await open();
     try {
-      lists.push(await list(upkeep));
+      lists.push(await list(maintenanceSession));
     } finally {
-      upkeep.close();
+      maintenanceSession.close();
     }
   }
   progress.total = lists.reduce((sum, tables) => sum + tables.length, 0);
   for (const [index, { open }] of parts.entries()) await compactEach(work, lists[index] ?? [], open);
 }
 
-async function compactEach(work: Work, tables: readonly Table[], open: () => Promise<Upkeep>): Promise<void> {
+async function compactEach(
+  work: Work,
+  tables: readonly Table[],
+  open: () => Promise<MaintenanceSession>,
+): Promise<void> {
   const { progress, signal } = work;
-  let upkeep: Upkeep | null = null;
+  let maintenanceSession: MaintenanceSession | null = null;
   try {
     for (let at = 0, opened = 0; at < tables.length && !signal.aborted; at++) {
       const table = tables[at] as Table;
-      if (!upkeep?.isUsable) {
+      if (!maintenanceSession?.isUsable) {
         if (opened++ > maxReopened) throw new Error('Too many sessions were lost.');
-        upkeep = await open();
+        maintenanceSession = await open();
       }
       progress.current = table.name;
-      const reason = await compactOne(work, upkeep, table).catch((error) => reasonOf(error, signal));
+      const reason = await compactOne(work, maintenanceSession, table).catch((error) =>
+        reasonOf(error, signal),
+      );
       if (reason !== null) skip(progress, table.name, reason);
       progress.done++;
     }
   } finally {
     progress.current = null;
-    upkeep?.close();
+    maintenanceSession?.close();
   }
 }
 
 /** null: all is done that is worth it. Else why not. */
-async function compactOne(work: Work, upkeep: Upkeep, { oid, name, bytes }: Table): Promise<string | null> {
+async function compactOne(
+  work: Work,
+  maintenanceSession: MaintenanceSession,
+  { oid, name, bytes }: Table,
+): Promise<string | null> {
   if (bytes === null) return 'locked';
-  await upkeep.ask(`vacuum (truncate true, index_cleanup auto, parallel 0) ${name}`, [], work.times.vacuumMs);
+  await maintenanceSession.ask(
+    `vacuum (truncate true, index_cleanup auto, parallel 0) ${name}`,
+    [],
+    work.times.vacuumMs,
+  );
   if (bytes < leastGainBytes) return null;
   // Without fresh statistics there is no telling how much is dead. The project's functions run here: they may fail.
-  await upkeep.ask(`analyze ${name}`, [], work.times.analyzeMs).catch((error) => {
+  await maintenanceSession.ask(`analyze ${name}`, [], work.times.analyzeMs).catch((error) => {
     if (!(error instanceof AskError)) throw error;
   });
-  const found = await estimateTable(upkeep, oid);
+  const found = await estimateTable(maintenanceSession, oid);
   if (!found) return 'gone';
   const gain = found.bytes - found.liveBytes;
   if (gain < leastGainBytes || gain < found.bytes * leastGain) return null;
-  return rewrite(work, upkeep, name, found);
+  return rewrite(work, maintenanceSession, name, found);
 }
 
 async function rewrite(
   work: Work,
-  upkeep: Upkeep,
+  maintenanceSession: MaintenanceSession,
   name: string,
   { bytes, liveBytes }: { bytes: number; liveBytes: number },
 ): Promise<string | null> {
@@ -130,7 +150,12 @@ async function rewrite(
     stop.abort();
   });
   try {
-    await upkeep.ask(`vacuum (full true, parallel 0) ${name}`, [], work.times.rewriteMs(bytes), stop.signal);
+    await maintenanceSession.ask(
+      `vacuum (full true, parallel 0) ${name}`,
+      [],
+      work.times.rewriteMs(bytes),
+      stop.signal,
+    );
     return null;
   } catch (error) {
     return reason ?? reasonOf(error, work.signal);

@@ -13,33 +13,38 @@ type Deps = { control: Control; server: Server };
 export const pauseSetting = 'rowhouse.direct_pause';
 
 /** `reopenBytes`: closed until the database is no larger than this. */
-export type Door = { state: 'open' } | { state: 'full' } | { state: 'closed'; reopenBytes: number };
+export type LoginGate = { state: 'open' } | { state: 'full' } | { state: 'closed'; reopenBytes: number };
 
 /** Direct sessions cannot reach the socket. Where ours come over the network too, only their name tells them apart. */
-export function wayIn(server: Server): 'socket' | 'name' {
+export function sessionMark(server: Server): 'socket' | 'name' {
   return server.address.socket ? 'socket' : 'name';
 }
 
 /** `isTelling`: the trigger is known to be enabled already. */
-export async function setDoor(server: Server, id: string, door: Door, isTelling = false): Promise<void> {
+export async function setLoginGate(
+  server: Server,
+  id: string,
+  gate: LoginGate,
+  isTelling = false,
+): Promise<void> {
   const database = sql.id(databaseOf(id));
-  const more = door.state === 'closed' ? ` ${Math.floor(door.reopenBytes)}` : '';
-  const value = sql.literal(`${door.state} ${wayIn(server)}${more}`);
+  const more = gate.state === 'closed' ? ` ${Math.floor(gate.reopenBytes)}` : '';
+  const value = sql.literal(`${gate.state} ${sessionMark(server)}${more}`);
   const statement =
-    door.state === 'open'
+    gate.state === 'open'
       ? sql`alter database ${database} reset rowhouse.direct`
       : sql`alter database ${database} set rowhouse.direct = ${value}`;
   // In this order: whoever sees the setting finds the trigger that tells of it.
-  if (door.state !== 'open' && !isTelling) await enableGreeting(server, id, true);
+  if (gate.state !== 'open' && !isTelling) await enableLoginTrigger(server, id, true);
   await server.maintenance.change(statement).catch((error) => {
     if (!isState(error, sqlstate.undefinedDatabase)) throw error;
   });
-  if (door.state === 'open' && !(await findSettings(server, pauseSetting)).has(id))
-    await enableGreeting(server, id, false);
+  if (gate.state === 'open' && !(await findSettings(server, pauseSetting)).has(id))
+    await enableLoginTrigger(server, id, false);
 }
 
 /** Where the guard is missing (no superuser, PostgreSQL 16) nothing is told at a login. */
-export async function enableGreeting(server: Server, id: string, enable: boolean): Promise<void> {
+export async function enableLoginTrigger(server: Server, id: string, enable: boolean): Promise<void> {
   if (!server.superuser) return;
   const address = { ...server.address, database: databaseOf(id) };
   const database = openDatabase(address, { max: 1, searchPath: 'pg_catalog' });
@@ -54,22 +59,22 @@ export async function enableGreeting(server: Server, id: string, enable: boolean
 }
 
 /** Puts every door as it should be by the last measured sizes. Only those that change cost a statement. */
-export async function settleDoors({ control, server }: Deps): Promise<number> {
-  const doors = await readDoors(server);
+export async function settleLoginGates({ control, server }: Deps): Promise<number> {
+  const gates = await readLoginGates(server);
   const projects = await control.query<Measured>(sql`
     select id, size_bytes::float8 as bytes, (empty_bytes + limit_mb * 1048576::bigint)::float8 as "limitBytes"
     from projects
     where server_id = ${server.id} and deleted_at is null
-      and (size_bytes - empty_bytes >= limit_mb * 1048576::bigint or id = any (${[...doors.keys()]}::text[]))`);
+      and (size_bytes - empty_bytes >= limit_mb * 1048576::bigint or id = any (${[...gates.keys()]}::text[]))`);
   let changed = 0;
   for (const { id, bytes, limitBytes } of projects) {
-    const now = doors.get(id) ?? { state: 'open' };
+    const now = gates.get(id) ?? { state: 'open' };
     // Measured now where something is to be opened: what was kept may be from before the door was set.
     const size = now.state === 'open' ? bytes : await measure(server, id);
     if (now.state === 'closed' && size > Math.max(now.reopenBytes, limitBytes)) continue;
-    const wanted: Door = size >= limitBytes ? { state: 'full' } : { state: 'open' };
+    const wanted: LoginGate = size >= limitBytes ? { state: 'full' } : { state: 'open' };
     if (wanted.state === now.state) continue;
-    await setDoor(server, id, wanted);
+    await setLoginGate(server, id, wanted);
     changed++;
   }
   return changed;
@@ -84,9 +89,9 @@ async function measure(server: Server, id: string): Promise<number> {
 
 type Measured = { id: string; bytes: number; limitBytes: number };
 
-async function readDoors(server: Server): Promise<Map<string, Door>> {
+async function readLoginGates(server: Server): Promise<Map<string, LoginGate>> {
   const found = await findSettings(server, 'rowhouse.direct');
-  return new Map([...found].map(([id, door]) => [id, parse(door)]));
+  return new Map([...found].map(([id, gate]) => [id, parse(gate)]));
 }
 
 /** A setting of projects' databases, by project. */
@@ -99,7 +104,7 @@ export async function findSettings(server: Server, name: string): Promise<Map<st
   return new Map(rows.map(({ id, value }) => [id, value]));
 }
 
-function parse(text: string): Door {
+function parse(text: string): LoginGate {
   const [state, , bytes] = text.split(' ');
   return state === 'closed' ? { state, reopenBytes: Number(bytes) || 0 } : { state: 'full' };
 }

@@ -5,12 +5,12 @@ import type { Server } from '../engine/servers.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { enableGreeting, findSettings, pauseSetting, wayIn } from './direct-login-gate.ts';
+import { enableLoginTrigger, findSettings, pauseSetting, sessionMark } from './direct-login-gate.ts';
 
 /** `until` in ms of the clock. */
 export async function pauseDirect(server: Server, id: string, until: number): Promise<void> {
-  const value = sql.literal(`${Math.ceil(until / 1000)} ${wayIn(server)}`);
-  await enableGreeting(server, id, true);
+  const value = sql.literal(`${Math.ceil(until / 1000)} ${sessionMark(server)}`);
+  await enableLoginTrigger(server, id, true);
   await change(server, id, sql`set rowhouse.direct_pause = ${value}`);
 }
 
@@ -20,8 +20,8 @@ export async function endPauses(server: Server, now: number): Promise<void> {
   for (const [id, value] of pauses) {
     if (Number.parseInt(value, 10) * 1000 > now) continue;
     await change(server, id, sql`reset rowhouse.direct_pause`);
-    const doors = await findSettings(server, 'rowhouse.direct');
-    if (!doors.has(id)) await enableGreeting(server, id, false);
+    const gates = await findSettings(server, 'rowhouse.direct');
+    if (!gates.has(id)) await enableLoginTrigger(server, id, false);
   }
 }
 

@@ -14,7 +14,7 @@ import {
   type Stop,
   type Unmeasured,
 } from './direct-guard.ts';
-import { setDoor } from './direct-login-gate.ts';
+import { setLoginGate } from './direct-login-gate.ts';
 import { pauseDirect } from './direct-pauses.ts';
 import type { HeldBack } from './notify-guard.ts';
 import { vacuumTables } from './vacuum.ts';
@@ -28,7 +28,7 @@ export type DirectWatch = {
   stop(): Promise<void>;
 };
 
-type Place = {
+type WatchedProject = {
   floorBytes: number;
   /** Left behind by transactions that were broken off. */
   toVacuum: Set<number>;
@@ -38,7 +38,7 @@ type Place = {
   isSettling: boolean;
   toldAt: number;
   /** As far as we have set it; settleDoors may have opened it since. */
-  door: 'open' | 'full' | 'closed';
+  gate: 'open' | 'full' | 'closed';
   doorAt: number;
   doorWork: Promise<void>;
 };
@@ -53,7 +53,7 @@ const forgetMs = 60_000;
 export function watchDirectSessions({ control, server }: Deps, log: Log): DirectWatch {
   // A connection of its own: this must not wait behind databases that are being made.
   const eye = openDatabase(server.address, { max: 2 });
-  const places = new Map<string, Place>();
+  const watchedProjects = new Map<string, WatchedProject>();
   const asides = new Set<Promise<void>>();
   let unmeasuredToldAt = Number.NEGATIVE_INFINITY;
   let isStopping = false;
@@ -74,17 +74,17 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     if ('error' in event) return tellUnmeasured(event);
     forgetOld();
     const { project: id, floorBytes, cancelled, ended } = event;
-    const place = places.get(id) ?? newPlace();
-    places.set(id, place);
-    for (const oid of event.tables) place.toVacuum.add(oid);
-    for (const pid of [...cancelled, ...ended]) place.stopped.add(pid);
-    place.stoppedAt = event.at;
-    place.floorBytes = floorBytes;
-    if (event.isFirst) place.door = 'open';
-    putDoor(event, place, event.isTooFar ? 'closed' : 'full');
-    if (!place.isSettling) aside(id, settle(event, place));
-    if (performance.now() - place.toldAt < tellAgainMs) return;
-    place.toldAt = performance.now();
+    const watchedProject = watchedProjects.get(id) ?? newPlace();
+    watchedProjects.set(id, watchedProject);
+    for (const oid of event.tables) watchedProject.toVacuum.add(oid);
+    for (const pid of [...cancelled, ...ended]) watchedProject.stopped.add(pid);
+    watchedProject.stoppedAt = event.at;
+    watchedProject.floorBytes = floorBytes;
+    if (event.isFirst) watchedProject.gate = 'open';
+    putDoor(event, watchedProject, event.isTooFar ? 'closed' : 'full');
+    if (!watchedProject.isSettling) aside(id, settle(event, watchedProject));
+    if (performance.now() - watchedProject.toldAt < tellAgainMs) return;
+    watchedProject.toldAt = performance.now();
     log.warn(
       { ...factsOf(event), cancelled: cancelled.length, ended: ended.length },
       'direct connections made a full project larger and were stopped',
@@ -111,8 +111,9 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   };
 
   const forgetOld = () => {
-    for (const [id, place] of places) {
-      if (!place.isSettling && performance.now() - place.toldAt > forgetMs) places.delete(id);
+    for (const [id, watchedProject] of watchedProjects) {
+      if (!watchedProject.isSettling && performance.now() - watchedProject.toldAt > forgetMs)
+        watchedProjects.delete(id);
     }
   };
 
@@ -120,23 +121,24 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
    * Whoever was stopped learns at its next login why; settleDoors takes the notice back. One after the other: a notice
    * that is slow to be set must not open what was closed meanwhile.
    */
-  const putDoor = (stop: Stop, place: Place, state: 'full' | 'closed') => {
-    if (place.door === 'closed' && state === 'full') return;
+  const putDoor = (stop: Stop, watchedProject: WatchedProject, state: 'full' | 'closed') => {
+    if (watchedProject.gate === 'closed' && state === 'full') return;
     // A closed door through which somebody came has been opened by others, or is not shut yet.
     const trustMs = state === 'full' ? trustFullMs : trustClosedMs;
-    if (place.door === state && performance.now() - place.doorAt < trustMs) return;
-    const isTelling = place.door === 'full' && performance.now() - place.doorAt < trustFullMs;
-    const isNew = place.door !== state;
-    Object.assign(place, { door: state, doorAt: performance.now() });
-    const door = state === 'full' ? { state } : { state, reopenBytes: stop.floorBytes };
-    place.doorWork = place.doorWork
+    if (watchedProject.gate === state && performance.now() - watchedProject.doorAt < trustMs) return;
+    const isTelling =
+      watchedProject.gate === 'full' && performance.now() - watchedProject.doorAt < trustFullMs;
+    const isNew = watchedProject.gate !== state;
+    Object.assign(watchedProject, { gate: state, doorAt: performance.now() });
+    const gate = state === 'full' ? { state } : { state, reopenBytes: stop.floorBytes };
+    watchedProject.doorWork = watchedProject.doorWork
       .catch(() => {})
-      .then(() => setDoor(server, stop.project, door, isTelling))
+      .then(() => setLoginGate(server, stop.project, gate, isTelling))
       .catch((error) => {
-        place.door = 'open';
+        watchedProject.gate = 'open';
         throw error;
       });
-    aside(stop.project, place.doorWork);
+    aside(stop.project, watchedProject.doorWork);
     if (state === 'full' || !isNew) return;
     log.warn(
       factsOf(stop),
@@ -145,32 +147,33 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   };
 
   /** Once nothing runs and all is vacuumed: what was committed cannot be taken back, so nobody comes in to add to it. */
-  const settle = async (stop: Stop, place: Place) => {
-    place.isSettling = true;
+  const settle = async (stop: Stop, watchedProject: WatchedProject) => {
+    watchedProject.isSettling = true;
     try {
       do {
-        await waitUntilStopped(place);
-        const oids = [...place.toVacuum];
-        place.toVacuum.clear();
+        await waitUntilStopped(watchedProject);
+        const oids = [...watchedProject.toVacuum];
+        watchedProject.toVacuum.clear();
         const login = await findLogin(control, stop.project);
         if (login) await vacuumTables({ server }, login, oids, { timeoutMs: vacuumMs });
-      } while (place.toVacuum.size > 0);
+      } while (watchedProject.toVacuum.size > 0);
       const bytes = await measure(stop.project);
-      if (bytes - place.floorBytes >= hurryBytes) putDoor({ ...stop, bytes }, place, 'closed');
+      if (bytes - watchedProject.floorBytes >= hurryBytes)
+        putDoor({ ...stop, bytes }, watchedProject, 'closed');
     } finally {
-      place.isSettling = false;
+      watchedProject.isSettling = false;
     }
   };
 
-  const waitUntilStopped = async (place: Place) => {
+  const waitUntilStopped = async (watchedProject: WatchedProject) => {
     const deadline = performance.now() + settleMs;
     while (performance.now() < deadline && !isStopping) {
       const [row] = await eye.query<{ pids: number[] }>(sql`
         select coalesce(array_agg(pid), '{}') as pids from pg_stat_activity
-        where pid = any (${[...place.stopped]}::int[]) and state in ('active', 'fastpath function call')
-          and query_start <= to_timestamp(${place.stoppedAt}::float8 / 1000)`);
-      place.stopped = new Set(row?.pids ?? []);
-      if (place.stopped.size === 0) return;
+        where pid = any (${[...watchedProject.stopped]}::int[]) and state in ('active', 'fastpath function call')
+          and query_start <= to_timestamp(${watchedProject.stoppedAt}::float8 / 1000)`);
+      watchedProject.stopped = new Set(row?.pids ?? []);
+      if (watchedProject.stopped.size === 0) return;
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   };
@@ -199,7 +202,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   };
 }
 
-function newPlace(): Place {
+function newPlace(): WatchedProject {
   return {
     floorBytes: 0,
     toVacuum: new Set(),
@@ -207,7 +210,7 @@ function newPlace(): Place {
     stoppedAt: 0,
     isSettling: false,
     toldAt: Number.NEGATIVE_INFINITY,
-    door: 'open',
+    gate: 'open',
     doorAt: Number.NEGATIVE_INFINITY,
     doorWork: Promise.resolve(),
   };

@@ -1,5 +1,5 @@
 // Which tables hold pages of rows that were never committed, or no longer exist. Asked in sessions of the project's role.
-import type { Upkeep } from '../engine/maintenance-session.ts';
+import type { MaintenanceSession } from '../engine/maintenance-session.ts';
 import { askDespiteLocks, sizeUnlessLocked } from './table-estimates.ts';
 
 /** `name` is quoted; `bytes` null: somebody holds an exclusive lock on it. */
@@ -19,7 +19,7 @@ const dirt = `
  * where somebody looked after a table while what failed was still at it, the pages have been taken for used, and nothing
  * but the time says so.
  */
-export function findDirty(own: Upkeep): Promise<Dirty[]> {
+export function findDirty(own: MaintenanceSession): Promise<Dirty[]> {
   return find(
     own,
     `relkind in ('r', 'm') and relowner = current_user::regrole and relpersistence <> 't'`,
@@ -32,7 +32,7 @@ export function findDirty(own: Upkeep): Promise<Dirty[]> {
  * The catalog, large objects and the users: tables that the project's role may not vacuum. A few dead rows are no reason,
  * unless room is needed: nearly every statement of DDL leaves some.
  */
-export async function findDirtyOfOurs(own: Upkeep, isFull: boolean): Promise<Dirty[]> {
+export async function findDirtyOfOurs(own: MaintenanceSession, isFull: boolean): Promise<Dirty[]> {
   const found = await find(
     own,
     `relkind = 'r' and not relisshared and relnamespace in ('pg_catalog'::regnamespace, 'auth'::regnamespace)`,
@@ -42,7 +42,7 @@ export async function findDirtyOfOurs(own: Upkeep, isFull: boolean): Promise<Dir
   return found.filter(({ bytes }) => bytes !== null);
 }
 
-async function find(own: Upkeep, ofWhom: string, isDirty: string): Promise<Dirty[]> {
+async function find(own: MaintenanceSession, ofWhom: string, isDirty: string): Promise<Dirty[]> {
   const rows = await askDespiteLocks(
     own,
     `select oid, name, bytes from (
@@ -66,7 +66,7 @@ async function find(own: Upkeep, ofWhom: string, isDirty: string): Promise<Dirty
 }
 
 /** VACUUM passes over a page that somebody just looks at, be it to write it to disk; if it is the last, all stays as it is. */
-export async function hasDead(own: Upkeep, tables: readonly Dirty[]): Promise<boolean> {
+export async function hasDead(own: MaintenanceSession, tables: readonly Dirty[]): Promise<boolean> {
   const rows = await own.ask(
     `select from pg_class cross join lateral (${dirt}) as dirt where pg_class.oid = any ($1::oid[]) and dead > 0 limit 1`,
     [oidsOf(tables)],
@@ -78,9 +78,12 @@ export async function hasDead(own: Upkeep, tables: readonly Dirty[]): Promise<bo
 export type Present = Dirty & { rows: number };
 
 /** Without those that are gone. */
-export async function measureTables(upkeep: Upkeep, tables: readonly Dirty[]): Promise<Present[]> {
+export async function measureTables(
+  maintenanceSession: MaintenanceSession,
+  tables: readonly Dirty[],
+): Promise<Present[]> {
   const rows = await askDespiteLocks(
-    upkeep,
+    maintenanceSession,
     `select oid, ${sizeUnlessLocked}, pg_stat_get_live_tuples(oid) from pg_class where oid = any ($1::oid[])`,
     [oidsOf(tables)],
   );
@@ -93,9 +96,12 @@ export async function measureTables(upkeep: Upkeep, tables: readonly Dirty[]): P
 }
 
 /** Entries of rows that were never committed stay in an index as empty pages: more of those than there is of the table. */
-export async function findSwollenIndexes(upkeep: Upkeep, tables: readonly Dirty[]): Promise<Dirty[]> {
+export async function findSwollenIndexes(
+  maintenanceSession: MaintenanceSession,
+  tables: readonly Dirty[],
+): Promise<Dirty[]> {
   const rows = await askDespiteLocks(
-    upkeep,
+    maintenanceSession,
     `select oid from pg_class where oid = any ($1::oid[]) and ${sizeUnlessLocked} is not null
        and pg_indexes_size(oid) > pg_table_size(oid) + 64 * 1024`,
     [oidsOf(tables)],

@@ -13,7 +13,7 @@ import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { capOf, reserveOf, rewriting } from './reserve.ts';
 
-export type Rooms = {
+export type Headroom = {
   /** How a statement that may grow the project has to run. null: as it is. */
   admit(projectId: string, how?: { evenFar?: boolean }): Admission | null | Promise<Admission | null>;
   /** Looks after a statement while it runs: `stop` is called if the project outgrows `stopAt`. */
@@ -87,7 +87,7 @@ const overshoot = 2 * mb;
 const slack = 64 * 1024;
 const creep = mb;
 
-type Room = {
+type ProjectSize = {
   id: string;
   limit: number;
   empty: number;
@@ -103,18 +103,18 @@ type Room = {
 const nothing = () => {};
 type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) => void };
 
-export function openRooms({ control, server, feed, isDiskLow, onError }: Options): Rooms {
-  const rooms = new LRUCache<string, Room>({ max: 20_000 });
+export function openHeadroom({ control, server, feed, isDiskLow, onError }: Options): Headroom {
+  const projects = new LRUCache<string, ProjectSize>({ max: 20_000 });
   /** Those that were forgotten as well: what runs in one is looked after to its end. */
-  const known = new LRUCache<string, Room>({ max: 20_000 });
-  const loading = new Map<string, Promise<Room>>();
+  const known = new LRUCache<string, ProjectSize>({ max: 20_000 });
+  const loading = new Map<string, Promise<ProjectSize>>();
   /** The smallest that projects were since they are over their limits. */
   const lowest = new LRUCache<string, number>({ max: 20_000 });
   const rate = isHere(server.address) ? bytesPerMs : elsewherePerMs;
   const farBytes = 2 * reactionMs * rate;
-  let watched = new Set<Room>();
+  let watched = new Set<ProjectSize>();
   /** Since the disk is low: where those are stopped that began before. They were let in as if there were room. */
-  const low = { since: Number.NEGATIVE_INFINITY, lines: new Map<Room, number>() };
+  const low = { since: Number.NEGATIVE_INFINITY, lines: new Map<ProjectSize, number>() };
   let timer: NodeJS.Timeout | null = null;
 
   feed.listen(({ projectId }) => {
@@ -122,19 +122,19 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
   });
   const forget = (projectId: string) => {
     loading.delete(projectId);
-    rooms.delete(projectId);
+    projects.delete(projectId);
   };
 
-  const load = (projectId: string): Promise<Room> => {
+  const load = (projectId: string): Promise<ProjectSize> => {
     const pending = loading.get(projectId);
     if (pending) return pending;
     const search = read(projectId).then(
-      (room) => {
+      (project) => {
         // Whoever changed it meanwhile has made us forget.
-        if (loading.get(projectId) === search) rooms.set(projectId, room);
-        known.set(projectId, room);
+        if (loading.get(projectId) === search) projects.set(projectId, project);
+        known.set(projectId, project);
         settle();
-        return room;
+        return project;
       },
       (error) => {
         settle();
@@ -147,11 +147,11 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
     loading.set(projectId, search);
     return search;
   };
-  const read = async (projectId: string): Promise<Room> => {
+  const read = async (projectId: string): Promise<ProjectSize> => {
     const [row] = await control.query<{ limit: number; empty: number }>(sql`
       select limit_mb::float8 * ${mb} as limit, empty_bytes::float8 as empty from projects where id = ${projectId}`);
     if (!row) throw errors.unavailable('the project is gone');
-    const room: Room = {
+    const project: ProjectSize = {
       ...{
         id: projectId,
         limit: row.limit + row.empty,
@@ -161,68 +161,70 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       },
       ...{ size: 0, at: 0, epoch: 0, measuring: null, growers: new Set() },
     };
-    await measure(room);
-    return room;
+    await measure(project);
+    return project;
   };
-  const find = (projectId: string): Room | Promise<Room> =>
-    (feed.isFresh() ? rooms.get(projectId) : undefined) ?? load(projectId);
+  const find = (projectId: string): ProjectSize | Promise<ProjectSize> =>
+    (feed.isFresh() ? projects.get(projectId) : undefined) ?? load(projectId);
 
   /** Those who want to know at the same moment look once. */
-  const measure = (room: Room): Promise<void> => {
-    room.measuring ??= takeMeasure(room).finally(() => {
-      room.measuring = null;
+  const measure = (project: ProjectSize): Promise<void> => {
+    project.measuring ??= takeMeasure(project).finally(() => {
+      project.measuring = null;
     });
-    return room.measuring;
+    return project.measuring;
   };
-  const takeMeasure = async (room: Room): Promise<void> => {
+  const takeMeasure = async (project: ProjectSize): Promise<void> => {
     const at = performance.now();
     const [row] = await server.maintenance.query<{ size: number; epoch: number }>(sql`
       select extract(epoch from clock_timestamp())::float8 as epoch, pg_database_size(oid)::float8 as size
-      from pg_database where datname = ${databaseOf(room.id)}`);
+      from pg_database where datname = ${databaseOf(project.id)}`);
     if (!row) throw errors.unavailable('the database is gone');
-    Object.assign(room, { at, epoch: row.epoch, size: row.size });
-    if (row.size > room.limit) lowest.set(room.id, Math.min(lowest.get(room.id) ?? row.size, row.size));
-    else lowest.delete(room.id);
+    Object.assign(project, { at, epoch: row.epoch, size: row.size });
+    if (row.size > project.limit)
+      lowest.set(project.id, Math.min(lowest.get(project.id) ?? row.size, row.size));
+    else lowest.delete(project.id);
   };
 
   /** The most it can be by now. */
-  const boundOf = ({ size, at }: Room, now: number) => size + rate * (now - at);
-  const isFar = (room: Room, now: number) => boundOf(room, now) + farBytes <= room.limit && !isDiskLow();
+  const boundOf = ({ size, at }: ProjectSize, now: number) => size + rate * (now - at);
+  const isFar = (project: ProjectSize, now: number) =>
+    boundOf(project, now) + farBytes <= project.limit && !isDiskLow();
 
-  const admissionOf = (room: Room): Admission => {
-    const { size, limit, cap, reserve, epoch } = room;
+  const admissionOf = (project: ProjectSize): Admission => {
+    const { size, limit, cap, reserve, epoch } = project;
     const ceiling = limit - reserve;
     const isServerFull = isDiskLow();
     const isFull = isServerFull || size > ceiling;
-    const base = Math.min(size, lowest.get(room.id) ?? size);
-    const extra = { usual: Math.max(0, Math.min(page * 4, cap - size)), shrinking: slackOf(room) };
+    const base = Math.min(size, lowest.get(project.id) ?? size);
+    const extra = { usual: Math.max(0, Math.min(page * 4, cap - size)), shrinking: slackOf(project) };
     const state = { isFull, isServerFull };
     if (isFull) return { size, limit, cap, base, ceiling: -1, deadline: 0, ...state, extra };
     const deadline = epoch + (ceiling - size) / rate / 1000;
     return { size, limit, cap, base, ceiling, deadline, ...state, extra };
   };
   /** In all no more than the limit; or, where that was lowered, a little more than the smallest it was since. */
-  const slackOf = ({ id, size, limit }: Room): number => {
+  const slackOf = ({ id, size, limit }: ProjectSize): number => {
     const line = size < limit ? limit : Math.min(size, lowest.get(id) ?? size) + creep;
     return Math.max(0, Math.min(slack, line - size));
   };
 
-  const admitTo = (room: Room, evenFar: boolean): Admission | null | Promise<Admission | null> => {
+  const admitTo = (project: ProjectSize, evenFar: boolean): Admission | null | Promise<Admission | null> => {
     const now = performance.now();
-    if (isFar(room, now)) {
+    if (isFar(project, now)) {
       // Renewed before it runs out.
-      if (boundOf(room, now) + 2 * farBytes > room.limit || now - room.at > 1_000)
-        measure(room).catch(onError);
-      return evenFar ? admissionOf(room) : null;
+      if (boundOf(project, now) + 2 * farBytes > project.limit || now - project.at > 1_000)
+        measure(project).catch(onError);
+      return evenFar ? admissionOf(project) : null;
     }
     // What is left of the time in which nobody can use it up: enough for most statements.
-    if (!isDiskLow() && boundOf(room, now + 4) < room.limit - room.reserve) {
-      if (boundOf(room, now + 8) > room.limit - room.reserve) measure(room).catch(onError);
-      return admissionOf(room);
+    if (!isDiskLow() && boundOf(project, now + 4) < project.limit - project.reserve) {
+      if (boundOf(project, now + 8) > project.limit - project.reserve) measure(project).catch(onError);
+      return admissionOf(project);
     }
-    return measure(room).then(() => {
-      const far = isFar(room, performance.now());
-      return far && !evenFar ? null : admissionOf(room);
+    return measure(project).then(() => {
+      const far = isFar(project, performance.now());
+      return far && !evenFar ? null : admissionOf(project);
     });
   };
 
@@ -233,32 +235,33 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
       return;
     }
     if (low.since === Number.NEGATIVE_INFINITY) low.since = now;
-    for (const room of watched) if (!low.lines.has(room)) low.lines.set(room, room.size + overshoot);
+    for (const project of watched)
+      if (!low.lines.has(project)) low.lines.set(project, project.size + overshoot);
   };
-  const lineOf = (room: Room, { since, stopAt }: Grower) =>
-    since < low.since ? Math.min(stopAt, low.lines.get(room) ?? stopAt) : stopAt;
+  const lineOf = (project: ProjectSize, { since, stopAt }: Grower) =>
+    since < low.since ? Math.min(stopAt, low.lines.get(project) ?? stopAt) : stopAt;
 
   const look = async () => {
     const now = performance.now();
     noteDisk(now);
-    for (const room of watched) {
+    for (const project of watched) {
       let line = Number.POSITIVE_INFINITY;
-      for (const grower of room.growers)
-        if (now - grower.since >= tickMs) line = Math.min(line, lineOf(room, grower));
-      if (boundOf(room, now) <= line || room.measuring) continue;
-      measure(room).then(() => stopThose(room), onError);
+      for (const grower of project.growers)
+        if (now - grower.since >= tickMs) line = Math.min(line, lineOf(project, grower));
+      if (boundOf(project, now) <= line || project.measuring) continue;
+      measure(project).then(() => stopThose(project), onError);
     }
   };
-  const stopThose = async (room: Room) => {
-    for (const grower of [...room.growers]) {
-      if (room.size <= lineOf(room, grower)) continue;
-      room.growers.delete(grower);
-      grower.stop(tell(room));
+  const stopThose = async (project: ProjectSize) => {
+    for (const grower of [...project.growers]) {
+      if (project.size <= lineOf(project, grower)) continue;
+      project.growers.delete(grower);
+      grower.stop(tell(project));
     }
   };
 
   const tell = (
-    { limit, size, empty, reserve }: Room,
+    { limit, size, empty, reserve }: ProjectSize,
     { needs = 0, hasCommitted = false }: Why = {},
   ): RowhouseError => {
     if (isDiskLow()) return hasCommitted ? errors.stoppedForDisk() : errors.serverFull();
@@ -271,50 +274,54 @@ export function openRooms({ control, server, feed, isDiskLow, onError }: Options
 
   return {
     admit: (projectId, { evenFar = false } = {}) => {
-      const room = find(projectId);
-      return room instanceof Promise ? room.then((found) => admitTo(found, evenFar)) : admitTo(room, evenFar);
+      const project = find(projectId);
+      return project instanceof Promise
+        ? project.then((found) => admitTo(found, evenFar))
+        : admitTo(project, evenFar);
     },
     watch: (projectId, stopAt, stop) => {
-      const room = rooms.peek(projectId) ?? known.get(projectId);
-      if (!room) throw new Error('a statement that nobody has admitted');
-      const far = room.limit - reactionMs * rate;
+      const project = projects.peek(projectId) ?? known.get(projectId);
+      if (!project) throw new Error('a statement that nobody has admitted');
+      const far = project.limit - reactionMs * rate;
       const grower: Grower = { since: performance.now(), stopAt: stopAt ?? far, stop };
-      room.growers.add(grower);
-      watched.add(room);
+      project.growers.add(grower);
+      watched.add(project);
       timer ??= setInterval(look, tickMs);
       return () => {
-        room.growers.delete(grower);
+        project.growers.delete(grower);
         // Lets go of the request: query/pipelines.ts says why.
         grower.stop = nothing;
-        if (room.growers.size > 0) return;
-        watched.delete(room);
+        if (project.growers.size > 0) return;
+        watched.delete(project);
         if (watched.size > 0 || !timer) return;
         clearInterval(timer);
         timer = null;
       };
     },
     refusal: async (projectId, why) => {
-      const room = await find(projectId);
-      await measure(room);
-      return tell(room, why);
+      const project = await find(projectId);
+      await measure(project);
+      return tell(project, why);
     },
     require: async (projectId, mayUseReserve = false) => {
-      const room = await find(projectId);
-      const admission = await admitTo(room, false);
+      const project = await find(projectId);
+      const admission = await admitTo(project, false);
       if (admission === null) return null;
-      const line = mayUseReserve ? room.limit : room.limit - room.reserve;
-      if (isDiskLow() ? !mayUseReserve : room.size > line) throw tell(room);
+      const line = mayUseReserve ? project.limit : project.limit - project.reserve;
+      if (isDiskLow() ? !mayUseReserve : project.size > line) throw tell(project);
       return admission;
     },
     look: async (projectId) => {
-      const room = await find(projectId);
-      await measure(room);
-      const { size, limit, cap, empty, reserve } = room;
+      const project = await find(projectId);
+      await measure(project);
+      const { size, limit, cap, empty, reserve } = project;
       return { size, limit, cap, empty, isFull: size > limit - reserve, isServerFull: isDiskLow() };
     },
     recall: (projectId) => {
-      const room = rooms.peek(projectId);
-      return room ? { size_mb: toMb(room.size - room.empty), limit_mb: toMb(room.limit - room.empty) } : null;
+      const project = projects.peek(projectId);
+      return project
+        ? { size_mb: toMb(project.size - project.empty), limit_mb: toMb(project.limit - project.empty) }
+        : null;
     },
     forget,
     stop: () => {

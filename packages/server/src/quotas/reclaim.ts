@@ -2,10 +2,10 @@
 // tables that need it, as the project's own role, and a new index where entries of rows that never came to be fill one.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { openUpkeep, type Upkeep } from '../engine/maintenance-session.ts';
+import { type MaintenanceSession, openMaintenanceSession } from '../engine/maintenance-session.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
-import type { Endings } from '../engine/terminations.ts';
+import type { Terminations } from '../engine/terminations.ts';
 import { AskError } from '../postgres/ask.ts';
 import {
   type Dirty,
@@ -15,7 +15,7 @@ import {
   hasDead,
   measureTables,
 } from './dirty-tables.ts';
-import type { Rooms } from './headroom.ts';
+import type { Headroom } from './headroom.ts';
 import { rewriting } from './reserve.ts';
 
 export type Reclaim = {
@@ -29,17 +29,22 @@ const endingMs = 3_000;
 const attempts = 10;
 const againMs = 1_000;
 
-type Options = { server: Server; rooms: Rooms; endings: Endings; onError: (error: unknown) => void };
+type Options = {
+  server: Server;
+  headroom: Headroom;
+  terminations: Terminations;
+  onError: (error: unknown) => void;
+};
 
-export function openReclaim({ server, rooms, endings, onError }: Options): Reclaim {
+export function openReclaim({ server, headroom, terminations, onError }: Options): Reclaim {
   const running = new Map<string, { now: Promise<void>; next: Promise<void> | null }>();
   let isStopped = false;
   const start = (project: ProjectLogin, attempt = 1): Promise<void> => {
     if (isStopped) return Promise.resolve();
     const work = async () => {
-      const ending = endings.of(project.id);
+      const ending = terminations.of(project.id);
       if (ending) await Promise.race([ending, sleep(endingMs, undefined, { ref: false })]);
-      const isDone = await reclaim(server, rooms, project).catch((error) => {
+      const isDone = await reclaim(server, headroom, project).catch((error) => {
         onError(error);
         return false;
       });
@@ -75,22 +80,22 @@ const stepMs = 60_000;
 const vacuum = 'vacuum (truncate true, index_cleanup auto, process_toast true, parallel 0)';
 
 /** False if there is more to be had, and something was in the way. */
-async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Promise<boolean> {
-  const own = await openUpkeep(server, project);
+async function reclaim(server: Server, headroom: Headroom, project: ProjectLogin): Promise<boolean> {
+  const own = await openMaintenanceSession(server, project);
   try {
     const found = await findDirty(own);
     const tables = found.filter(({ bytes }) => bytes !== null);
     await tidy(own, tables);
-    const { isFull } = await rooms.look(project.id);
+    const { isFull } = await headroom.look(project.id);
     const ours = await findDirtyOfOurs(own, isFull);
     if (ours.length > 0) await asService(server, project, (service) => tidy(service, ours));
     if (!isFull) return tables.length === found.length && !(await hasDead(own, tables));
     const isOver = async () => {
-      const { size, cap } = await rooms.look(project.id);
+      const { size, cap } = await headroom.look(project.id);
       return size > cap;
     };
-    const rewrite = (upkeep: Upkeep, some: readonly Dirty[]) =>
-      rewriteWhile(isOver, upkeep, project.id, some);
+    const rewrite = (maintenanceSession: MaintenanceSession, some: readonly Dirty[]) =>
+      rewriteWhile(isOver, maintenanceSession, project.id, some);
     let isDone = await rewrite(own, tables);
     if (ours.length > 0 && (await isOver()))
       await asService(server, project, async (service) => {
@@ -103,10 +108,10 @@ async function reclaim(server: Server, rooms: Rooms, project: ProjectLogin): Pro
   }
 }
 
-async function tidy(upkeep: Upkeep, tables: readonly Dirty[]): Promise<void> {
-  for (const { name } of tables) await tryTo(upkeep, `${vacuum} ${name}`);
-  const swollen = tables.length > 0 ? await findSwollenIndexes(upkeep, tables) : [];
-  for (const { name } of swollen) await tryTo(upkeep, `reindex table ${name}`);
+async function tidy(maintenanceSession: MaintenanceSession, tables: readonly Dirty[]): Promise<void> {
+  for (const { name } of tables) await tryTo(maintenanceSession, `${vacuum} ${name}`);
+  const swollen = tables.length > 0 ? await findSwollenIndexes(maintenanceSession, tables) : [];
+  for (const { name } of swollen) await tryTo(maintenanceSession, `reindex table ${name}`);
 }
 
 /** What a table was when it was last rewritten: again it is only if there is more to gain. */
@@ -115,19 +120,19 @@ const rewritten = new LRUCache<string, { bytes: number; rows: number }>({ max: 2
 /** VACUUM leaves the end of a table where it is unless there is much of it. False: something was in the way. */
 async function rewriteWhile(
   isOver: () => Promise<boolean>,
-  upkeep: Upkeep,
+  maintenanceSession: MaintenanceSession,
   projectId: string,
   tables: readonly Dirty[],
 ): Promise<boolean> {
   if (tables.length === 0 || !(await isOver())) return true;
   let isDone = true;
-  for (const table of await measureTables(upkeep, tables)) {
+  for (const table of await measureTables(maintenanceSession, tables)) {
     const key = `${projectId} ${table.oid}`;
     if (table.bytes !== null && !isWorthRewriting(table.bytes, table.rows, rewritten.get(key))) continue;
     // A larger one is not copied: its indexes alone are.
     const text = (table.bytes ?? 0) > rewriting ? 'reindex table' : 'vacuum (full)';
-    isDone = table.bytes !== null && (await tryTo(upkeep, `${text} ${table.name}`)) && isDone;
-    const [now] = await measureTables(upkeep, [table]);
+    isDone = table.bytes !== null && (await tryTo(maintenanceSession, `${text} ${table.name}`)) && isDone;
+    const [now] = await measureTables(maintenanceSession, [table]);
     if (now?.bytes != null) rewritten.set(key, { bytes: now.bytes, rows: now.rows });
     if (!(await isOver())) return true;
   }
@@ -143,9 +148,9 @@ function isWorthRewriting(bytes: number, rows: number, last?: { bytes: number; r
 async function asService(
   server: Server,
   project: ProjectLogin,
-  act: (upkeep: Upkeep) => Promise<void>,
+  act: (maintenanceSession: MaintenanceSession) => Promise<void>,
 ): Promise<void> {
-  const service = await openUpkeep(server, project, { asService: true });
+  const service = await openMaintenanceSession(server, project, { asService: true });
   try {
     await act(service);
   } finally {
@@ -154,9 +159,9 @@ async function asService(
 }
 
 /** False: the table is gone, or locked for longer than we wait. */
-async function tryTo(upkeep: Upkeep, text: string): Promise<boolean> {
+async function tryTo(maintenanceSession: MaintenanceSession, text: string): Promise<boolean> {
   try {
-    await upkeep.ask(text, [], stepMs);
+    await maintenanceSession.ask(text, [], stepMs);
     return true;
   } catch (error) {
     if (error instanceof AskError) return false;

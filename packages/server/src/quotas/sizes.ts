@@ -18,15 +18,15 @@ type Measuring = {
   seen: Map<string, { counters: string; writes: string; at: number }>;
   quick: Set<string>;
   inFlight: Set<string>;
-  running: Record<Lane, Set<Promise<void>>>;
+  running: Record<Pipeline, Set<Promise<void>>>;
   /** By PostgreSQL's clock. */
   lookedAt: string | null;
 };
 
-type Lane = keyof typeof lanes;
+type Pipeline = keyof typeof pipelines;
 
 /** How many statements at a time, and how many databases in one. */
-const lanes = { quick: { atOnce: 2, together: 16 }, other: { atOnce: 2, together: 1 } };
+const pipelines = { quick: { atOnce: 2, together: 16 }, other: { atOnce: 2, together: 1 } };
 /** An ordinary database takes 1 ms, one with 5,000 tables 60, one with 20,000 tables 250. */
 const quickMs = 60;
 /** What is not done by then is the first at the next call, unless it is being measured already. */
@@ -73,10 +73,10 @@ export async function refreshSizes(deps: Deps): Promise<number> {
     }
   };
   const started: Promise<void>[] = [];
-  for (const lane of ['quick', 'other'] as const) {
-    const { atOnce, together } = lanes[lane];
-    const running = state.running[lane];
-    const queue = due.filter(({ name }) => state.quick.has(name) === (lane === 'quick'));
+  for (const pipeline of ['quick', 'other'] as const) {
+    const { atOnce, together } = pipelines[pipeline];
+    const running = state.running[pipeline];
+    const queue = due.filter(({ name }) => state.quick.has(name) === (pipeline === 'quick'));
     while (running.size < atOnce && queue.length > 0) {
       const working: Promise<void> = work(queue, together).finally(() => running.delete(working));
       running.add(working);

@@ -1,6 +1,6 @@
 // Which tables there are to compact, and how large each would be without its dead space. Asked in sessions whose
 // search_path is PostgreSQL's own schema.
-import type { Upkeep } from '../engine/maintenance-session.ts';
+import type { MaintenanceSession } from '../engine/maintenance-session.ts';
 import { AskError, type TextRow } from '../postgres/ask.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 
@@ -16,21 +16,21 @@ const listMs = 120_000;
 export const isWorthVacuum = `(bytes >= 1048576 or bytes * (dead / greatest(live + dead, 1)::float8) >= 65536)`;
 
 /** Those that the session's role may vacuum, most waste first. Partitions are tables; what they are parts of is empty. */
-export function listTables(upkeep: Upkeep): Promise<Table[]> {
+export function listTables(maintenanceSession: MaintenanceSession): Promise<Table[]> {
   return list(
-    upkeep,
+    maintenanceSession,
     `relnamespace <> 'pg_catalog'::regnamespace and relpersistence <> 't' and pg_has_role(relowner, 'usage')`,
   );
 }
 
 /** PostgreSQL's own in this database that have grown: large objects, and what many tables leave behind. */
-export function listCatalogs(upkeep: Upkeep): Promise<Table[]> {
-  return list(upkeep, `relnamespace = 'pg_catalog'::regnamespace and not relisshared`);
+export function listCatalogs(maintenanceSession: MaintenanceSession): Promise<Table[]> {
+  return list(maintenanceSession, `relnamespace = 'pg_catalog'::regnamespace and not relisshared`);
 }
 
-async function list(upkeep: Upkeep, condition: string): Promise<Table[]> {
+async function list(maintenanceSession: MaintenanceSession, condition: string): Promise<Table[]> {
   const rows = await askDespiteLocks(
-    upkeep,
+    maintenanceSession,
     `select oid, name, bytes from (
        select pg_class.oid, format('%I.%I', nspname, relname) as name, ${sizeUnlessLocked} as bytes,
               pg_stat_get_dead_tuples(pg_class.oid) as dead, pg_stat_get_live_tuples(pg_class.oid) as live
@@ -59,13 +59,13 @@ export const sizeUnlessLocked = `
 
 /** Somebody can take a lock just then. */
 export async function askDespiteLocks(
-  upkeep: Upkeep,
+  maintenanceSession: MaintenanceSession,
   text: string,
   parameters: (string | null)[],
 ): Promise<TextRow[]> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await upkeep.ask(text, parameters, listMs);
+      return await maintenanceSession.ask(text, parameters, listMs);
     } catch (error) {
       const isLocked = error instanceof AskError && error.sqlstate === sqlstate.lockNotAvailable;
       if (!isLocked || attempt === 5) throw error;
@@ -79,10 +79,10 @@ export async function askDespiteLocks(
  * is, so the gain is rather thought too small. null: the table is gone.
  */
 export async function estimateTable(
-  upkeep: Upkeep,
+  maintenanceSession: MaintenanceSession,
   oid: string,
 ): Promise<{ bytes: number; liveBytes: number } | null> {
-  const [row] = await upkeep.ask(
+  const [row] = await maintenanceSession.ask(
     `with main as (
        select pg_class.oid, nspname, relname, reltuples, reltoastrelid, pg_relation_size(pg_class.oid) as bytes,
               coalesce((select option_value::float8 from pg_options_to_table(reloptions)

@@ -112,7 +112,7 @@ const attempts = 3;
 const timeoutMs = 25_000;
 
 async function lookInside(server: Server, id: string, tables: readonly string[] | null): Promise<Look> {
-  const login: ProjectLogin = { id, passwordVersion: 1, seat: 'auth' };
+  const login: ProjectLogin = { id, passwordVersion: 1, loginAs: 'auth' };
   for (let attempt = 1; ; attempt++) {
     // Names are looked up in PostgreSQL's own schema alone.
     const database = openDatabase(loginOf(server, login), { max: 1, searchPath: 'pg_catalog,pg_temp' });

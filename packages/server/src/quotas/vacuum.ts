@@ -1,6 +1,6 @@
 // Plain VACUUM: makes the room of dead rows usable again, and gives the empty end of a table back to the disk. A refused
 // INSERT leaves its pages behind, and only this takes them away.
-import { openUpkeep, type Upkeep } from '../engine/maintenance-session.ts';
+import { type MaintenanceSession, openMaintenanceSession } from '../engine/maintenance-session.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { askDespiteLocks, isWorthVacuum, sizeUnlessLocked } from './table-estimates.ts';
@@ -24,18 +24,18 @@ export async function vacuumTables(
 ): Promise<void> {
   if (tables.length === 0) return;
   const deadline = performance.now() + timeoutMs;
-  const upkeep = await openUpkeep(server, login);
+  const maintenanceSession = await openMaintenanceSession(server, login);
   try {
-    const found = await findTables(upkeep, tables);
+    const found = await findTables(maintenanceSession, tables);
     for (const { name } of found.filter(({ isCatalog }) => !isCatalog)) {
       const leftMs = deadline - performance.now();
-      if (leftMs <= 0 || !upkeep.isUsable) break;
-      await upkeep.ask(`${vacuum} ${name}`, [], leftMs).catch(() => {});
+      if (leftMs <= 0 || !maintenanceSession.isUsable) break;
+      await maintenanceSession.ask(`${vacuum} ${name}`, [], leftMs).catch(() => {});
     }
     const catalogs = found.filter(({ isCatalog }) => isCatalog).map(({ name }) => name);
     if (catalogs.length > 0) await vacuumCatalogs({ server }, login, catalogs, deadline - performance.now());
   } finally {
-    upkeep.close();
+    maintenanceSession.close();
   }
 }
 
@@ -48,22 +48,26 @@ async function vacuumCatalogs(
 ): Promise<void> {
   if (timeoutMs <= 0) return;
   const deadline = performance.now() + timeoutMs;
-  const upkeep = await openUpkeep(server, login, { asService: true });
+  const maintenanceSession = await openMaintenanceSession(server, login, { asService: true });
   try {
     for (const name of names) {
       const leftMs = deadline - performance.now();
-      if (leftMs > 0 && upkeep.isUsable) await upkeep.ask(`${vacuum} ${name}`, [], leftMs).catch(() => {});
+      if (leftMs > 0 && maintenanceSession.isUsable)
+        await maintenanceSession.ask(`${vacuum} ${name}`, [], leftMs).catch(() => {});
     }
   } finally {
-    upkeep.close();
+    maintenanceSession.close();
   }
 }
 
 /** Large ones first. Names come back quoted; whoever is renamed in between is passed over. */
-async function findTables(upkeep: Upkeep, tables: readonly number[] | 'all'): Promise<Found[]> {
+async function findTables(
+  maintenanceSession: MaintenanceSession,
+  tables: readonly number[] | 'all',
+): Promise<Found[]> {
   const wanted = tables === 'all' ? null : `{${tables.join(',')}}`;
   const rows = await askDespiteLocks(
-    upkeep,
+    maintenanceSession,
     `select name, is_catalog from (
        select format('%I.%I', nspname, relname) as name, relnamespace = 'pg_catalog'::regnamespace as is_catalog,
               ${sizeUnlessLocked} as bytes,

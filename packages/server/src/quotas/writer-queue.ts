@@ -2,7 +2,7 @@
 // what none of them can keep, and leave nobody a moment in which it is given back.
 import { errors } from '../errors.ts';
 
-export type Turns = {
+export type WriterQueue = {
   /** Something came to the limit: from now on, and until nothing has for a while, writers take turns. */
   close(projectId: string): void;
   /** There is another limit. */
@@ -12,7 +12,7 @@ export type Turns = {
   take(projectId: string): Promise<() => void>;
 };
 
-type Door = { closedAt: number; isTaken: boolean; waiting: Set<() => void> };
+type Queue = { closedAt: number; isTaken: boolean; waiting: Set<() => void> };
 
 /** As long as nothing comes to the limit, the door opens again after this. */
 const quietMs = 1_000;
@@ -20,74 +20,74 @@ const quietMs = 1_000;
 const turnMs = 2_000;
 const patienceMs = 20_000;
 
-export function openTurns(): Turns {
-  const doors = new Map<string, Door>();
+export function openWriterQueue(): WriterQueue {
+  const queues = new Map<string, Queue>();
 
-  const pass = (projectId: string, door: Door) => {
-    door.isTaken = false;
-    const [next] = door.waiting;
-    if (performance.now() - door.closedAt >= quietMs) open(projectId, door);
+  const pass = (projectId: string, queue: Queue) => {
+    queue.isTaken = false;
+    const [next] = queue.waiting;
+    if (performance.now() - queue.closedAt >= quietMs) open(projectId, queue);
     else if (next) next();
-    else later(projectId, door);
+    else later(projectId, queue);
   };
   /** For everybody who waits. */
-  const open = (projectId: string, door: Door) => {
-    if (doors.get(projectId) === door) doors.delete(projectId);
-    for (const go of [...door.waiting]) go();
+  const open = (projectId: string, queue: Queue) => {
+    if (queues.get(projectId) === queue) queues.delete(projectId);
+    for (const go of [...queue.waiting]) go();
   };
-  const later = (projectId: string, door: Door) => {
+  const later = (projectId: string, queue: Queue) => {
     const look = () => {
-      if (door.isTaken || door.waiting.size > 0) return;
-      if (performance.now() - door.closedAt < quietMs) later(projectId, door);
-      else open(projectId, door);
+      if (queue.isTaken || queue.waiting.size > 0) return;
+      if (performance.now() - queue.closedAt < quietMs) later(projectId, queue);
+      else open(projectId, queue);
     };
     setTimeout(look, quietMs).unref();
   };
-  const begin = (projectId: string, door: Door): (() => void) => {
-    door.isTaken = true;
+  const begin = (projectId: string, queue: Queue): (() => void) => {
+    queue.isTaken = true;
     let isOver = false;
     const end = () => {
       if (isOver) return;
       isOver = true;
       clearTimeout(timer);
-      pass(projectId, door);
+      pass(projectId, queue);
     };
     const timer = setTimeout(end, turnMs);
     return end;
   };
 
-  const close = (projectId: string): Door => {
-    const found = doors.get(projectId);
-    const door = found ?? { closedAt: 0, isTaken: false, waiting: new Set() };
-    door.closedAt = performance.now();
+  const close = (projectId: string): Queue => {
+    const found = queues.get(projectId);
+    const queue = found ?? { closedAt: 0, isTaken: false, waiting: new Set() };
+    queue.closedAt = performance.now();
     if (!found) {
-      doors.set(projectId, door);
-      later(projectId, door);
+      queues.set(projectId, queue);
+      later(projectId, queue);
     }
-    return door;
+    return queue;
   };
   return {
     close,
     open: (projectId) => {
-      const door = doors.get(projectId);
-      if (door) open(projectId, door);
+      const queue = queues.get(projectId);
+      if (queue) open(projectId, queue);
     },
-    isClosed: (projectId) => doors.has(projectId),
+    isClosed: (projectId) => queues.has(projectId),
     take: (projectId) => {
-      const door = doors.get(projectId) ?? close(projectId);
-      if (!door.isTaken) return Promise.resolve(begin(projectId, door));
+      const queue = queues.get(projectId) ?? close(projectId);
+      if (!queue.isTaken) return Promise.resolve(begin(projectId, queue));
       return new Promise((resolve, reject) => {
         const go = () => {
-          door.waiting.delete(go);
+          queue.waiting.delete(go);
           clearTimeout(timer);
-          resolve(begin(projectId, door));
+          resolve(begin(projectId, queue));
         };
         const giveUp = () => {
-          door.waiting.delete(go);
+          queue.waiting.delete(go);
           reject(errors.overloaded('Too many writes wait for room in this project.', 1));
         };
         const timer = setTimeout(giveUp, patienceMs);
-        door.waiting.add(go);
+        queue.waiting.add(go);
       });
     },
   };

@@ -9,7 +9,7 @@ import { contextOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
 import type { Reader } from '../query/exchange/statement-deadline.ts';
 import { isLarge } from '../query/json/large-json.ts';
-import { affectedBy, runTask } from '../query/run.ts';
+import { affectedBy, runCompiled } from '../query/run.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
@@ -134,7 +134,7 @@ function change(
     const table = await tables.get(name);
     // Before what is wrong with the body tells about a table that is none of the caller's business.
     check([table]);
-    const seesWhole = project.visitor === undefined && maySee === seesAll;
+    const seesWhole = project.actingUser === undefined && maySee === seesAll;
     const unknown = seesWhole ? null : unknownWord(request, table, new Map());
     if (unknown) throw unknown;
     return { tables: [table], writes: await compile(table) };
@@ -143,7 +143,7 @@ function change(
     let isNew = false;
     let rowCount = 0;
     let described = '';
-    const watching = (exchange: Exchange) => {
+    const supervise = (exchange: Exchange) => {
       rowCount += exchange.rowCount;
       if (affectedBy(exchange) > 0) isNew = true;
       // Only the types tell numbers among strings.
@@ -163,11 +163,11 @@ function change(
     });
     const [only] = writes;
     if (only && writes.length === 1) {
-      const { statement, input, form: whole } = step(only, form(only.hidden, 'whole', watching));
+      const { statement, input, form: whole } = step(only, form(only.hidden, 'whole', supervise));
       const task = { statement, input, form: whole, timeoutMs, maxAffected, readOnly: false };
-      return { answer: await runTask(deps.query, project, task, reader), isNew };
+      return { answer: await runCompiled(deps.query, project, task, reader), isNew };
     }
-    const steps = writes.map((write) => step(write, form(write.hidden, 'part', watching)));
+    const steps = writes.map((write) => step(write, form(write.hidden, 'part', supervise)));
     const parts = await runTogether(deps.query, project, steps, { timeoutMs, maxAffected }, reader);
     return { answer: joined(form, parts, rowCount, described), isNew };
   };
@@ -176,8 +176,8 @@ function change(
 }
 
 /** A small body at once, a large one with turns for others. */
-function worked<T>(body: unknown, work: Slices<T>): T | Promise<T> {
-  return isLarge(body) ? inTurns(work) : atOnce(work);
+function worked<T>(body: unknown, exclusive: Slices<T>): T | Promise<T> {
+  return isLarge(body) ? inTurns(exclusive) : atOnce(exclusive);
 }
 
 /** Which of several statements it was is nobody's business here: rows are named by their place in the body. */
@@ -185,7 +185,7 @@ function explain(
   error: unknown,
   { tables, writes }: Writes,
   { select, where }: ChangeRequest,
-  { visitor }: ProjectLogin,
+  { actingUser }: ProjectLogin,
   maySee: MaySee,
 ): unknown {
   if (!(error instanceof RowhouseError)) return error;
@@ -194,7 +194,7 @@ function explain(
   const [table] = tables;
   if (!write || !table || !error.sql) return error;
   const context = contextOf(error);
-  const refused = visitor ? explainRefusal(error, table, write.input.verb, visitor.role) : error;
+  const refused = actingUser ? explainRefusal(error, table, write.input.verb, actingUser.role) : error;
   const told = explainWriteError(refused, write, context);
   const isTold = told.message !== error.message;
   const filtered = { table, select, where, params: write.params };

@@ -6,7 +6,7 @@ import type { Exchange, Form } from '../query/exchange/exchange.ts';
 import { contextOf, routineOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
 import type { Reader } from '../query/exchange/statement-deadline.ts';
-import { ask, runTask } from '../query/run.ts';
+import { ask, runCompiled } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
@@ -57,7 +57,7 @@ export function readPage(
   const request = (tables.kept.plans.get(key) as Plan | undefined)?.request ?? readPageRequest(rawQuery);
   return withTables(
     tables,
-    () => makePlan(tables, name, request, key, options, project.visitor === undefined),
+    () => makePlan(tables, name, request, key, options, project.actingUser === undefined),
     async (plan) => {
       options.check(plan.tables);
       const counting = plan.request.count === null ? null : countRows(deps, project, plan);
@@ -77,12 +77,12 @@ export function readPage(
 function explain(
   error: unknown,
   { request, table, page }: Plan,
-  { visitor }: ProjectLogin,
+  { actingUser }: ProjectLogin,
   maySee: MaySee,
 ): unknown {
   if (!(error instanceof RowhouseError) || !error.sql) return error;
   const { select, where } = request;
-  const refused = visitor ? explainRefusal(error, table, 'select', visitor.role) : error;
+  const refused = actingUser ? explainRefusal(error, table, 'select', actingUser.role) : error;
   const filtered = { table, select, where, params: page.params };
   const told = explainFilterError(explainWriting(refused, table), filtered, contextOf(error));
   return withoutHidden(error, told, table, maySee);
@@ -153,7 +153,7 @@ function runPage(
     bigAsString: request.numbersAsStrings,
   };
   const task = { statement, input, form, timeoutMs, maxAffected: null, readOnly: true };
-  return runTask(deps.query, project, task, reader);
+  return runCompiled(deps.query, project, task, reader);
 }
 
 const opening = Buffer.from('{"ok":true,');

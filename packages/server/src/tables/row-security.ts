@@ -1,6 +1,6 @@
 // What end users and strangers are refused on tables, told so that the project sees which statement lets them: row security, grants,
 // policies.
-import { anonymousRole, type VisitorRole } from '../engine/shared-roles.ts';
+import { anonymousRole, type UserRole } from '../engine/shared-roles.ts';
 import { errors, type RowhouseError } from '../errors.ts';
 import { note, routineOf } from '../query/exchange/failures.ts';
 import type { Table } from './catalog/catalog.ts';
@@ -11,14 +11,14 @@ import type { Verb } from './write/statement.ts';
 export type Action = 'select' | Verb;
 
 /** Anybody may hold a publishable key and sign up: what row security does not guard is out of its reach. */
-export function requireRowSecurity(tables: readonly Table[], action: Action, role: VisitorRole): void {
+export function requireRowSecurity(tables: readonly Table[], action: Action, role: UserRole): void {
   const open = tables.find(({ exposed }) => exposed !== null);
   if (!open?.exposed) return;
   throw refusal(`${nameExposed(open, open.exposed)}.`, remedyOf(open, open.exposed, action, role));
 }
 
 /** Before what is wrong with a request tells about columns of a table that is none of a user's business. */
-export function requireGrants(tables: readonly Table[], action: Action, role: VisitorRole): void {
+export function requireGrants(tables: readonly Table[], action: Action, role: UserRole): void {
   const closed = tables.find(({ grants }) => !grants.usage || !grants[action]);
   if (!closed) return;
   const { schema, grants } = closed;
@@ -37,7 +37,7 @@ export function requireGrants(tables: readonly Table[], action: Action, role: Vi
 
 const orAsUser = 'To act as a user, send "Authorization: Bearer <ACCESS_TOKEN>" beside the key.';
 
-function grantOf(table: { schema: string; name: string }, action: Action, role: VisitorRole): string {
+function grantOf(table: { schema: string; name: string }, action: Action, role: UserRole): string {
   return `grant ${action} on table ${nameOf(table)} to ${role};`;
 }
 
@@ -64,14 +64,14 @@ export function explainRefusal(
   error: RowhouseError,
   table: Table,
   action: Action,
-  role: VisitorRole,
+  role: UserRole,
 ): RowhouseError {
   const hint = hintOf(error, table, action, role);
   return hint === null ? error : retell(error, { hint });
 }
 
 /** By the part of PostgreSQL that said so: a project's own code can raise any state, in any words. */
-function hintOf(error: RowhouseError, table: Table, action: Action, role: VisitorRole): string | null {
+function hintOf(error: RowhouseError, table: Table, action: Action, role: UserRole): string | null {
   switch (routineOf(error)) {
     case 'ExecWithCheckOptions':
       return (
@@ -114,7 +114,7 @@ const lacks: Record<Table['kind'], string> = {
 const ours =
   'What is in schema "auth" is kept by the service. GET …/auth/user tells users what it has of them; what others may know of them belongs into a table of your own.';
 
-function remedyOf(table: Table, exposed: Exposed, action: Action, role: VisitorRole): string {
+function remedyOf(table: Table, exposed: Exposed, action: Action, role: UserRole): string {
   if (isOurs(exposed)) return ours;
   switch (exposed.kind) {
     case 'table':

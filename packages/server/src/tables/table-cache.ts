@@ -21,12 +21,12 @@ import {
 } from './catalog/catalog.ts';
 import { TableChangedError } from './sql/embeds.ts';
 
-export type TableDeps = Readonly<{ query: QueryDeps; kept: KeptTables }>;
+export type TableDeps = Readonly<{ query: QueryDeps; kept: TableCache }>;
 
-export type KeptTables = { of(project: ProjectLogin): Kept };
+export type TableCache = { of(project: ProjectLogin): CachedTables };
 
 /** Of one project, as one role: what its users may read and write of a table is not what the project itself may. */
-export type Kept = Readonly<{
+export type CachedTables = Readonly<{
   byName: LRUCache<string, Table>;
   byOid: LRUCache<number, Table>;
   plans: LRUCache<string, object>;
@@ -37,20 +37,20 @@ const projects = 2_000;
 const tablesEach = 200;
 const plansEach = 300;
 
-export function keepTables(): KeptTables {
-  const houses = new LRUCache<string, Kept>({ max: projects });
+export function openTableCache(): TableCache {
+  const byLogin = new LRUCache<string, CachedTables>({ max: projects });
   return {
-    of: ({ id, seat }) => {
-      const house = seat === undefined ? id : `${id} ${seat}`;
-      const known = houses.get(house);
+    of: ({ id, loginAs }) => {
+      const key = loginAs === undefined ? id : `${id} ${loginAs}`;
+      const known = byLogin.get(key);
       if (known) return known;
-      const kept: Kept = {
+      const kept: CachedTables = {
         byName: new LRUCache({ max: tablesEach }),
         byOid: new LRUCache({ max: tablesEach }),
         plans: new LRUCache({ max: plansEach }),
         statements: new LRUCache({ max: plansEach }),
       };
-      houses.set(house, kept);
+      byLogin.set(key, kept);
       return kept;
     },
   };
@@ -58,7 +58,7 @@ export function keepTables(): KeptTables {
 
 /** A project's tables for one request. */
 export type Tables = Readonly<{
-  kept: Kept;
+  kept: CachedTables;
   /** What was given out, by number. */
   used: Map<number, Table>;
   ask: Ask;
@@ -188,7 +188,7 @@ const nothingElse = { shadowed: [], functions: [], operators: [], types: [], col
  * statement with its guard, so the catalog is asked from time to time.
  */
 export function statementOf(
-  { statements }: Kept,
+  { statements }: CachedTables,
   text: string,
   {
     isPlain,
@@ -202,7 +202,7 @@ export function statementOf(
   const known = statements.get(key);
   if (known) return known;
   const statement: Statement = {
-    conduct: writes ? 'data' : 'clean',
+    effect: writes ? 'rows' : 'none',
     preparable: true,
     writes,
     isRead: !writes,

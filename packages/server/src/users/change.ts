@@ -2,7 +2,7 @@
 import type { User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { maxDataBytes, tooMuchData } from './data.ts';
-import type { Door, UserDeps } from './deps.ts';
+import type { AuthContext, UserDeps } from './deps.ts';
 import { type Email, readEmail } from './emails.ts';
 import { liftedBy } from './password-attempts.ts';
 import { attemptId } from './rate-limits.ts';
@@ -30,7 +30,7 @@ type Outcome = { found: boolean; live: boolean; taken: boolean; user: User | nul
  */
 export async function changeColumns(
   deps: UserDeps,
-  door: Door,
+  context: AuthContext,
   { id, email: known }: Pick<User, 'id' | 'email'>,
   { email, data, role, isVerified, isBanned }: Columns,
   hashes: Hashes | null,
@@ -38,14 +38,14 @@ export async function changeColumns(
 ): Promise<User> {
   const params = [
     ...[id, email?.typed ?? null, email?.key ?? null, data, role, flag(isVerified), flag(isBanned)],
-    ...[hashes?.old ?? null, hashes?.fresh ?? null, by, liftedBy(door, readEmail(known).key)],
+    ...[hashes?.old ?? null, hashes?.fresh ?? null, by, liftedBy(context, readEmail(known).key)],
     by && attemptId('session', by),
   ];
   // A ban, a role or another e-mail can always be set.
   const changed =
     data === null
-      ? deps.store.ask<Outcome>(door.projectId, changing, params, lockById(id))
-      : deps.store.add<Outcome>(door, changing, params, lockById(id));
+      ? deps.store.ask<Outcome>(context.projectId, changing, params, lockById(id))
+      : deps.store.add<Outcome>(context, changing, params, lockById(id));
   const outcome = await changed.catch((error) => {
     // Two changes to one e-mail at the same moment.
     if (isTaken(error)) throw errors.emailTaken();

@@ -3,9 +3,9 @@
 import type { Recover, User, Verify } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
-import type { Door, UserDeps } from './deps.ts';
+import type { AuthContext, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
-import { dropOldPlaces, placeOf, rememberPlace } from './known-networks.ts';
+import { dropOldNetworks, networkIdOf, rememberNetwork } from './known-networks.ts';
 import { hashNew } from './new-passwords.ts';
 import { hashCode, isCode, makeCode } from './one-time-codes.ts';
 import { liftedBy, newcomerOf } from './password-attempts.ts';
@@ -20,30 +20,38 @@ export type Issued = { code: string; expires_at: string } | { sent: true };
 
 const hoursGood: Record<Kind, number> = { recovery: 1, verification: 24 };
 
-export async function recover(deps: UserDeps, door: Door, input: Recover): Promise<Issued | SignedIn> {
+export async function recover(
+  deps: UserDeps,
+  context: AuthContext,
+  input: Recover,
+): Promise<Issued | SignedIn> {
   const { code, email, password, send } = input;
   if (code === undefined) {
     if (password !== undefined) throw neitherNor('recovery');
-    return issue(deps, door, 'recovery', email, send);
+    return issue(deps, context, 'recovery', email, send);
   }
   if (email !== undefined || send !== undefined) throw neitherNor('recovery');
   if (password === undefined) throw errors.invalidRequest([{ path: 'password', problem: 'is required' }]);
-  const emailKey = await checkCode(deps, door, 'recovery', code);
-  const hash = await hashNew(deps, door, password);
-  const session = newSession(deps, door.projectId);
+  const emailKey = await checkCode(deps, context, 'recovery', code);
+  const hash = await hashNew(deps, context, password);
+  const session = newSession(deps, context.projectId);
   const used = toBytea(hashCode(code));
-  const params = [used, hash, session.id, session.hash, liftedBy(door, emailKey), placeOf(door)];
-  const user = await deps.store.ask<User>(door.projectId, recovering, params, lockByCode(used));
+  const params = [used, hash, session.id, session.hash, liftedBy(context, emailKey), networkIdOf(context)];
+  const user = await deps.store.ask<User>(context.projectId, recovering, params, lockByCode(used));
   if (!user) throw errors.invalidCode();
-  return { user, session: await toSession(deps, door, user, session) };
+  return { user, session: await toSession(deps, context, user, session) };
 }
 
-export async function verify(deps: UserDeps, door: Door, input: Verify): Promise<Issued | { user: User }> {
+export async function verify(
+  deps: UserDeps,
+  context: AuthContext,
+  input: Verify,
+): Promise<Issued | { user: User }> {
   const { code, email, send } = input;
-  if (code === undefined) return issue(deps, door, 'verification', email, send);
+  if (code === undefined) return issue(deps, context, 'verification', email, send);
   if (email !== undefined || send !== undefined) throw neitherNor('verification');
   const hash = isCode(code) ? toBytea(hashCode(code)) : null;
-  const user = hash && (await deps.store.ask<User>(door.projectId, verifying, [hash], lockByCode(hash)));
+  const user = hash && (await deps.store.ask<User>(context.projectId, verifying, [hash], lockByCode(hash)));
   if (!user) throw errors.invalidCode();
   return { user };
 }
@@ -58,14 +66,14 @@ type Found = { wait: number | null; user: User | null; expiresAt: string | null 
 
 async function issue(
   deps: UserDeps,
-  door: Door,
+  context: AuthContext,
   kind: Kind,
   typed: string | undefined,
   send: boolean | undefined,
 ): Promise<Issued> {
   if (typed === undefined) throw neitherNor(kind);
   const email = readEmail(typed);
-  const isHandedOver = door.mayManage && send !== true;
+  const isHandedOver = context.mayManage && send !== true;
   if (!isHandedOver && !deps.delivery.isConfigured) {
     throw errors.forbidden(
       'This service sends no mail, so codes are handed to keys that may manage the project alone.',
@@ -73,9 +81,15 @@ async function issue(
     );
   }
   const code = makeCode();
-  const params = [toBytea(hashCode(code)), kind, email.key, attemptId('code', email.key), newcomerOf(door)];
+  const params = [
+    toBytea(hashCode(code)),
+    kind,
+    email.key,
+    attemptId('code', email.key),
+    newcomerOf(context),
+  ];
   const found = await deps.store.ask<Found>(
-    door.projectId,
+    context.projectId,
     issuing(hoursGood[kind]),
     params,
     lockByEmail(email.key),
@@ -88,7 +102,7 @@ async function issue(
   }
   // Nobody is told whether there is such a user, not even by how long it takes.
   if (user && expiresAt)
-    sendLater(deps, door, { kind, email: user.email, code, expiresAt: new Date(expiresAt) });
+    sendLater(deps, context, { kind, email: user.email, code, expiresAt: new Date(expiresAt) });
   return { sent: true };
 }
 
@@ -117,7 +131,7 @@ function issuing(hours: number): string {
 /** Before a password is hashed for nothing. The e-mail it was made for, in its plain form. */
 async function checkCode(
   { store }: UserDeps,
-  { projectId }: Door,
+  { projectId }: AuthContext,
   kind: Kind,
   code: string,
 ): Promise<string> {
@@ -150,8 +164,8 @@ const recovering = `
   ), forgiven as (
     delete from auth.attempts where id = any ($5::bytea[]) and exists (select from target)
   ), session as (${insertSession('target', '$3', '$4')}),
-  place as (${rememberPlace('target', '$6')}),
-  old_places as (${dropOldPlaces('target')})
+  place as (${rememberNetwork('target', '$6')}),
+  old_places as (${dropOldNetworks('target')})
   select ${userJson('changed')} from changed`;
 
 const verifying = `
@@ -162,12 +176,12 @@ const verifying = `
   select ${userJson('changed')} from changed`;
 
 /** Somebody who has only a token changed the address: the owner of the old one hears of it, where mail goes out. */
-export function tellOldAddress(deps: UserDeps, door: Door, email: string): void {
+export function tellOldAddress(deps: UserDeps, context: AuthContext, email: string): void {
   if (!deps.delivery.isConfigured) return;
   const tell = async () => {
     const params = [attemptId('notice', readEmail(email).key)];
-    const counted = await deps.store.ask<number>(door.projectId, noticing, params);
-    if (counted) sendLater(deps, door, { kind: 'email_changed', email, code: null, expiresAt: null });
+    const counted = await deps.store.ask<number>(context.projectId, noticing, params);
+    if (counted) sendLater(deps, context, { kind: 'email_changed', email, code: null, expiresAt: null });
   };
   tell().catch(deps.onError);
 }
@@ -176,7 +190,7 @@ const noticing = `with counted as (${count('notice', '$1')}) select 1 from count
 
 type Letter = Omit<Parameters<UserDeps['delivery']['send']>[0], 'project'>;
 
-function sendLater(deps: UserDeps, { projectId, slug }: Door, letter: Letter): void {
+function sendLater(deps: UserDeps, { projectId, slug }: AuthContext, letter: Letter): void {
   const send = async () => {
     const [project] = await deps.control.query<{ name: string }>(
       sql`select name from projects where id = ${projectId}`,

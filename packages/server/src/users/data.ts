@@ -1,7 +1,7 @@
 // The free-form attributes of a user, and the role among them.
 import { errors } from '../errors.ts';
 import { ExactNumber, isJsonObject, toJsonText } from '../query/json/json-text.ts';
-import type { Door } from './deps.ts';
+import type { AuthContext } from './deps.ts';
 
 export const maxDataBytes = 64 * 1024;
 const maxDepth = 64;
@@ -23,16 +23,16 @@ export function tooMuchData() {
 }
 
 /** The role that `data` asks for, if the key may say so; null if it asks for none. */
-export function readRole(door: Pick<Door, 'isPublic' | 'mayManage'>, data: unknown): string | null {
+export function readRole(context: Pick<AuthContext, 'isPublic' | 'mayManage'>, data: unknown): string | null {
   const asked = isJsonObject(data) && Object.hasOwn(data, 'role') ? data.role : undefined;
   if (asked === undefined || asked === null) return null;
-  if (door.isPublic) {
+  if (context.isPublic) {
     throw errors.forbidden(
       'A publishable key may not give roles.',
       'Leave out data.role, or use a secret key.',
     );
   }
-  if (!door.mayManage) return null;
+  if (!context.mayManage) return null;
   if (typeof asked !== 'string' || !roleForm.test(asked)) {
     throw errors.invalidRequest([
       { path: 'data.role', problem: 'must be 1 to 64 letters, digits, and . : _ -' },

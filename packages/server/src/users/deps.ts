@@ -20,7 +20,7 @@ export type UserDeps = Readonly<{
 }>;
 
 /** The project that a request is about, and by what kind of key. */
-export type Door = Readonly<{
+export type AuthContext = Readonly<{
   projectId: string;
   passwordVersion: number;
   slug: string;

@@ -1,11 +1,11 @@
 // The service's end of the process that hashes passwords: started when it is needed, started again when it died.
 import { type ChildProcess, fork } from 'node:child_process';
 import { errors } from '../errors.ts';
-import type { Answer, Task } from './hash-process.ts';
+import type { Answer, HashTask } from './hash-process.ts';
 
 export type HashChild = {
   /** Throws errors.unavailable if the process cannot be started, or dies meanwhile. */
-  run(task: Omit<Task, 'id'>): Promise<Buffer>;
+  run(task: Omit<HashTask, 'id'>): Promise<Buffer>;
   stop(): Promise<void>;
 };
 
@@ -88,7 +88,7 @@ export function keepHashChild({ slots, onError, program = programFile() }: Optio
         asked.set(id, { resolve, reject });
         // Without a pid it was not started, and an error event is about to say why.
         if (used.pid === undefined) return;
-        used.send({ id, ...task } satisfies Task, (error) => error && end(used, true, error));
+        used.send({ id, ...task } satisfies HashTask, (error) => error && end(used, true, error));
       });
     },
     stop: async () => {

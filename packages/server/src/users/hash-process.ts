@@ -5,7 +5,13 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 
 /** `burn`: iterations to be made for the time they take. */
-export type Task = Readonly<{ id: number; password: string; salt: string; iterations: number; burn: number }>;
+export type HashTask = Readonly<{
+  id: number;
+  password: string;
+  salt: string;
+  iterations: number;
+  burn: number;
+}>;
 export type Answer = 'ready' | Readonly<{ id: number; hash: string | null }>;
 
 /** All that SHA-256 has. Nothing of the service is loaded here. */
@@ -40,7 +46,7 @@ function attempt(action: () => void): void {
   }
 }
 
-function work({ id, password, salt, iterations, burn }: Task): void {
+function work({ id, password, salt, iterations, burn }: HashTask): void {
   const bytes = Buffer.from(salt, 'base64');
   pbkdf2(password, bytes, iterations, hashBytes, 'sha256', (error, hash) => {
     const done = () => answer({ id, hash: error ? null : hash.toString('base64') });

@@ -4,18 +4,18 @@ import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { errors } from '../errors.ts';
 import { keepHashChild } from './hash-child.ts';
-import type { Task } from './hash-process.ts';
+import type { HashTask } from './hash-process.ts';
 import { formatHash, hashBytes, parseHash, saltBytes } from './passwords.ts';
 
 export type Hashing = {
   /** A place for one sign-up or sign-in, before anything is looked up. Throws errors.overloaded when there is none. */
-  reserve(projectId: string): Place;
+  reserve(projectId: string): HashingSlot;
   /** `waiting`: for a slot. */
   counts(): { running: number; waiting: number };
   stop(): Promise<void>;
 };
 
-export type Place = {
+export type HashingSlot = {
   /** As it is to be kept. */
   hash(password: string): Promise<string>;
   /**
@@ -34,14 +34,14 @@ type Options = {
   onError: (error: unknown) => void;
 };
 
-type Work = Omit<Task, 'id'>;
+type Work = Omit<HashTask, 'id'>;
 type Waiting = {
   work: Work;
   resolve: (hash: Buffer | Promise<Buffer>) => void;
   reject: (error: Error) => void;
   timer: NodeJS.Timeout;
 };
-type Seat = {
+type Reservation = {
   projectId: string;
   state: 'kept' | 'displaced' | 'released';
   waiting: Waiting | null;
@@ -61,80 +61,81 @@ const lookUpMs = 250;
 export function openHashing({ iterations, slots = availableParallelism(), onError }: Options): Hashing {
   const child = keepHashChild({ slots, onError });
   /** In the order in which they came. */
-  const seats = new Set<Seat>();
+  const reservations = new Set<Reservation>();
   /** Those who wait, by project; the project whose turn is next comes first. */
-  const turns = new Map<string, Seat[]>();
+  const turns = new Map<string, Reservation[]>();
   let running = 0;
   let isStopped = false;
 
   const begin = () => {
     while (running < slots) {
       const [projectId, queue] = turns.entries().next().value ?? [];
-      const seat = queue?.shift();
-      if (projectId === undefined || !queue || !seat?.waiting) return;
+      const reservation = queue?.shift();
+      if (projectId === undefined || !queue || !reservation?.waiting) return;
       turns.delete(projectId);
       if (queue.length > 0) turns.set(projectId, queue);
-      const { work, resolve, timer } = seat.waiting;
+      const { work, resolve, timer } = reservation.waiting;
       clearTimeout(timer);
-      seat.waiting = null;
-      resolve(run(seat, work));
+      reservation.waiting = null;
+      resolve(run(reservation, work));
     }
   };
 
-  const run = async (seat: Seat, work: Work): Promise<Buffer> => {
+  const run = async (reservation: Reservation, work: Work): Promise<Buffer> => {
     running++;
-    seat.isHashing = true;
-    seat.hasBegun = true;
+    reservation.isHashing = true;
+    reservation.hasBegun = true;
     try {
       return await child.run(work);
     } finally {
       running--;
-      seat.isHashing = false;
-      seat.idleFrom = performance.now();
+      reservation.isHashing = false;
+      reservation.idleFrom = performance.now();
       begin();
     }
   };
 
-  const wait = (seat: Seat, work: Work): Promise<Buffer> => {
+  const wait = (reservation: Reservation, work: Work): Promise<Buffer> => {
     if (isStopped) throw errors.unavailable('stopping');
-    if (seat.state === 'displaced') throw tooMany();
-    if (seat.state === 'released') throw new Error('The place was given back before.');
-    if (seat.waiting || seat.isHashing) throw new Error('A place is for one password at a time.');
+    if (reservation.state === 'displaced') throw tooMany();
+    if (reservation.state === 'released') throw new Error('The place was given back before.');
+    if (reservation.waiting || reservation.isHashing)
+      throw new Error('A place is for one password at a time.');
     return new Promise((resolve, reject) => {
       const late = 'Too many sign-ups and sign-ins came before this one.';
-      const timer = setTimeout(() => leave(seat, busy(late)), waitMs);
-      seat.waiting = { work, resolve, reject, timer };
-      const queue = turns.get(seat.projectId);
-      if (queue) queue.push(seat);
-      else turns.set(seat.projectId, [seat]);
+      const timer = setTimeout(() => leave(reservation, busy(late)), waitMs);
+      reservation.waiting = { work, resolve, reject, timer };
+      const queue = turns.get(reservation.projectId);
+      if (queue) queue.push(reservation);
+      else turns.set(reservation.projectId, [reservation]);
       begin();
     });
   };
 
   /** Waits no longer. */
-  const leave = (seat: Seat, reason: Error) => {
-    if (!seat.waiting) return;
-    const { reject, timer } = seat.waiting;
+  const leave = (reservation: Reservation, reason: Error) => {
+    if (!reservation.waiting) return;
+    const { reject, timer } = reservation.waiting;
     clearTimeout(timer);
-    seat.waiting = null;
-    const others = (turns.get(seat.projectId) ?? []).filter((other) => other !== seat);
-    if (others.length > 0) turns.set(seat.projectId, others);
-    else turns.delete(seat.projectId);
+    reservation.waiting = null;
+    const others = (turns.get(reservation.projectId) ?? []).filter((other) => other !== reservation);
+    if (others.length > 0) turns.set(reservation.projectId, others);
+    else turns.delete(reservation.projectId);
     reject(reason);
   };
 
-  const giveUp = (seat: Seat, state: 'displaced' | 'released', reason: Error) => {
-    seat.state = state;
-    seats.delete(seat);
-    leave(seat, reason);
+  const giveUp = (reservation: Reservation, state: 'displaced' | 'released', reason: Error) => {
+    reservation.state = state;
+    reservations.delete(reservation);
+    leave(reservation, reason);
   };
 
   const isFull = (projectId: string) => {
     const stuckBefore = performance.now() - lookUpMs;
     let idle = 0;
-    for (const seat of seats) {
-      const isStuck = !seat.waiting && seat.idleFrom < stuckBefore;
-      if (!seat.isHashing && (!isStuck || seat.projectId === projectId)) idle++;
+    for (const reservation of reservations) {
+      const isStuck = !reservation.waiting && reservation.idleFrom < stuckBefore;
+      if (!reservation.isHashing && (!isStuck || reservation.projectId === projectId)) idle++;
     }
     return idle >= placesPerSlot * slots;
   };
@@ -145,26 +146,27 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
    */
   const makeRoom = (projectId: string) => {
     const held = new Map<string, number>();
-    for (const seat of seats) held.set(seat.projectId, (held.get(seat.projectId) ?? 0) + 1);
+    for (const reservation of reservations)
+      held.set(reservation.projectId, (held.get(reservation.projectId) ?? 0) + 1);
     let most = (held.get(projectId) ?? 0) + 2;
-    let newest: Seat | null = null;
-    for (const seat of seats) {
-      const count = held.get(seat.projectId) ?? 0;
-      if (seat.hasBegun || count < most) continue;
+    let newest: Reservation | null = null;
+    for (const reservation of reservations) {
+      const count = held.get(reservation.projectId) ?? 0;
+      if (reservation.hasBegun || count < most) continue;
       most = count;
-      newest = seat;
+      newest = reservation;
     }
     if (!newest) throw tooMany();
     giveUp(newest, 'displaced', tooMany());
   };
 
-  const hash = async (seat: Seat, password: string): Promise<string> => {
+  const hash = async (reservation: Reservation, password: string): Promise<string> => {
     const salt = randomBytes(saltBytes);
     const work = { password, salt: salt.toString('base64'), iterations, burn: 0 };
-    return formatHash({ iterations, salt, hash: await wait(seat, work) });
+    return formatHash({ iterations, salt, hash: await wait(reservation, work) });
   };
 
-  const verify = async (seat: Seat, password: string, kept: string | null) => {
+  const verify = async (reservation: Reservation, password: string, kept: string | null) => {
     const known = kept === null ? null : parseHash(kept);
     if (kept !== null && !known) onError(new Error('A kept password hash cannot be read.'));
     // Nobody's: the same work for an e-mail that is not there.
@@ -176,7 +178,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     // One that was made with fewer iterations takes as long as any other.
     const burn = Math.max(0, iterations - made.iterations);
     const work = { password, salt: salt.toString('base64'), iterations: made.iterations, burn };
-    const isSame = timingSafeEqual(await wait(seat, work), hash);
+    const isSame = timingSafeEqual(await wait(reservation, work), hash);
     return { matches: isSame && known !== null, isOutdated: made.iterations < iterations };
   };
 
@@ -184,16 +186,16 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     reserve: (projectId) => {
       if (isStopped) throw errors.unavailable('stopping');
       if (isFull(projectId)) makeRoom(projectId);
-      const seat: Seat = {
+      const reservation: Reservation = {
         ...{ projectId, state: 'kept', waiting: null, isHashing: false, hasBegun: false },
         idleFrom: performance.now(),
       };
-      seats.add(seat);
+      reservations.add(reservation);
       return {
-        hash: (password) => hash(seat, password),
-        verify: (password, kept) => verify(seat, password, kept),
+        hash: (password) => hash(reservation, password),
+        verify: (password, kept) => verify(reservation, password, kept),
         release: () => {
-          if (seat.state === 'kept') giveUp(seat, 'released', errors.unavailable('given back'));
+          if (reservation.state === 'kept') giveUp(reservation, 'released', errors.unavailable('given back'));
         },
       };
     },
@@ -204,7 +206,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     },
     stop: async () => {
       isStopped = true;
-      for (const seat of [...seats]) leave(seat, errors.unavailable('stopping'));
+      for (const reservation of [...reservations]) leave(reservation, errors.unavailable('stopping'));
       await child.stop();
     },
   };

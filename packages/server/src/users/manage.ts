@@ -3,7 +3,7 @@ import type { ChangeUser, CreateUser, ListUsers, User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { changeColumns } from './change.ts';
 import { defaultRole, readData, readRole } from './data.ts';
-import type { Door, UserDeps } from './deps.ts';
+import type { AuthContext, UserDeps } from './deps.ts';
 import { readNewEmail } from './emails.ts';
 import { hashNew } from './new-passwords.ts';
 import { removeUser } from './remove.ts';
@@ -11,7 +11,7 @@ import { userJson } from './store.ts';
 
 export async function listUsers(
   { store }: UserDeps,
-  { projectId }: Door,
+  { projectId }: AuthContext,
   { limit = 50, page = 1, search }: ListUsers,
 ): Promise<{ users: User[]; page: number; limit: number; has_more: boolean }> {
   if (search?.includes('\0'))
@@ -35,7 +35,7 @@ const listing = `
     order by created_at desc, id desc limit $3::int offset $4::bigint
   ) as found`;
 
-export async function getUser({ store }: UserDeps, { projectId }: Door, id: string): Promise<User> {
+export async function getUser({ store }: UserDeps, { projectId }: AuthContext, id: string): Promise<User> {
   const user = isUserId(id) ? await store.ask<User>(projectId, reading, [id]) : null;
   if (!user) throw errors.userNotFound();
   return user;
@@ -43,15 +43,15 @@ export async function getUser({ store }: UserDeps, { projectId }: Door, id: stri
 
 const reading = `select ${userJson('users')} from auth.users where id = $1::uuid`;
 
-export async function createUser(deps: UserDeps, door: Door, input: CreateUser): Promise<User> {
+export async function createUser(deps: UserDeps, context: AuthContext, input: CreateUser): Promise<User> {
   const email = readNewEmail(input.email);
   const data = readData(input.data);
-  const role = input.role ?? readRole(door, input.data) ?? defaultRole;
+  const role = input.role ?? readRole(context, input.data) ?? defaultRole;
   // Before the hash, which takes long.
-  await deps.query.growth.rooms.require(door.projectId);
-  const hash = input.password === undefined ? null : await hashNew(deps, door, input.password);
+  await deps.query.admission.headroom.require(context.projectId);
+  const hash = input.password === undefined ? null : await hashNew(deps, context, input.password);
   const params = [email.typed, email.key, role, data, hash, String(input.email_verified ?? false)];
-  const user = await deps.store.add<User>(door, creating, params);
+  const user = await deps.store.add<User>(context, creating, params);
   if (!user) throw errors.emailTaken();
   return user;
 }
@@ -65,19 +65,24 @@ const creating = `
   select ${userJson('made')} from made`;
 
 /** A new password and a ban end every session of the user. */
-export async function changeUser(deps: UserDeps, door: Door, id: string, input: ChangeUser): Promise<User> {
+export async function changeUser(
+  deps: UserDeps,
+  context: AuthContext,
+  id: string,
+  input: ChangeUser,
+): Promise<User> {
   const data = input.data === undefined ? null : readData(input.data);
-  const role = input.role ?? readRole(door, input.data);
-  const user = await getUser(deps, door, id);
+  const role = input.role ?? readRole(context, input.data);
+  const user = await getUser(deps, context, id);
   const email = input.email === undefined ? null : readNewEmail(input.email, user.email);
-  const fresh = input.password === undefined ? null : await hashNew(deps, door, input.password);
+  const fresh = input.password === undefined ? null : await hashNew(deps, context, input.password);
   const isVerified = input.email_verified ?? (email ? false : null);
   const columns = { email, data, role, isVerified, isBanned: input.banned ?? null };
-  return changeColumns(deps, door, user, columns, fresh === null ? null : { old: null, fresh }, null);
+  return changeColumns(deps, context, user, columns, fresh === null ? null : { old: null, fresh }, null);
 }
 
-export async function deleteUser(deps: UserDeps, door: Door, id: string): Promise<User> {
-  return removeUser(deps, door, await getUser(deps, door, id));
+export async function deleteUser(deps: UserDeps, context: AuthContext, id: string): Promise<User> {
+  return removeUser(deps, context, await getUser(deps, context, id));
 }
 
 function isUserId(text: string): boolean {

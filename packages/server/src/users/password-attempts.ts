@@ -2,9 +2,9 @@
 // in all the same: at a place where it has signed in before it has a limit of its own, and elsewhere there is a slow way
 // when strangers have used up the usual one. An e-mail that nobody has is treated like any other.
 import { errors, type RowhouseError } from '../errors.ts';
-import type { Door, UserDeps } from './deps.ts';
+import type { AuthContext, UserDeps } from './deps.ts';
 import type { Email } from './emails.ts';
-import { isAt, placeOf } from './known-networks.ts';
+import { isKnownNetwork, networkIdOf } from './known-networks.ts';
 import { attemptId, count, networkOf, waitFor } from './rate-limits.ts';
 
 /** What an attempt was counted against, and the user whose password it is about. */
@@ -21,8 +21,8 @@ type Way = 'place' | 'account' | 'late';
 type Found = Pick<Admitted, 'id' | 'hash' | 'isBanned'> & { way: Way | null; wait: number | null };
 
 /** Counts the attempt. Throws if it has to wait. */
-export async function admit({ store }: UserDeps, door: Door, { key }: Email): Promise<Admitted> {
-  const network = door.address === null ? null : networkOf(door.address);
+export async function admit({ store }: UserDeps, context: AuthContext, { key }: Email): Promise<Admitted> {
+  const network = context.address === null ? null : networkOf(context.address);
   const ids = {
     account: attemptId('account', key),
     late: attemptId('late', key),
@@ -30,8 +30,8 @@ export async function admit({ store }: UserDeps, door: Door, { key }: Email): Pr
     place: network && attemptId('place', key, network),
     stranger: network && attemptId('stranger', key, network),
   };
-  const params = [key, placeOf(door), ids.place, ids.address, ids.account, ids.late, ids.stranger];
-  const found = await store.ask<Found>(door.projectId, admitting, params);
+  const params = [key, networkIdOf(context), ids.place, ids.address, ids.account, ids.late, ids.stranger];
+  const found = await store.ask<Found>(context.projectId, admitting, params);
   if (!found?.way) throw tooManyAttempts(found?.wait ?? 1);
   return {
     ...{ id: found.id, hash: found.hash, isBanned: found.isBanned },
@@ -41,8 +41,8 @@ export async function admit({ store }: UserDeps, door: Door, { key }: Email): Pr
 }
 
 /** What a new password lifts for its user, at the place from where it was set. */
-export function liftedBy(door: Door, emailKey: string): string {
-  const network = door.address === null ? null : networkOf(door.address);
+export function liftedBy(context: AuthContext, emailKey: string): string {
+  const network = context.address === null ? null : networkOf(context.address);
   const ids = [attemptId('account', emailKey), attemptId('late', emailKey)];
   if (network !== null)
     ids.push(attemptId('place', emailKey, network), attemptId('stranger', emailKey, network));
@@ -50,7 +50,7 @@ export function liftedBy(door: Door, emailKey: string): string {
 }
 
 /** Who makes new users, for the limit on them: by a publishable key anybody, by another the application itself. */
-export function newcomerOf({ isPublic, address }: Door): string | null {
+export function newcomerOf({ isPublic, address }: AuthContext): string | null {
   return isPublic && address !== null ? attemptId('newcomer', networkOf(address)) : null;
 }
 
@@ -63,7 +63,7 @@ const admitting = `
   with known as (
     select users.id, passwords.hash, users.banned_at is not null as is_banned
     from auth.users left join auth.passwords on passwords.user_id = users.id where users.email_key = $1
-  ), home as (${isAt('known', '$2')}),
+  ), home as (${isKnownNetwork('known', '$2')}),
   by_place as (${count('place', '$3', 'exists (select from home)')}),
   by_address as (${count('address', '$4', 'not exists (select from by_place)')}),
   let_through as (select where not exists (select from by_place) and ($4::bytea is null or exists (select from by_address))),

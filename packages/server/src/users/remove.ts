@@ -4,10 +4,10 @@ import type { User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import { wasRaised } from '../query/exchange/failures.ts';
 import { ask } from '../query/run.ts';
-import type { Door, UserDeps } from './deps.ts';
+import type { AuthContext, UserDeps } from './deps.ts';
 
-export async function removeUser({ query }: UserDeps, door: Door, user: User): Promise<User> {
-  const { projectId: id, passwordVersion } = door;
+export async function removeUser({ query }: UserDeps, context: AuthContext, user: User): Promise<User> {
+  const { projectId: id, passwordVersion } = context;
   const answer = await ask(query, { id, passwordVersion }, deleting, [user.id], {
     timeoutMs,
     isPlain: false,

@@ -5,7 +5,7 @@ import type { Claims } from './access-tokens.ts';
 import { type Columns, changeColumns, type Hashes } from './change.ts';
 import { tellOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
-import type { Door, UserDeps } from './deps.ts';
+import type { AuthContext, UserDeps } from './deps.ts';
 import { readNewEmail } from './emails.ts';
 import { refuseCommon } from './new-passwords.ts';
 import { newcomerOf, tooManyAttempts } from './password-attempts.ts';
@@ -17,7 +17,7 @@ import { userJson } from './store.ts';
 
 export async function getOwnUser(
   { store }: UserDeps,
-  { projectId }: Door,
+  { projectId }: AuthContext,
   { sid, sub }: Claims,
 ): Promise<User> {
   const user = await store.ask<User>(projectId, reading, [sid, sub]);
@@ -30,12 +30,12 @@ const reading = `with live as (${liveUser('$1', '$2')}) select ${userJson('live'
 /** A new password ends all other sessions; a new e-mail is not verified. */
 export async function changeOwnUser(
   deps: UserDeps,
-  door: Door,
+  context: AuthContext,
   claims: Claims,
   input: ChangeOwnUser,
 ): Promise<User> {
   // Says no to a publishable key; nobody's own change gives a role.
-  readRole(door, input.data);
+  readRole(context, input.data);
   const data = input.data === undefined ? null : readData(input.data);
   if ((input.password === undefined) !== (input.current_password === undefined)) {
     const path = input.password === undefined ? 'password' : 'current_password';
@@ -44,23 +44,23 @@ export async function changeOwnUser(
     ]);
   }
   const { password, current_password: current } = input;
-  const before = await getOwnUser(deps, door, claims);
+  const before = await getOwnUser(deps, context, claims);
   const email = input.email === undefined ? null : readNewEmail(input.email, before.email);
-  if (email && door.isPublic) await countNewEmail(deps, door);
+  if (email && context.isPublic) await countNewEmail(deps, context);
   const hashes =
     password === undefined || current === undefined
       ? null
-      : await changePassword(deps, door, claims, current, password);
+      : await changePassword(deps, context, claims, current, password);
   const columns: Columns = { email, data, role: null, isVerified: email ? false : null, isBanned: null };
-  const user = await changeColumns(deps, door, before, columns, hashes, claims.sid);
-  if (email && user.email !== before.email) tellOldAddress(deps, door, before.email);
+  const user = await changeColumns(deps, context, before, columns, hashes, claims.sid);
+  if (email && user.email !== before.email) tellOldAddress(deps, context, before.email);
   return user;
 }
 
 /** As at sign-up: an e-mail that is taken is told by the answer, and one that is not has been taken. */
-async function countNewEmail({ store }: UserDeps, door: Door): Promise<void> {
-  const params = [newcomerOf(door)];
-  const found = await store.ask<{ wait: number | null }>(door.projectId, counting, params);
+async function countNewEmail({ store }: UserDeps, context: AuthContext): Promise<void> {
+  const params = [newcomerOf(context)];
+  const found = await store.ask<{ wait: number | null }>(context.projectId, counting, params);
   if (found?.wait) throw errors.rateLimited('Too many new e-mails come from this address.', found.wait);
 }
 
@@ -70,7 +70,7 @@ const counting = `
 
 async function changePassword(
   { hashing, store }: UserDeps,
-  { projectId }: Door,
+  { projectId }: AuthContext,
   { sid, sub }: Claims,
   current: string,
   password: string,
@@ -110,7 +110,7 @@ function wrongPassword() {
   });
 }
 
-export async function deleteOwnUser(deps: UserDeps, door: Door, claims: Claims): Promise<User> {
-  const user = await getOwnUser(deps, door, claims);
-  return removeUser(deps, door, user);
+export async function deleteOwnUser(deps: UserDeps, context: AuthContext, claims: Claims): Promise<User> {
+  const user = await getOwnUser(deps, context, claims);
+  return removeUser(deps, context, user);
 }

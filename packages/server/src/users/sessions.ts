@@ -5,7 +5,7 @@ import type { Session, SignOut, User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import { type Claims, issuerOf, readToken, signToken, tokenLifetimeS } from './access-tokens.ts';
-import type { Door, UserDeps } from './deps.ts';
+import type { AuthContext, UserDeps } from './deps.ts';
 import { hashRefreshToken, makeRefreshToken, readRefreshToken } from './refresh-tokens.ts';
 import { userJson } from './store.ts';
 
@@ -45,7 +45,7 @@ export function dropOldSessions(owner: string): string {
 
 export async function toSession(
   { keyRing, now }: Pick<UserDeps, 'keyRing' | 'now'>,
-  { projectId, slug }: Pick<Door, 'projectId' | 'slug'>,
+  { projectId, slug }: Pick<AuthContext, 'projectId' | 'slug'>,
   user: User,
   { id, refreshToken }: Pick<NewSession, 'id' | 'refreshToken'>,
 ): Promise<Session> {
@@ -72,7 +72,7 @@ async function presentKey(keyRing: KeyRing, projectId: string) {
 /** Whose token it is. Whether the session still lives is asked by whoever uses it, in the same statement. */
 export async function readClaims(
   { keyRing, now }: Pick<UserDeps, 'keyRing' | 'now'>,
-  { projectId, slug }: Pick<Door, 'projectId' | 'slug'>,
+  { projectId, slug }: Pick<AuthContext, 'projectId' | 'slug'>,
   token: string,
 ): Promise<Claims> {
   const keys = await keyRing.signingKeys(projectId);
@@ -92,13 +92,16 @@ export function liveUser(session: string, user: string): string {
 
 type Refreshed = { outcome: 'good' | 'reused' | 'gone'; user: User | null };
 
-export async function refresh(deps: UserDeps, door: Door, text: string): Promise<SignedIn> {
+export async function refresh(deps: UserDeps, context: AuthContext, text: string): Promise<SignedIn> {
   const { store, refreshKey } = deps;
-  const token = readRefreshToken(refreshKey, door.projectId, text);
+  const token = readRefreshToken(refreshKey, context.projectId, text);
   if (!token) throw badRefreshToken();
-  const next = makeRefreshToken(refreshKey, door.projectId, { ...token, generation: token.generation + 1 });
+  const next = makeRefreshToken(refreshKey, context.projectId, {
+    ...token,
+    generation: token.generation + 1,
+  });
   const hashes = [text, next].map((one) => toBytea(hashRefreshToken(one)));
-  const found = await store.ask<Refreshed>(door.projectId, refreshing, [token.sessionId, ...hashes]);
+  const found = await store.ask<Refreshed>(context.projectId, refreshing, [token.sessionId, ...hashes]);
   if (found?.outcome === 'reused') {
     throw errors.invalidToken(
       'This refresh token was used before. Its session has been ended, because somebody else may have it.',
@@ -107,7 +110,7 @@ export async function refresh(deps: UserDeps, door: Door, text: string): Promise
   }
   if (!found?.user) throw badRefreshToken();
   const session = { id: token.sessionId, refreshToken: next };
-  return { user: found.user, session: await toSession(deps, door, found.user, session) };
+  return { user: found.user, session: await toSession(deps, context, found.user, session) };
 }
 
 const refreshing = `
@@ -130,7 +133,7 @@ const refreshing = `
 
 export async function signOut(
   { store }: Pick<UserDeps, 'store'>,
-  { projectId }: Pick<Door, 'projectId'>,
+  { projectId }: Pick<AuthContext, 'projectId'>,
   { sid, sub }: Claims,
   scope: NonNullable<SignOut['scope']>,
 ): Promise<number> {

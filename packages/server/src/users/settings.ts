@@ -1,8 +1,8 @@
 // What a project decides about its users, in the one row of auth.settings.
 import type { ChangeUserSettings, UserSettings } from '@rowhouse/api';
-import type { Door, UserDeps } from './deps.ts';
+import type { AuthContext, UserDeps } from './deps.ts';
 
-export async function getSettings({ store }: UserDeps, { projectId }: Door): Promise<UserSettings> {
+export async function getSettings({ store }: UserDeps, { projectId }: AuthContext): Promise<UserSettings> {
   return one(await store.ask<UserSettings>(projectId, readingSettings, []));
 }
 
@@ -11,7 +11,7 @@ const readingSettings = `select ${settingsJson} from auth.settings`;
 
 export async function changeSettings(
   { store }: UserDeps,
-  { projectId }: Door,
+  { projectId }: AuthContext,
   { refuse_common_passwords: refuse }: ChangeUserSettings,
 ): Promise<UserSettings> {
   const params = [refuse === undefined ? null : String(refuse)];

@@ -3,9 +3,9 @@
 import type { SignIn, SignUp, User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { defaultRole, readData, readRole } from './data.ts';
-import type { Door, UserDeps } from './deps.ts';
+import type { AuthContext, UserDeps } from './deps.ts';
 import { readEmail, readNewEmail } from './emails.ts';
-import { dropOldPlaces, placeOf, rememberPlace } from './known-networks.ts';
+import { dropOldNetworks, networkIdOf, rememberNetwork } from './known-networks.ts';
 import { refuseCommon } from './new-passwords.ts';
 import { admit, newcomerOf } from './password-attempts.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
@@ -13,30 +13,30 @@ import { count, forgetPast, giveBack, waitFor } from './rate-limits.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
 import { lockById, userJson } from './store.ts';
 
-export async function signUp(deps: UserDeps, door: Door, input: SignUp): Promise<SignedIn> {
+export async function signUp(deps: UserDeps, context: AuthContext, input: SignUp): Promise<SignedIn> {
   const email = readNewEmail(input.email);
   checkPassword(input.password);
   const data = readData(input.data);
-  const role = readRole(door, input.data) ?? defaultRole;
-  const place = deps.hashing.reserve(door.projectId);
+  const role = readRole(context, input.data) ?? defaultRole;
+  const place = deps.hashing.reserve(context.projectId);
   try {
-    const newcomer = newcomerOf(door);
+    const newcomer = newcomerOf(context);
     const found = await deps.store.ask<{ wait: number | null; taken: boolean; refuseCommon: boolean }>(
-      door.projectId,
+      context.projectId,
       beforeSignUp,
       [newcomer, email.key],
     );
     if (found?.wait) throw errors.rateLimited('Too many new users come from this address.', found.wait);
     if (found?.taken) throw errors.emailTaken();
     if (found?.refuseCommon) refuseCommon(input.password);
-    const session = newSession(deps, door.projectId);
+    const session = newSession(deps, context.projectId);
     // Before the hash, which takes long.
-    await deps.query.growth.rooms.require(door.projectId);
+    await deps.query.admission.headroom.require(context.projectId);
     const hash = await place.hash(input.password);
-    const params = [email.typed, email.key, role, data, hash, session.id, session.hash, placeOf(door)];
-    const user = await deps.store.add<User>(door, signingUp, params);
+    const params = [email.typed, email.key, role, data, hash, session.id, session.hash, networkIdOf(context)];
+    const user = await deps.store.add<User>(context, signingUp, params);
     if (!user) throw errors.emailTaken();
-    return { user, session: await toSession(deps, door, user, session) };
+    return { user, session: await toSession(deps, context, user, session) };
   } finally {
     place.release();
   }
@@ -55,28 +55,28 @@ const signingUp = `
     on conflict (email_key) do nothing returning *
   ), password as (insert into auth.passwords (user_id, hash) select id, $5 from made),
   session as (${insertSession('made', '$6', '$7')}),
-  place as (${rememberPlace('made', '$8')})
+  place as (${rememberNetwork('made', '$8')})
   select ${userJson('made')} from made`;
 
-export async function signIn(deps: UserDeps, door: Door, input: SignIn): Promise<SignedIn> {
+export async function signIn(deps: UserDeps, context: AuthContext, input: SignIn): Promise<SignedIn> {
   const email = readEmail(input.email);
   checkGiven(input.password);
-  const place = deps.hashing.reserve(door.projectId);
+  const place = deps.hashing.reserve(context.projectId);
   try {
-    const known = await admit(deps, door, email).finally(() => tidyNowAndThen(deps, door));
+    const known = await admit(deps, context, email).finally(() => tidyNowAndThen(deps, context));
     const kept = known.hash;
     const { matches, isOutdated } = await place.verify(input.password, kept);
     if (!matches || !known.id || kept === null) throw errors.invalidCredentials();
     if (known.isBanned) throw errors.userBanned();
     const better = isOutdated ? await place.hash(input.password) : null;
-    const session = newSession(deps, door.projectId);
-    const counted = [known.forgets, known.address, placeOf(door)];
+    const session = newSession(deps, context.projectId);
+    const counted = [known.forgets, known.address, networkIdOf(context)];
     const params = [known.id, kept, better, session.id, session.hash, ...counted];
     // Who is a user already can sign in for longer than others can be added.
-    const user = await deps.store.addToReserve<User>(door, signingIn, params, lockById(known.id));
+    const user = await deps.store.addToReserve<User>(context, signingIn, params, lockById(known.id));
     // Banned, deleted, or given another password while this one was hashed.
     if (!user) throw errors.invalidCredentials();
-    return { user, session: await toSession(deps, door, user, session) };
+    return { user, session: await toSession(deps, context, user, session) };
   } finally {
     place.release();
   }
@@ -94,11 +94,11 @@ const signingIn = `
   old as (${dropOldSessions('allowed')}),
   forgiven as (delete from auth.attempts where id = $6::bytea and exists (select from allowed)),
   given_back as (${giveBack('address', '$7')} and exists (select from allowed)),
-  place as (${rememberPlace('allowed', '$8')}),
-  old_places as (${dropOldPlaces('allowed')})
+  place as (${rememberNetwork('allowed', '$8')}),
+  old_places as (${dropOldNetworks('allowed')})
   select ${userJson('touched')} from touched`;
 
 /** Limits that are past are forgotten by the way, by one sign-in in some hundred. */
-function tidyNowAndThen({ store, onError }: UserDeps, { projectId }: Door): void {
+function tidyNowAndThen({ store, onError }: UserDeps, { projectId }: AuthContext): void {
   if (Math.random() < 1 / 128) store.ask(projectId, forgetPast, []).catch(onError);
 }

@@ -3,12 +3,12 @@
 // A statement sees what there was when it began, also when it then waits for a row. So what begins or ends sessions, or
 // uses codes, first locks its user in a statement of its own: else a sign-in with the old password could outlive the new.
 import { errors, RowhouseError } from '../errors.ts';
-import { ownSize, sizeCheck, withinRoom } from '../query/admission.ts';
+import { ownSize, sizeCheck, withHeadroom } from '../query/admission.ts';
 import { fateOf, isOverLimit, wasRaised } from '../query/exchange/failures.ts';
 import { parseJsonText } from '../query/json/json-text.ts';
 import { ask, noReader, type QueryDeps } from '../query/run.ts';
-import { alone } from '../query/sessions/exclusive.ts';
-import type { Door } from './deps.ts';
+import { withSession } from '../query/sessions/exclusive.ts';
+import type { AuthContext } from './deps.ts';
 
 export type UserStore = {
   /** The value that the statement gives, or null. `lock`: runs before it, in the same transaction. */
@@ -19,10 +19,15 @@ export type UserStore = {
     lock?: UserLock,
   ): Promise<T | null>;
   /** The same for what adds to the project: measured before it is committed, as a statement of the project is. */
-  add<T>(door: Door, text: string, params: readonly (string | null)[], lock?: UserLock): Promise<T | null>;
+  add<T>(
+    context: AuthContext,
+    text: string,
+    params: readonly (string | null)[],
+    lock?: UserLock,
+  ): Promise<T | null>;
   /** The same for what may use the reserve below the limit, which is kept for users who are there already. */
   addToReserve<T>(
-    door: Door,
+    context: AuthContext,
     text: string,
     params: readonly (string | null)[],
     lock?: UserLock,
@@ -52,7 +57,7 @@ const adding = {
 };
 
 export function openUserStore(query: QueryDeps): UserStore {
-  const { growth } = query;
+  const { admission } = query;
   const parse = <T>(answer: string | null) => (answer === null ? null : (parseJsonText(answer) as T));
   const tell = (error: unknown) => {
     throw explain(error);
@@ -65,30 +70,33 @@ export function openUserStore(query: QueryDeps): UserStore {
     add: async ({ projectId, passwordVersion }, text, params, lock) => {
       const project = { id: projectId, passwordVersion };
       const reader = noReader();
-      const answer = withinRoom(growth, project, adding, reader, (measure, watching) =>
-        alone(query, loginOf(projectId), { reader, timeoutMs, use: 'plain', watching }, async (work) => {
-          const own = await ownSize(work, measure);
-          const last = measure ? sizeCheck(measure, own) : [];
-          return work.ask(text, [...params], { first: firstOf(lock), last, changes: true });
-        }),
+      const answer = withHeadroom(admission, project, adding, reader, (measure, supervise) =>
+        withSession(
+          query,
+          loginOf(projectId),
+          { reader, timeoutMs, use: 'plain', supervise },
+          async (work) => {
+            const own = await ownSize(work, measure);
+            const last = measure ? sizeCheck(measure, own) : [];
+            return work.ask(text, [...params], { first: firstOf(lock), last, changes: true });
+          },
+        ),
       );
       return parse(await answer.catch(tell));
     },
-    addToReserve: async (door, text, params, lock) => {
+    addToReserve: async (context, text, params, lock) => {
       const once = async () => {
-        const admission = await growth.rooms.require(door.projectId, true);
-        const last = admission
-          ? sizeCheck({ ...admission, ...wholeLimit, ceiling: admission.limit }, null)
-          : [];
+        const granted = await admission.headroom.require(context.projectId, true);
+        const last = granted ? sizeCheck({ ...granted, ...wholeLimit, ceiling: granted.limit }, null) : [];
         const options = { timeoutMs, first: firstOf(lock), last, changes: true };
-        return ask(query, loginOf(door.projectId), text, [...params], options).catch(async (error) => {
-          throw isOverLimit(error) ? await growth.rooms.refusal(door.projectId) : error;
+        return ask(query, loginOf(context.projectId), text, [...params], options).catch(async (error) => {
+          throw isOverLimit(error) ? await admission.headroom.refusal(context.projectId) : error;
         });
       };
       const answer = once().catch(async (error) => {
         if (!(error instanceof RowhouseError && error.code === 'project_full')) throw error;
         // What others were refused may still lie on disk, beside what the tables are being rewritten to.
-        await growth.reclaim.run({ id: door.projectId, passwordVersion: door.passwordVersion });
+        await admission.reclaim.run({ id: context.projectId, passwordVersion: context.passwordVersion });
         return once();
       });
       return parse(await answer.catch(tell));
@@ -100,7 +108,7 @@ export function openUserStore(query: QueryDeps): UserStore {
 const wholeLimit = { comparesOwn: false, isCapped: false, extra: 0, left: 0 };
 
 function loginOf(projectId: string) {
-  return { id: projectId, passwordVersion: 1, seat: 'auth' } as const;
+  return { id: projectId, passwordVersion: 1, loginAs: 'auth' } as const;
 }
 
 function firstOf(lock: UserLock | undefined): readonly UserLock[] {

@@ -5,8 +5,8 @@ import type { ServerError } from '../../postgres/server-error.ts';
 import { type Session, TooLargeError } from '../../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
 import type { Clock } from './exchange.ts';
-import { noteFate, noteOverLimit, Sound, saysOverLimit } from './failures.ts';
-import type { Watched } from './statement-deadline.ts';
+import { noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
+import type { Stoppable } from './statement-deadline.ts';
 
 export type CopyInput = Readonly<{
   /** What has to hold for the COPY to begin, in the same transaction. */
@@ -20,7 +20,7 @@ export type CopyInput = Readonly<{
   explain(error: ServerError, hasBegun: boolean): RowhouseError;
 }>;
 
-export class CopyRows implements Watched {
+export class CopyRows implements Stoppable {
   private readonly input: CopyInput;
   private readonly copy: CopyIn;
   private stoppedBy: RowhouseError | null = null;
@@ -51,7 +51,7 @@ export class CopyRows implements Watched {
     this.copy.stop();
   }
 
-  /** How many rows. Throws what the caller is told; a `Sound` error leaves the session usable. */
+  /** How many rows. Throws what the caller is told; a `StatementFailed` error leaves the session usable. */
   async run(): Promise<number> {
     const status = await this.copy.run();
     const { failure, sourceFailure, isSent, isComplete, tag } = this.copy;
@@ -70,10 +70,12 @@ export class CopyRows implements Watched {
     if (broken || status instanceof Error || !failure) throw errors.unavailable(broken ?? status);
     const reason = this.input.explain(failure, this.copy.hasBegun);
     if (this.copy.isCopied && saysOverLimit(failure)) noteOverLimit(reason);
-    throw new Sound(reason, status);
+    throw new StatementFailed(reason, status);
   }
 }
 
 function asSound(error: unknown, status: 'idle' | 'transaction' | 'failed' | Error): unknown {
-  return error instanceof RowhouseError && !(status instanceof Error) ? new Sound(error, status) : error;
+  return error instanceof RowhouseError && !(status instanceof Error)
+    ? new StatementFailed(error, status)
+    : error;
 }

@@ -6,7 +6,7 @@ import type { ServerError } from '../../postgres/server-error.ts';
 import { type Receiver, type Session, silent } from '../../postgres/session.ts';
 import { giveBack, JsonBytes } from '../json/json-bytes.ts';
 import { isLarge } from '../json/large-json.ts';
-import { type Layout, objects, type Shape } from '../json/layout.ts';
+import { type Layout, objects, type ResultShape } from '../json/layout.ts';
 import {
   isLargeParameter,
   needsTypes,
@@ -17,9 +17,9 @@ import {
 import { RowStream } from '../json/row-stream.ts';
 import { type Column, readColumns, typesOf, unknownTypes } from '../json/row-writer.ts';
 import type { ValueType } from '../json/value-kinds.ts';
-import type { Conduct, Statement } from '../statement/statement.ts';
+import type { SessionEffect, Statement } from '../statement/statement.ts';
 import { type Command, writeCommands } from './commands.ts';
-import { MovedError, noteFate, Sound } from './failures.ts';
+import { MovedError, noteFate, StatementFailed } from './failures.ts';
 import { type Ended, problemOf } from './outcome.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
 
@@ -81,8 +81,8 @@ export class Exchange implements Receiver {
   truncated = false;
   isStreaming = false;
   /** What a session that ran this has to be cleaned of. */
-  conduct: Conduct;
-  shape: Shape | null = null;
+  effect: SessionEffect;
+  shape: ResultShape | null = null;
   tag: string | null = '';
   durationMs = 0;
   private readonly options: ExchangeOptions;
@@ -93,7 +93,7 @@ export class Exchange implements Receiver {
   private failure: ServerError | null = null;
   private prepared: PreparedStatement | null = null;
   /** From an earlier run: PostgreSQL is not asked again. */
-  private known: Shape | null = null;
+  private known: ResultShape | null = null;
   private keep = false;
   private end: (ended: Ended) => void = () => {};
   private isCopy = false;
@@ -119,7 +119,7 @@ export class Exchange implements Receiver {
 
   constructor(options: ExchangeOptions) {
     this.options = options;
-    this.conduct = options.statement.conduct;
+    this.effect = options.statement.effect;
   }
 
   /** Not what one would stand behind. */
@@ -159,7 +159,7 @@ export class Exchange implements Receiver {
     this.end(new MovedError());
   }
 
-  /** Throws what the caller is told; a `Sound` error leaves the session usable. */
+  /** Throws what the caller is told; a `StatementFailed` error leaves the session usable. */
   async run(): Promise<void> {
     const { session, input, statement, frame } = this.options;
     // In a batch a stale one would undo what ran before it, so there each is parsed anew.
@@ -204,7 +204,7 @@ export class Exchange implements Receiver {
     const { failure, isCopy, isBound, isSent, step, tag } = this;
     if (this.refusedBy && status === 'idle' && !failure) throw errors.rowsNotShown(this.refusedBy);
     if (status === frame.endsIn && !failure && !isCopy && statement.isParsed) return;
-    const isRead = this.conduct === 'clean';
+    const isRead = this.effect === 'none';
     const problem = problemOf({
       status,
       frame,
@@ -218,7 +218,7 @@ export class Exchange implements Receiver {
       tag,
     });
     if (problem && this.commitsByItself && isBound)
-      noteFate(problem instanceof Sound ? problem.reason : problem, 'uncertain');
+      noteFate(problem instanceof StatementFailed ? problem.reason : problem, 'uncertain');
     if (problem) throw problem;
   }
 
@@ -232,14 +232,14 @@ export class Exchange implements Receiver {
   private isUndone(status: Ended): boolean {
     if (!this.isSent || !this.endsIdle) return true;
     // Of a session that was cut only what reads is known to have left nothing.
-    if (status instanceof Error) return this.conduct === 'clean';
+    if (status instanceof Error) return this.effect === 'none';
     return this.failure?.severity === 'ERROR' && !this.commitsByItself;
   }
 
   /** Sent with its commit: when the session is lost, nobody knows whether it was done. */
   private get commitsItself(): boolean {
     const { after } = this.options.frame;
-    return this.conduct !== 'clean' && this.endsIdle && after.at(-1) !== 'rollback';
+    return this.effect !== 'none' && this.endsIdle && after.at(-1) !== 'rollback';
   }
 
   /** It was stopped by cutting the session. An error before its end, also that it was ended by force, undoes it. */
@@ -316,7 +316,7 @@ export class Exchange implements Receiver {
     const name = prepared?.name ?? '';
     const { out } = session;
     const types = prepared?.parameterTypes;
-    const shape = prepared?.columns as Shape | null | undefined;
+    const shape = prepared?.columns as ResultShape | null | undefined;
     this.known = shape?.layout === this.layout ? shape : null;
     // Before anything is written: a value that cannot be sent leaves nothing half said.
     const { query, parameters } = this.encoded ?? {
@@ -337,7 +337,7 @@ export class Exchange implements Receiver {
   }
 
   /** In a transaction with others: whoever sends them hands on what comes. `parsed`: what others of them have. */
-  board(parsed: Map<string, PreparedStatement>): void {
+  writeInGroup(parsed: Map<string, PreparedStatement>): void {
     const { session, input } = this.options;
     this.write(session.statements.get(input.query) ?? parsed.get(input.query) ?? null, true);
     if (this.prepared) parsed.set(input.query, this.prepared);
@@ -370,7 +370,7 @@ export class Exchange implements Receiver {
 
   rowDescription(bytes: Buffer, start: number): void {
     // Another that was sent with it may have learned it since.
-    const shape = this.prepared?.columns as Shape | null | undefined;
+    const shape = this.prepared?.columns as ResultShape | null | undefined;
     if (shape?.layout === this.layout && !this.isMoved) this.begin(shape);
     else this.describe(readColumns(bytes, start));
   }
@@ -438,12 +438,12 @@ export class Exchange implements Receiver {
     this.begin(shape);
   }
 
-  private know(shape: Shape): void {
+  private know(shape: ResultShape): void {
     const prepared = this.options.session.statements.get(this.options.input.query);
     if (prepared) prepared.columns = shape;
   }
 
-  private begin(shape: Shape): void {
+  private begin(shape: ResultShape): void {
     this.shape = shape;
     this.json = new JsonBytes(this.options.input);
     this.json.raw(this.options.form.opening);

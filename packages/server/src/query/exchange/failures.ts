@@ -91,12 +91,12 @@ export function neverRan(error: unknown): boolean {
  * state: then the statement runs again by itself, and its caller is told what it says.
  */
 export function triedToWrite(error: unknown): boolean {
-  const reason = error instanceof Sound ? error.reason : error;
+  const reason = error instanceof StatementFailed ? error.reason : error;
   return reason instanceof RowhouseError && reason.sql?.state === sqlstate.readOnlyTransaction;
 }
 
 /** The statement failed, the session did not; `status` says whether a transaction is still open. */
-export class Sound extends Error {
+export class StatementFailed extends Error {
   readonly reason: RowhouseError;
   readonly status: 'idle' | 'transaction' | 'failed';
 

@@ -5,7 +5,7 @@ import { TooLargeError } from '../../postgres/session.ts';
 import type { Statement } from '../statement/statement.ts';
 import { refusalOf } from './acting-users.ts';
 import type { Frame } from './exchange.ts';
-import { MovedError, note, noteOverLimit, Sound, saysOverLimit } from './failures.ts';
+import { MovedError, note, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
 import { sqlFailure } from './sql-failure.ts';
 
 /** PostgreSQL's status after it, or why there is none. */
@@ -30,7 +30,7 @@ type Outcome = Readonly<{
 
 const transactionTag = /^(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|PREPARE TRANSACTION)/;
 
-/** Null: nothing is wrong. A `Sound` error leaves the session usable. */
+/** Null: nothing is wrong. A `StatementFailed` error leaves the session usable. */
 export function problemOf(outcome: Outcome): Error | null {
   const { status, frame, statement, failure, isCopy, isBound, isSent, isRead, step, tag } = outcome;
   if (isCopy) {
@@ -56,7 +56,7 @@ export function problemOf(outcome: Outcome): Error | null {
     note(reason, { neverRan: !isBound, context: failure.where, routine: failure.routine });
     // What the caller's own code raises comes with its statement, not after it.
     if (step > frame.before.length && saysOverLimit(failure)) noteOverLimit(reason);
-    return new Sound(reason, status);
+    return new StatementFailed(reason, status);
   }
   // PostgreSQL found none in a text too large to be parsed.
   if (!statement.isParsed && tag === '')

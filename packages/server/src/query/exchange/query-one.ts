@@ -2,7 +2,7 @@
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Session, silent } from '../../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
-import { noteOverLimit, Sound, saysOverLimit } from './failures.ts';
+import { noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
 import { sqlFailure } from './sql-failure.ts';
 
 /** The first value of the first row. */
@@ -12,7 +12,7 @@ export function queryOne(
   parameters: (string | null)[],
 ): Promise<string | null> {
   return queryFramed(session, query, parameters, noFrame).catch((error) => {
-    throw error instanceof Sound ? error.reason : error;
+    throw error instanceof StatementFailed ? error.reason : error;
   });
 }
 
@@ -20,20 +20,25 @@ export type OwnFrame = Readonly<{
   before: readonly Command[];
   after: readonly Command[];
   /** For a no to one of those before. */
-  explain: (error: ServerError, status: Sound['status']) => Error;
+  explain: (error: ServerError, status: StatementFailed['status']) => Error;
 }>;
 
-export const soundFailure: OwnFrame['explain'] = (error, status) => new Sound(sqlFailure(error), status);
-const noFrame: OwnFrame = { before: [], after: [], explain: soundFailure };
+export const statementFailed: OwnFrame['explain'] = (error, status) =>
+  new StatementFailed(sqlFailure(error), status);
+const noFrame: OwnFrame = { before: [], after: [], explain: statementFailed };
 
 /** `isOurs`: what failed came after the statement, so a state of ours was not raised by code of the project's own. */
-function laterFailure(failure: ServerError, status: Sound['status'], isOurs: boolean): Sound {
+function laterFailure(
+  failure: ServerError,
+  status: StatementFailed['status'],
+  isOurs: boolean,
+): StatementFailed {
   const reason = sqlFailure(failure);
   if (isOurs && saysOverLimit(failure)) noteOverLimit(reason);
-  return new Sound(reason, status);
+  return new StatementFailed(reason, status);
 }
 
-/** The same between others of ours. A `Sound` error leaves the session usable. */
+/** The same between others of ours. A `StatementFailed` error leaves the session usable. */
 export function queryFramed(
   session: Session,
   query: string,

@@ -18,7 +18,7 @@ export type Reader = Sink & {
 };
 
 /** What runs and can be told to stop. */
-export type Watched = { stop(because: RowhouseError): void; useClock(clock: Clock): void };
+export type Stoppable = { stop(because: RowhouseError): void; useClock(clock: Clock): void };
 
 /** After a cancel that had no effect. A caller is answered within a second of its time, whatever hangs. */
 const graceMs = 500;
@@ -28,7 +28,7 @@ const lastWordsMs = 5_000;
 const stallMs = 30_000;
 
 /** One timer looks after all of them: hardly any lasts long enough to need one of its own. */
-const active = new Set<Watch>();
+const active = new Set<StatementDeadline>();
 const tickMs = 20;
 let ticking: NodeJS.Timeout | null = null;
 
@@ -51,7 +51,7 @@ export function stopSession(pid: number, because: RowhouseError): boolean {
   return false;
 }
 
-export class Watch implements Clock {
+export class StatementDeadline implements Clock {
   /** Why it was told to stop. */
   stoppedBy: RowhouseError | null = null;
   private readonly session: Session;
@@ -62,7 +62,7 @@ export class Watch implements Clock {
   private endsAt: number;
   private pausedAt: number | null = null;
   private patienceMs = stallMs;
-  private current: Watched | null = null;
+  private current: Stoppable | null = null;
 
   constructor(
     session: Session,
@@ -87,7 +87,7 @@ export class Watch implements Clock {
     return this.stoppedBy !== null;
   }
 
-  follow(watched: Watched): void {
+  follow(watched: Stoppable): void {
     this.current = watched;
     watched.useClock(this);
   }

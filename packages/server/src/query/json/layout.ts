@@ -3,7 +3,7 @@ import { type Column, compileRowWriter, planRows, type RowPlan, type RowWriter }
 import type { ValueType } from './value-kinds.ts';
 
 /** What is the same for every run of a statement, worked out once. */
-export type Shape = Readonly<{
+export type ResultShape = Readonly<{
   layout: Layout;
   head: Buffer;
   /** What the head says of the columns. */
@@ -15,9 +15,9 @@ export type Shape = Readonly<{
 
 /** What was worked out is kept for the layout it was worked out for, so there is one object for each. */
 export type Layout = Readonly<{
-  shapeOf(columns: readonly Column[], types: readonly ValueType[]): Shape;
+  shapeOf(columns: readonly Column[], types: readonly ValueType[]): ResultShape;
   /** Of a statement that gives no rows. */
-  empty: Shape;
+  empty: ResultShape;
   /** Whether it matters what the project's own types are. */
   needsTypes: boolean;
 }>;
@@ -34,9 +34,9 @@ export const objects: Layout = {
   },
   needsTypes: true,
 };
-const nothing: Shape = { layout: objects, ...headOf([], []), ...writerOf(planRows([], [])) };
+const nothing: ResultShape = { layout: objects, ...headOf([], []), ...writerOf(planRows([], [])) };
 
-export function writerOf(plan: RowPlan): Pick<Shape, 'write' | 'plan'> {
+export function writerOf(plan: RowPlan): Pick<ResultShape, 'write' | 'plan'> {
   return { write: compileRowWriter(plan), plan };
 }
 

@@ -11,30 +11,30 @@ import { Exchange, type Form, type Frame, type Sink, type StatementInput } from 
 import {
   noteFate,
   noteOverLimit,
-  Sound,
+  StatementFailed,
   saysOverLimit,
   triedToWrite,
   wasRaised,
 } from '../exchange/failures.ts';
-import { type OwnFrame, queryFramed, soundFailure } from '../exchange/query-one.ts';
+import { type OwnFrame, queryFramed, statementFailed } from '../exchange/query-one.ts';
 import { sqlFailure } from '../exchange/sql-failure.ts';
-import { hungUp, type Reader, Watch } from '../exchange/statement-deadline.ts';
-import { type Conduct, type Statement, worst } from '../statement/statement.ts';
+import { hungUp, type Reader, StatementDeadline } from '../exchange/statement-deadline.ts';
+import { type SessionEffect, type Statement, worstEffect } from '../statement/statement.ts';
 import type { ProjectSessions, SessionUse } from './project-sessions.ts';
-import type { Leaves } from './session-reset.ts';
+import type { SessionState } from './session-reset.ts';
 import {
-  type Habit,
-  type Habits,
   isPlain,
   know,
   learn,
   mayRunCode,
   noteDuration,
+  type StatementProfile,
+  type StatementProfiles,
 } from './statement-profiles.ts';
 
-export type WorkDeps = { sessions: ProjectSessions; habits: Habits };
+export type ExclusiveDeps = { sessions: ProjectSessions; profiles: StatementProfiles };
 /** What a visitor does is never taken to be plain: no user finds traces of another. */
-export type Terms = { reader: Reader; timeoutMs: number; use: SessionUse; watching?: Watching };
+export type SessionTerms = { reader: Reader; timeoutMs: number; use: SessionUse; supervise?: Supervise };
 type Question = {
   isPlain?: boolean;
   first?: readonly Command[];
@@ -43,83 +43,88 @@ type Question = {
   readOnly?: boolean;
 };
 /** Begins to look after what runs; `stop` ends it. Gives what ends the looking. Throws if it must not run now. */
-export type Watching = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
+export type Supervise = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
 
 /** Takes a session, keeps the time, and gives the session back clean or not at all. */
-export async function alone<T>(
-  { sessions, habits }: WorkDeps,
+export async function withSession<T>(
+  { sessions, profiles }: ExclusiveDeps,
   project: ProjectLogin,
-  { reader, timeoutMs, watching, use: wanted }: Terms,
-  use: (work: Work) => Promise<T>,
+  { reader, timeoutMs, supervise, use: wanted }: SessionTerms,
+  use: (exclusive: ExclusiveSession) => Promise<T>,
 ): Promise<T> {
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
-  const purpose = project.visitor === undefined ? wanted : 'any';
+  const purpose = project.actingUser === undefined ? wanted : 'any';
   const idle = purpose === 'any' ? null : sessions.takeIdle(project, purpose);
   const session = idle ?? (await sessions.acquire(project, purpose));
-  let watch: Watch | null = null;
-  let unwatch: (() => void) | undefined;
+  let deadline: StatementDeadline | null = null;
+  let endSupervision: (() => void) | undefined;
   try {
     // It may have happened while we waited for the session.
     if (reader.isGone) throw noteFate(hungUp(), 'undone');
     if (performance.now() >= reader.startedAt + timeoutMs)
       throw noteFate(errors.queryTimeout(timeoutMs), 'undone');
-    unwatch = watching?.((because, patienceMs) => watch?.stop(because, patienceMs));
+    endSupervision = supervise?.((because, patienceMs) => deadline?.stop(because, patienceMs));
   } catch (error) {
-    sessions.release(project, session, 'clean');
+    sessions.release(project, session, 'none');
     throw error;
   }
-  watch = new Watch(session, reader, timeoutMs, sessions.terminate);
-  const work = new Work({ sessions, habits }, project, session, watch);
+  deadline = new StatementDeadline(session, reader, timeoutMs, sessions.terminate);
+  const exclusive = new ExclusiveSession({ sessions, profiles }, project, session, deadline);
   try {
-    return await use(work);
+    return await use(exclusive);
   } catch (error) {
-    work.onFailure();
-    if (!(error instanceof Sound)) {
-      work.isBroken = true;
+    exclusive.onFailure();
+    if (!(error instanceof StatementFailed)) {
+      exclusive.isBroken = true;
       // One of ours around the statement, which was stopped with it.
-      const isStopped = error instanceof RowhouseError && error.code === 'unavailable' && watch.stoppedBy;
-      throw isStopped ? watch.stoppedBy : error;
+      const isStopped = error instanceof RowhouseError && error.code === 'unavailable' && deadline.stoppedBy;
+      throw isStopped ? deadline.stoppedBy : error;
     }
-    if (!watch.isStopped && error.status !== 'idle')
-      await work.command('rollback').catch(() => {
-        work.isBroken = true;
+    if (!deadline.isStopped && error.status !== 'idle')
+      await exclusive.command('rollback').catch(() => {
+        exclusive.isBroken = true;
       });
     if (error.reason.sql?.state === sqlstate.limitExceeded && !wasRaised(error.reason))
       sessions.limitReached();
     // A commit of ours that the deadline cancelled.
-    throw watch.stoppedBy ? noteFate(watch.stoppedBy, 'undone') : error.reason;
+    throw deadline.stoppedBy ? noteFate(deadline.stoppedBy, 'undone') : error.reason;
   } finally {
-    unwatch?.();
-    watch.end();
-    if (watch.isStopped) work.isBroken = true;
-    sessions.release(project, session, work.leaves);
-    if (work.changedBy) habits.forget(project.id, work.changedBy);
+    endSupervision?.();
+    deadline.end();
+    if (deadline.isStopped) exclusive.isBroken = true;
+    sessions.release(project, session, exclusive.leaves);
+    if (exclusive.changedBy) profiles.forget(project.id, exclusive.changedBy);
   }
 }
 
 /** What one request does in its session. */
-export class Work {
+export class ExclusiveSession {
   isBroken = false;
   /** For what its answer holds by then. */
   onFailure: () => void = () => {};
   /** It ran something that can make, change or drop tables. */
   changedBy: 'schema' | 'code' | null = null;
-  private conduct: Conduct = 'clean';
+  private effect: SessionEffect = 'none';
   /** Only of statements that are provably so; one that is not decides for all. */
   private isPlain: boolean;
   private readonly sessions: ProjectSessions;
-  private readonly habits: Habits;
+  private readonly profiles: StatementProfiles;
   private readonly project: ProjectLogin;
   private readonly session: Session;
-  private readonly watch: Watch;
+  private readonly deadline: StatementDeadline;
 
-  constructor({ sessions, habits }: WorkDeps, project: ProjectLogin, session: Session, watch: Watch) {
+  constructor(
+    { sessions, profiles }: ExclusiveDeps,
+    project: ProjectLogin,
+    session: Session,
+    deadline: StatementDeadline,
+  ) {
     this.sessions = sessions;
-    this.habits = habits;
+    this.profiles = profiles;
     this.project = project;
     this.session = session;
-    this.watch = watch;
-    this.isPlain = project.visitor === undefined;
+    this.deadline = deadline;
+    this.isPlain = project.actingUser === undefined;
   }
 
   exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame, form: Form): Exchange {
@@ -135,45 +140,46 @@ export class Work {
     });
   }
 
-  async run(exchange: Exchange, habit: Habit): Promise<void> {
+  async run(exchange: Exchange, profile: StatementProfile): Promise<void> {
     if (this.session.readsOtherwise) throw errors.statementNotAllowed(...otherReading);
-    this.watch.follow(exchange);
-    this.conduct = worst(this.conduct, exchange.conduct);
-    const { preparable, conduct, writes, reached, changes, canCommit, isVacuum } = exchange.statement;
+    this.deadline.follow(exchange);
+    this.effect = worstEffect(this.effect, exchange.effect);
+    const { preparable, effect, writes, reached, changes, canCommit, isVacuum } = exchange.statement;
     // Whether an insert runs code is found out before: one that does makes all be forgotten that is known.
     const isInsert = writes && reached !== null && !changes;
-    if (isInsert && exchange.endsIdle) await this.know(habit);
+    if (isInsert && exchange.endsIdle) await this.know(profile);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
-    if (exchange.conduct !== 'clean') this.watch.noteChange();
-    if (!preparable || conduct === 'wild') this.changedBy = 'schema';
-    else if (mayRunCode(habit)) this.changedBy ??= 'code';
+    if (exchange.effect !== 'none') this.deadline.noteChange();
+    if (!preparable || effect === 'anything') this.changedBy = 'schema';
+    else if (mayRunCode(profile)) this.changedBy ??= 'code';
     // Unless it comes to its end, nothing is known of it.
     const wasPlain = this.isPlain;
     this.isPlain = false;
-    const endChange = canCommit && !isVacuum ? this.habits.beginChange(this.project.id) : null;
+    const endChange = canCommit && !isVacuum ? this.profiles.beginChange(this.project.id) : null;
     try {
       await exchange.run();
     } finally {
       endChange?.();
     }
-    this.conduct = worst(this.conduct, exchange.conduct);
-    this.isPlain = wasPlain && isPlain(habit);
+    this.effect = worstEffect(this.effect, exchange.effect);
+    this.isPlain = wasPlain && isPlain(profile);
     // Before it is asked what it does: the answer is about what there is after it.
     if (this.changedBy === 'code') {
-      this.habits.forget(this.project.id, 'code');
+      this.profiles.forget(this.project.id, 'code');
       this.changedBy = null;
     }
     // Many that wait for this process look slow although they are not: whether it is, the lanes find out.
-    if (exchange.isLarge) noteDuration(habit, 1_000);
-    else if (exchange.durationMs < habit.usualMs) noteDuration(habit, exchange.durationMs);
+    if (exchange.isLarge) noteDuration(profile, 1_000);
+    else if (exchange.durationMs < profile.usualMs) noteDuration(profile, exchange.durationMs);
     // Never inside a transaction of the caller's: a question that failed would undo it.
-    if (exchange.endsIdle && !this.project.visitor) learn(habit, this.session);
+    if (exchange.endsIdle && !this.project.actingUser) learn(profile, this.session);
   }
 
   /** Not inside a transaction: a question that failed would undo it. */
-  async know(habit: Habit): Promise<void> {
-    const { writes, changes } = habit.statement;
-    if (!isPlain(habit) && writes && !changes && !this.project.visitor) await know(habit, this.session);
+  async know(profile: StatementProfile): Promise<void> {
+    const { writes, changes } = profile.statement;
+    if (!isPlain(profile) && writes && !changes && !this.project.actingUser)
+      await know(profile, this.session);
   }
 
   /**
@@ -190,37 +196,40 @@ export class Work {
     return queryFramed(this.session, query, parameters, framed).catch((error) => {
       // It ran code of the project's after all.
       if (triedToWrite(error)) this.isPlain = false;
-      const isAnswered = error instanceof Sound || error instanceof RowhouseError;
+      const isAnswered = error instanceof StatementFailed || error instanceof RowhouseError;
       if (!isAnswered && changes) throw errors.outcomeUnknown(error);
       if (this.stoppedBy)
-        throw noteFate(this.stoppedBy, changes && !(error instanceof Sound) ? 'uncertain' : 'undone');
+        throw noteFate(
+          this.stoppedBy,
+          changes && !(error instanceof StatementFailed) ? 'uncertain' : 'undone',
+        );
       throw isAnswered ? error : errors.unavailable(error);
     });
   }
 
   private frameOf(first: readonly Command[], last: readonly Command[], readOnly: boolean): OwnFrame {
-    const { visitor } = this.project;
-    const isBare = !visitor && !readOnly && first.length + last.length === 0;
-    if (isBare) return { before: [], after: [], explain: soundFailure };
-    const before = [...beginning(readOnly, visitor), ...first];
-    return { before, after: [...last, 'commit'], explain: visitor ? refusalOf : soundFailure };
+    const { actingUser } = this.project;
+    const isBare = !actingUser && !readOnly && first.length + last.length === 0;
+    if (isBare) return { before: [], after: [], explain: statementFailed };
+    const before = [...beginning(readOnly, actingUser), ...first];
+    return { before, after: [...last, 'commit'], explain: actingUser ? refusalOf : statementFailed };
   }
 
   /** Begins a transaction; a visitor's, as that user. One that is `readOnly` stays so. */
   async begin(text: string, readOnly = false): Promise<void> {
-    const { visitor } = this.project;
-    const commands = visitor ? enter(visitor, text) : readOnly ? [text, lockReadOnly] : [text];
-    await tell(this.session, commands, visitor ? refusalOf : soundFailure, errors.unavailable);
+    const { actingUser } = this.project;
+    const commands = actingUser ? enter(actingUser, text) : readOnly ? [text, lockReadOnly] : [text];
+    await tell(this.session, commands, actingUser ? refusalOf : statementFailed, errors.unavailable);
   }
 
   /** Ends the transaction; what is in `commands` before that has to hold. */
   async commit(commands: readonly Command[]): Promise<void> {
-    const explain = (error: ServerError, status: Sound['status']) => {
+    const explain = (error: ServerError, status: StatementFailed['status']) => {
       const reason = sqlFailure(error);
       if (saysOverLimit(error)) noteOverLimit(reason);
-      return new Sound(reason, status);
+      return new StatementFailed(reason, status);
     };
-    this.watch.noteChange();
+    this.deadline.noteChange();
     const tag = await tell(this.session, commands, explain, errors.outcomeUnknown);
     // What cannot be committed is rolled back without an error.
     if (tag !== 'COMMIT') throw errors.unavailable(`commit gave ${tag}`);
@@ -232,15 +241,15 @@ export class Work {
   }
 
   /** Rows from the caller into a table; how many. `leaves`: what they can leave here if all goes well. */
-  async copy(input: CopyInput, leaves: 'plain' | 'sequences' | 'data'): Promise<number> {
+  async copy(input: CopyInput, leaves: 'plain' | 'sequences' | 'rows'): Promise<number> {
     const copy = new CopyRows(this.session, input);
-    this.watch.follow(copy);
-    this.watch.noteChange();
-    if (leaves !== 'plain') this.conduct = worst(this.conduct, 'data');
+    this.deadline.follow(copy);
+    this.deadline.noteChange();
+    if (leaves !== 'plain') this.effect = worstEffect(this.effect, 'rows');
     const wasPlain = this.isPlain;
     this.isPlain = false;
     const count = await copy.run();
-    this.isPlain = wasPlain && leaves !== 'data';
+    this.isPlain = wasPlain && leaves !== 'rows';
     return count;
   }
 
@@ -250,13 +259,13 @@ export class Work {
 
   /** The deadline, or a caller who hung up. */
   get stoppedBy(): RowhouseError | null {
-    return this.watch.stoppedBy;
+    return this.deadline.stoppedBy;
   }
 
-  get leaves(): Leaves {
+  get leaves(): SessionState {
     if (this.isBroken) return 'broken';
-    if (!this.isPlain || this.conduct === 'wild') return this.conduct;
-    return this.conduct === 'clean' ? 'plain' : 'sequences';
+    if (!this.isPlain || this.effect === 'anything') return this.effect;
+    return this.effect === 'none' ? 'plain' : 'sequences';
   }
 }
 
@@ -267,14 +276,14 @@ const otherReading = [
 ] as const;
 
 async function command(session: Session, text: string): Promise<void> {
-  await tell(session, [text], (error) => new Sound(sqlFailure(error), 'idle'), errors.unavailable);
+  await tell(session, [text], (error) => new StatementFailed(sqlFailure(error), 'idle'), errors.unavailable);
 }
 
 /** The last one's tag. `onLost`: what it means that the session broke meanwhile. */
 function tell(
   session: Session,
   commands: readonly Command[],
-  explain: (error: ServerError, status: Sound['status']) => Error,
+  explain: (error: ServerError, status: StatementFailed['status']) => Error,
   onLost: (cause: unknown) => Error,
 ): Promise<string | null> {
   writeCommands(session.out, commands);

@@ -1,9 +1,9 @@
 // Sessions in projects' databases: how they are opened, cleaned between two requests, and ended by force.
 
 import { shortenNotifyQueue } from '../../engine/notify-queue.ts';
-import { isVisitors, loginOf, type ProjectLogin, restoreLogin } from '../../engine/provision.ts';
+import { isUserLogin, loginOf, type ProjectLogin, restoreLogin } from '../../engine/provision.ts';
 import type { Server } from '../../engine/servers.ts';
-import type { Endings } from '../../engine/terminations.ts';
+import type { Terminations } from '../../engine/terminations.ts';
 import { errors } from '../../errors.ts';
 import { RefusedError, Session } from '../../postgres/session.ts';
 import { createSessionPool, type PoolLimits } from '../../postgres/session-pool.ts';
@@ -11,10 +11,10 @@ import { sqlstate } from '../../postgres/sqlstate.ts';
 import { openAudit, type TraceSource } from './session-audit.ts';
 import {
   discardAll,
-  type Leaves,
   prepareResets,
   resetSequences,
   resetSession,
+  type SessionState,
   setMode,
 } from './session-reset.ts';
 import { sessionSettings } from './session-settings.ts';
@@ -32,7 +32,7 @@ export type ProjectSessions = {
   /** Whether other projects wait for a connection. */
   isWanted(project: ProjectLogin): boolean;
   /** Cleans it of what was left, without the caller's waiting for that, and gives it back. */
-  release(project: ProjectLogin, session: Session, leaves: Leaves): void;
+  release(project: ProjectLogin, session: Session, leaves: SessionState): void;
   /** A session outside the pool's count, for looking something up while another one waits. */
   aside<T>(project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
   /** `waitMs`: how long its last words, which tell that what ran was undone, are waited for. */
@@ -75,7 +75,7 @@ export function openProjectSessions(
   server: Server,
   ensureCurrent: (projectId: string) => Promise<void>,
   limits: PoolLimits,
-  { endings, onTraces }: { endings: Endings; onTraces: OnTraces },
+  { terminations, onTraces }: { terminations: Terminations; onTraces: OnTraces },
 ): ProjectSessions {
   const pool = createSessionPool(limits);
   const owners = new WeakMap<Session, ProjectLogin>();
@@ -114,10 +114,10 @@ export function openProjectSessions(
     const start = async (login: ProjectLogin) => {
       const session = await Session.open(
         loginOf(server, login),
-        sessionSettings(server.userSettings, project.seat),
+        sessionSettings(server.userSettings, project.loginAs),
       );
       owners.set(session, project);
-      void prepareResets(session, project.seat);
+      void prepareResets(session, project.loginAs);
       return session;
     };
     try {
@@ -187,7 +187,7 @@ export function openProjectSessions(
       }
       reading.delete(session);
       moved.delete(session);
-      const reset = (leaves === 'wild' ? discardAll : resetSession)(session, project.seat);
+      const reset = (leaves === 'anything' ? discardAll : resetSession)(session, project.loginAs);
       resetting.set(
         session,
         reset.then(() => void resetting.delete(session)),
@@ -205,7 +205,7 @@ export function openProjectSessions(
     },
     terminate: (session, waitMs = cutMs) => {
       const owner = owners.get(session);
-      if (owner) endings.end(owner, session.pid);
+      if (owner) terminations.end(owner, session.pid);
       // A server that hangs says none.
       setTimeout(() => session.destroy(), waitMs).unref();
     },
@@ -221,8 +221,8 @@ export function openProjectSessions(
 }
 
 /** Sessions of one project as different roles are not each other's. */
-function placeOf({ id, seat }: ProjectLogin): string {
-  return seat === undefined ? id : `${id} ${seat}`;
+function placeOf({ id, loginAs }: ProjectLogin): string {
+  return loginAs === undefined ? id : `${id} ${loginAs}`;
 }
 
 /** Nothing that one project could bring about for the others: nobody listens, or PostgreSQL says that it starts or stops. */
@@ -232,8 +232,8 @@ function isAway(error: unknown): boolean {
 }
 
 /** A visitor's role that was being made when the service died may not be let in yet. */
-function isRestorable(error: unknown, { seat }: ProjectLogin): boolean {
+function isRestorable(error: unknown, { loginAs }: ProjectLogin): boolean {
   if (!(error instanceof RefusedError)) return false;
-  const isShutOut = isVisitors(seat) && error.sqlstate === sqlstate.insufficientPrivilege;
+  const isShutOut = isUserLogin(loginAs) && error.sqlstate === sqlstate.insufficientPrivilege;
   return isShutOut || error.sqlstate === sqlstate.invalidPassword;
 }

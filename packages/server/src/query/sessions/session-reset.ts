@@ -1,11 +1,11 @@
 // How a session is cleaned between two requests, and switched between reading and writing.
 import { randomInt } from 'node:crypto';
-import { isVisitors, type ProjectLogin } from '../../engine/provision.ts';
+import { isUserLogin, type ProjectLogin } from '../../engine/provision.ts';
 import { type Receiver, type Session, silent } from '../../postgres/session.ts';
 import { writeCommands } from '../exchange/commands.ts';
-import type { Conduct } from '../statement/statement.ts';
+import type { SessionEffect } from '../statement/statement.ts';
 
-type Seat = ProjectLogin['seat'];
+type LoginAs = ProjectLogin['loginAs'];
 
 /** What DISCARD ALL does, but for prepared statements: those are ours, and worth keeping. */
 const resets = {
@@ -23,7 +23,7 @@ const modes = {
  * RESET ALL leaves the role as it is, and a function that a policy calls can change it for the session. By text: such a
  * function could put another statement in the place of one that is prepared, and the next user find what it left.
  */
-const visitorResets = ['set role none', ...Object.values(resets)];
+const userResets = ['set role none', ...Object.values(resets)];
 /**
  * Code of the project's can prepare a statement under the name of one of ours. Ours come by the protocol, never by SQL. By
  * text, and before anything that has a name.
@@ -43,10 +43,10 @@ function newSeed(): string {
  * Cleans it of what a statement can have left that ran code. Whoever comes next must wait: until the answer is there, the
  * statements that are prepared are not known to be ours.
  */
-export function resetSession(session: Session, seat: Seat): Promise<void> {
+export function resetSession(session: Session, loginAs: LoginAs): Promise<void> {
   const { out } = session;
   out.parse('', foreignStatements).bind('', []).execute(1);
-  if (isVisitors(seat)) writeCommands(out, [...visitorResets, { text: reseed, parameters: [newSeed()] }]);
+  if (isUserLogin(loginAs)) writeCommands(out, [...userResets, { text: reseed, parameters: [newSeed()] }]);
   else {
     for (const name of Object.keys(resets)) out.bind(name, []).execute(0);
     out.bind('reset_seed', [newSeed()]).execute(0);
@@ -73,17 +73,17 @@ export function resetSession(session: Session, seat: Seat): Promise<void> {
 }
 
 /** Cleans it of everything, prepared statements included. It can fail too, by a deadline that was set before it. */
-export function discardAll(session: Session, seat: Seat): Promise<void> {
+export function discardAll(session: Session, loginAs: LoginAs): Promise<void> {
   session.statements.clear();
   session.out.parse('', 'discard all').bind('', []).execute(0).sync();
   session.send(intact(session));
   writeCommands(session.out, [{ text: reseed, parameters: [newSeed()] }]);
-  return prepareResets(session, seat);
+  return prepareResets(session, loginAs);
 }
 
 /** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
-export function prepareResets(session: Session, seat: Seat): Promise<void> {
-  if (!isVisitors(seat))
+export function prepareResets(session: Session, loginAs: LoginAs): Promise<void> {
+  if (!isUserLogin(loginAs))
     for (const [name, text] of Object.entries({ ...resets, ...modes, reset_seed: reseed }))
       session.out.parse(name, text);
   session.out.sync();
@@ -125,4 +125,4 @@ function intact(session: Session): Receiver {
   };
 }
 
-export type Leaves = Conduct | 'plain' | 'sequences' | 'broken';
+export type SessionState = SessionEffect | 'plain' | 'sequences' | 'broken';

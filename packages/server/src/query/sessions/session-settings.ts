@@ -31,8 +31,8 @@ const own: Record<'project' | 'auth', Settings> = {
   auth: { search_path: 'pg_catalog', lock_timeout: '3000' },
 };
 
-/** `seat`: 'auth' for the role that keeps users, undefined for the project's own. */
-export function sessionSettings(users: UserSettings, seat: ProjectLogin['seat']): Settings {
-  const settings = { ...users.current(), ...common, ...own[seat === 'auth' ? 'auth' : 'project'] };
+/** `loginAs`: 'auth' for the role that keeps users, undefined for the project's own. */
+export function sessionSettings(users: UserSettings, loginAs: ProjectLogin['loginAs']): Settings {
+  const settings = { ...users.current(), ...common, ...own[loginAs === 'auth' ? 'auth' : 'project'] };
   return { application_name: 'rowhouse query', options: startupOptions(settings) };
 }

@@ -10,7 +10,7 @@ import { toArrayText } from '../json/array-text.ts';
 import { quickQuestion, wholeQuestion } from '../statement/reachable-code.ts';
 import type { Statement } from '../statement/statement.ts';
 
-export type Habit = {
+export type StatementProfile = {
   readonly statement: Statement;
   readonly project: ProjectHabits;
   /** What the catalog said, or is presumed to say; for how long that is trusted; from when on it is asked again. */
@@ -28,7 +28,7 @@ export type Habit = {
 };
 /** A project's statements; `changes` counts what may have made another of the tables. */
 type ProjectHabits = {
-  habits: Map<Statement, Habit>;
+  profiles: Map<Statement, StatementProfile>;
   changes: number;
   /** As far as is known, there is code of the project's own, so that it has to be looked at more closely. */
   hasCode: boolean;
@@ -43,8 +43,8 @@ type ProjectHabits = {
   trustedMs: () => number;
 };
 
-export type Habits = {
-  of(projectId: string, statement: Statement): Habit;
+export type StatementProfiles = {
+  of(projectId: string, statement: Statement): StatementProfile;
   /** Something ran that may have changed what tables are: by its own words, or by code of the project's. */
   forget(projectId: string, by: 'schema' | 'code'): void;
   /** A statement runs that can change tables and commit before it ends. Gives what ends that. */
@@ -63,7 +63,7 @@ const perProject = 500;
 const suspectMs = 10 * 60_000;
 
 /** `countSessions`: how many are open, which tells how many projects are at work. */
-export function rememberHabits(countSessions: () => number): Habits {
+export function openStatementProfiles(countSessions: () => number): StatementProfiles {
   const trustedMs = () => Math.min(trustedAtMostMs, Math.max(trustedAtLeastMs, countSessions() * eachMs));
   const projects = new LRUCache<string, ProjectHabits>({ max: 5_000 });
   const habitsOf = (projectId: string): ProjectHabits => {
@@ -71,7 +71,7 @@ export function rememberHabits(countSessions: () => number): Habits {
     if (known) return known;
     const never = Number.NEGATIVE_INFINITY;
     const project = {
-      ...{ habits: new Map(), changes: 0, schemaChanges: 0, changing: 0, hasCode: false, trustedMs },
+      ...{ profiles: new Map(), changes: 0, schemaChanges: 0, changing: 0, hasCode: false, trustedMs },
       ...{ codelessUntil: never, suspectUntil: never },
     };
     projects.set(projectId, project);
@@ -80,19 +80,19 @@ export function rememberHabits(countSessions: () => number): Habits {
   return {
     of: (projectId, statement) => {
       const project = habitsOf(projectId);
-      const known = project.habits.get(statement);
+      const known = project.profiles.get(statement);
       if (known) return known;
-      const habit: Habit = {
+      const profile: StatementProfile = {
         ...{ statement, project, wasPlain: true, trustedUntil: Number.NEGATIVE_INFINITY },
         ...{ askFrom: Number.NEGATIVE_INFINITY, asking: null, hasRun: false, isDistrusted: false },
         ...{ usualMs: Number.POSITIVE_INFINITY, sharedMs: Number.POSITIVE_INFINITY },
       };
-      project.habits.set(statement, habit);
-      if (project.habits.size > perProject) {
-        const [oldest] = project.habits.keys();
-        if (oldest) project.habits.delete(oldest);
+      project.profiles.set(statement, profile);
+      if (project.profiles.size > perProject) {
+        const [oldest] = project.profiles.keys();
+        if (oldest) project.profiles.delete(oldest);
       }
-      return habit;
+      return profile;
     },
     forget: (projectId, by) => {
       const project = projects.get(projectId);
@@ -104,11 +104,11 @@ export function rememberHabits(countSessions: () => number): Habits {
         project.codelessUntil = Number.NEGATIVE_INFINITY;
       }
       const now = performance.now();
-      for (const habit of project.habits.values()) {
-        habit.trustedUntil = Number.NEGATIVE_INFINITY;
+      for (const profile of project.profiles.values()) {
+        profile.trustedUntil = Number.NEGATIVE_INFINITY;
         // To ask costs less than a change of tables did, and more than an insert whose trigger may have made one.
-        const from = by === 'schema' && habit.wasPlain ? now : now + askAgainMs;
-        habit.askFrom = Math.min(habit.askFrom, from);
+        const from = by === 'schema' && profile.wasPlain ? now : now + askAgainMs;
+        profile.askFrom = Math.min(profile.askFrom, from);
       }
     },
     beginChange: (projectId) => {
@@ -125,7 +125,13 @@ export function rememberHabits(countSessions: () => number): Habits {
 }
 
 /** Known to leave nothing in a session, now. */
-export function isPlain({ statement, project, wasPlain, trustedUntil, isDistrusted }: Habit): boolean {
+export function isPlain({
+  statement,
+  project,
+  wasPlain,
+  trustedUntil,
+  isDistrusted,
+}: StatementProfile): boolean {
   if (isDistrusted) return false;
   const now = performance.now();
   if (now < project.suspectUntil) return false;
@@ -133,8 +139,8 @@ export function isPlain({ statement, project, wasPlain, trustedUntil, isDistrust
 }
 
 /** It can run code of the project's, which can do anything, change another statement's tables included. */
-export function mayRunCode(habit: Habit): boolean {
-  return !isPlain(habit) && performance.now() >= habit.project.codelessUntil;
+export function mayRunCode(profile: StatementProfile): boolean {
+  return !isPlain(profile) && performance.now() >= profile.project.codelessUntil;
 }
 
 /**
@@ -142,23 +148,23 @@ export function mayRunCode(habit: Habit): boolean {
  * unless nothing is known of the project: a text with its values inside never comes again, and the question takes longer
  * than the statement.
  */
-export function learn(habit: Habit, session: Session): void {
-  if (habit.hasRun || performance.now() >= habit.project.codelessUntil) void find(habit, session);
-  habit.hasRun = true;
+export function learn(profile: StatementProfile, session: Session): void {
+  if (profile.hasRun || performance.now() >= profile.project.codelessUntil) void find(profile, session);
+  profile.hasRun = true;
 }
 
 /** Until what there is to be known is known. */
-export async function know(habit: Habit, session: Session): Promise<void> {
-  await (habit.asking ?? find(habit, session));
+export async function know(profile: StatementProfile, session: Session): Promise<void> {
+  await (profile.asking ?? find(profile, session));
 }
 
-function find(habit: Habit, session: Session): Promise<void> | null {
-  const { reached, isProven, isRead, changes: isChange } = habit.statement;
-  if (isProven || reached === null || habit.isDistrusted) return null;
+function find(profile: StatementProfile, session: Session): Promise<void> | null {
+  const { reached, isProven, isRead, changes: isChange } = profile.statement;
+  if (isProven || reached === null || profile.isDistrusted) return null;
   const now = performance.now();
-  if (now < habit.askFrom) return null;
-  habit.askFrom = now + askAgainMs;
-  const { project } = habit;
+  if (now < profile.askFrom) return null;
+  profile.askFrom = now + askAgainMs;
+  const { project } = profile;
   const { changes, schemaChanges } = project;
   const isQuick = isRead && !project.hasCode;
   const named = [reached.relations, reached.shadowed, reached.functions, reached.types].map(toArrayText);
@@ -169,8 +175,8 @@ function find(habit: Habit, session: Session): Promise<void> | null {
     : queryOne(session, wholeQuestion, [...named, ...further]);
   const asking = question.then(
     (answer) => {
-      habit.asking = null;
-      if (answer === 'false') habit.wasPlain = false;
+      profile.asking = null;
+      if (answer === 'false') profile.wasPlain = false;
       // Without code, whatever ran meanwhile was none and changed nothing.
       const isCodeless = isQuick && answer === 'true' && project.schemaChanges === schemaChanges;
       if (isCodeless) project.codelessUntil = now + project.trustedMs();
@@ -178,31 +184,31 @@ function find(habit: Habit, session: Session): Promise<void> | null {
       if (project.changes !== changes && !isCodeless) return;
       if (answer === 'code') {
         project.hasCode = true;
-        habit.askFrom = now;
+        profile.askFrom = now;
         return;
       }
-      habit.wasPlain = answer === 'true';
+      profile.wasPlain = answer === 'true';
       const trustedMs = project.trustedMs();
-      habit.trustedUntil = now + trustedMs;
+      profile.trustedUntil = now + trustedMs;
       // A little before the end, so that a busy statement never falls back.
-      habit.askFrom = now + trustedMs * 0.8;
+      profile.askFrom = now + trustedMs * 0.8;
     },
     (error) => {
-      habit.asking = null;
+      profile.asking = null;
       // A session that was lost says nothing about the statement.
-      if (error instanceof RowhouseError) habit.wasPlain = false;
-      else habit.askFrom = Number.NEGATIVE_INFINITY;
+      if (error instanceof RowhouseError) profile.wasPlain = false;
+      else profile.askFrom = Number.NEGATIVE_INFINITY;
     },
   );
-  habit.asking = asking;
+  profile.asking = asking;
   return asking;
 }
 
 /** It tried to write although it was taken to read alone. Once is enough. */
-export function distrust(habit: Habit): void {
-  habit.isDistrusted = true;
+export function distrust(profile: StatementProfile): void {
+  profile.isDistrusted = true;
 }
 
-export function noteDuration(habit: Habit, ms: number): void {
-  habit.usualMs = habit.usualMs === Number.POSITIVE_INFINITY ? ms : habit.usualMs * 0.75 + ms * 0.25;
+export function noteDuration(profile: StatementProfile, ms: number): void {
+  profile.usualMs = profile.usualMs === Number.POSITIVE_INFINITY ? ms : profile.usualMs * 0.75 + ms * 0.25;
 }

@@ -13,18 +13,18 @@ import { noteFate } from '../exchange/failures.ts';
 import { HeldAnswer } from '../exchange/held-answer.ts';
 import { hungUp, type Reader } from '../exchange/statement-deadline.ts';
 import type { ProjectSessions } from '../sessions/project-sessions.ts';
-import { type Habit, isPlain, learn, noteDuration } from '../sessions/statement-profiles.ts';
-import { openRoads } from './per-project.ts';
+import { isPlain, learn, noteDuration, type StatementProfile } from '../sessions/statement-profiles.ts';
+import { openPerProject } from './per-project.ts';
 
-export type Convoys = {
+export type GroupCommit = {
   /** The answer; null if nothing of it has happened, and it has to run alone. */
-  join(project: ProjectLogin, cargo: Cargo): Promise<Buffer | null>;
+  join(project: ProjectLogin, entry: Entry): Promise<Buffer | null>;
   /** What travels is stopped if it is not done by now, and each runs by itself. */
   halt(projectId: string): void;
 };
 
-export type Cargo = {
-  readonly habit: Habit;
+export type Entry = {
+  readonly profile: StatementProfile;
   readonly input: StatementInput;
   readonly form: Form;
   readonly reader: Reader;
@@ -40,24 +40,24 @@ const shortMs = 40;
 const patienceMs = 100;
 /** After a cancel that had no effect, and after the first of their deadlines. */
 const graceMs = 500;
-const mostTravellers = 128;
+const maxMembers = 128;
 /** What they will take together, by what the last have taken. */
-const mostMs = 50;
-const mostBytes = 256 * 1024;
+const maxGroupMs = 50;
+const maxGroupBytes = 256 * 1024;
 /** What is larger goes alone. */
 const [longText, longParameters] = [4 * 1024, 32 * 1024];
 /** As many as may wait for connections. */
-const mostWaiting = 2_000;
+const maxWaiting = 2_000;
 /** A statement on whose account others had to be run twice goes alone for its next dozen runs. */
 const avoidedMs = 1_000;
 
-export function canTravel({ usualMs, statement }: Habit): boolean {
+export function canGroup({ usualMs, statement }: StatementProfile): boolean {
   return statement.isInsert && statement.preparable && usualMs < shortMs;
 }
 
-/** `cargo`, `resolve` and `reject`: until it has arrived. */
-type Traveller = {
-  cargo: Cargo | null;
+/** `entry`, `resolve` and `reject`: until it has arrived. */
+type Member = {
+  entry: Entry | null;
   /** What it answers goes here if there is much of it. */
   held: HeldAnswer | null;
   exchange: Exchange | null;
@@ -66,8 +66,8 @@ type Traveller = {
 };
 
 /** A transaction on its way: hands what comes to the one whose turn it is. */
-class Convoy implements Receiver {
-  readonly travellers: Traveller[] = [];
+class Group implements Receiver {
+  readonly members: Member[] = [];
   /** Their texts that are parsed on the way. */
   readonly parsed = new Map<string, PreparedStatement>();
   /** When PostgreSQL may have got it; 0: not yet. */
@@ -79,18 +79,18 @@ class Convoy implements Receiver {
   /** When PostgreSQL had nothing before it any more; when the first deadline is over. */
   private startedAt: number | null = null;
   private endsAt = Number.POSITIVE_INFINITY;
-  private readonly onEnd: (convoy: Convoy) => void;
+  private readonly onEnd: (group: Group) => void;
   private turn = 0;
   private hasFailed = false;
 
-  constructor(session: Session, onEnd: (convoy: Convoy) => void) {
+  constructor(session: Session, onEnd: (group: Group) => void) {
     this.session = session;
     this.onEnd = onEnd;
   }
 
-  add(traveller: Traveller, { timeoutMs, measure, reader }: Cargo): void {
+  add(member: Member, { timeoutMs, measure, reader }: Entry): void {
     reader.mayHaveChanged = true;
-    this.travellers.push(traveller);
+    this.members.push(member);
     this.endsAt = Math.min(this.endsAt, reader.startedAt + timeoutMs);
     if (measure) this.measure = this.measure ? strictest(this.measure, measure) : measure;
   }
@@ -101,11 +101,11 @@ class Convoy implements Receiver {
 
   /** Whether all of them still leave nothing in a session but what a sequence does. */
   get isPlain(): boolean {
-    return this.travellers.every(({ cargo }) => !cargo || isPlain(cargo.habit));
+    return this.members.every(({ entry }) => !entry || isPlain(entry.profile));
   }
 
   private get current(): Exchange | null {
-    return this.travellers[this.turn]?.exchange ?? null;
+    return this.members[this.turn]?.exchange ?? null;
   }
 
   halt(): void {
@@ -137,7 +137,7 @@ class Convoy implements Receiver {
   rowDescription(bytes: Buffer, start: number): void {
     this.current?.rowDescription(bytes, start);
     // It has to look up types, and the others wait for that.
-    if (this.session.isOnHold) this.blame(this.travellers[this.turn]);
+    if (this.session.isOnHold) this.blame(this.members[this.turn]);
   }
 
   noData(): void {
@@ -157,7 +157,7 @@ class Convoy implements Receiver {
   private haltIfLarge(): void {
     // Much of an answer is for its reader alone.
     if (!this.current?.isStreaming || this.isHalted) return;
-    this.blame(this.travellers[this.turn]);
+    this.blame(this.members[this.turn]);
     this.halt();
   }
 
@@ -173,17 +173,17 @@ class Convoy implements Receiver {
 
   error(error: ServerError): void {
     // Ended by force after the last of them: it may have been committed by then.
-    const isUnknown = error.severity !== 'ERROR' && this.turn >= this.travellers.length;
+    const isUnknown = error.severity !== 'ERROR' && this.turn >= this.members.length;
     this.hasFailed ||= !isUnknown;
     this.current?.error(error);
     this.current?.unprepare();
-    this.blame(this.travellers[this.turn]);
+    this.blame(this.members[this.turn]);
   }
 
   /** Undefined: it was after the last, or nobody knows when, so it can have been any. */
-  private blame(traveller: Traveller | undefined): void {
-    for (const { cargo } of traveller ? [traveller] : this.travellers)
-      if (cargo) noteDuration(cargo.habit, avoidedMs);
+  private blame(member: Member | undefined): void {
+    for (const { entry } of member ? [member] : this.members)
+      if (entry) noteDuration(entry.profile, avoidedMs);
   }
 
   ready(): void {
@@ -194,7 +194,7 @@ class Convoy implements Receiver {
   }
 
   lost(error: Error): void {
-    this.blame(this.travellers[this.turn]);
+    this.blame(this.members[this.turn]);
     this.onEnd(this);
     // An error of which the message is too long for us is one of PostgreSQL's.
     if (this.hasFailed || (error instanceof TooLargeError && error.isFailure)) return this.settle(() => null);
@@ -207,43 +207,43 @@ class Convoy implements Receiver {
   }
 
   private noteShares(): void {
-    const share = (performance.now() - this.sentAt) / this.travellers.length;
-    for (const { cargo } of this.travellers) if (cargo) cargo.habit.sharedMs = share;
+    const share = (performance.now() - this.sentAt) / this.members.length;
+    for (const { entry } of this.members) if (entry) entry.profile.sharedMs = share;
   }
 
-  private settle(outcome: (traveller: Traveller) => Buffer | null): void {
-    for (const traveller of this.travellers) {
+  private settle(outcome: (member: Member) => Buffer | null): void {
+    for (const member of this.members) {
       try {
-        traveller.resolve?.(outcome(traveller));
+        member.resolve?.(outcome(member));
       } catch (error) {
-        traveller.reject?.(error as Error);
+        member.reject?.(error as Error);
       }
-      letGo(traveller);
+      release(member);
     }
   }
 }
 
-function answerOf({ exchange, held }: Traveller): Buffer | null {
+function answerOf({ exchange, held }: Member): Buffer | null {
   if (!exchange || !held) return null;
   const rest = exchange.close();
   return held.size === 0 ? rest : Buffer.concat([...held.takeFrom(0), rest]);
 }
 
 /** Of the request: pipelines.ts says why. */
-function letGo(traveller: Traveller): void {
-  traveller.cargo = null;
-  traveller.exchange = null;
-  traveller.held = null;
-  traveller.resolve = null;
-  traveller.reject = null;
+function release(member: Member): void {
+  member.entry = null;
+  member.exchange = null;
+  member.held = null;
+  member.resolve = null;
+  member.reject = null;
 }
 
 /** The inserts of one project: one convoy on its way, the others gather. */
-class Road {
-  private running: Convoy | null = null;
-  private waiting: Traveller[] = [];
+class ProjectGroups {
+  private running: Group | null = null;
+  private waiting: Member[] = [];
   private session: Session | null = null;
-  private isLeaving = false;
+  private isStarting = false;
   /** As the last who came knows it. */
   private project: ProjectLogin;
   private readonly sessions: ProjectSessions;
@@ -255,16 +255,16 @@ class Road {
     this.onEmpty = onEmpty;
   }
 
-  join(project: ProjectLogin, cargo: Cargo): Promise<Buffer | null> {
-    if (this.waiting.length >= mostWaiting)
+  join(project: ProjectLogin, entry: Entry): Promise<Buffer | null> {
+    if (this.waiting.length >= maxWaiting)
       throw errors.overloaded('Too many statements are waiting already.', 1);
     this.project = project;
     return new Promise((resolve, reject) => {
-      this.waiting.push({ cargo, held: null, exchange: null, resolve, reject });
-      if (this.running || this.isLeaving) return;
-      this.isLeaving = true;
+      this.waiting.push({ entry, held: null, exchange: null, resolve, reject });
+      if (this.running || this.isStarting) return;
+      this.isStarting = true;
       // With all that comes in this turn of the event loop.
-      setImmediate(() => this.leave());
+      setImmediate(() => this.start());
     });
   }
 
@@ -276,55 +276,55 @@ class Road {
     this.running?.look(now, this.sessions.terminate);
   }
 
-  private leave(): void {
+  private start(): void {
     const session = this.session ?? this.sessions.takeIdle(this.project, 'plain');
-    if (session) return this.leaveIn(session);
+    if (session) return this.startIn(session);
     const asked = this.waiting.length;
     this.sessions.acquire(this.project, 'plain').then(
-      (found) => this.leaveIn(found),
+      (found) => this.startIn(found),
       (error) => {
         // Who came since has not waited as long.
         for (const { reject } of this.waiting.splice(0, asked)) reject?.(error);
-        this.goOn();
+        this.startNext();
       },
     );
   }
 
-  private leaveIn(session: Session): void {
-    this.isLeaving = false;
+  private startIn(session: Session): void {
+    this.isStarting = false;
     this.session = session;
-    const convoy = new Convoy(session, (ended) => this.arrive(ended));
+    const group = new Group(session, (ended) => this.finish(ended));
     const { waiting } = this;
     let taken = 0;
     let ms = 0;
-    while (taken < waiting.length && session.out.length < mostBytes && ms < mostMs) {
-      const traveller = waiting[taken++] as Traveller;
-      const { usualMs = 0, sharedMs = 0 } = traveller.cargo?.habit ?? {};
+    while (taken < waiting.length && session.out.length < maxGroupBytes && ms < maxGroupMs) {
+      const member = waiting[taken++] as Member;
+      const { usualMs = 0, sharedMs = 0 } = member.entry?.profile ?? {};
       ms += Math.min(usualMs, sharedMs);
-      this.board(convoy, traveller);
-      if (convoy.travellers.length === mostTravellers) break;
+      this.addMember(group, member);
+      if (group.members.length === maxMembers) break;
     }
     this.waiting = waiting.slice(taken);
-    this.running = convoy;
-    if (convoy.measure) writeCommands(session.out, sizeCheck(convoy.measure, null));
+    this.running = group;
+    if (group.measure) writeCommands(session.out, sizeCheck(group.measure, null));
     session.out.sync();
-    session.send(convoy);
-    convoy.sentAt = performance.now();
+    session.send(group);
+    group.sentAt = performance.now();
     session.flush();
-    for (const { cargo } of convoy.travellers) if (cargo) learn(cargo.habit, session);
+    for (const { entry } of group.members) if (entry) learn(entry.profile, session);
   }
 
-  private board(convoy: Convoy, traveller: Traveller): void {
-    if (!traveller.cargo) return;
-    const { input, form, habit, reader, isStopped } = traveller.cargo;
-    if (reader.isGone) return traveller.reject?.(noteFate(hungUp(), 'undone'));
+  private addMember(group: Group, member: Member): void {
+    if (!member.entry) return;
+    const { input, form, profile, reader, isStopped } = member.entry;
+    if (reader.isGone) return member.reject?.(noteFate(hungUp(), 'undone'));
     // What was known of it when it came may be otherwise by now.
-    if (!isPlain(habit) || !canTravel(habit) || isLong(input) || isStopped) return traveller.resolve?.(null);
+    if (!isPlain(profile) || !canGroup(profile) || isLong(input) || isStopped) return member.resolve?.(null);
     // It is halted as soon as there is much of it.
     const held = new HeldAnswer(null);
     const exchange = new Exchange({
-      session: convoy.session,
-      statement: habit.statement,
+      session: group.session,
+      statement: profile.statement,
       input,
       frame: noFrame,
       sink: held,
@@ -332,35 +332,35 @@ class Road {
       aside: (look) => this.sessions.aside(this.project, look),
     });
     try {
-      exchange.board(convoy.parsed);
+      exchange.writeInGroup(group.parsed);
     } catch (error) {
       // A value that cannot be sent.
-      traveller.reject?.(error as Error);
+      member.reject?.(error as Error);
       return;
     }
-    traveller.exchange = exchange;
-    traveller.held = held;
-    convoy.add(traveller, traveller.cargo);
+    member.exchange = exchange;
+    member.held = held;
+    group.add(member, member.entry);
   }
 
-  private arrive(convoy: Convoy): void {
+  private finish(group: Group): void {
     const { session, sessions, project } = this;
     this.running = null;
     // A cancel that comes late would hit the next.
-    const isSound = !convoy.isHalted && convoy.session.isUsable;
-    const isStillPlain = convoy.isPlain;
-    const isAsItWas = isSound && isStillPlain && !convoy.session.isAltered;
+    const isIntact = !group.isHalted && group.session.isUsable;
+    const isStillPlain = group.isPlain;
+    const isAsItWas = isIntact && isStillPlain && !group.session.isAltered;
     const stays = isAsItWas && this.waiting.length > 0 && !sessions.isWanted(project);
     if (session && !stays) {
       this.session = null;
-      sessions.release(project, session, !isSound ? 'broken' : isStillPlain ? 'sequences' : 'data');
+      sessions.release(project, session, !isIntact ? 'broken' : isStillPlain ? 'sequences' : 'rows');
     }
-    this.goOn();
+    this.startNext();
   }
 
-  private goOn(): void {
-    this.isLeaving = this.waiting.length > 0;
-    if (this.isLeaving) this.leave();
+  private startNext(): void {
+    this.isStarting = this.waiting.length > 0;
+    if (this.isStarting) this.start();
     else this.onEmpty();
   }
 }
@@ -375,10 +375,13 @@ function isLong({ query, params }: StatementInput): boolean {
   return query.length > longText;
 }
 
-export function openConvoys(sessions: ProjectSessions): Convoys {
-  const roads = openRoads(patienceMs / 4, (project, onEmpty) => new Road(project, sessions, onEmpty));
+export function openGroupCommit(sessions: ProjectSessions): GroupCommit {
+  const projects = openPerProject(
+    patienceMs / 4,
+    (project, onEmpty) => new ProjectGroups(project, sessions, onEmpty),
+  );
   return {
-    join: async (project, cargo) => roads.of(project).join(project, cargo),
-    halt: (projectId) => roads.get(projectId)?.halt(),
+    join: async (project, entry) => projects.of(project).join(project, entry),
+    halt: (projectId) => projects.get(projectId)?.halt(),
   };
 }

@@ -2,18 +2,18 @@
 // them from time to time.
 import type { ProjectLogin } from '../../engine/provision.ts';
 
-export type Roads<T> = {
+export type PerProject<T> = {
   /** The project's, made if there is none. */
   of(project: ProjectLogin): T;
   get(projectId: string): T | undefined;
 };
 
 /** `make`: with `onEmpty`, called when nothing of the project's is on its way any more. */
-export function openRoads<T extends { look(now: number): void }>(
+export function openPerProject<T extends { look(now: number): void }>(
   everyMs: number,
   make: (project: ProjectLogin, onEmpty: () => void) => T,
-): Roads<T> {
-  const roads = new Map<string, T>();
+): PerProject<T> {
+  const byProject = new Map<string, T>();
   let looking: NodeJS.Timeout | null = null;
   let lookedAt = 0;
 
@@ -22,27 +22,27 @@ export function openRoads<T extends { look(now: number): void }>(
     const now = performance.now();
     const lateMs = Math.max(0, now - lookedAt - everyMs);
     lookedAt = now;
-    for (const road of roads.values()) road.look(now - 2 * lateMs);
+    for (const entry of byProject.values()) entry.look(now - 2 * lateMs);
   };
   const remove = (projectId: string) => {
-    roads.delete(projectId);
-    if (roads.size > 0 || !looking) return;
+    byProject.delete(projectId);
+    if (byProject.size > 0 || !looking) return;
     clearInterval(looking);
     looking = null;
   };
 
   return {
     of: (project) => {
-      const known = roads.get(project.id);
+      const known = byProject.get(project.id);
       if (known) return known;
-      const road = make(project, () => remove(project.id));
-      roads.set(project.id, road);
+      const entry = make(project, () => remove(project.id));
+      byProject.set(project.id, entry);
       if (!looking) {
         lookedAt = performance.now();
         looking = setInterval(look, everyMs);
       }
-      return road;
+      return entry;
     },
-    get: (projectId) => roads.get(projectId),
+    get: (projectId) => byProject.get(projectId),
   };
 }

@@ -6,15 +6,21 @@ import type { ProjectLogin } from '../../engine/provision.ts';
 import { RowhouseError } from '../../errors.ts';
 import type { Session } from '../../postgres/session.ts';
 import type { Exchange } from '../exchange/exchange.ts';
-import { MovedError, Sound, triedToWrite } from '../exchange/failures.ts';
-import { type Reader, Watch } from '../exchange/statement-deadline.ts';
+import { MovedError, StatementFailed, triedToWrite } from '../exchange/failures.ts';
+import { type Reader, StatementDeadline } from '../exchange/statement-deadline.ts';
 import type { ProjectSessions } from '../sessions/project-sessions.ts';
-import { distrust, type Habit, isPlain, learn, noteDuration } from '../sessions/statement-profiles.ts';
-import { openRoads } from './per-project.ts';
+import {
+  distrust,
+  isPlain,
+  learn,
+  noteDuration,
+  type StatementProfile,
+} from '../sessions/statement-profiles.ts';
+import { openPerProject } from './per-project.ts';
 
-export type Lanes = {
+export type Pipelines = {
   /** A lane with room, once there is one, in which the statement has to be run; or null: then it has to run alone. */
-  take(project: ProjectLogin, habit: Habit): Lane | null | Promise<Lane | null>;
+  take(project: ProjectLogin, profile: StatementProfile): Pipeline | null | Promise<Pipeline | null>;
 };
 
 /** What usually takes longer has a session to itself. */
@@ -27,27 +33,32 @@ const mostWaiting = 1_000;
 /** Who has waited longer runs alone. */
 const longestWaitMs = 500;
 /** On two cores two do more than four: PostgreSQL is woken less often. */
-const maxLanes = Math.max(2, Math.min(4, availableParallelism()));
+const maxPipelines = Math.max(2, Math.min(4, availableParallelism()));
 
-export function canShare({ usualMs, statement }: Habit): boolean {
+export function canPipeline({ usualMs, statement }: StatementProfile): boolean {
   return statement.isRead && usualMs < shortMs;
 }
 
-function isStillShort(habit: Habit): boolean {
-  return isPlain(habit) && canShare(habit);
+function isStillShort(profile: StatementProfile): boolean {
+  return isPlain(profile) && canPipeline(profile);
 }
 
 /** `exchange` and `reader`: until it is done. */
-type Shared = { exchange: Exchange | null; reader: Reader | null; timeoutMs: number; watch: Watch | null };
+type Queued = {
+  exchange: Exchange | null;
+  reader: Reader | null;
+  timeoutMs: number;
+  deadline: StatementDeadline | null;
+};
 
-export class Lane {
+export class Pipeline {
   readonly session: Session;
   /** In the order in which they were sent. */
-  private readonly shared: Shared[] = [];
+  private readonly queued: Queued[] = [];
   private readonly sessions: ProjectSessions;
-  private readonly road: Road;
+  private readonly owner: ProjectPipelines;
   /** It was taken for so many that have not begun yet. */
-  private taken = 0;
+  private reserved = 0;
   /** Nobody joins any more. */
   private isClosed = false;
   /** The session may hold what belongs to nobody: it is not used again. */
@@ -56,18 +67,18 @@ export class Lane {
   private hasTraces = false;
   private lastDoneAt = 0;
 
-  constructor(session: Session, sessions: ProjectSessions, road: Road) {
+  constructor(session: Session, sessions: ProjectSessions, owner: ProjectPipelines) {
     this.session = session;
     this.sessions = sessions;
-    this.road = road;
+    this.owner = owner;
   }
 
   get depth(): number {
-    return this.shared.length + this.taken;
+    return this.queued.length + this.reserved;
   }
 
   take(): this {
-    this.taken++;
+    this.reserved++;
     return this;
   }
 
@@ -76,163 +87,168 @@ export class Lane {
   }
 
   /** How the session is given back. */
-  get leaves(): 'plain' | 'clean' | 'broken' {
+  get leaves(): 'plain' | 'none' | 'broken' {
     if (this.isSpoiled || !this.session.isUsable) return 'broken';
-    return this.hasTraces ? 'clean' : 'plain';
+    return this.hasTraces ? 'none' : 'plain';
   }
 
   /** False: it was moved away and has to run elsewhere. */
-  async run(exchange: Exchange, reader: Reader, timeoutMs: number, habit: Habit): Promise<boolean> {
-    this.taken--;
+  async run(
+    exchange: Exchange,
+    reader: Reader,
+    timeoutMs: number,
+    profile: StatementProfile,
+  ): Promise<boolean> {
+    this.reserved--;
     // What was known of it when it came may be otherwise by now.
-    if (this.isClosed || reader.isGone || !isStillShort(habit)) {
+    if (this.isClosed || reader.isGone || !isStillShort(profile)) {
       this.makeRoom();
       return false;
     }
-    const shared: Shared = { exchange, reader, timeoutMs, watch: null };
-    this.shared.push(shared);
-    exchange.onStreaming = () => this.leaveAlone(shared);
+    const queued: Queued = { exchange, reader, timeoutMs, deadline: null };
+    this.queued.push(queued);
+    exchange.onStreaming = () => this.isolate(queued);
     try {
       const running = exchange.run();
-      learn(habit, this.session);
+      learn(profile, this.session);
       await running;
       const ms = performance.now() - Math.max(this.lastDoneAt, exchange.startedAt);
-      noteDuration(habit, exchange.isLarge ? 1_000 : ms);
+      noteDuration(profile, exchange.isLarge ? 1_000 : ms);
       return true;
     } catch (error) {
-      if (error instanceof MovedError || this.isInnocent(shared)) return false;
+      if (error instanceof MovedError || this.isInnocent(queued)) return false;
       if (triedToWrite(error) && !reader.hasBegun) {
-        distrust(habit);
+        distrust(profile);
         return false;
       }
-      if (error instanceof Sound && error.status === 'idle') throw error.reason;
+      if (error instanceof StatementFailed && error.status === 'idle') throw error.reason;
       this.isClosed = true;
       this.isSpoiled = true;
-      throw error instanceof Sound ? error.reason : error;
+      throw error instanceof StatementFailed ? error.reason : error;
     } finally {
-      if (shared.watch) {
+      if (queued.deadline) {
         // A cancel that comes late would hit the next one.
-        if (shared.watch.isStopped) this.isSpoiled = true;
-        shared.watch.end();
-        noteDuration(habit, 1_000);
+        if (queued.deadline.isStopped) this.isSpoiled = true;
+        queued.deadline.end();
+        noteDuration(profile, 1_000);
       }
       // Its tables have changed on its way, or it did what it was not taken to do.
-      if (!isPlain(habit)) this.isClosed = this.hasTraces = true;
+      if (!isPlain(profile)) this.isClosed = this.hasTraces = true;
       if (this.session.isAltered) this.isClosed = true;
-      this.shared.splice(this.shared.indexOf(shared), 1);
+      this.queued.splice(this.queued.indexOf(queued), 1);
       this.lastDoneAt = performance.now();
       // Lets go of the request: what is dead but old keeps what is young alive until all memory is looked through, and
       // one request after the other would become old by that. It cost a third of the time and most of the slowest answers.
-      shared.exchange = null;
-      shared.reader = null;
+      queued.exchange = null;
+      queued.reader = null;
       this.makeRoom();
     }
   }
 
   private makeRoom(): void {
-    this.road.admit();
-    if (this.depth === 0) this.road.end(this);
+    this.owner.admit();
+    if (this.depth === 0) this.owner.end(this);
   }
 
   /** The session was lost before its turn came: what one of the others did, or the server, is not its answer. */
-  private isInnocent({ exchange, watch }: Shared): boolean {
-    return !this.session.isUsable && exchange?.hasBegun === false && watch === null;
+  private isInnocent({ exchange, deadline }: Queued): boolean {
+    return !this.session.isUsable && exchange?.hasBegun === false && deadline === null;
   }
 
   /** Called twice within `patienceMs`, as long as there are lanes. */
   look(now: number): void {
     const first = this.first;
-    if (!first?.exchange || first.watch) return;
-    if (now - Math.max(this.lastDoneAt, first.exchange.startedAt) > patienceMs) this.leaveAlone(first);
+    if (!first?.exchange || first.deadline) return;
+    if (now - Math.max(this.lastDoneAt, first.exchange.startedAt) > patienceMs) this.isolate(first);
   }
 
-  private get first(): Shared | undefined {
+  private get first(): Queued | undefined {
     const running = this.session.first;
-    return this.shared.find(({ exchange }) => exchange === running);
+    return this.queued.find(({ exchange }) => exchange === running);
   }
 
   /**
    * The first has the session to itself from now on, with a deadline as everybody has. Were others behind it, PostgreSQL may
    * be answering them yet when it is done, so that the session is not used again.
    */
-  private leaveAlone(first: Shared): void {
+  private isolate(first: Queued): void {
     const { exchange, reader, timeoutMs } = first;
-    if (first.watch || !exchange || !reader) return;
+    if (first.deadline || !exchange || !reader) return;
     this.isClosed = true;
-    first.watch = new Watch(this.session, reader, timeoutMs, this.sessions.terminate);
-    first.watch.follow(exchange);
-    for (const other of [...this.shared]) {
+    first.deadline = new StatementDeadline(this.session, reader, timeoutMs, this.sessions.terminate);
+    first.deadline.follow(exchange);
+    for (const other of [...this.queued]) {
       if (other === first) continue;
       this.isSpoiled = true;
       other.exchange?.move();
     }
-    this.road.admit();
+    this.owner.admit();
   }
 }
 
 type Waiter = {
-  habit: Habit;
+  profile: StatementProfile;
   since: number;
-  resolve: (lane: Lane | null) => void;
+  resolve: (pipeline: Pipeline | null) => void;
   reject: (error: unknown) => void;
 };
 
 /** The lanes of one project, and who waits for room in them. */
-class Road {
-  private readonly lanes: Lane[] = [];
+class ProjectPipelines {
+  private readonly pipelines: Pipeline[] = [];
   /** As the last who came knows it. */
   private project: ProjectLogin;
   private readonly waiting: Waiter[] = [];
   /** So many lanes wait for their connection. */
   private opening = 0;
   private readonly sessions: ProjectSessions;
-  private readonly lanesAtMost: number;
+  private readonly maxPerProject: number;
   private readonly onEmpty: () => void;
 
-  constructor(project: ProjectLogin, sessions: ProjectSessions, lanesAtMost: number, onEmpty: () => void) {
+  constructor(project: ProjectLogin, sessions: ProjectSessions, maxPerProject: number, onEmpty: () => void) {
     this.project = project;
     this.sessions = sessions;
-    this.lanesAtMost = lanesAtMost;
+    this.maxPerProject = maxPerProject;
     this.onEmpty = onEmpty;
   }
 
-  take(project: ProjectLogin, habit: Habit): Lane | null | Promise<Lane | null> {
+  take(project: ProjectLogin, profile: StatementProfile): Pipeline | null | Promise<Pipeline | null> {
     this.project = project;
-    const lane = this.find();
-    if (lane) return lane.take();
+    const pipeline = this.find();
+    if (pipeline) return pipeline.take();
     const hasOpen = this.hasOpen;
-    if (!hasOpen && this.lanes.length + this.opening < this.lanesAtMost) return this.open();
+    if (!hasOpen && this.pipelines.length + this.opening < this.maxPerProject) return this.open();
     if (!(hasOpen || this.opening > 0) || this.waiting.length >= mostWaiting) return null;
     const since = performance.now();
-    return new Promise((resolve, reject) => this.waiting.push({ habit, since, resolve, reject }));
+    return new Promise((resolve, reject) => this.waiting.push({ profile, since, resolve, reject }));
   }
 
   private get hasOpen(): boolean {
-    return this.lanes.some(({ isOpen }) => isOpen);
+    return this.pipelines.some(({ isOpen }) => isOpen);
   }
 
-  private find(): Lane | null {
-    let best: Lane | null = null;
-    for (const lane of this.lanes) {
-      if (lane.isOpen && lane.depth < (best?.depth ?? maxDepth)) best = lane;
+  private find(): Pipeline | null {
+    let best: Pipeline | null = null;
+    for (const pipeline of this.pipelines) {
+      if (pipeline.isOpen && pipeline.depth < (best?.depth ?? maxDepth)) best = pipeline;
     }
-    if (this.lanes.length >= this.lanesAtMost) return best;
+    if (this.pipelines.length >= this.maxPerProject) return best;
     const session = this.sessions.takeIdle(this.project, 'read');
     return session ? this.add(session) : best;
   }
 
-  private add(session: Session): Lane {
-    const lane = new Lane(session, this.sessions, this);
-    this.lanes.push(lane);
-    return lane;
+  private add(session: Session): Pipeline {
+    const pipeline = new Pipeline(session, this.sessions, this);
+    this.pipelines.push(pipeline);
+    return pipeline;
   }
 
-  private async open(): Promise<Lane | null> {
+  private async open(): Promise<Pipeline | null> {
     this.opening++;
     try {
       const session = await this.sessions.acquire(this.project, 'read');
       this.opening--;
-      if (this.lanes.length < this.lanesAtMost) return this.add(session).take();
+      if (this.pipelines.length < this.maxPerProject) return this.add(session).take();
       // Others became idle meanwhile and are lanes now: more would leave the project's other statements none.
       this.sessions.release(this.project, session, 'plain');
       return this.find()?.take() ?? null;
@@ -245,7 +261,7 @@ class Road {
           if (error instanceof RowhouseError && error.code === 'overloaded') resolve(null);
           else reject(error);
         }
-      this.leave();
+      this.closeIfEmpty();
       throw error;
     } finally {
       this.admit();
@@ -259,41 +275,41 @@ class Road {
     const isWanted = this.sessions.isWanted(this.project);
     while (waiting.length > 0) {
       // What was known of it when it came may be otherwise by now.
-      const isAlone = isWanted || !isStillShort((waiting[0] as Waiter).habit);
-      const lane = isAlone ? null : this.find();
-      if (!lane && !isAlone && (this.opening > 0 || this.hasOpen)) return;
-      waiting.shift()?.resolve(lane?.take() ?? null);
+      const isAlone = isWanted || !isStillShort((waiting[0] as Waiter).profile);
+      const pipeline = isAlone ? null : this.find();
+      if (!pipeline && !isAlone && (this.opening > 0 || this.hasOpen)) return;
+      waiting.shift()?.resolve(pipeline?.take() ?? null);
     }
   }
 
   look(now: number): void {
-    for (const lane of this.lanes) lane.look(now);
+    for (const pipeline of this.pipelines) pipeline.look(now);
     while (this.waiting[0] && now - this.waiting[0].since > longestWaitMs)
       this.waiting.shift()?.resolve(null);
   }
 
-  end(lane: Lane): void {
-    this.lanes.splice(this.lanes.indexOf(lane), 1);
-    this.sessions.release(this.project, lane.session, lane.leaves);
-    this.leave();
+  end(pipeline: Pipeline): void {
+    this.pipelines.splice(this.pipelines.indexOf(pipeline), 1);
+    this.sessions.release(this.project, pipeline.session, pipeline.leaves);
+    this.closeIfEmpty();
   }
 
-  private leave(): void {
-    if (this.lanes.length === 0 && this.opening === 0) this.onEmpty();
+  private closeIfEmpty(): void {
+    if (this.pipelines.length === 0 && this.opening === 0) this.onEmpty();
   }
 }
 
-export function openLanes(sessions: ProjectSessions, share: number): Lanes {
-  const lanesAtMost = Math.min(maxLanes, Math.floor(share / 2));
-  const roads = openRoads(
+export function openPipelines(sessions: ProjectSessions, share: number): Pipelines {
+  const maxPerProject = Math.min(maxPipelines, Math.floor(share / 2));
+  const projects = openPerProject(
     patienceMs / 2,
-    (project, onEmpty) => new Road(project, sessions, lanesAtMost, onEmpty),
+    (project, onEmpty) => new ProjectPipelines(project, sessions, maxPerProject, onEmpty),
   );
   return {
-    take: (project, habit) => {
+    take: (project, profile) => {
       // Others wait for connections: lanes come to their end.
-      if (lanesAtMost === 0 || sessions.isWanted(project)) return null;
-      return roads.of(project).take(project, habit);
+      if (maxPerProject === 0 || sessions.isWanted(project)) return null;
+      return projects.of(project).take(project, profile);
     },
   };
 }

@@ -38,9 +38,12 @@ const samples: Readonly<Record<string, string>> = {
 };
 
 /** `likeText`: it is refused as this is. */
-export type LargeText = { is: 'allowed' } | { is: 'empty' | 'other' } | { is: 'refused'; likeText: string };
+export type OversizedText =
+  | { is: 'allowed' }
+  | { is: 'empty' | 'other' }
+  | { is: 'refused'; likeText: string };
 
-export function judgeLargeText(text: string): LargeText {
+export function judgeOversizedText(text: string): OversizedText {
   const start = skipLead(text);
   if (start === null) return { is: 'empty' };
   // PostgreSQL says better than we could what is wrong with a text that begins with no word.

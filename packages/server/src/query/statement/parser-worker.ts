@@ -2,13 +2,13 @@
 // it corrupt; here that costs a thread, not the service.
 import { parentPort } from 'node:worker_threads';
 import { loadModule, parseSync } from 'libpg-query';
-import { type Node, type Reached, survey } from './references.ts';
-import type { Conduct } from './statement.ts';
+import { findReferences, type Node, type Reached } from './references.ts';
+import type { SessionEffect } from './statement.ts';
 
 export type Verdict =
   | {
       kind: 'statement';
-      conduct: Conduct;
+      effect: SessionEffect;
       preparable: boolean;
       writes: boolean;
       isRead: boolean;
@@ -117,7 +117,7 @@ function examineOne(name: string, body: Node, text: string): Verdict {
   if (!isSelect && !isWrite)
     return {
       kind: 'statement',
-      ...{ conduct: 'wild', preparable: false, writes: true, isRead: false },
+      ...{ effect: 'anything', preparable: false, writes: true, isRead: false },
       reached: null,
       lazyText: null,
       isDelete: false,
@@ -127,16 +127,16 @@ function examineOne(name: string, body: Node, text: string): Verdict {
       isVacuum: name === 'VacuumStmt',
       canCommit: committing.has(name) || /concurrently/i.test(text),
     };
-  const found = survey({ [name]: body });
-  const conduct = found.wild ? 'wild' : found.writes ? 'data' : 'clean';
-  const reached = found.wild ? null : found.reached;
+  const found = findReferences({ [name]: body });
+  const effect = found.unbounded ? 'anything' : found.writes ? 'rows' : 'none';
+  const reached = found.unbounded ? null : found.reached;
   const isRead = !found.writes && !found.locks;
   const lazyText = isRead ? makeLazy(body, text) : null;
   return {
     kind: 'statement',
-    ...{ conduct, preparable: true, writes: found.writes, isRead, reached, lazyText },
+    ...{ effect, preparable: true, writes: found.writes, isRead, reached, lazyText },
     isDelete: name === 'DeleteStmt' && found.deletesAlone,
-    isInsert: name === 'InsertStmt' && !found.changes && !found.locks && !found.wild,
+    isInsert: name === 'InsertStmt' && !found.changes && !found.locks && !found.unbounded,
     changes: found.changes,
     canShrink: false,
     isVacuum: false,

@@ -1,6 +1,6 @@
 // What a statement can reach, by its parse tree: the relations, functions, operators, types and collations that it names,
 // and what it does to rows. Decided by what is known to be harmless: a kind of node that is not listed here, or a function
-// that is not on the list of harmless ones, makes the statement `wild`. Whether the names mean PostgreSQL's own objects is
+// that is not on the list of harmless ones, makes the statement `unbounded`. Whether the names mean PostgreSQL's own objects is
 // for the catalog to say (reachable-code.ts).
 import { harmlessFunctions } from './harmless-functions.ts';
 
@@ -20,9 +20,9 @@ export type Reached = Readonly<{
   collations: readonly string[];
 }>;
 
-export type Survey = Readonly<{
+export type References = Readonly<{
   /** It can run what is not known to be harmless. */
-  wild: boolean;
+  unbounded: boolean;
   writes: boolean;
   /** It removes rows, and neither adds nor changes any. */
   deletesAlone: boolean;
@@ -60,9 +60,9 @@ const knownFields = new Set(
 const impliedOperators = '= <> < <= > >= ~~ !~~ ~~* !~~* ~ !~'.split(' ');
 
 /** All below the root, WITH queries included. Without recursion: trees can be deep. */
-export function survey(root: Node): Survey {
+export function findReferences(root: Node): References {
   const pending: unknown[] = [root];
-  let wild = false;
+  let unbounded = false;
   let writes = false;
   let changes = false;
   let adds = false;
@@ -79,7 +79,7 @@ export function survey(root: Node): Survey {
     else if (key === 'CommonTableExpr') queries.add(quoted(value.ctename));
     else if (key === 'lockingClause') locks = true;
     else if (key === 'FuncCall') {
-      wild ||= !isHarmless(value);
+      unbounded ||= !isHarmless(value);
       functions.add(lastOf(value.funcname));
       types.add(lastOf(value.funcname));
     } else if (key === 'ColumnRef') {
@@ -105,15 +105,15 @@ export function survey(root: Node): Survey {
     for (const [key, value] of Object.entries(node)) {
       if (typeof value !== 'object' || value === null) continue;
       // Kinds of nodes begin with a capital letter, their fields do not.
-      if (!(key < 'a' ? knownNodes : knownFields).has(key)) wild = true;
+      if (!(key < 'a' ? knownNodes : knownFields).has(key)) unbounded = true;
       visit(key, value as Node);
       pending.push(value);
     }
   }
   return {
-    wild,
+    unbounded,
     writes,
-    deletesAlone: writes && !adds && !wild,
+    deletesAlone: writes && !adds && !unbounded,
     changes,
     locks,
     reached: {

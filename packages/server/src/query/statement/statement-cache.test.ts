@@ -3,7 +3,7 @@ import type { Statement } from './statement.ts';
 import { StatementCache } from './statement-cache.ts';
 
 const statement = (): Statement => ({
-  ...{ conduct: 'clean', preparable: true, writes: false, isRead: true, reached: null, isProven: false },
+  ...{ effect: 'none', preparable: true, writes: false, isRead: true, reached: null, isProven: false },
   ...{ lazyText: null, isDelete: false, isInsert: false, changes: false, canShrink: false },
   ...{ isVacuum: false, canCommit: false, isParsed: true },
 });

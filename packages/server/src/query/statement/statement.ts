@@ -3,22 +3,22 @@ import { Worker } from 'node:worker_threads';
 import { errors } from '../../errors.ts';
 import { MemoryBudget } from '../../memory-budget.ts';
 import { FairQueue } from './fair-queue.ts';
-import { judgeLargeText } from './oversized-text.ts';
+import { judgeOversizedText } from './oversized-text.ts';
 import type { Verdict } from './parser-worker.ts';
 import type { Reached } from './references.ts';
 import { StatementCache } from './statement-cache.ts';
 
 /**
- * clean: leaves nothing in the session. data: changes rows, and a trigger or default may touch session state.
- * wild: may do anything (DO, CALL, DDL, functions of the project's own).
+ * What a statement can leave behind in its session. none: nothing. rows: it changes rows, and a trigger or default may
+ * touch the session's state. anything: DO, CALL, DDL, or functions that the project defined.
  */
-export type Conduct = 'clean' | 'data' | 'wild';
+export type SessionEffect = 'none' | 'rows' | 'anything';
 export type Statement = Readonly<{
-  conduct: Conduct;
+  effect: SessionEffect;
   preparable: boolean;
   /** It changes rows, so all of it must run even if only some of its rows are wanted. */
   writes: boolean;
-  /** It names no change and takes no locks. Unless it is wild, to run it twice is no different from running it once. */
+  /** It names no change and takes no locks. Unless its effect is `anything`, running it twice is the same as running it once. */
   isRead: boolean;
   /** What it names, if it can reach nothing but that; null if that cannot be told. */
   reached: Reached | null;
@@ -42,10 +42,10 @@ export type Statement = Readonly<{
 }>;
 
 /** What has to be cleaned after both. */
-export function worst(one: Conduct, other: Conduct): Conduct {
+export function worstEffect(one: SessionEffect, other: SessionEffect): SessionEffect {
   return order.indexOf(one) > order.indexOf(other) ? one : other;
 }
-const order: Conduct[] = ['clean', 'data', 'wild'];
+const order: SessionEffect[] = ['none', 'rows', 'anything'];
 
 export type Parser = {
   /** What was parsed before. */
@@ -70,7 +70,7 @@ const leastWaiting = 8_192;
 const parseWithinMs = 5_000;
 
 const unparsed: Statement = {
-  conduct: 'wild',
+  effect: 'anything',
   preparable: false,
   writes: true,
   isRead: false,
@@ -130,7 +130,7 @@ export function startParser(): Parser {
         ]);
       }
       if (text.length > maxParsedBytes) {
-        const found = judgeLargeText(text);
+        const found = judgeOversizedText(text);
         if (found.is === 'refused') judge(await ask(projectId, found.likeText));
         if (found.is === 'allowed') return unparsed;
         throw found.is === 'empty' ? noStatement() : tooLarge();
@@ -221,7 +221,7 @@ function judge(verdict: Verdict): Statement {
   switch (verdict.kind) {
     case 'statement':
       return {
-        conduct: verdict.conduct,
+        effect: verdict.effect,
         preparable: verdict.preparable,
         writes: verdict.writes,
         isRead: verdict.isRead,

@@ -36,7 +36,7 @@ export type Column = Readonly<{
   /** As PostgreSQL writes it: `numeric(10,2)`. */
   type: string;
   typeOid: number;
-  shape: Shape;
+  shape: TypeShape;
   /** Where the operators of a type of the project's own are; all others are in pg_catalog. */
   operators: ReadonlyMap<string, string>;
   notNull: boolean;
@@ -49,11 +49,11 @@ export type Column = Readonly<{
 }>;
 
 /** What matters of a type when a value of it becomes JSON or is compared. */
-export type Shape = Readonly<{
+export type TypeShape = Readonly<{
   is: 'plain' | 'text' | 'json' | 'jsonb' | 'tsvector' | 'big' | 'timestamp' | 'timestamptz' | 'composite';
   /** An array of such. */
   isArray: boolean;
-  fields: readonly Readonly<{ name: string; shape: Shape }>[];
+  fields: readonly Readonly<{ name: string; shape: TypeShape }>[];
   /** Of a composite: what holds its attributes. */
   relation: Readonly<{ oid: number; version: string }> | null;
 }>;
@@ -91,7 +91,7 @@ export type Ask = (query: string, parameters: string[]) => Promise<string | null
  * may not be told of is looked for, and missed, exactly like one that does not exist.
  */
 export async function getTable(ask: Ask, name: string, maySee: MaySee = () => true): Promise<Table> {
-  const answer = isPossible(name) ? await ask(byName, [name, toArray(endings(name))]) : null;
+  const answer = isPossible(name) ? await ask(byName, [name, toArray(terminations(name))]) : null;
   const [table] = readTables(answer);
   if (table && maySee(table)) return table;
   const others = JSON.parse((await ask(allNames, [])) ?? '[]') as Pick<Table, 'schema' | 'name'>[];
@@ -152,7 +152,7 @@ function isPossible(name: string): boolean {
 }
 
 /** What could be the table's own name: all of it, or what follows one of its dots. Longer than 63 bytes none can be. */
-function endings(name: string): string[] {
+function terminations(name: string): string[] {
   const found = [name];
   for (let dot = name.indexOf('.'); dot >= 0; dot = name.indexOf('.', dot + 1))
     found.push(name.slice(dot + 1));
@@ -284,7 +284,7 @@ function toReferences({ from, to, through }: Row): Reference[] {
   ];
 }
 
-const shapes = new Map<string, Shape['is']>([
+const shapes = new Map<string, TypeShape['is']>([
   ['text', 'text'],
   ['varchar', 'text'],
   ['bpchar', 'text'],
@@ -297,9 +297,9 @@ const shapes = new Map<string, Shape['is']>([
   ['timestamptz', 'timestamptz'],
 ]);
 
-export const plainShape: Shape = { is: 'plain', isArray: false, fields: [], relation: null };
+export const plainShape: TypeShape = { is: 'plain', isArray: false, fields: [], relation: null };
 
-function shapeOf(oid: number, types: Types): Shape {
+function shapeOf(oid: number, types: Types): TypeShape {
   const known = builtInType(oid);
   if (known) {
     const is = shapes.get(known.name.replace(/\[\]$/, '')) ?? 'plain';

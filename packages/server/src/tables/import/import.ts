@@ -3,20 +3,20 @@
 import type { ProjectLogin } from '../../engine/provision.ts';
 import { errors, RowhouseError } from '../../errors.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
-import { closing, ownSize, withinRoom } from '../../query/admission.ts';
+import { closing, ownSize, withHeadroom } from '../../query/admission.ts';
 import type { Command } from '../../query/exchange/commands.ts';
-import { inherit, Sound } from '../../query/exchange/failures.ts';
+import { inherit, StatementFailed } from '../../query/exchange/failures.ts';
 import { sqlFailure } from '../../query/exchange/sql-failure.ts';
 import type { Reader } from '../../query/exchange/statement-deadline.ts';
 import type { QueryDeps } from '../../query/run.ts';
-import { alone, type Work } from '../../query/sessions/exclusive.ts';
+import { type ExclusiveSession, withSession } from '../../query/sessions/exclusive.ts';
 import {
   alwaysChanging,
   type Column,
   findTables,
-  type Shape,
   saysOtherTable,
   type Table,
+  type TypeShape,
 } from '../catalog/catalog.ts';
 import { getColumn, guard, id, nameOf } from '../sql/expressions.ts';
 import { openCsv, refuseEndMarks } from './csv.ts';
@@ -48,7 +48,7 @@ export async function importRows(
   { timeoutMs, stallMs = defaultStallMs, onBegin }: ImportOptions,
   reader: Reader,
 ): Promise<{ rowCount: number }> {
-  if (project.visitor) throw notForUsers();
+  if (project.actingUser) throw notForUsers();
   // Before there is a session: a sender that takes its time for the first line keeps nobody from anything.
   const rows = await openRows[format](impatient(body, stallMs));
   // What was read of the body is gone; and what takes so long can be measured at its end.
@@ -62,17 +62,17 @@ export async function importRows(
     adds: true,
     isHarmless: false,
   };
-  return withinRoom(deps.growth, project, room, reader, (measure, watching) =>
-    alone(deps, project, { reader, timeoutMs, use: 'any', watching }, async (work) => {
-      const own = await ownSize(work, measure);
+  return withHeadroom(deps.admission, project, room, reader, (measure, supervise) =>
+    withSession(deps, project, { reader, timeoutMs, use: 'any', supervise }, async (exclusive) => {
+      const own = await ownSize(exclusive, measure);
       for (let attempt = 1; ; attempt++) {
-        const present = await lookAgain(work, table, attempt > 1);
+        const present = await lookAgain(exclusive, table, attempt > 1);
         onBegin?.();
-        const rowCount = await copyOnce(work, present, rows, closing(measure, own));
+        const rowCount = await copyOnce(exclusive, present, rows, closing(measure, own));
         if (rowCount !== null) return { rowCount };
-        await work.command('rollback');
+        await exclusive.command('rollback');
         if (attempt === attempts)
-          throw new Sound(alwaysChanging(table, 'No row was imported. Try again.'), 'idle');
+          throw new StatementFailed(alwaysChanging(table, 'No row was imported. Try again.'), 'idle');
       }
     }),
   );
@@ -122,7 +122,7 @@ const openRows: Record<ImportFormat, (body: AsyncIterable<Buffer>) => Promise<Ro
 
 /** null: the table has changed since it was looked at, and nothing was read. */
 async function copyOnce(
-  work: Work,
+  exclusive: ExclusiveSession,
   table: Table,
   rows: Rows,
   after: readonly Command[],
@@ -131,7 +131,7 @@ async function copyOnce(
   const list = columns.map(({ name }) => id(name)).join(', ');
   let hasChanged = false;
   try {
-    return await work.copy(
+    return await exclusive.copy(
       {
         // With the lock that COPY takes anyway it stays what it is: columns, triggers and defaults need a stronger one.
         before: [
@@ -142,7 +142,7 @@ async function copyOnce(
         ],
         text: `copy ${nameOf(table)} (${list}) from stdin (format ${rows.format})`,
         after,
-        source: rows.bytes(columns, work.serverMajor),
+        source: rows.bytes(columns, exclusive.serverMajor),
         explain: (error, hasBegun) => {
           // Before the first row nothing but our own SQL has run.
           hasChanged = !hasBegun && saysOtherTable(error.state, error.where);
@@ -152,7 +152,7 @@ async function copyOnce(
       leavesOf(table),
     );
   } catch (error) {
-    if (hasChanged && error instanceof Sound) return null;
+    if (hasChanged && error instanceof StatementFailed) return null;
     throw error;
   }
 }
@@ -160,7 +160,7 @@ async function copyOnce(
 /** A composite type can change without the table's noticing. */
 function recordGuards(columns: readonly Column[]): string[] {
   const guards = new Set<string>();
-  const collect = ({ relation, fields }: Shape) => {
+  const collect = ({ relation, fields }: TypeShape) => {
     if (relation) guards.add(guard(relation));
     for (const { shape } of fields) collect(shape);
   };
@@ -168,22 +168,22 @@ function recordGuards(columns: readonly Column[]): string[] {
   return [...guards];
 }
 
-function leavesOf({ isPlainToWrite, usesSequences, references }: Table): 'plain' | 'sequences' | 'data' {
+function leavesOf({ isPlainToWrite, usesSequences, references }: Table): 'plain' | 'sequences' | 'rows' {
   // What foreign keys reach can change without the table's noticing.
-  if (!isPlainToWrite || references.length > 0) return 'data';
+  if (!isPlainToWrite || references.length > 0) return 'rows';
   return usesSequences ? 'sequences' : 'plain';
 }
 
 /** The table of that name as it is now; `table` itself if it still is, unless it is known not to be. */
-async function lookAgain(work: Work, table: Table, hasChanged: boolean): Promise<Table> {
-  const ask = (query: string, parameters: string[]) => work.ask(query, parameters);
+async function lookAgain(exclusive: ExclusiveSession, table: Table, hasChanged: boolean): Promise<Table> {
+  const ask = (query: string, parameters: string[]) => exclusive.ask(query, parameters);
   const answer = await ask(present, [nameOf(table)]);
   const { oid, version } = JSON.parse(answer ?? '{}') as { oid: number | null; version: string | null };
   if (!hasChanged && oid === table.oid && version === table.version) return table;
   const [found] = oid === null ? [] : await findTables(ask, [oid]);
   if (found) return found;
   const name = table.schema === 'public' ? table.name : `${table.schema}.${table.name}`;
-  throw new Sound(errors.tableNotFound(name, null), 'idle');
+  throw new StatementFailed(errors.tableNotFound(name, null), 'idle');
 }
 
 const present = `
@@ -205,7 +205,7 @@ function chooseColumns(table: Table, { names, path }: Rows): Column[] {
     });
   } catch (error) {
     // The session has nothing to do with it.
-    throw error instanceof RowhouseError ? new Sound(error, 'idle') : error;
+    throw error instanceof RowhouseError ? new StatementFailed(error, 'idle') : error;
   }
 }
 

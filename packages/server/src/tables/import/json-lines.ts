@@ -6,11 +6,11 @@ import { toArrayText, toJsonArrayText } from '../../query/json/array-text.ts';
 import { ExactNumber, isJsonObject, parseJsonText, toJsonText } from '../../query/json/json-text.ts';
 import { isLarge, LargeSyntaxError, parseLargeJson, sliceBytes } from '../../query/json/large-json.ts';
 import { addArray, addJson, addText, TextPieces } from '../../query/json/large-text.ts';
-import type { Shape } from '../catalog/catalog.ts';
+import type { TypeShape } from '../catalog/catalog.ts';
 import { toRecordText } from './record-text.ts';
 
 /** `isArray` with `isJson`: an array of json. `record`: a composite, or an array of such. */
-export type ImportColumn = Readonly<{ name: string; isJson: boolean; isArray: boolean; record?: Shape }>;
+export type ImportColumn = Readonly<{ name: string; isJson: boolean; isArray: boolean; record?: TypeShape }>;
 
 export type JsonLines = {
   /** The keys of the first line, in its order. */

@@ -1,9 +1,9 @@
 // Composite values, and arrays of them, from JSON objects to PostgreSQL's text. Fields that are missing are null.
 import { ExactNumber, toJsonText } from '../../query/json/json-text.ts';
-import type { Shape } from '../catalog/catalog.ts';
+import type { TypeShape } from '../catalog/catalog.ts';
 
 /** `refuse` is told of a key that is no field, and throws. */
-export function toRecordText(value: unknown, shape: Shape, refuse: (key: string) => never): string {
+export function toRecordText(value: unknown, shape: TypeShape, refuse: (key: string) => never): string {
   if (typeof value === 'string' && (shape.isArray || !isJson(shape))) return value;
   if (shape.isArray && Array.isArray(value)) return arrayText(value, { ...shape, isArray: false }, refuse);
   if (typeof value !== 'object' || value === null) return toJsonText(value);
@@ -17,7 +17,7 @@ export function toRecordText(value: unknown, shape: Shape, refuse: (key: string)
   return `(${fields.join(',')})`;
 }
 
-function arrayText(values: readonly unknown[], shape: Shape, refuse: (key: string) => never): string {
+function arrayText(values: readonly unknown[], shape: TypeShape, refuse: (key: string) => never): string {
   const elements = values.map((value) => {
     if (value === null) return 'NULL';
     return Array.isArray(value) && !isJson(shape)
@@ -27,7 +27,7 @@ function arrayText(values: readonly unknown[], shape: Shape, refuse: (key: strin
   return `{${elements.join(',')}}`;
 }
 
-function isJson({ is }: Shape): boolean {
+function isJson({ is }: TypeShape): boolean {
   return is === 'json' || is === 'jsonb';
 }
 

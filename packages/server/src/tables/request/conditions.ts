@@ -7,7 +7,7 @@ import {
   open,
   readField,
   readQuoted,
-  type Source,
+  type Scanner,
   shorten,
   take,
 } from './scanner.ts';
@@ -55,9 +55,9 @@ export type Tally = { conditions: number };
 
 /** `field=value`, as in `price=gte.10`. */
 export function readFilter(parameter: string, field: Field, value: string, tally: Tally): Condition {
-  const source = open(parameter, value);
-  const test = readTest(source, field, false, tally);
-  if (!isAtEnd(source)) fail(source, 'something follows the value');
+  const scanner = open(parameter, value);
+  const test = readTest(scanner, field, false, tally);
+  if (!isAtEnd(scanner)) fail(scanner, 'something follows the value');
   return test;
 }
 
@@ -69,92 +69,92 @@ export function readGroup(
   value: string,
   tally: Tally,
 ): Condition {
-  const source = open(parameter, value);
-  const group = readGroupIn(source, is, isNegated, 1, tally);
-  if (!isAtEnd(source)) fail(source, 'something follows the closing parenthesis');
+  const scanner = open(parameter, value);
+  const group = readGroupIn(scanner, is, isNegated, 1, tally);
+  if (!isAtEnd(scanner)) fail(scanner, 'something follows the closing parenthesis');
   return group;
 }
 
 function readGroupIn(
-  source: Source,
+  scanner: Scanner,
   is: 'and' | 'or',
   isNegated: boolean,
   depth: number,
   tally: Tally,
 ): Group {
-  if (depth > maxDepth) fail(source, `conditions are nested more than ${maxDepth} deep`);
-  if (!take(source, '(')) fail(source, 'conditions stand in parentheses, as in (a.eq.1,b.gt.2)');
+  if (depth > maxDepth) fail(scanner, `conditions are nested more than ${maxDepth} deep`);
+  if (!take(scanner, '(')) fail(scanner, 'conditions stand in parentheses, as in (a.eq.1,b.gt.2)');
   const conditions: Condition[] = [];
-  do conditions.push(readCondition(source, depth, tally));
-  while (take(source, ','));
-  if (!take(source, ')')) fail(source, '"," or ")" is missing');
+  do conditions.push(readCondition(scanner, depth, tally));
+  while (take(scanner, ','));
+  if (!take(scanner, ')')) fail(scanner, '"," or ")" is missing');
   return { is, isNegated, conditions };
 }
 
 const groupWord = /\s*(not\.)?(and|or)(?=\()/y;
 
-function readCondition(source: Source, depth: number, tally: Tally): Condition {
-  const group = match(source, groupWord);
+function readCondition(scanner: Scanner, depth: number, tally: Tally): Condition {
+  const group = match(scanner, groupWord);
   if (group) {
-    return readGroupIn(source, group[2] as 'and' | 'or', group[1] !== undefined, depth + 1, tally);
+    return readGroupIn(scanner, group[2] as 'and' | 'or', group[1] !== undefined, depth + 1, tally);
   }
-  const field = readField(source);
-  if (!take(source, '.')) fail(source, 'an operator is missing, as in a.eq.1');
-  return readTest(source, field, true, tally);
+  const field = readField(scanner);
+  if (!take(scanner, '.')) fail(scanner, 'an operator is missing, as in a.eq.1');
+  return readTest(scanner, field, true, tally);
 }
 
 const operatorWord = /([a-z]+)(?:\(([^()]*)\))?\./y;
 
 /** Whether a value begins as one of a filter does. */
 export function hasOperator(value: string): boolean {
-  const source = open('', value);
-  take(source, 'not.');
-  return known.includes(match(source, operatorWord)?.[1] ?? '');
+  const scanner = open('', value);
+  take(scanner, 'not.');
+  return known.includes(match(scanner, operatorWord)?.[1] ?? '');
 }
 
 /** `isInside` parentheses a comma and a closing one end the value, unless it is quoted. */
-function readTest(source: Source, field: Field, isInside: boolean, tally: Tally): Test {
-  if (++tally.conditions > maxConditions) fail(source, `there are more than ${maxConditions} conditions`);
-  const isNegated = take(source, 'not.');
-  const at = source.at;
-  const [, operator = '', modifier = null] = match(source, operatorWord) ?? [];
+function readTest(scanner: Scanner, field: Field, isInside: boolean, tally: Tally): Test {
+  if (++tally.conditions > maxConditions) fail(scanner, `there are more than ${maxConditions} conditions`);
+  const isNegated = take(scanner, 'not.');
+  const at = scanner.at;
+  const [, operator = '', modifier = null] = match(scanner, operatorWord) ?? [];
   if (!known.includes(operator)) {
     const problem =
       operator === '' ? 'an operator is missing, as in eq.1' : `"${shorten(operator)}" is no operator`;
-    fail(source, `${problem}; there are ${known.join(', ')}`, at);
+    fail(scanner, `${problem}; there are ${known.join(', ')}`, at);
   }
-  const claim = readClaim(source, operator, modifier, isInside, at);
-  return { is: 'test', parameter: source.parameter, field, isNegated, ...claim };
+  const claim = readClaim(scanner, operator, modifier, isInside, at);
+  return { is: 'test', parameter: scanner.parameter, field, isNegated, ...claim };
 }
 
 function readClaim(
-  source: Source,
+  scanner: Scanner,
   operator: string,
   modifier: string | null,
   isInside: boolean,
   at: number,
 ): Claim {
   if (isOneOf(textSearches, operator)) {
-    return { operator, config: modifier, value: readValue(source, isInside) };
+    return { operator, config: modifier, value: readValue(scanner, isInside) };
   }
   if (modifier !== null) {
     if (!isOneOf(quantified, operator) || (modifier !== 'any' && modifier !== 'all')) {
       fail(
-        source,
+        scanner,
         `"(${shorten(modifier)})" does not go with ${operator}; (any) and (all) go with ${quantified.join(', ')}`,
         at,
       );
     }
-    const values = readArray(source).map((value) => (value === null ? null : pattern(operator, value)));
+    const values = readArray(scanner).map((value) => (value === null ? null : pattern(operator, value)));
     return { operator, each: modifier, values };
   }
-  if (operator === 'in') return { operator, values: readList(source) };
+  if (operator === 'in') return { operator, values: readList(scanner) };
   if (operator === 'is') {
-    const word = readValue(source, isInside).toLowerCase();
-    if (!isOneOf(isValues, word)) fail(source, `"is" takes ${isValues.join(', ')}`, at);
+    const word = readValue(scanner, isInside).toLowerCase();
+    if (!isOneOf(isValues, word)) fail(scanner, `"is" takes ${isValues.join(', ')}`, at);
     return { operator, value: word };
   }
-  const value = readValue(source, isInside);
+  const value = readValue(scanner, isInside);
   return { operator: operator as Operator, value: pattern(operator as Operator, value) };
 }
 
@@ -165,74 +165,74 @@ function pattern(operator: Operator, value: string): string {
 
 const insideValue = /[^,)]*/y;
 
-function readValue(source: Source, isInside: boolean): string {
+function readValue(scanner: Scanner, isInside: boolean): string {
   if (!isInside) {
-    const value = source.text.slice(source.at);
-    source.at = source.text.length;
+    const value = scanner.text.slice(scanner.at);
+    scanner.at = scanner.text.length;
     return value;
   }
-  const first = source.text[source.at];
+  const first = scanner.text[scanner.at];
   if (first === '"') {
-    const value = readQuoted(source);
-    if (!isAtEnd(source) && !/[,)]/.test(source.text[source.at] ?? '')) {
-      fail(source, 'after a quoted value comes "," or ")"');
+    const value = readQuoted(scanner);
+    if (!isAtEnd(scanner) && !/[,)]/.test(scanner.text[scanner.at] ?? '')) {
+      fail(scanner, 'after a quoted value comes "," or ")"');
     }
     return value;
   }
-  if (first === '{') return readBraces(source);
-  return match(source, insideValue)?.[0] ?? '';
+  if (first === '{') return readBraces(scanner);
+  return match(scanner, insideValue)?.[0] ?? '';
 }
 
 /** An array or a JSON object as it stands, up to the brace that closes it. */
-function readBraces(source: Source): string {
-  const { text } = source;
-  const start = source.at;
+function readBraces(scanner: Scanner): string {
+  const { text } = scanner;
+  const start = scanner.at;
   let depth = 0;
   for (let at = start; at < text.length; at++) {
     if (text[at] === '"') {
-      source.at = at;
-      readQuoted(source);
-      at = source.at - 1;
+      scanner.at = at;
+      readQuoted(scanner);
+      at = scanner.at - 1;
     } else if (text[at] === '{') depth++;
     else if (text[at] === '}' && --depth === 0) {
-      source.at = at + 1;
+      scanner.at = at + 1;
       return text.slice(start, at + 1);
     }
   }
-  return fail(source, 'a brace is not closed', start);
+  return fail(scanner, 'a brace is not closed', start);
 }
 
 /** (a,"b,c",d) */
-function readList(source: Source): string[] {
-  if (!take(source, '(')) fail(source, 'values stand in parentheses, as in in.(1,2)');
+function readList(scanner: Scanner): string[] {
+  if (!take(scanner, '(')) fail(scanner, 'values stand in parentheses, as in in.(1,2)');
   const values: string[] = [];
-  if (take(source, ')')) return values;
+  if (take(scanner, ')')) return values;
   do {
-    if (values.length === maxValues) fail(source, `a list has more than ${maxValues} values`);
-    values.push(readValue(source, true));
-  } while (take(source, ','));
-  if (!take(source, ')')) fail(source, '"," or ")" is missing');
+    if (values.length === maxValues) fail(scanner, `a list has more than ${maxValues} values`);
+    values.push(readValue(scanner, true));
+  } while (take(scanner, ','));
+  if (!take(scanner, ')')) fail(scanner, '"," or ")" is missing');
   return values;
 }
 
 const arrayValue = /[^,{}"\\]*/y;
 
 /** {a,"b,c",NULL}: PostgreSQL's own way to write an array, of one dimension. */
-function readArray(source: Source): (string | null)[] {
-  if (!take(source, '{')) fail(source, 'values stand in braces, as in eq(any).{1,2}');
+function readArray(scanner: Scanner): (string | null)[] {
+  if (!take(scanner, '{')) fail(scanner, 'values stand in braces, as in eq(any).{1,2}');
   const values: (string | null)[] = [];
-  if (take(source, '}')) return values;
+  if (take(scanner, '}')) return values;
   do {
-    if (values.length === maxValues) fail(source, `a list has more than ${maxValues} values`);
-    if (source.text[source.at] === '"') values.push(readQuoted(source));
+    if (values.length === maxValues) fail(scanner, `a list has more than ${maxValues} values`);
+    if (scanner.text[scanner.at] === '"') values.push(readQuoted(scanner));
     else {
-      const at = source.at;
-      const value = match(source, arrayValue)?.[0].trim() ?? '';
-      if (value === '') fail(source, 'a value is missing; an empty one is written ""', at);
+      const at = scanner.at;
+      const value = match(scanner, arrayValue)?.[0].trim() ?? '';
+      if (value === '') fail(scanner, 'a value is missing; an empty one is written ""', at);
       values.push(value.toLowerCase() === 'null' ? null : value);
     }
-  } while (take(source, ','));
-  if (!take(source, '}')) fail(source, '"," or "}" is missing');
+  } while (take(scanner, ','));
+  if (!take(scanner, '}')) fail(scanner, '"," or "}" is missing');
   return values;
 }
 

@@ -11,7 +11,7 @@ import {
   open,
   readName,
   readSteps,
-  type Source,
+  type Scanner,
   shorten,
   take,
 } from './scanner.ts';
@@ -130,30 +130,30 @@ type Target =
 
 /** What a parameter's name means: `price`, `data->>color`, `or`, `not.or`, `comments.text`, `comments.order`. */
 function readTarget(name: string, items: readonly Item[]): Target {
-  const source = open(name, name);
+  const scanner = open(name, name);
   let embed: Embed | null = null;
   let isNegated = false;
   for (;;) {
-    const at = source.at;
-    const part = readName(source);
-    const isLast = isAtEnd(source);
+    const at = scanner.at;
+    const part = readName(scanner);
+    const isLast = isAtEnd(scanner);
     const word = part.isQuoted ? '' : part.name;
     if (isLast && (word === 'and' || word === 'or')) return { is: 'group', embed, word, isNegated };
-    if (isNegated) fail(source, 'after "not." in a name comes "and" or "or"', at);
+    if (isNegated) fail(scanner, 'after "not." in a name comes "and" or "or"', at);
     if (isLast && embed && (word === 'order' || word === 'limit')) return { is: 'setting', embed, word };
-    const steps = isLast ? [] : readSteps(source);
-    if (isAtEnd(source)) return { is: 'field', embed, field: { name: part.name, steps } };
-    if (steps.length > 0 || !take(source, '.')) fail(source, 'a name has an end that has no meaning');
+    const steps = isLast ? [] : readSteps(scanner);
+    if (isAtEnd(scanner)) return { is: 'field', embed, field: { name: part.name, steps } };
+    if (steps.length > 0 || !take(scanner, '.')) fail(scanner, 'a name has an end that has no meaning');
     if (word === 'not') isNegated = true;
-    else embed = step(source, embed?.items ?? items, part.name, at);
+    else embed = step(scanner, embed?.items ?? items, part.name, at);
   }
 }
 
-function step(source: Source, items: readonly Item[], name: string, at: number): Embed {
+function step(scanner: Scanner, items: readonly Item[], name: string, at: number): Embed {
   const embed = findEmbed(items, name);
   if (embed) return embed;
   return fail(
-    source,
+    scanner,
     `"${shorten(name)}" is not embedded by select; a name that holds a dot goes in double quotes`,
     at,
   );

@@ -1,7 +1,7 @@
 // The text of one parameter and how far it has been read. Every problem names the parameter and the place in it.
 import { errors } from '../../errors.ts';
 
-export type Source = { readonly parameter: string; readonly text: string; at: number };
+export type Scanner = { readonly parameter: string; readonly text: string; at: number };
 
 /** `a`, `data->>color`, `"a.b"`. */
 export type Field = Readonly<{ name: string; steps: readonly Step[] }>;
@@ -14,56 +14,56 @@ const bareName = /(?:[^",().:!*{}-]|-(?!>))+/y;
 const maxSteps = 32;
 const maxIndex = 2 ** 31 - 1;
 
-export function open(parameter: string, text: string): Source {
+export function open(parameter: string, text: string): Scanner {
   return { parameter, text, at: 0 };
 }
 
-export function fail(source: Source, problem: string, at = source.at): never {
-  const rest = source.text.slice(at, at + 20);
+export function fail(scanner: Scanner, problem: string, at = scanner.at): never {
+  const rest = scanner.text.slice(at, at + 20);
   const place = rest === '' ? 'at the end' : `at character ${at + 1}, before "${rest}"`;
-  throw errors.invalidRequest([{ path: source.parameter.slice(0, 100), problem: `${problem} (${place})` }]);
+  throw errors.invalidRequest([{ path: scanner.parameter.slice(0, 100), problem: `${problem} (${place})` }]);
 }
 
-export function isAtEnd(source: Source): boolean {
-  return source.at === source.text.length;
+export function isAtEnd(scanner: Scanner): boolean {
+  return scanner.at === scanner.text.length;
 }
 
 /** Goes past `word` if it is next. */
-export function take(source: Source, word: string): boolean {
-  if (!source.text.startsWith(word, source.at)) return false;
-  source.at += word.length;
+export function take(scanner: Scanner, word: string): boolean {
+  if (!scanner.text.startsWith(word, scanner.at)) return false;
+  scanner.at += word.length;
   return true;
 }
 
-export function match(source: Source, sticky: RegExp): RegExpExecArray | null {
-  sticky.lastIndex = source.at;
-  const found = sticky.exec(source.text);
-  if (found) source.at = sticky.lastIndex;
+export function match(scanner: Scanner, sticky: RegExp): RegExpExecArray | null {
+  sticky.lastIndex = scanner.at;
+  const found = sticky.exec(scanner.text);
+  if (found) scanner.at = sticky.lastIndex;
   return found;
 }
 
 /** A name, with or without double quotes; `isQuoted` because only an unquoted word can have a meaning of its own. */
-export function readName(source: Source): { name: string; isQuoted: boolean } {
-  const at = source.at;
-  if (source.text[at] === '"') {
-    const name = readQuoted(source);
-    if (name === '') fail(source, 'a name is empty', at);
+export function readName(scanner: Scanner): { name: string; isQuoted: boolean } {
+  const at = scanner.at;
+  if (scanner.text[at] === '"') {
+    const name = readQuoted(scanner);
+    if (name === '') fail(scanner, 'a name is empty', at);
     return { name, isQuoted: true };
   }
-  const name = match(source, bareName)?.[0].trim() ?? '';
-  if (name === '') fail(source, 'a name is missing; one with special characters goes in double quotes', at);
+  const name = match(scanner, bareName)?.[0].trim() ?? '';
+  if (name === '') fail(scanner, 'a name is missing; one with special characters goes in double quotes', at);
   return { name, isQuoted: false };
 }
 
 /** "…", in which a backslash takes the next character as it is. */
-export function readQuoted(source: Source): string {
-  const { text } = source;
-  const start = source.at;
+export function readQuoted(scanner: Scanner): string {
+  const { text } = scanner;
+  const start = scanner.at;
   let value = '';
   let from = start + 1;
   for (let at = from; at < text.length; at++) {
     if (text[at] === '"') {
-      source.at = at + 1;
+      scanner.at = at + 1;
       return value + text.slice(from, at);
     }
     if (text[at] === '\\') {
@@ -71,30 +71,30 @@ export function readQuoted(source: Source): string {
       from = ++at;
     }
   }
-  return fail(source, 'a double quote is not closed', start);
+  return fail(scanner, 'a double quote is not closed', start);
 }
 
-export function readField(source: Source): Field {
-  const { name } = readName(source);
-  return { name, steps: readSteps(source) };
+export function readField(scanner: Scanner): Field {
+  const { name } = readName(scanner);
+  return { name, steps: readSteps(scanner) };
 }
 
-export function readSteps(source: Source): Step[] {
+export function readSteps(scanner: Scanner): Step[] {
   const steps: Step[] = [];
   for (;;) {
-    const at = source.at;
-    const arrow = take(source, '->>') ? '->>' : take(source, '->') ? '->' : null;
+    const at = scanner.at;
+    const arrow = take(scanner, '->>') ? '->>' : take(scanner, '->') ? '->' : null;
     if (!arrow) return steps;
-    if (steps.at(-1)?.arrow === '->>') fail(source, 'after ->> there is only text, no way further in', at);
-    if (steps.length === maxSteps) fail(source, `a path has more than ${maxSteps} steps`, at);
-    const { name, isQuoted } = readName(source);
-    steps.push({ arrow, key: !isQuoted && /^-?\d+$/.test(name) ? readIndex(source, name, at) : name });
+    if (steps.at(-1)?.arrow === '->>') fail(scanner, 'after ->> there is only text, no way further in', at);
+    if (steps.length === maxSteps) fail(scanner, `a path has more than ${maxSteps} steps`, at);
+    const { name, isQuoted } = readName(scanner);
+    steps.push({ arrow, key: !isQuoted && /^-?\d+$/.test(name) ? readIndex(scanner, name, at) : name });
   }
 }
 
-function readIndex(source: Source, digits: string, at: number): number {
+function readIndex(scanner: Scanner, digits: string, at: number): number {
   const index = Number(digits);
-  if (Math.abs(index) > maxIndex) fail(source, 'a place in an array is too large; a key goes in quotes', at);
+  if (Math.abs(index) > maxIndex) fail(scanner, 'a place in an array is too large; a key goes in quotes', at);
   return index;
 }
 

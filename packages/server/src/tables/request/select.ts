@@ -10,7 +10,7 @@ import {
   readName,
   readQuoted,
   readSteps,
-  type Source,
+  type Scanner,
   take,
 } from './scanner.ts';
 
@@ -46,10 +46,10 @@ const maxItems = 1600;
 export const allColumns: readonly Item[] = [{ is: 'all' }];
 
 export function readSelect(text: string): Item[] {
-  const source = open('select', text);
-  const items = readItems(source, 0, { items: 0, embeds: 0 });
-  if (!isAtEnd(source)) fail(source, '"," is missing');
-  if (items.length === 0) fail(source, 'no column is named');
+  const scanner = open('select', text);
+  const items = readItems(scanner, 0, { items: 0, embeds: 0 });
+  if (!isAtEnd(scanner)) fail(scanner, '"," is missing');
+  if (items.length === 0) fail(scanner, 'no column is named');
   return items;
 }
 
@@ -65,81 +65,82 @@ export function setOrder(embed: Embed, parameter: string, text: string): void {
 
 type Tally = { items: number; embeds: number };
 
-function readItems(source: Source, depth: number, tally: Tally): Item[] {
+function readItems(scanner: Scanner, depth: number, tally: Tally): Item[] {
   const items: Item[] = [];
-  match(source, /\s*/y);
-  if (isAtEnd(source) || source.text[source.at] === ')') return items;
+  match(scanner, /\s*/y);
+  if (isAtEnd(scanner) || scanner.text[scanner.at] === ')') return items;
   do {
-    match(source, /\s*/y);
-    if (++tally.items > maxItems) fail(source, `more than ${maxItems} columns are named`);
-    items.push(readItem(source, depth, tally));
-    match(source, /\s*/y);
-  } while (take(source, ','));
+    match(scanner, /\s*/y);
+    if (++tally.items > maxItems) fail(scanner, `more than ${maxItems} columns are named`);
+    items.push(readItem(scanner, depth, tally));
+    match(scanner, /\s*/y);
+  } while (take(scanner, ','));
   return items;
 }
 
-function readItem(source: Source, depth: number, tally: Tally): Item {
-  if (take(source, '*')) return { is: 'all' };
-  const at = source.at;
-  const isSpread = take(source, '...');
-  let { name } = readName(source);
+function readItem(scanner: Scanner, depth: number, tally: Tally): Item {
+  if (take(scanner, '*')) return { is: 'all' };
+  const at = scanner.at;
+  const isSpread = take(scanner, '...');
+  let { name } = readName(scanner);
   let alias: string | null = null;
-  if (!source.text.startsWith('::', source.at) && take(source, ':')) {
-    if (isSpread) fail(source, 'what is spread has no name of its own', at);
-    if (Buffer.byteLength(name) > 63) fail(source, 'a name has more than 63 bytes', at);
+  if (!scanner.text.startsWith('::', scanner.at) && take(scanner, ':')) {
+    if (isSpread) fail(scanner, 'what is spread has no name of its own', at);
+    if (Buffer.byteLength(name) > 63) fail(scanner, 'a name has more than 63 bytes', at);
     alias = name;
-    match(source, /\s*/y);
-    name = readName(source).name;
+    match(scanner, /\s*/y);
+    name = readName(scanner).name;
   }
-  const next = source.text[source.at];
-  if (next === '(' || next === '!') return readEmbed(source, { name, alias, isSpread }, depth + 1, tally);
-  if (isSpread) fail(source, 'only rows of another table can be spread, as in ...author(name)', at);
+  const next = scanner.text[scanner.at];
+  if (next === '(' || next === '!') return readEmbed(scanner, { name, alias, isSpread }, depth + 1, tally);
+  if (isSpread) fail(scanner, 'only rows of another table can be spread, as in ...author(name)', at);
   if (next === '.') {
-    if (aggregate.test(source.text.slice(source.at))) fail(source, 'aggregates are not there: use SQL', at);
-    fail(source, 'a dot has no meaning here; a name that holds one goes in double quotes');
+    if (aggregate.test(scanner.text.slice(scanner.at)))
+      fail(scanner, 'aggregates are not there: use SQL', at);
+    fail(scanner, 'a dot has no meaning here; a name that holds one goes in double quotes');
   }
-  const field = { name, steps: readSteps(source) };
-  return { is: 'column', field, cast: take(source, '::') ? readCast(source) : null, alias };
+  const field = { name, steps: readSteps(scanner) };
+  return { is: 'column', field, cast: take(scanner, '::') ? readCast(scanner) : null, alias };
 }
 
 const aggregate = /^\.(?:avg|count|max|min|sum)\(\)/;
 
 function readEmbed(
-  source: Source,
+  scanner: Scanner,
   start: Pick<Embed, 'name' | 'alias' | 'isSpread'>,
   depth: number,
   tally: Tally,
 ): Embed {
-  if (depth > maxDepth) fail(source, `tables are embedded more than ${maxDepth} deep`);
-  if (++tally.embeds > maxEmbeds) fail(source, `more than ${maxEmbeds} tables are embedded`);
+  if (depth > maxDepth) fail(scanner, `tables are embedded more than ${maxDepth} deep`);
+  if (++tally.embeds > maxEmbeds) fail(scanner, `more than ${maxEmbeds} tables are embedded`);
   let hint: string | null = null;
   let isInner = false;
-  while (take(source, '!')) {
-    const at = source.at;
-    const { name, isQuoted } = readName(source);
+  while (take(scanner, '!')) {
+    const at = scanner.at;
+    const { name, isQuoted } = readName(scanner);
     if (!isQuoted && name === 'inner') isInner = true;
     else if (isQuoted || name !== 'left') {
-      if (hint !== null) fail(source, 'one "!" names the foreign key; there is a second', at);
+      if (hint !== null) fail(scanner, 'one "!" names the foreign key; there is a second', at);
       hint = name;
     }
   }
-  if (!take(source, '(')) fail(source, '"(" is missing');
-  const items = readItems(source, depth, tally);
-  if (!take(source, ')')) fail(source, '"," or ")" is missing');
+  if (!take(scanner, '(')) fail(scanner, '"(" is missing');
+  const items = readItems(scanner, depth, tally);
+  if (!take(scanner, ')')) fail(scanner, '"," or ")" is missing');
   return { is: 'embed', ...start, hint, isInner, items, where: [], order: [], limit: null };
 }
 
 const typeWords = /[A-Za-z_][A-Za-z0-9_ ]*/y;
 const typeSize = /\(\s*\d{1,9}(?:\s*,\s*\d{1,9})?\s*\)/y;
 
-function readCast(source: Source): Cast {
-  const isQuoted = source.text[source.at] === '"';
-  const at = source.at;
-  const name = isQuoted ? readQuoted(source) : (match(source, typeWords)?.[0].trim() ?? '');
-  if (name === '') fail(source, 'a type is missing, as in price::text', at);
-  const size = match(source, typeSize)?.[0] ?? '';
+function readCast(scanner: Scanner): Cast {
+  const isQuoted = scanner.text[scanner.at] === '"';
+  const at = scanner.at;
+  const name = isQuoted ? readQuoted(scanner) : (match(scanner, typeWords)?.[0].trim() ?? '');
+  if (name === '') fail(scanner, 'a type is missing, as in price::text', at);
+  const size = match(scanner, typeSize)?.[0] ?? '';
   let dimensions = 0;
-  while (take(source, '[]')) dimensions++;
-  if (dimensions > 6) fail(source, 'an array has at most 6 dimensions', at);
+  while (take(scanner, '[]')) dimensions++;
+  if (dimensions > 6) fail(scanner, 'an array has at most 6 dimensions', at);
   return { name, isQuoted, size, dimensions };
 }

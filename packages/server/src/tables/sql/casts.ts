@@ -2,13 +2,13 @@
 // row types tell what exists, so a type is allowed because it is known to tell nothing.
 import { errors } from '../../errors.ts';
 import { baseTypes } from '../../query/json/built-in-types.ts';
-import { plainShape, type Shape, type Table } from '../catalog/catalog.ts';
+import { plainShape, type Table, type TypeShape } from '../catalog/catalog.ts';
 import { shorten } from '../request/scanner.ts';
 import type { Cast } from '../request/select.ts';
 import { id } from './expressions.ts';
 
 /** Types that the grammar itself knows; every other name is looked up, and is quoted. */
-const keywords = new Map<string, Shape['is']>([
+const keywords = new Map<string, TypeShape['is']>([
   ['bigint', 'big'],
   ['bit', 'plain'],
   ['bit varying', 'plain'],
@@ -42,7 +42,7 @@ const plainTypes = `bool bytea cidr date float4 float8 inet int2 int4 money name
   int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange`;
 
 /** Those of the others that are PostgreSQL's own and tell nothing but the value. */
-const builtIn = new Map<string, Shape['is']>([
+const builtIn = new Map<string, TypeShape['is']>([
   ...plainTypes.split(/\s+/).map((name) => [name, 'plain'] as const),
   ['bpchar', 'text'],
   ['varchar', 'text'],
@@ -58,7 +58,7 @@ const builtIn = new Map<string, Shape['is']>([
 
 const allBuiltIn = new Set(baseTypes.match(/[a-z]\w*/g));
 
-type Known = Readonly<{ sql: string; is: Shape['is'] }>;
+type Known = Readonly<{ sql: string; is: TypeShape['is'] }>;
 
 /** Undefined: none that is known to be harmless. */
 function knownType({ name, isQuoted }: Cast): Known | undefined {
@@ -94,7 +94,7 @@ function isCatalogs(word: string): boolean {
   return allBuiltIn.has(element) || element.startsWith('pg_');
 }
 
-export function castShape(cast: Cast): Shape {
+export function castShape(cast: Cast): TypeShape {
   return { ...plainShape, is: knownType(cast)?.is ?? 'plain', isArray: cast.dimensions > 0 };
 }
 

@@ -40,21 +40,21 @@ export function compilePage(request: PageRequest, table: Table, relations: Relat
   const near = sorting.isByPlace
     ? window(scope, cursor, offset + request.limit + 1, statement.parameters)
     : null;
-  const source =
+  const scanner =
     offset > 0 && sorting.isByKey && isAbout(keyOf(table), request)
       ? skipRows(statement, scope, request.where, sorting, request.limit + 1, offset)
       : null;
   const rows = compileRows(statement, {
     scope,
     items: request.select,
-    conditions: source ? [] : conditionsOf(statement, scope, request.where, request.select),
+    conditions: scanner ? [] : conditionsOf(statement, scope, request.where, request.select),
     arms,
     keys: sorting.keys,
     cursorKeys: sorting.isTotal ? sorting.keys : [],
     limit: request.limit + 1,
-    offset: source ? 0 : offset,
+    offset: scanner ? 0 : offset,
     isJson: false,
-    ...(source && { source }),
+    ...(scanner && { scanner }),
     ...(near && { near }),
     isMain: true,
   });

@@ -1,10 +1,10 @@
 // Values inside embedded rows, where PostgreSQL writes the JSON. Its own way, but for what clients expect
 // everywhere: timestamps with Z, and big numbers as strings for those who asked.
-import type { Shape } from '../catalog/catalog.ts';
+import type { TypeShape } from '../catalog/catalog.ts';
 import { id } from './expressions.ts';
 
 /** SQL whose JSON, as PostgreSQL writes it, is the right one for `value`. */
-export function jsonValue(value: string, shape: Shape, numbersAsStrings: boolean): string {
+export function jsonValue(value: string, shape: TypeShape, numbersAsStrings: boolean): string {
   switch (shape.is) {
     case 'big':
       if (!numbersAsStrings) return value;
@@ -24,18 +24,21 @@ export function jsonValue(value: string, shape: Shape, numbersAsStrings: boolean
 }
 
 /** Relations whose attributes `jsonValue` spells out; they can change without the table's noticing. */
-export function expandedTypes(shape: Shape, numbersAsStrings: boolean): NonNullable<Shape['relation']>[] {
+export function expandedTypes(
+  shape: TypeShape,
+  numbersAsStrings: boolean,
+): NonNullable<TypeShape['relation']>[] {
   if (!shape.relation || !isSpecial(shape, numbersAsStrings)) return [];
   return [shape.relation, ...shape.fields.flatMap((field) => expandedTypes(field.shape, numbersAsStrings))];
 }
 
-function isSpecial({ is, fields }: Shape, numbersAsStrings: boolean): boolean {
+function isSpecial({ is, fields }: TypeShape, numbersAsStrings: boolean): boolean {
   if (is === 'composite') return fields.some(({ shape }) => isSpecial(shape, numbersAsStrings));
   return is === 'timestamp' || is === 'timestamptz' || (is === 'big' && numbersAsStrings);
 }
 
 /** `x is null` would be true for a row of nulls as well; num_nonnulls looks at the row itself. */
-function jsonObject(value: string, { fields }: Shape, numbersAsStrings: boolean): string {
+function jsonObject(value: string, { fields }: TypeShape, numbersAsStrings: boolean): string {
   const list = fields.map(
     ({ name, shape }) => `${jsonValue(`(${value}).${id(name)}`, shape, numbersAsStrings)} as ${id(name)}`,
   );
@@ -46,7 +49,7 @@ function jsonObject(value: string, { fields }: Shape, numbersAsStrings: boolean)
 }
 
 /** Of more than one dimension: PostgreSQL's own way. */
-function jsonArray(value: string, shape: Shape, numbersAsStrings: boolean): string {
+function jsonArray(value: string, shape: TypeShape, numbersAsStrings: boolean): string {
   const element = jsonObject(`(${value})[i]`, shape, numbersAsStrings);
   return (
     `case when pg_catalog.array_ndims(${value}) operator(pg_catalog.=) 1 then ` +

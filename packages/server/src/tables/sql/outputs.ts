@@ -1,6 +1,6 @@
 // The columns of a result: what `select` names, each under a name of its own.
 import { errors } from '../../errors.ts';
-import { type Column, plainShape, type Shape } from '../catalog/catalog.ts';
+import { type Column, plainShape, type TypeShape } from '../catalog/catalog.ts';
 import { shorten } from '../request/scanner.ts';
 import type { Item } from '../request/select.ts';
 import { castShape, castSql, isKnownType } from './casts.ts';
@@ -9,7 +9,7 @@ import { columnSql, compileField, defaultName, id, type Scope } from './expressi
 export type Output = Readonly<{
   name: string;
   sql: string;
-  shape: Shape;
+  shape: TypeShape;
   /** Of a column just as it is, so that a cursor can take its value. */
   isBare: boolean;
   /** A cast to a type of the project's own runs what the project made. */
@@ -20,8 +20,8 @@ export type Output = Readonly<{
 
 /** PostgreSQL's own types have smaller numbers. */
 const firstOwnOid = 16384;
-const jsonShape: Shape = { ...plainShape, is: 'json' };
-const textShape: Shape = { ...plainShape, is: 'text' };
+const jsonShape: TypeShape = { ...plainShape, is: 'json' };
+const textShape: TypeShape = { ...plainShape, is: 'text' };
 
 export function outputsOf(scope: Scope, item: Exclude<Item, { is: 'embed' }>): Output[] {
   if (item.is === 'all') {

@@ -1,7 +1,7 @@
 // Rows of a table with what is embedded in them. Embedded rows are joined to the page after it was cut, not before:
 // however large the table, they are looked up for the rows that are shown.
 import { errors } from '../../errors.ts';
-import { plainShape, type Shape, type Table } from '../catalog/catalog.ts';
+import { plainShape, type Table, type TypeShape } from '../catalog/catalog.ts';
 import type { Condition } from '../request/conditions.ts';
 import type { Embed, Item } from '../request/select.ts';
 import type { Related, Relations } from './embeds.ts';
@@ -28,7 +28,7 @@ export type Statement = Readonly<{
   numbersAsStrings: boolean;
   /** By number: every one of them is guarded. */
   tables: Map<number, Table>;
-  types: Map<number, NonNullable<Shape['relation']>>;
+  types: Map<number, NonNullable<TypeShape['relation']>>;
   alias(): string;
   from(scope: Scope): string;
   innerJoins(scope: Scope, items: readonly Item[]): string[];
@@ -97,7 +97,7 @@ export type RowsPlan = Readonly<{
   /** Whether the values are to become JSON in PostgreSQL. */
   isJson: boolean;
   /** What to read from instead of the table itself. */
-  source?: () => string;
+  scanner?: () => string;
   /** A condition that the page's rows most likely meet, and that nothing before them fails. */
   near?: string;
   /** Holds the guards. */
@@ -196,11 +196,11 @@ function body(
   arm: string | undefined,
   isFirst = true,
 ): string {
-  const { scope, source, keys, limit, offset, isMain, conditions } = plan;
-  const guards = isMain && isFirst && !source ? guardsOf(statement) : [];
+  const { scope, scanner, keys, limit, offset, isMain, conditions } = plan;
+  const guards = isMain && isFirst && !scanner ? guardsOf(statement) : [];
   const where = [...guards, ...conditions, ...(arm === undefined ? [] : [`(${arm})`])];
   return [
-    `select ${list.join(', ')} from ${source?.() ?? statement.from(scope)}`,
+    `select ${list.join(', ')} from ${scanner?.() ?? statement.from(scope)}`,
     where.length > 0 ? ` where ${where.join(' and ')}` : '',
     orderBy(keys),
     limit === null ? '' : ` limit ${limit}`,
@@ -261,7 +261,7 @@ function compileLateral(
       { path: 'select', problem: `"${embed.name}" has many rows for each and cannot be spread` },
     ]);
   }
-  const { scope, source, conditions } = join(statement, related, outer);
+  const { scope, scanner, conditions } = join(statement, related, outer);
   const { keys } = sortingOf(scope, embed.order, `${embed.alias ?? embed.name}.order`);
   const isJson = embed.isSpread ? isParentJson : true;
   const rows = compileRows(statement, {
@@ -275,7 +275,7 @@ function compileLateral(
     limit: isToOne ? 1 : embed.limit,
     offset: 0,
     isJson,
-    source: () => source,
+    scanner: () => scanner,
     isMain: false,
   });
   const alias = statement.alias();
@@ -305,9 +305,9 @@ function conditionsIn(statement: Statement, scope: Scope, embed: Embed): string[
 function exists(statement: Statement, parent: Scope, embed: Embed): string {
   const related = statement.relations.get(embed);
   if (!related) throw new Error(`${parent.table.name} has no relation ${embed.name}`);
-  const { scope, source, conditions } = join(statement, related, (name) => columnSql(parent, name));
+  const { scope, scanner, conditions } = join(statement, related, (name) => columnSql(parent, name));
   const where = [...conditions, ...conditionsIn(statement, scope, embed)];
-  return `exists (select from ${source} where ${where.join(' and ')})`;
+  return `exists (select from ${scanner} where ${where.join(' and ')})`;
 }
 
 /** The embedded table, through a join table if there is one, and how it hangs on the row outside. */
@@ -320,7 +320,7 @@ function join(
   const scope: Scope = { table, alias: statement.alias() };
   if (!through || !reference.through) {
     const conditions = equate(scope, reference.targetColumns, reference.columns.map(outer));
-    return { scope, source: statement.from(scope), conditions };
+    return { scope, scanner: statement.from(scope), conditions };
   }
   statement.tables.set(through.oid, through);
   const middle: Scope = { table: through, alias: statement.alias() };
@@ -328,7 +328,7 @@ function join(
   const on = equate(scope, reference.targetColumns, far).join(' and ');
   return {
     scope,
-    source: `${statement.from(middle)} join ${statement.from(scope)} on ${on}`,
+    scanner: `${statement.from(middle)} join ${statement.from(scope)} on ${on}`,
     conditions: equate(middle, reference.through.nearColumns, reference.columns.map(outer)),
   };
 }

@@ -73,9 +73,9 @@ function* insertMany(table: Table, run: Run, end: string, shown: Shown): Slices<
     const text = `${start} select from ${series} ${tail}`;
     return { text, params: [String(run.rows.length)], hidden: 0, ...common(table, run, shown, [null]) };
   }
-  const source = `pg_catalog.json_to_recordset($1::pg_catalog.json) as r (${definitions(columns)})`;
+  const scanner = `pg_catalog.json_to_recordset($1::pg_catalog.json) as r (${definitions(columns)})`;
   const list = columns.map(({ name }) => `r.${id(name)}`).join(', ');
-  const text = `${start} (${namesOf(columns)}) select ${list} from ${source} ${tail}`;
+  const text = `${start} (${namesOf(columns)}) select ${list} from ${scanner} ${tail}`;
   return { text, params: [yield* toJsonRows(run)], hidden: 0, ...common(table, run, shown, [null]) };
 }
 

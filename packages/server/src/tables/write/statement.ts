@@ -2,7 +2,7 @@
 // rows, and what an error is explained with.
 import { errors } from '../../errors.ts';
 import type { JsonParameter } from '../../query/json/parameters.ts';
-import type { Column, Shape, Table } from '../catalog/catalog.ts';
+import type { Column, Table, TypeShape } from '../catalog/catalog.ts';
 import { allColumns, type Item } from '../request/select.ts';
 import { guard, id, literal, type Scope } from '../sql/expressions.ts';
 import { as, outputsOf, refuseRepeats } from '../sql/outputs.ts';
@@ -92,7 +92,7 @@ export function typeGuards(columns: readonly Column[]): string[] {
   return [...relations].map(([oid, version]) => `rowhouse.is_unchanged_now(${oid}, ${literal(version)})`);
 }
 
-function relationsOf({ relation, fields }: Shape): [number, string][] {
+function relationsOf({ relation, fields }: TypeShape): [number, string][] {
   if (!relation) return [];
   return [[relation.oid, relation.version], ...fields.flatMap(({ shape }) => relationsOf(shape))];
 }

@@ -98,8 +98,8 @@ function* compileSets(columns: readonly Column[], row: Row, taken: number) {
     const isLong = others.some(({ name }) => isLarge(row[name]));
     const json = isLong ? new JsonParameter(markLarge(given)) : toJson(given, '');
     const names = others.map(({ name }) => id(name)).join(', ');
-    const source = `pg_catalog.json_to_record(${place(json)}::pg_catalog.json)`;
-    sets.push(`(${names}) = (select ${names} from ${source} as r (${definitions(others)}))`);
+    const scanner = `pg_catalog.json_to_record(${place(json)}::pg_catalog.json)`;
+    sets.push(`(${names}) = (select ${names} from ${scanner} as r (${definitions(others)}))`);
   }
   const parameters: (Column | null)[] = others.length > 0 ? [...simple, null] : simple;
   return { sets: sets.join(', '), params, parameters };

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { parseJsonText } from '../../query/json/json-text.ts';
-import type { Column, Shape } from '../catalog/catalog.ts';
+import type { Column, TypeShape } from '../catalog/catalog.ts';
 import { isRewritten, isSimple, toColumnJson, toColumnText } from './values.ts';
 
-const plain: Shape = { is: 'plain', isArray: false, fields: [], relation: null };
-const column = (type: string, shape: Partial<Shape> = {}): Column => ({
+const plain: TypeShape = { is: 'plain', isArray: false, fields: [], relation: null };
+const column = (type: string, shape: Partial<TypeShape> = {}): Column => ({
   ...{ name: 'c', type, typeOid: 0, shape: { ...plain, ...shape }, operators: new Map(), notNull: false },
   ...{ isReadable: true, hasDefault: false, identity: null, generated: null, enumValues: null },
 });

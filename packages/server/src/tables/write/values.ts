@@ -7,7 +7,7 @@ import { ExactNumber, toJsonText } from '../../query/json/json-text.ts';
 import { isLarge } from '../../query/json/large-json.ts';
 import { JsonArrayText } from '../../query/json/large-text.ts';
 import { JsonParameter } from '../../query/json/parameters.ts';
-import type { Column, Shape } from '../catalog/catalog.ts';
+import type { Column, TypeShape } from '../catalog/catalog.ts';
 import { nearestName } from '../catalog/nearest.ts';
 import { shorten } from '../request/scanner.ts';
 
@@ -70,12 +70,12 @@ function orTooDeep(path: Path, write: () => string): string {
   }
 }
 
-function isJson({ is, isArray }: Shape): boolean {
+function isJson({ is, isArray }: TypeShape): boolean {
   return !isArray && (is === 'json' || is === 'jsonb');
 }
 
 /** Each entry is a document. To PostgreSQL arrays among them would be further dimensions. */
-function isJsonArray({ is, isArray }: Shape): boolean {
+function isJsonArray({ is, isArray }: TypeShape): boolean {
   return isArray && (is === 'json' || is === 'jsonb');
 }
 
@@ -85,7 +85,7 @@ function withoutNul(text: string, path: Path): string {
 }
 
 /** PostgreSQL passes over keys that a composite type does not have. */
-function* refuseUnknownFields(value: unknown, shape: Shape, path: Path, dimensions = 0): Slices<void> {
+function* refuseUnknownFields(value: unknown, shape: TypeShape, path: Path, dimensions = 0): Slices<void> {
   if (shape.is !== 'composite' || typeof value !== 'object' || value === null) return;
   if (value instanceof ExactNumber) return;
   if (Array.isArray(value)) {

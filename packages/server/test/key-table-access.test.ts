@@ -1,24 +1,24 @@
 // A key for some tables cannot tell a table that it may not use from one that does not exist.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, useHouse } from './helpers.ts';
-import { newUser, type Seat, seatOf, type User } from './visitors.ts';
+import { type LoginAs, newUser, seatOf, type User } from './end-users.ts';
+import { type Answer, useTestService } from './helpers.ts';
 
-const house = useHouse();
+const rowhouse = useTestService();
 let slug: string;
 let all: string;
 let some: string;
-let seat: Seat;
+let loginAs: LoginAs;
 let ann: User;
 
 /** As long as the name of the hidden table, and as unlike those that are seen. */
 const [hidden, missing] = ['payroll', 'zzzzzzz'];
 
 const call = (key: string, method: string, rest: string, given: object = {}) =>
-  house.call(method, `/projects/${slug}/${rest}`, { key, ...given });
+  rowhouse.call(method, `/projects/${slug}/${rest}`, { key, ...given });
 const csv = (raw: string) => ({ raw, headers: { 'content-type': 'text/csv' } });
 
 beforeAll(async () => {
-  const project = await house.project('Sight');
+  const project = await rowhouse.project('Sight');
   ({ slug, key: all } = project);
   for (const query of [
     'create table payroll (id int primary key, salary int check (salary > 0))',
@@ -51,7 +51,7 @@ beforeAll(async () => {
     'grant select, insert, update on feelings to authenticated, anon',
   ])
     expect((await call(all, 'POST', 'query', { body: { query } })).body.ok, query).toBe(true);
-  const { body } = await house.call('POST', `/projects/${slug}/keys`, {
+  const { body } = await rowhouse.call('POST', `/projects/${slug}/keys`, {
     body: {
       name: 'some',
       scopes: ['tables:read', 'tables:write'],
@@ -59,8 +59,8 @@ beforeAll(async () => {
     },
   });
   some = body.api_key;
-  seat = await seatOf(house, project);
-  ann = await newUser(house, project);
+  loginAs = await seatOf(rowhouse, project);
+  ann = await newUser(rowhouse, project);
 });
 
 /** All that a caller sees of an answer, with the name it gave taken out. */
@@ -168,12 +168,12 @@ describe('words that PostgreSQL looks up', () => {
   /** Everybody who does not see the whole project. */
   const callers: [who: string, ask: (method: string, rest: string, given?: object) => Promise<Answer>][] = [
     ['a key with a list of tables', (method, rest, given) => call(some, method, `tables/${rest}`, given)],
-    ['a user', (method, rest, given) => seat.rows(ann, method, rest, given)],
+    ['a user', (method, rest, given) => loginAs.rows(ann, method, rest, given)],
     [
       'a user by the key of the project',
-      (method, rest, given) => seat.rows(ann, method, rest, { key: all, ...given }),
+      (method, rest, given) => loginAs.rows(ann, method, rest, { key: all, ...given }),
     ],
-    ['a stranger', (method, rest, given) => call(seat.publishable, method, `tables/${rest}`, given)],
+    ['a stranger', (method, rest, given) => call(loginAs.publishable, method, `tables/${rest}`, given)],
   ];
   const registers = 'class type proc procedure oper operator namespace role config dictionary collation';
   const types = [

@@ -5,15 +5,15 @@ import { type AddressInfo, connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { isPlain } from '../src/query/sessions/statement-profiles.ts';
-import { type Answer, api, asAdmin, until, useHouse } from './helpers.ts';
+import { type Answer, api, asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 20, share: 10 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 10 } });
 let project: { slug: string; id: string; key: string };
 let port = 0;
 beforeAll(async () => {
-  project = await house.project('Lanes');
-  await house.app.listen({ host: '127.0.0.1', port: 0 });
-  port = (house.app.server.address() as AddressInfo).port;
+  project = await rowhouse.project('Lanes');
+  await rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
+  port = (rowhouse.app.server.address() as AddressInfo).port;
 });
 
 const path = () => `${api}/projects/${project.slug}/query`;
@@ -54,12 +54,12 @@ describe('lanes', () => {
     const mostBusy = async () => {
       await makeShort(query, [1]);
       let most = 0;
-      const watching = setInterval(() => {
-        const { open, idle } = house.service.deps.query.sessions.counts();
+      const supervise = setInterval(() => {
+        const { open, idle } = rowhouse.service.deps.query.sessions.counts();
         most = Math.max(most, open - idle);
       }, 1);
       const answers = await Promise.all(Array.from({ length: 100 }, () => run(query, [7])));
-      clearInterval(watching);
+      clearInterval(supervise);
       for (const { status } of answers) expect(status).toBe(200);
       return most;
     };
@@ -69,15 +69,15 @@ describe('lanes', () => {
 
   it('more than fit wait for room in them, not for connections', { timeout: 90_000 }, async () => {
     const query = 'select id, name from things where id = $1';
-    const { sessions } = house.service.deps.query;
+    const { sessions } = rowhouse.service.deps.query;
     const mostWaiting = async () => {
       await makeShort(query, [1]);
       let most = 0;
-      const watching = setInterval(() => {
+      const supervise = setInterval(() => {
         most = Math.max(most, sessions.counts().waiting);
       }, 1);
       const answers = await Promise.all(Array.from({ length: 600 }, (_, n) => run(query, [n + 1])));
-      clearInterval(watching);
+      clearInterval(supervise);
       answers.forEach(({ body }, n) => {
         expect(body.rows).toEqual([{ id: n + 1, name: `thing ${n + 1}` }]);
       });
@@ -111,25 +111,25 @@ describe('lanes', () => {
   });
 
   it('a project without code is asked the short question, one with code the whole', async () => {
-    const other = await house.project('Codeless');
-    const { query } = house.service.deps;
+    const other = await rowhouse.project('Codeless');
+    const { query } = rowhouse.service.deps;
     const ask = (text: string) =>
-      house.call('POST', `/projects/${other.slug}/query`, { key: other.key, body: { query: text } });
-    const habitOf = async (text: string) =>
-      query.habits.of(other.id, await query.parser.parse(other.id, text));
+      rowhouse.call('POST', `/projects/${other.slug}/query`, { key: other.key, body: { query: text } });
+    const profileOf = async (text: string) =>
+      query.profiles.of(other.id, await query.parser.parse(other.id, text));
     const plain = (text: string) =>
       until('it is known to be plain', async () => {
         await ask(text);
-        return isPlain(await habitOf(text));
+        return isPlain(await profileOf(text));
       });
     await ask('create table bare (id int primary key)');
     await plain('select id from bare');
-    expect((await habitOf('select id from bare')).project.hasCode).toBe(false);
+    expect((await profileOf('select id from bare')).project.hasCode).toBe(false);
     await ask('create function own() returns int language sql as $$ select 1 $$');
     await plain('select id from bare');
-    expect((await habitOf('select id from bare')).project.hasCode).toBe(true);
+    expect((await profileOf('select id from bare')).project.hasCode).toBe(true);
     await ask('select own() as n');
-    expect(isPlain(await habitOf('select own() as n'))).toBe(false);
+    expect(isPlain(await profileOf('select own() as n'))).toBe(false);
   });
 
   it('an error is one of one', async () => {
@@ -170,7 +170,7 @@ describe('lanes', () => {
     }
     socket.destroy();
     await until('it is given up', async () => {
-      const { open, idle } = house.service.deps.query.sessions.counts();
+      const { open, idle } = rowhouse.service.deps.query.sessions.counts();
       return open === idle;
     });
   });
@@ -272,10 +272,10 @@ describe('lanes', () => {
       'insert into parted values (1)',
     ],
   ])('code that hides in %s leaves nothing behind', async (_where, make, query) => {
-    const mine = await house.project('Hiding');
+    const mine = await rowhouse.project('Hiding');
     const here = async (text: string) => {
       const body = { query: text };
-      return (await house.call('POST', `/projects/${mine.slug}/query`, { key: mine.key, body })).body;
+      return (await rowhouse.call('POST', `/projects/${mine.slug}/query`, { key: mine.key, body })).body;
     };
     await here(
       "create function leak(int) returns boolean language plpgsql immutable as $$ begin perform set_config('app.leak', 'yes', false); return true; end $$",
@@ -469,7 +469,10 @@ describe('the short way', () => {
   ];
   it.each(bodies)('%s', async (_what, body) => {
     const text = typeof body === 'string' ? body : JSON.stringify(body);
-    const long = await house.call('POST', `/projects/${project.slug}/query`, { key: project.key, raw: text });
+    const long = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
+      key: project.key,
+      raw: text,
+    });
     const short = await send(text);
     const same = ({ body: answer }: Pick<Answer, 'body'>) => ({ ...answer, duration_ms: 0, request_id: '' });
     expect([short.status, same(short)]).toEqual([long.status, same(long)]);
@@ -490,7 +493,7 @@ describe('the short way', () => {
     'pg_catalog.pg_class?limit=1&select=relname',
     'public.things?limit=1',
   ])('a page: %s', async (rest) => {
-    const long = await house.call('GET', `/projects/${project.slug}/tables/${rest}`, { key: project.key });
+    const long = await rowhouse.call('GET', `/projects/${project.slug}/tables/${rest}`, { key: project.key });
     const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/${rest}`, {
       headers: { 'x-api-key': project.key },
     });
@@ -512,25 +515,25 @@ describe('the short way', () => {
 
   it('is counted and logged like the long one', async () => {
     await send({ query: 'select nonsense' });
-    const { body } = await house.call('GET', '/metrics');
+    const { body } = await rowhouse.call('GET', '/metrics');
     expect(body).toMatch(
       /rowhouse_http_request_seconds_count\{method="POST",route="[^"]*\/query",status="400"\}/,
     );
   });
 
   it('is the account key’s too, in a project that lives', async () => {
-    const { slug } = await house.project('Looked up');
+    const { slug } = await rowhouse.project('Looked up');
     const ask = async (named: string) => {
       const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${named}/query`, {
         method: 'POST',
-        headers: { 'x-api-key': house.accountKey, 'content-type': 'application/json' },
+        headers: { 'x-api-key': rowhouse.accountKey, 'content-type': 'application/json' },
         body: '{"query":"select current_database() as name"}',
       });
       const { rows, error } = (await response.json()) as Answer['body'];
       return [response.status, error?.code ?? rows];
     };
-    const { logins, keyRing } = house.service.deps;
-    const caller = await keyRing.verify(house.accountKey);
+    const { logins, keyRing } = rowhouse.service.deps;
+    const caller = await keyRing.verify(rowhouse.accountKey);
     const first = await ask(slug);
     await until('it is remembered', async () => {
       expect(await ask(slug)).toEqual(first);
@@ -544,22 +547,22 @@ describe('the short way', () => {
     logins.of = of;
     expect(short).toEqual(first);
     expect(await ask('no-such-project')).toEqual([404, 'project_not_found']);
-    expect((await house.call('DELETE', `/projects/${slug}`)).status).toBe(200);
+    expect((await rowhouse.call('DELETE', `/projects/${slug}`)).status).toBe(200);
     expect(await ask(slug)).toEqual([404, 'project_not_found']);
-    expect((await house.call('POST', `/projects/${slug}/restore`)).status).toBe(200);
+    expect((await rowhouse.call('POST', `/projects/${slug}/restore`)).status).toBe(200);
     await until('it is there again', async () => (await ask(slug))[0] === 200);
     expect(await ask(slug)).toEqual(first);
   });
 
   it('a revoked key is refused at once', async () => {
-    const { body } = await house.call('POST', `/projects/${project.slug}/keys`, {
+    const { body } = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
       body: { name: 'short', scopes: ['query'] },
     });
     const headers = { 'x-api-key': body.api_key as string };
     for (let n = 0; n < 3; n++) expect((await send({ query: 'select 1' }, headers)).status).toBe(200);
-    const listed = await house.call('GET', `/projects/${project.slug}/keys`);
+    const listed = await rowhouse.call('GET', `/projects/${project.slug}/keys`);
     const { id } = listed.body.keys.find((key: { name: string }) => key.name === 'short');
-    await house.call('DELETE', `/projects/${project.slug}/keys/${id}`);
+    await rowhouse.call('DELETE', `/projects/${project.slug}/keys/${id}`);
     await until(
       'it is refused',
       async () => (await send({ query: 'select 1' }, headers)).status === 401,

@@ -1,26 +1,26 @@
 // A live service for a test file, and projects in it; what the clients under test have to find, one schema for all.
 import { fileURLToPath } from 'node:url';
 import { beforeAll } from 'vitest';
-import { useHouse } from '../packages/server/test/helpers.ts';
+import { useTestService } from '../packages/server/test/helpers.ts';
 
 export const folder = fileURLToPath(new URL('.', import.meta.url));
 
 /** `endpoint`: where Neon's driver is to be pointed at. */
 export function useLiveHouse() {
-  const house = useHouse({ spares: 3 });
+  const rowhouse = useTestService({ spares: 3 });
   const live = {
     endpoint: '',
-    house,
+    rowhouse,
     /** A project with a connection string, and its API key as one. */
     async project(name) {
-      const made = await house.project(name);
-      const { body } = await house.call('GET', `/projects/${made.slug}/connection`);
+      const made = await rowhouse.project(name);
+      const { body } = await rowhouse.call('GET', `/projects/${made.slug}/connection`);
       const byKey = `postgresql://anybody:${made.key}@rowhouse.example/${made.slug}`;
       return { ...made, url: body.connection.url, byKey };
     },
   };
   beforeAll(async () => {
-    live.endpoint = `${await house.app.listen({ port: 0, host: '127.0.0.1' })}/sql`;
+    live.endpoint = `${await rowhouse.app.listen({ port: 0, host: '127.0.0.1' })}/sql`;
   });
   return live;
 }

@@ -6,26 +6,26 @@ import { describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { isPlain } from '../src/query/sessions/statement-profiles.ts';
-import { asAdmin, until, useHouse } from './helpers.ts';
+import { asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 20, share: 8 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 8 } });
 const mb = 1024 * 1024;
 
 async function newProject(limitMb = 64) {
-  const { body } = await house.call('POST', '/projects', { body: { name: 'Reach', limit_mb: limitMb } });
+  const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Reach', limit_mb: limitMb } });
   const { slug, id } = body.project;
-  const issued = await house.call('POST', `/projects/${slug}/keys`, {
+  const issued = await rowhouse.call('POST', `/projects/${slug}/keys`, {
     body: { name: 'reader', scopes: ['query'] },
   });
   const call = (path: string, given: object, key: string = body.api_key) =>
-    house.call('POST', `/projects/${slug}${path}`, { key, body: given });
+    rowhouse.call('POST', `/projects/${slug}${path}`, { key, body: given });
   const run = (query: string, more: object = {}, key?: string) => call('/query', { query, ...more }, key);
-  const habitOf = async (query: string) => {
-    const { habits, parser } = house.service.deps.query;
-    return habits.of(id, await parser.parse(id, query));
+  const profileOf = async (query: string) => {
+    const { profiles, parser } = rowhouse.service.deps.query;
+    return profiles.of(id, await parser.parse(id, query));
   };
   return {
-    ...{ id, slug, run, call, habitOf },
+    ...{ id, slug, run, call, profileOf },
     otherKey: issued.body.api_key as string,
     all: async (...queries: string[]) => {
       for (const query of queries) {
@@ -41,7 +41,7 @@ async function newProject(limitMb = 64) {
       }
     },
     storedMb: async () => {
-      const [row] = await house.service.deps.control.query<{ empty: number }>(
+      const [row] = await rowhouse.service.deps.control.query<{ empty: number }>(
         sql`select empty_bytes::float8 as empty from projects where id = ${id}`,
       );
       const [size] = await asAdmin((admin) =>
@@ -197,7 +197,7 @@ describe('what is reached leaves nothing behind', () => {
       await project.often(query);
       expect(await findTraces(project)).toEqual([]);
     }
-    expect(isPlain(await project.habitOf(query))).toBe(false);
+    expect(isPlain(await project.profileOf(query))).toBe(false);
   });
 });
 
@@ -292,12 +292,12 @@ describe('requests for tables', () => {
       "insert into t values (1, 'ok', 1)",
     );
     const get = () =>
-      house.call('GET', `/projects/${project.slug}/tables/${path}`, { key: project.otherKey });
-    const reader = await house.call('POST', `/projects/${project.slug}/keys`, {
+      rowhouse.call('GET', `/projects/${project.slug}/tables/${path}`, { key: project.otherKey });
+    const reader = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
       body: { name: 'rows', scopes: ['tables:read'] },
     });
     const read = () =>
-      house.call('GET', `/projects/${project.slug}/tables/${path}`, { key: reader.body.api_key });
+      rowhouse.call('GET', `/projects/${project.slug}/tables/${path}`, { key: reader.body.api_key });
     expect((await get()).status).toBe(403);
     for (let n = 0; n < 6; n++) await read();
     await project.all(
@@ -327,8 +327,8 @@ describe('requests for tables', () => {
     const write = () => {
       next++;
       return where === 'parents'
-        ? house.call('POST', `${at}/children`, { body: { id: next, p: 1 } })
-        : house.call('DELETE', `${at}/parents?id=eq.${next}`);
+        ? rowhouse.call('POST', `${at}/children`, { body: { id: next, p: 1 } })
+        : rowhouse.call('DELETE', `${at}/parents?id=eq.${next}`);
     };
     for (let n = 0; n < 6; n++) expect((await write()).status).toBeLessThan(300);
     await project.all(`create index on ${where} ((coalesce(leak('x')::text, id::text)))`);
@@ -369,9 +369,9 @@ describe('a read writes nothing', () => {
     const query = 'select id from swapped';
     await until('it is known to be plain', async () => {
       await project.run(query);
-      return isPlain(await project.habitOf(query));
+      return isPlain(await project.profileOf(query));
     });
-    const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
+    const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
     const direct = new pg.Client({ connectionString: body.connection.url });
     await direct.connect();
     await direct.query(`
@@ -391,9 +391,9 @@ describe('a read writes nothing', () => {
     const query = 'select id from shown';
     await until('it is known to be plain', async () => {
       await project.run(query);
-      return isPlain(await project.habitOf(query));
+      return isPlain(await project.profileOf(query));
     });
-    const { body } = await house.call('GET', `/projects/${project.slug}/connection`);
+    const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
     const direct = new pg.Client({ connectionString: body.connection.url });
     await direct.connect();
     await direct.query(`
@@ -403,7 +403,7 @@ describe('a read writes nothing', () => {
     const answers = await Promise.all(Array.from({ length: 10 }, () => project.run(query)));
     for (const { body: answer } of answers) expect(answer.rows).toEqual([{ id: 1 }]);
     expect((await project.run('select count(*) as n from journal')).body.rows).toEqual([{ n: 10 }]);
-    expect((await project.habitOf(query)).isDistrusted).toBe(true);
+    expect((await project.profileOf(query)).isDistrusted).toBe(true);
   });
 });
 
@@ -437,7 +437,7 @@ describe('a prepared statement is the one that was prepared', () => {
 
 describe('a session that is not as it should be', () => {
   const spoil = async (project: Project, setting: string) => {
-    const { sessions } = house.service.deps.query;
+    const { sessions } = rowhouse.service.deps.query;
     const login = { id: project.id, passwordVersion: 1 };
     const session = await sessions.acquire(login, 'plain');
     await new Promise<void>((resolve, reject) => {
@@ -451,7 +451,7 @@ describe('a session that is not as it should be', () => {
     sessions.release(login, session, 'plain');
   };
   const count = async (source: string) => {
-    const { body } = await house.call('GET', '/metrics');
+    const { body } = await rowhouse.call('GET', '/metrics');
     const line = `rowhouse_session_traces_total{source="${source}"} `;
     return Number(String(body).split(line)[1]?.split('\n')[0]);
   };
@@ -463,11 +463,11 @@ describe('a session that is not as it should be', () => {
     await spoil(project, "set DateStyle = 'German'");
     await until('it is counted', async () => (await count('reported')) >= before);
     expect(await findTraces(project)).toEqual([]);
-    expect(isPlain(await project.habitOf('select 1'))).toBe(false);
+    expect(isPlain(await project.profileOf('select 1'))).toBe(false);
     const neighbour = await newProject();
     await until('the neighbour shares', async () => {
       await neighbour.run('select 1');
-      return isPlain(await neighbour.habitOf('select 1'));
+      return isPlain(await neighbour.profileOf('select 1'));
     });
   });
 
@@ -486,6 +486,6 @@ describe('a session that is not as it should be', () => {
     await project.run('select 1');
     const { body } = await project.run("select current_setting('work_mem') as memory");
     expect(body.rows).not.toEqual([{ memory: '64kB' }]);
-    expect(isPlain(await project.habitOf('select 1'))).toBe(false);
+    expect(isPlain(await project.profileOf('select 1'))).toBe(false);
   });
 });

@@ -4,7 +4,7 @@ import { databaseOf } from '../src/engine/provision.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
 import { type Claims, issuerOf, signToken } from '../src/users/access-tokens.ts';
-import { type Answer, address, type Call, type House } from './helpers.ts';
+import { type Answer, address, type Call, type TestService } from './helpers.ts';
 
 export type TestProject = { slug: string; id: string; key: string };
 export type User = { id: string; sessionId: string; email: string; token: string };
@@ -20,7 +20,11 @@ export async function inside<T extends object>(project: { id: string }, statemen
 }
 
 /** A user who has just signed in. */
-export async function newUser(house: House, project: TestProject, email = 'ann@example.com'): Promise<User> {
+export async function newUser(
+  rowhouse: TestService,
+  project: TestProject,
+  email = 'ann@example.com',
+): Promise<User> {
   const [id, sessionId] = [randomUUID(), randomUUID()];
   await inside(
     project,
@@ -32,11 +36,11 @@ export async function newUser(house: House, project: TestProject, email = 'ann@e
       insert into auth.sessions (id, user_id, token_hash, expires_at)
       values (${sessionId}, ${id}, sha256(${sessionId}::text::bytea), now() + interval '1 day')`,
   );
-  return { id, sessionId, email, token: await tokenFor(house, project, { id, sessionId, email }) };
+  return { id, sessionId, email, token: await tokenFor(rowhouse, project, { id, sessionId, email }) };
 }
 
 export async function tokenFor(
-  { service }: Pick<House, 'service'>,
+  { service }: Pick<TestService, 'service'>,
   project: TestProject,
   { id, sessionId, email }: Omit<User, 'token'>,
   other: Partial<Claims> = {},
@@ -59,7 +63,7 @@ export async function tokenFor(
   });
 }
 
-export type Seat = {
+export type LoginAs = {
   query(text: string): Promise<Answer>;
   publishable: string;
   /** As a user, with the publishable key unless another one is given. */
@@ -67,15 +71,15 @@ export type Seat = {
 };
 
 /** A project to be used by its users: SQL as its owner, rows as them. */
-export async function seatOf(house: House, project: TestProject): Promise<Seat> {
-  const issued = await house.call('POST', `/projects/${project.slug}/keys`, {
+export async function seatOf(rowhouse: TestService, project: TestProject): Promise<LoginAs> {
+  const issued = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
     body: { name: 'browser', kind: 'publishable' },
   });
   const publishable = issued.body.api_key as string;
   return {
     publishable,
     query: async (text) => {
-      const answer = await house.call('POST', `/projects/${project.slug}/query`, {
+      const answer = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
         key: project.key,
         body: { query: text },
       });
@@ -83,7 +87,7 @@ export async function seatOf(house: House, project: TestProject): Promise<Seat> 
       return answer;
     },
     rows: (user, method, table, { key = publishable, headers, ...options } = {}) =>
-      house.call(method, `/projects/${project.slug}/tables/${table}`, {
+      rowhouse.call(method, `/projects/${project.slug}/tables/${table}`, {
         key,
         headers: { authorization: `Bearer ${user.token}`, ...headers },
         ...options,

@@ -1,17 +1,17 @@
 import { beforeAll, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, until, useHouse } from './helpers.ts';
+import { asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 4, connections: { budget: 2, kept: 6, share: 2 } });
+const rowhouse = useTestService({ spares: 4, connections: { budget: 2, kept: 6, share: 2 } });
 type Project = { slug: string; id: string; key: string };
 const projects: Project[] = [];
 beforeAll(async () => {
-  for (let n = 0; n < 8; n++) projects.push(await house.project(`P${n}`));
+  for (let n = 0; n < 8; n++) projects.push(await rowhouse.project(`P${n}`));
 }, 120_000);
 
-const counts = () => house.service.deps.query.sessions.counts();
+const counts = () => rowhouse.service.deps.query.sessions.counts();
 const run = async ({ slug, key }: Project, query: string) => {
-  const { status, body } = await house.call('POST', `/projects/${slug}/query`, { key, body: { query } });
+  const { status, body } = await rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query } });
   expect([status, body.error?.code]).toEqual([200, undefined]);
   return body.rows?.[0];
 };

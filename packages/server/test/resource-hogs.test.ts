@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, until, useHouse } from './helpers.ts';
+import { asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 20, share: 6 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });
 type Project = { slug: string; id: string; key: string };
 let hog: Project;
 let neighbour: Project;
@@ -12,16 +12,16 @@ let asking: Promise<void>;
 const failures: unknown[] = [];
 let slowestMs = 0;
 let rssBefore = 0;
-const openSessions = () => house.service.deps.query.sessions.counts().open;
+const openSessions = () => rowhouse.service.deps.query.sessions.counts().open;
 
 const run = (project: Project, query: string, more: object = {}) =>
-  house.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
+  rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
 const postgresStart = () =>
   asAdmin(async (admin) => (await admin.query(sql`select pg_postmaster_start_time()::text as at`))[0]);
 
 beforeAll(async () => {
-  hog = await house.project('Hog');
-  neighbour = await house.project('Neighbour');
+  hog = await rowhouse.project('Hog');
+  neighbour = await rowhouse.project('Neighbour');
   await run(neighbour, 'create table calm (id int primary key, v text)');
   await run(neighbour, "insert into calm select n, 'v' from generate_series(1, 100) as n");
   startedAt = await postgresStart();
@@ -180,7 +180,7 @@ describe('hogs', () => {
 describe('after all of that', () => {
   it('nothing is left open, memory is near where it was, and the neighbour answers as before', async () => {
     await until('connections are idle', async () => {
-      const { open, idle, waiting } = house.service.deps.query.sessions.counts();
+      const { open, idle, waiting } = rowhouse.service.deps.query.sessions.counts();
       // The neighbour asks all the while: one may be at work.
       return open - idle <= 1 && waiting === 0;
     });

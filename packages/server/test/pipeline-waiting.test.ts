@@ -7,19 +7,19 @@ import { sql } from '../src/postgres/sql.ts';
 import {
   type Answer,
   asAdmin,
-  type House,
   newControlName,
-  openHouse,
-  removeHouse,
+  openTestService,
+  removeTestService,
+  type TestService,
   until,
-  useHouse,
+  useTestService,
 } from './helpers.ts';
 
 type Project = { slug: string; key: string };
 const asker =
-  (house: House, { slug, key }: Project) =>
+  (rowhouse: TestService, { slug, key }: Project) =>
   (query: string, params: unknown[] = [], more: object = {}): Promise<Answer> =>
-    house.call('POST', `/projects/${slug}/query`, { key, body: { query, params, ...more } });
+    rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query, params, ...more } });
 type Ask = ReturnType<typeof asker>;
 
 const middling = 'select $1::int as n, pg_sleep($2)';
@@ -30,10 +30,10 @@ async function makeShort(ask: Ask, query: string, params: unknown[]): Promise<vo
 }
 
 describe('who waits for room', () => {
-  const house = useHouse({ spares: 3, connections: { budget: 20, share: 10 } });
+  const rowhouse = useTestService({ spares: 3, connections: { budget: 20, share: 10 } });
 
   it('leaves nothing behind, whatever its table has become meanwhile', { timeout: 60_000 }, async () => {
-    const ask = asker(house, await house.project('Judged again'));
+    const ask = asker(rowhouse, await rowhouse.project('Judged again'));
     const query = 'select id from thing';
     await ask('create table thing (id int)');
     await ask(`create function sets() returns int language plpgsql as
@@ -60,7 +60,7 @@ describe('who waits for room', () => {
   });
 
   it('is not kept by many that turn out to take longer', { timeout: 60_000 }, async () => {
-    const ask = asker(house, await house.project('Not kept'));
+    const ask = asker(rowhouse, await rowhouse.project('Not kept'));
     await makeShort(ask, middling, [1, 0]);
     await makeShort(ask, quick, [1]);
     const many = repeat(1_000, () => ask(middling, [1, 0.03]));
@@ -79,16 +79,16 @@ describe.each([
   ['a budget of two', { budget: 2, share: 10 }],
   ['a share of three', { budget: 20, share: 3 }],
 ])('with %s', (_what, connections) => {
-  const house = useHouse({ spares: 2, connections });
+  const rowhouse = useTestService({ spares: 2, connections });
 
   it('what is no short read has its turn', { timeout: 60_000 }, async () => {
-    const project = await house.project('Small');
-    const ask = asker(house, project);
+    const project = await rowhouse.project('Small');
+    const ask = asker(rowhouse, project);
     await ask('create table t (id int)');
     await makeShort(ask, quick, [1]);
-    const { sessions } = house.service.deps.query;
-    const { id } = await house.service.deps.logins.of(
-      await house.service.deps.keyRing.verify(project.key),
+    const { sessions } = rowhouse.service.deps.query;
+    const { id } = await rowhouse.service.deps.logins.of(
+      await rowhouse.service.deps.keyRing.verify(project.key),
       project.slug,
     );
     // The one lane has to be opened, and while that takes its time a connection becomes idle.
@@ -113,23 +113,25 @@ describe.each([
 });
 
 describe('who waits for a connection', () => {
-  const house = useHouse({ spares: 3, connections: { budget: 2, share: 2 } });
+  const rowhouse = useTestService({ spares: 3, connections: { budget: 2, share: 2 } });
 
   it('does not bring an old password back', { timeout: 60_000 }, async () => {
-    const victim = await house.project('Victim');
-    const neighbour = asker(house, await house.project('Neighbour'));
+    const victim = await rowhouse.project('Victim');
+    const neighbour = asker(rowhouse, await rowhouse.project('Neighbour'));
     const { slug, key } = victim;
-    const first = (await house.call('GET', `/projects/${slug}/connection`, { key })).body.connection;
-    const scoped = await house.call('POST', `/projects/${slug}/keys`, {
+    const first = (await rowhouse.call('GET', `/projects/${slug}/connection`, { key })).body.connection;
+    const scoped = await rowhouse.call('POST', `/projects/${slug}/keys`, {
       body: { name: 'reader', scopes: ['query'] },
     });
-    const ask = asker(house, { slug, key: scoped.body.api_key });
+    const ask = asker(rowhouse, { slug, key: scoped.body.api_key });
     await ask('select 1');
     const slow = repeat(2, () => neighbour('select pg_sleep(3)'));
     await sleep(300);
     const waiting = ask('select 1 as one');
     await sleep(50);
-    const rotated = await house.call('POST', `/projects/${slug}/keys/rotate`, { body: { grace_seconds: 0 } });
+    const rotated = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, {
+      body: { grace_seconds: 0 },
+    });
     expect(rotated.status).toBe(200);
     const login = (password: string) =>
       asAdmin((database) => database.query(sql`select 1 as one`), { ...first, tls: false, password });
@@ -137,7 +139,7 @@ describe('who waits for a connection', () => {
     await Promise.all(slow);
     expect((await waiting).body.rows).toEqual([{ one: 1 }]);
     await expect(login(first.password)).rejects.toThrow();
-    const next = await house.call('GET', `/projects/${slug}/connection`, { key: rotated.body.api_key });
+    const next = await rowhouse.call('GET', `/projects/${slug}/connection`, { key: rotated.body.api_key });
     expect(await login(next.body.connection.password)).toEqual([{ one: 1 }]);
   });
 });
@@ -146,8 +148,8 @@ describe('what is known of an account’s projects', () => {
   it('is forgotten when another process deletes one', { timeout: 60_000 }, async () => {
     const controlDatabase = newControlName();
     const masterKey = randomBytes(32);
-    const here = await openHouse({ controlDatabase, masterKey, spares: 1 });
-    const there = await openHouse({ controlDatabase, masterKey, spares: 1 });
+    const here = await openTestService({ controlDatabase, masterKey, spares: 1 });
+    const there = await openTestService({ controlDatabase, masterKey, spares: 1 });
     try {
       const { slug } = await here.project('Known');
       const { logins, keyRing } = here.service.deps;
@@ -164,7 +166,7 @@ describe('what is known of an account’s projects', () => {
       const { installation } = here.service.deps.server;
       await there.stop();
       await here.stop();
-      await removeHouse(controlDatabase, installation);
+      await removeTestService(controlDatabase, installation);
     }
   });
 });

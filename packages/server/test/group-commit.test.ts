@@ -3,17 +3,17 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { isPlain } from '../src/query/sessions/statement-profiles.ts';
-import { canTravel } from '../src/query/sharing/group-commit.ts';
-import { address, asAdmin, until, useHouse } from './helpers.ts';
+import { canGroup } from '../src/query/sharing/group-commit.ts';
+import { address, asAdmin, until, useTestService } from './helpers.ts';
 
-const house = useHouse({ spares: 2, connections: { budget: 20, share: 10 } });
+const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 10 } });
 let project: { slug: string; id: string; key: string };
 beforeAll(async () => {
-  project = await house.project('Convoys');
+  project = await rowhouse.project('Convoys');
 });
 
 const run = (query: string, params: unknown[] = [], more: object = {}) =>
-  house.call('POST', `/projects/${project.slug}/query`, {
+  rowhouse.call('POST', `/projects/${project.slug}/query`, {
     key: project.key,
     body: { query, params, ...more },
   });
@@ -26,16 +26,16 @@ const atOnce = (count: number, query: string, first = 0) =>
   Promise.all(Array.from({ length: count }, (_, n) => run(query, [first + n])));
 const inside = <T>(use: Parameters<typeof asAdmin<T>>[0]) =>
   asAdmin(use, { ...address(), database: databaseOf(project.id) });
-const habitOf = async (query: string) => {
-  const { habits, parser } = house.service.deps.query;
-  return habits.of(project.id, await parser.parse(project.id, query));
+const profileOf = async (query: string) => {
+  const { profiles, parser } = rowhouse.service.deps.query;
+  return profiles.of(project.id, await parser.parse(project.id, query));
 };
 /** Run until it is known to be short and plain. */
 const makeShort = (query: string) =>
   until('it travels', async () => {
     await run(query, [-1]);
-    const habit = await habitOf(query);
-    return isPlain(habit) && canTravel(habit);
+    const profile = await profileOf(query);
+    return isPlain(profile) && canGroup(profile);
   });
 /** In so many transactions the rows were written. */
 const transactions = async (table: string) =>
@@ -67,7 +67,7 @@ describe('inserts', () => {
   it('by the table endpoint travel as well', async () => {
     await fine('create table notes (a int primary key, text text)');
     const insert = (a: number) =>
-      house.call('POST', `/projects/${project.slug}/tables/notes`, {
+      rowhouse.call('POST', `/projects/${project.slug}/tables/notes`, {
         key: project.key,
         body: { a, text: `note ${a}` },
       });
@@ -213,8 +213,8 @@ describe('inserts', () => {
     const make = (digit: number, times: number) => run(insert, [digit, times]);
     await until('it travels', async () => {
       await make(1, 1);
-      const habit = await habitOf(insert);
-      return isPlain(habit) && canTravel(habit);
+      const profile = await profileOf(insert);
+      return isPlain(profile) && canGroup(profile);
     });
     const answers = await Promise.all([
       ...Array.from({ length: 10 }, () => make(2, 2)),
@@ -244,7 +244,7 @@ describe('inserts', () => {
     const insert = 'insert into surprised values ($1)';
     await makeShort(insert);
     await run(slow, [-1]);
-    (await habitOf(slow)).usualMs = 1;
+    (await profileOf(slow)).usualMs = 1;
     const first = run(slow, [0]);
     await new Promise((resolve) => setTimeout(resolve, 30));
     const change = run(
@@ -317,10 +317,10 @@ describe('inserts', () => {
 
 describe('in a small project', () => {
   it('inserts travel, and all of them together stay within its limit', { timeout: 120_000 }, async () => {
-    const { body } = await house.call('POST', '/projects', { body: { name: 'Small', limit_mb: 20 } });
+    const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Small', limit_mb: 20 } });
     const small = { slug: body.project.slug, id: body.project.id, key: body.api_key };
     const ask = (query: string, params: unknown[] = []) =>
-      house.call('POST', `/projects/${small.slug}/query`, { key: small.key, body: { query, params } });
+      rowhouse.call('POST', `/projects/${small.slug}/query`, { key: small.key, body: { query, params } });
     await ask('create table t (a int, b text)');
     await ask('alter table t alter column b set storage plain');
     const insert = 'insert into t values ($1, repeat($2::text, $3::int))';
@@ -353,7 +353,7 @@ describe('in a small project', () => {
     const [row] = await asAdmin((admin) =>
       admin.query<{ bytes: number }>(sql`select pg_database_size(${databaseOf(small.id)})::float8 as bytes`),
     );
-    const [empty] = await house.service.deps.control.query<{ bytes: number }>(
+    const [empty] = await rowhouse.service.deps.control.query<{ bytes: number }>(
       sql`select empty_bytes::float8 as bytes from projects where id = ${small.id}`,
     );
     const mb = ((row?.bytes ?? 0) - (empty?.bytes ?? 0)) / 1024 / 1024;
@@ -369,16 +369,16 @@ describe('what an insert does', () => {
     const insert = 'insert into busy values ($1)';
     await until('the read is known', async () => {
       await run(read, [1]);
-      return isPlain(await habitOf(read));
+      return isPlain(await profileOf(read));
     });
     await atOnce(100, insert);
-    expect(isPlain(await habitOf(insert))).toBe(true);
-    expect(isPlain(await habitOf(read))).toBe(true);
+    expect(isPlain(await profileOf(insert))).toBe(true);
+    expect(isPlain(await profileOf(read))).toBe(true);
     // A change of any table makes it unknown, and one more insert makes it known.
     await fine('create table another (a int)');
-    expect(isPlain(await habitOf(insert))).toBe(false);
+    expect(isPlain(await profileOf(insert))).toBe(false);
     await atOnce(100, insert);
-    expect(isPlain(await habitOf(insert))).toBe(true);
+    expect(isPlain(await profileOf(insert))).toBe(true);
   });
 
   it('is known again under load after another one has run code', async () => {
@@ -395,8 +395,8 @@ describe('what an insert does', () => {
       }),
     );
     await fine('insert into coded values (1)');
-    expect(isPlain(await habitOf(insert))).toBe(false);
-    await until('it is known again', async () => isPlain(await habitOf(insert)));
+    expect(isPlain(await profileOf(insert))).toBe(false);
+    await until('it is known again', async () => isPlain(await profileOf(insert)));
     isOver = true;
     await load;
   });
@@ -406,13 +406,13 @@ describe('what an insert does', () => {
     const read = 'select a from batched where a = $1';
     await until('the read is known', async () => {
       await run(read, [1]);
-      return isPlain(await habitOf(read));
+      return isPlain(await profileOf(read));
     });
-    const { status } = await house.call('POST', `/projects/${project.slug}/batch`, {
+    const { status } = await rowhouse.call('POST', `/projects/${project.slug}/batch`, {
       key: project.key,
       body: { statements: [{ query: 'insert into batched values (1)' }] },
     });
     expect(status).toBe(200);
-    expect(isPlain(await habitOf(read))).toBe(true);
+    expect(isPlain(await profileOf(read))).toBe(true);
   });
 });
