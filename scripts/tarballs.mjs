@@ -1,0 +1,103 @@
+// Packs the published packages as npm would publish them, and looks through the result before it leaves the machine.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
+
+const needed = ['package.json', 'README.md', 'LICENSE'];
+const allowed =
+  /^(bin\/[\w-]+\.mjs|dist\/(.+\.([cm]?js|[cm]?js\.map|d\.[cm]?ts)|cjs\/package\.json)|migrations\/.+\.sql|data\/.+\.txt)$/;
+
+/** The packages that are published, each after those that it depends on: the order in which npm must get them. */
+export function publishedPackages(root) {
+  const found = readdirSync(path.join(root, 'packages')).map((name) => {
+    const text = readFileSync(path.join(root, 'packages', name, 'package.json'), 'utf8');
+    return { folder: `packages/${name}`, text, manifest: JSON.parse(text) };
+  });
+  const ordered = new Set();
+  const add = (entry) => {
+    for (const name of Object.keys(entry.manifest.dependencies ?? {}))
+      found.filter(({ manifest }) => manifest.name === name).forEach(add);
+    ordered.add(entry);
+  };
+  found.filter(({ manifest }) => !manifest.private).forEach(add);
+  return [...ordered];
+}
+
+export function tarballName(name, version) {
+  return `${name.replace('@', '').replace('/', '-')}-${version}.tgz`;
+}
+
+/** Packs into `destination`, which it empties first. */
+export function pack(root, folders, destination) {
+  rmSync(destination, { recursive: true, force: true });
+  mkdirSync(destination, { recursive: true });
+  const args = [
+    'pack',
+    '--loglevel=error',
+    '--pack-destination',
+    destination,
+    ...folders.map((f) => `./${f}`),
+  ];
+  const npm = process.env.npm_execpath;
+  const result = npm
+    ? spawnSync(process.execPath, [npm, ...args], { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] })
+    : spawnSync('npm', args, {
+        cwd: root,
+        stdio: ['ignore', 'ignore', 'inherit'],
+        shell: process.platform === 'win32',
+      });
+  if (result.status !== 0) throw new Error('npm pack failed: see above.');
+}
+
+/** `versions`: what each package of ours must have, and must ask for, by name. */
+export async function problemsOfTarball(file, name, versions) {
+  const files = tar(['-tzf', path.basename(file)], path.dirname(file))
+    .trim()
+    .split(/\r?\n/)
+    .map((entry) => entry.replace(/^package\//, ''));
+  const manifest = JSON.parse(
+    tar(['-xzOf', path.basename(file), 'package/package.json'], path.dirname(file)),
+  );
+  const { messages, pkg = manifest } = await publint({
+    strict: true,
+    pack: { tarball: new Uint8Array(readFileSync(file)).buffer },
+  });
+  return [
+    ...problemsOfFiles(files, manifest),
+    ...problemsOfVersions(manifest, name, versions),
+    ...messages.map((message) => formatMessage(message, pkg, { color: false })),
+  ].map((problem) => `${path.basename(file)}: ${problem}`);
+}
+
+export function problemsOfFiles(files, manifest) {
+  const targets = [manifest.exports ?? {}, manifest.bin ?? {}]
+    .flatMap((target) => JSON.stringify(target).match(/[^":]+\.\w+(?="[,}])/g) ?? [])
+    .map((target) => target.replace(/^\.\//, ''));
+  const missing = [...new Set([...needed, ...targets])].filter((file) => !files.includes(file));
+  const unwanted = files.filter(
+    (file) => !needed.includes(file) && (!allowed.test(file) || file.includes('.test.')),
+  );
+  return [
+    ...missing.map((file) => `${file} is missing`),
+    ...unwanted.map((file) => `${file} does not belong in it`),
+  ];
+}
+
+export function problemsOfVersions(manifest, name, versions) {
+  const problems = [];
+  if (manifest.name !== name || manifest.version !== versions[name])
+    problems.push(`it is ${manifest.name} ${manifest.version} instead of ${name} ${versions[name]}`);
+  for (const [other, version] of Object.entries(manifest.dependencies ?? {}))
+    if (versions[other] && version !== versions[other])
+      problems.push(`it depends on ${other} ${version} instead of ${versions[other]}`);
+  return problems;
+}
+
+/** In the folder of the file: GNU tar takes the colon of a Windows path for the name of a machine. */
+function tar(args, cwd) {
+  const { status, stdout, stderr } = spawnSync('tar', args, { cwd, encoding: 'utf8', maxBuffer: 64 << 20 });
+  if (status !== 0) throw new Error(`tar ${args.join(' ')} failed: ${stderr}`);
+  return stdout;
+}
