@@ -1,5 +1,5 @@
-// What a release asks for, what may forbid it, and what it writes into files: functions of texts alone, so that a dry
-// run and the release itself cannot differ.
+// The arguments of a release, the reasons to refuse it, and the new text of each file: pure functions, so that a dry run
+// and the release itself cannot differ.
 import { parseArgs } from 'node:util';
 
 /** It keeps its own version: programs depend on its API, which changes less often than the service. */
@@ -72,7 +72,7 @@ export function versionsAfter({ version, client }, manifests) {
   );
 }
 
-/** A package.json with its new version, and those of the packages of ours that it depends on. */
+/** A package.json with its new version, and those of the Rowhouse packages that it depends on. */
 export function editManifest(text, versions) {
   return asJson(withVersions(JSON.parse(text), versions));
 }
@@ -97,7 +97,7 @@ function withVersions(manifest, versions) {
 
 const asJson = (value) => `${JSON.stringify(value, null, 2)}\n`;
 
-/** What was unreleased gets the version and the date; a new, empty section takes its place. */
+/** The section "Unreleased" gets the version and the date; a new, empty one takes its place. */
 export function editChangelog(text, { version, date, client }) {
   const heading = `## Unreleased\n\n## ${version} (${date})\n\nWith \`${clientName}\` ${client}.\n`;
   return text.replace(/^## Unreleased\n/m, () => heading);

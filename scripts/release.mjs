@@ -37,7 +37,7 @@ async function release(request) {
   const edits = editsOf(request, packages, versions);
   const folder = `dist/release-${request.version}`;
   describe(request, state, versions, edits, folder);
-  // Without the "--" npm takes --dry-run for a flag of its own, and the script would release in earnest.
+  // Without the "--" npm takes --dry-run for a flag of its own, and the script would make a real release.
   if (request.dryRun || process.env.npm_config_dry_run === 'true') {
     console.log('\nDry run: nothing was changed.');
     return;
@@ -56,7 +56,7 @@ async function release(request) {
 function readState(packages) {
   const described = git(['describe', '--tags', '--abbrev=0', '--match', 'v*'], { mayFail: true });
   const lastTag = described === '' ? null : described;
-  // What is packed, or decides what is packed.
+  // Files that are packed, or that decide what is packed.
   const client = ['src', 'build.mjs', 'package.json', 'README.md'].map((name) => `packages/client/${name}`);
   return {
     status: git(['status', '--short']),

@@ -70,7 +70,7 @@ beforeAll(() => {
   const cloned = run('git', ['clone', '--quiet', root, clone], place);
   expect(cloned.status, cloned.output).toBe(0);
   git('checkout', '--quiet', '-B', 'main');
-  // The files as they are, committed or not: this tests the script that somebody is changing.
+  // The files of the working tree, so that uncommitted changes of the script are tested too.
   const listed = run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], root).stdout;
   for (const file of listed.split('\0').filter(Boolean)) {
     const [from, to] = [path.join(root, file), path.join(clone, file)];

@@ -1,4 +1,4 @@
-// Packs the published packages as npm would publish them, and looks through the result before it leaves the machine.
+// Packs the published packages as npm would publish them, and checks the tarballs before they leave the machine.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -51,7 +51,7 @@ export function pack(root, folders, destination) {
   if (result.status !== 0) throw new Error('npm pack failed: see above.');
 }
 
-/** `versions`: what each package of ours must have, and must ask for, by name. */
+/** `versions`: the version of each Rowhouse package by name, as it must be packed and depended on. */
 export async function problemsOfTarball(file, name, versions) {
   const files = tar(['-tzf', path.basename(file)], path.dirname(file))
     .trim()
