@@ -3,7 +3,10 @@ import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
   resolve: {
-    alias: { '@rowhouse/api': fileURLToPath(new URL('packages/api/src/index.ts', import.meta.url)) },
+    alias: {
+      '@rowhouse/api/settings': fileURLToPath(new URL('packages/api/src/settings.ts', import.meta.url)),
+      '@rowhouse/api': fileURLToPath(new URL('packages/api/src/index.ts', import.meta.url)),
+    },
   },
   test: {
     include: [

@@ -33,7 +33,8 @@ const order = [
 const levels = new Map(order.flatMap((rooms, level) => rooms.map((room) => [room, level])));
 
 /** Packages of ours that a package may import. */
-const packages = { api: [], server: ['@rowhouse/api'], cli: ['@rowhouse/api'], client: [] };
+const api = ['@rowhouse/api', '@rowhouse/api/settings'];
+const packages = { api: [], server: api, cli: api, client: [] };
 const drivers = ['pg', 'pg-protocol', 'pg-cursor'];
 
 /** What is wrong with one file, given its path from the root and its text. */

@@ -12,6 +12,7 @@ it('lets imports run down the house', () => {
   expect(at(`${server}/postgres/database.ts`, 'pg', '../errors.ts')).toEqual([]);
   expect(at(`${server}/query/run.ts`, './sharing/pipelines.ts', './admission.ts')).toEqual([]);
   expect(at(`${server}/query/sharing/group-commit.ts`, '../admission.ts', './per-project.ts')).toEqual([]);
+  expect(at('packages/cli/src/settings.ts', '@rowhouse/api/settings')).toEqual([]);
 });
 
 it.each([
@@ -34,6 +35,7 @@ it.each([
   [`${server}/query/helpers/x.ts`, '../../errors.ts', 'query/helpers has no place in the order'],
   [`${server}/errors.ts`, '../../cli/src/main.ts', 'leaves the package'],
   ['packages/cli/src/main.ts', '@rowhouse/server', 'cli may not import @rowhouse/server'],
+  ['packages/cli/src/main.ts', '@rowhouse/api/dist/index.js', 'cli may not import @rowhouse/api/dist'],
   ['packages/client/src/client.ts', '@rowhouse/api', 'client runs everywhere'],
   ['packages/client/src/client.ts', 'node:crypto', 'client runs everywhere'],
   ['packages/api/src/keys.ts', '@rowhouse/server/main', 'api may not import'],

@@ -1,10 +1,9 @@
-// npm run docs: writes the pages that are tables of the code itself. A test fails while they differ from it.
+// npm run docs: generates the pages whose tables come from the code. A test fails while a page is out of date.
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { errorCodes } from '../packages/api/dist/index.js';
-import { settings as flags } from '../packages/cli/dist/settings.js';
-import { settings } from '../packages/server/dist/config.js';
+import { defaultOf, flagOf, settings } from '../packages/api/dist/settings.js';
 
 const table = (head, rows) =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
@@ -57,28 +56,45 @@ ${table(['status', 'code', 'meaning'], rows)}
 }
 
 function configurationPage() {
-  const flagOf = (name) => flags.find(({ variable }) => variable === name)?.flag ?? '';
-  const rows = Object.entries(settings).map(([name, { fallback, about, unset }]) => [
+  const rows = Object.entries(settings).map(([name, setting]) => [
     `\`${name}\``,
-    `\`${flagOf(name)}\``,
-    unset ?? String(fallback),
-    about,
+    `\`${flagOf(name, setting)}\``,
+    defaultOf(setting),
+    valuesOf(setting),
+    setting.secret ? `${setting.description} **Secret.**` : setting.description,
   ]);
   return `# Configuration
 
-Environment variables; each is also a flag of \`rowhouse start\` (and of \`npm start --\`). A setting that cannot be used, or a name that does not exist, stops the start with a list of all problems:
+Rowhouse reads its settings from environment variables. Each setting is also a flag of \`rowhouse start\` and of \`npm start --\`; a flag overrides the variable. An invalid value or an unknown setting stops the start, with a list of all problems:
 
 \`\`\`console
 $ ROWHOUSE_PORT=80a ROWHOUSE_PROT=8080 npx rowhouse start 2>&1
 …Rowhouse cannot start:
-  ROWHOUSE_PORT must be a whole number from 0 to 65535.
-  ROWHOUSE_PROT is no setting of Rowhouse. There are: ROWHOUSE_HOST, …
+  ROWHOUSE_PORT must be a whole number from 0 to 65535, not "80a".
+  Unknown setting ROWHOUSE_PROT. Known settings: ROWHOUSE_HOST, …
 \`\`\`
 
-${table(['setting', 'flag', 'default', ''], rows)}
+${table(['setting', 'flag', 'default', 'values', 'meaning'], rows)}
 
-Secrets belong into the environment rather than into flags, which every user of the machine can see. What each part is for: [Operating](operating.md), [Limits](limits.md), [Users](users.md).
+Set secrets in the environment: every user of the machine can see the flags of a running process.
+
+See also [Operating](operating.md), [Limits](limits.md) and [Users](users.md).
 `;
+}
+
+/** A range, the choices, or an example of the format. */
+function valuesOf(setting) {
+  const code = (value) => `\`${value}\``;
+  switch (setting.type) {
+    case 'integer':
+      return `${setting.min} to ${setting.max}${setting.unit ? ` ${setting.unit}` : ''}`;
+    case 'boolean':
+      return ['true', 'false'].map(code).join(', ');
+    case 'choice':
+      return setting.choices.map(code).join(', ');
+    default:
+      return setting.example ? `such as ${code(setting.example)}` : setting.format;
+  }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

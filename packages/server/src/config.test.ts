@@ -1,6 +1,7 @@
+import { requirementOf, type Setting, settings } from '@rowhouse/api/settings';
 import { fastify } from 'fastify';
 import { describe, expect, it } from 'vitest';
-import { ConfigError, readConfig, settings } from './config.ts';
+import { ConfigError, readConfig } from './config.ts';
 
 const problemsOf = (env: Record<string, string>) => {
   try {
@@ -25,7 +26,7 @@ describe('readConfig', () => {
     expect(Object.isFrozen(config)).toBe(true);
   });
 
-  it('leaves alone what the command line and the examples read', () => {
+  it('ignores the variables of the command line and the examples', () => {
     expect(problemsOf({ ROWHOUSE_URL: 'x', ROWHOUSE_API_KEY: 'x', ROWHOUSE_PROJECT: 'x' })).toEqual([]);
   });
 
@@ -87,7 +88,25 @@ describe('readConfig', () => {
     expect(problemsOf({ ROWHOUSE_PORT: 'x', ROWHOUSE_WORKERS: '0', ROWHOUSE_NOPE: '' }).length).toBe(3);
   });
 
-  it('reads what is given', () => {
+  it('says what a value must be, and shows it unless it is a secret', () => {
+    expect(problemsOf({ ROWHOUSE_PORT: 'x' })).toEqual([
+      'ROWHOUSE_PORT must be a whole number from 0 to 65535, not "x".',
+    ]);
+    expect(problemsOf({ ROWHOUSE_LOG_TO: 'x'.repeat(1000) })).toEqual([
+      `ROWHOUSE_LOG_TO must be one of file, stderr, not "${'x'.repeat(60)}…".`,
+    ]);
+    expect(problemsOf({ ROWHOUSE_HOST: '' })).toEqual([
+      'ROWHOUSE_HOST must be an address, such as 0.0.0.0, not "".',
+    ]);
+    expect(problemsOf({ ROWHOUSE_MASTER_KEY: 'abc' })).toEqual([
+      'ROWHOUSE_MASTER_KEY must be 64 hex digits (openssl rand -hex 32 generates them).',
+    ]);
+    expect(problemsOf({ ROWHOUSE_PROT: '1' })).toEqual([
+      `Unknown setting ROWHOUSE_PROT. Known settings: ${Object.keys(settings).join(', ')}.`,
+    ]);
+  });
+
+  it('reads values', () => {
     const env = {
       ROWHOUSE_CORS_ORIGINS: 'https://a.example.com, http://localhost:3000',
       ROWHOUSE_MASTER_KEY: 'AB'.repeat(32),
@@ -98,7 +117,7 @@ describe('readConfig', () => {
     expect(readConfig({ ROWHOUSE_CORS_ORIGINS: 'none' }, '/').corsOrigins).toEqual([]);
   });
 
-  it('has one way for messages to go out, or none', () => {
+  it('allows a mail server or a webhook, not both', () => {
     const mail = {
       ROWHOUSE_SMTP_URL: 'smtp://u:hunter2@h.example',
       ROWHOUSE_MAIL_FROM: 'Shop <a@b.example>',
@@ -108,7 +127,7 @@ describe('readConfig', () => {
       ROWHOUSE_WEBHOOK_SECRET: 'hunter2'.repeat(3),
     };
     expect(problemsOf({ ...mail, ...webhook })).toEqual([
-      'ROWHOUSE_SMTP_URL and ROWHOUSE_WEBHOOK_URL contradict each other: choose one of them.',
+      'ROWHOUSE_SMTP_URL and ROWHOUSE_WEBHOOK_URL exclude each other. Set only one.',
     ]);
     const none = { smtpUrl: null, mailFrom: null, webhookUrl: null, webhookSecret: null };
     expect(readConfig({}, '/')).toMatchObject(none);
@@ -129,7 +148,7 @@ describe('readConfig', () => {
     }
   });
 
-  it('reads proxies in the form that the web server takes', () => {
+  it('reads proxies in the format that fastify accepts', () => {
     const list = 'loopback, 10.0.0.7,10.1.0.0/16 , ::1, fd00::/8, ::ffff:10.0.0.1';
     const { trustedProxies } = readConfig({ ROWHOUSE_TRUSTED_PROXIES: list }, '/');
     expect(trustedProxies).toEqual([
@@ -143,8 +162,44 @@ describe('readConfig', () => {
     expect(() => fastify({ trustProxy: [...(trustedProxies ?? [])] })).not.toThrow();
     expect(readConfig({}, '/').trustedProxies).toBeNull();
   });
+});
 
-  it('describes every setting', () => {
-    for (const setting of Object.values(settings)) expect(setting.about.endsWith('.')).toBe(true);
+describe('declared settings', () => {
+  const declared = Object.entries<Setting>(settings);
+
+  /** An account key is checked by its checksum, once the service knows about keys. */
+  it.each(declared.filter(([name]) => name !== 'ROWHOUSE_ACCOUNT_KEY'))('%s is read', (name, setting) => {
+    const [problem = '', ...others] = problemsOf({ [name]: '' });
+    expect(others).toEqual([]);
+    expect(problem).toContain(`${name} must be ${requirementOf(setting)}`);
+  });
+
+  it('accepts both bounds of an integer and nothing beyond them', () => {
+    for (const [name, setting] of declared) {
+      if (setting.type !== 'integer') continue;
+      const { min, max } = setting;
+      for (const value of [min, max]) expect(problemsOf({ [name]: String(value) }), name).toEqual([]);
+      for (const value of [min - 1, max + 1])
+        expect(problemsOf({ [name]: String(value) }), name).toHaveLength(1);
+    }
+  });
+
+  it('accepts every choice and every documented example', () => {
+    const pairs = {
+      ROWHOUSE_MAIL_FROM: 'no-reply@example.com',
+      ROWHOUSE_WEBHOOK_SECRET: 'x'.repeat(16),
+    };
+    for (const [name, setting] of declared) {
+      const examples = setting.type === 'text' ? [setting.example ?? []].flat() : [];
+      for (const value of setting.type === 'choice' ? setting.choices : examples)
+        expect(problemsOf({ ...pairs, [name]: value }), name).toEqual([]);
+    }
+  });
+
+  it('have a description in whole sentences, and a default that is itself a valid value', () => {
+    for (const [name, setting] of declared) {
+      expect(setting.description, name).toMatch(/^[A-Z].*\.$/);
+      if (setting.default !== null) expect(problemsOf({ [name]: String(setting.default) }), name).toEqual([]);
+    }
   });
 });

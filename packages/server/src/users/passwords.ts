@@ -1,4 +1,5 @@
 // What a password may be, and how the hash of one is written down.
+import { settings } from '@rowhouse/api/settings';
 import { errors } from '../errors.ts';
 
 export type PasswordHash = Readonly<{ iterations: number; salt: Buffer; hash: Buffer }>;
@@ -7,8 +8,11 @@ export const saltBytes = 16;
 export const hashBytes = 32;
 const minBytes = 8;
 const maxBytes = 1_024;
-/** A kept hash that asked for more would hold up everybody. */
-const maxIterations = 10_000_000;
+/**
+ * The rounds of PBKDF2 are a setting: its declaration holds the default for new hashes and the bounds. A stored hash with
+ * more rounds than the maximum would delay all other sign-ins.
+ */
+const { max: maxIterations } = settings.ROWHOUSE_PASSWORD_ITERATIONS;
 const form = /^\$pbkdf2-sha256\$i=([1-9]\d{0,7})\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/;
 
 /** One that is to be kept. */

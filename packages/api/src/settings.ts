@@ -1,0 +1,294 @@
+// Every setting of the service, declared once. The server's config.ts reads values by these declarations, `rowhouse start`
+// takes its flags from them, and docs/configuration.md is their table. A module of its own (@rowhouse/api/settings): the
+// command line imports it without loading the schemas.
+
+type Described = {
+  /** One or more sentences. */
+  description: string;
+  /** Never shown in an error message. The documentation advises against the flag. */
+  secret?: true;
+};
+/** Without a default value, `unset` says what applies instead. */
+type Defaulting<T> = { default: T } | { default: null; unset: string };
+
+export type IntegerSetting = Described &
+  Defaulting<number> & { type: 'integer'; min: number; max: number; unit?: 'MB' | 'ms' | 'days' };
+export type BooleanSetting = Described & { type: 'boolean'; default: boolean };
+export type ChoiceSetting = Described & { type: 'choice'; choices: readonly string[]; default: string };
+export type TextSetting = Described &
+  Defaulting<string> & {
+    type: 'text';
+    /** Stands for the value in the help text: `--data <folder>`. */
+    placeholder: string;
+    /** Completes the sentence "The value must be …". */
+    format: string;
+    /** The whole check, where an expression can make it. config.ts checks the others. */
+    pattern?: RegExp;
+    example?: string;
+  };
+export type Setting = IntegerSetting | BooleanSetting | ChoiceSetting | TextSetting;
+export type SettingName = keyof typeof settings;
+
+/** In the order in which the documentation shows them. */
+export const settings = {
+  ROWHOUSE_HOST: {
+    type: 'text',
+    placeholder: 'address',
+    format: 'an address',
+    pattern: /^[^\0]+$/,
+    example: '0.0.0.0',
+    default: '127.0.0.1',
+    description: 'Address the service listens on.',
+  },
+  ROWHOUSE_PORT: {
+    type: 'integer',
+    min: 0,
+    max: 65_535,
+    default: 8765,
+    description: 'Port the service listens on. 0 picks a free port.',
+  },
+  ROWHOUSE_DATA: {
+    type: 'text',
+    placeholder: 'folder',
+    format: 'a path',
+    pattern: /^[^\0]+$/,
+    example: '/var/lib/rowhouse',
+    default: '.rowhouse',
+    description: 'Folder for the embedded PostgreSQL, the master key and logs.',
+  },
+  ROWHOUSE_DATABASE_URL: {
+    type: 'text',
+    placeholder: 'url',
+    format: 'a URL in which % is written as %25',
+    example: 'postgres://user:password@host:5432/postgres',
+    default: null,
+    unset: 'none',
+    secret: true,
+    description: 'PostgreSQL server to use instead of the embedded one.',
+  },
+  ROWHOUSE_CONTROL_DATABASE: {
+    type: 'text',
+    placeholder: 'name',
+    format: '1 to 41 characters from a-z, 0-9 and _, beginning with a letter',
+    pattern: /^[a-z][a-z0-9_]{0,40}$/,
+    example: 'rowhouse_2',
+    default: 'rowhouse',
+    description: "Name of the service's own database.",
+  },
+  ROWHOUSE_ACCOUNT_KEY: {
+    type: 'text',
+    placeholder: 'key',
+    format: 'an account key',
+    default: null,
+    unset: 'generated at the first start',
+    secret: true,
+    description: 'Account key to use instead of a generated one.',
+  },
+  ROWHOUSE_NEW_ACCOUNT_KEY: {
+    type: 'boolean',
+    default: false,
+    description: 'Generate and print a new account key. The old key stops working.',
+  },
+  ROWHOUSE_MASTER_KEY: {
+    type: 'text',
+    placeholder: 'hex',
+    format: '64 hex digits (openssl rand -hex 32 generates them)',
+    pattern: /^[0-9a-f]{64}$/i,
+    default: null,
+    unset: 'generated at the first start',
+    secret: true,
+    description: 'Key that encrypts the project keys.',
+  },
+  ROWHOUSE_WORKERS: {
+    type: 'integer',
+    min: 1,
+    max: 64,
+    default: 1,
+    description: 'Number of API processes on this machine.',
+  },
+  ROWHOUSE_MAX_LIMIT_MB: {
+    type: 'integer',
+    min: 1,
+    max: 1_073_741_824,
+    unit: 'MB',
+    default: 1_048_576,
+    description: 'Highest limit_mb a project can have.',
+  },
+  ROWHOUSE_DISK_RESERVE_MB: {
+    type: 'integer',
+    min: 0,
+    max: 1_073_741_824,
+    unit: 'MB',
+    default: null,
+    unset: '32 MB plus 1/16 of the disk, at most 1024 MB',
+    description:
+      'Free space to keep on the disk of the embedded PostgreSQL. With less, no project can grow. 0 turns the reserve off.',
+  },
+  ROWHOUSE_SPARES: {
+    type: 'integer',
+    min: 0,
+    max: 100,
+    default: 5,
+    description: 'Empty project databases kept ready, so that creating a project is fast.',
+  },
+  ROWHOUSE_CONNECTIONS: {
+    type: 'integer',
+    min: 1,
+    max: 10_000,
+    default: 100,
+    description: 'Connections to project databases in use at the same time, for all projects together.',
+  },
+  ROWHOUSE_KEPT_CONNECTIONS: {
+    type: 'integer',
+    min: 1,
+    max: 10_000,
+    default: null,
+    unset: 'as many as fit in half of the memory; with ROWHOUSE_DATABASE_URL, as ROWHOUSE_CONNECTIONS',
+    description:
+      'Connections to project databases kept open, including those in use. Each takes 3 MB of memory. Never fewer than ROWHOUSE_CONNECTIONS.',
+  },
+  ROWHOUSE_PROJECT_CONNECTIONS: {
+    type: 'integer',
+    min: 1,
+    max: 1_000,
+    default: 10,
+    description: 'Connections one project can use at the same time.',
+  },
+  ROWHOUSE_MAX_TIMEOUT_MS: {
+    type: 'integer',
+    min: 100,
+    max: 86_400_000,
+    unit: 'ms',
+    default: 300_000,
+    description: 'Longest timeout_ms a statement can ask for.',
+  },
+  ROWHOUSE_KEEP_DELETED_DAYS: {
+    type: 'integer',
+    min: 0,
+    max: 3650,
+    unit: 'days',
+    default: 7,
+    description: 'How long a deleted project can be restored.',
+  },
+  ROWHOUSE_CORS_ORIGINS: {
+    type: 'text',
+    placeholder: 'list',
+    format: '*, none, or a comma-separated list of origins',
+    example: 'https://app.example.com',
+    default: '*',
+    description: 'Web origins that may call the API: *, none, or a comma-separated list.',
+  },
+  ROWHOUSE_TRUSTED_PROXIES: {
+    type: 'text',
+    placeholder: 'list',
+    format: 'a comma-separated list of addresses, ranges or loopback',
+    example: '10.0.0.7,10.1.0.0/16,fd00::/8',
+    default: null,
+    unset: 'none',
+    description:
+      'Proxies whose X-Forwarded-For header is trusted: a comma-separated list of addresses, ranges or loopback.',
+  },
+  ROWHOUSE_PASSWORD_ITERATIONS: {
+    type: 'integer',
+    min: 100_000,
+    max: 10_000_000,
+    default: 600_000,
+    description: "PBKDF2 iterations for users' passwords. Older hashes are upgraded at the next sign-in.",
+  },
+  ROWHOUSE_SMTP_URL: {
+    type: 'text',
+    placeholder: 'url',
+    format:
+      'an smtp:// or smtps:// URL in which % is written as %25, with both a user and a password or neither',
+    example: 'smtp://user:password@mail.example.com:587',
+    default: null,
+    unset: 'none',
+    secret: true,
+    description: 'Mail server that sends codes to users.',
+  },
+  ROWHOUSE_MAIL_FROM: {
+    type: 'text',
+    placeholder: 'address',
+    format: 'an e-mail address, with or without a name',
+    example: 'My Shop <no-reply@example.com>',
+    default: null,
+    unset: 'none',
+    description: 'Sender address of mail to users.',
+  },
+  ROWHOUSE_WEBHOOK_URL: {
+    type: 'text',
+    placeholder: 'url',
+    format: 'an http:// or https:// URL without a user or password',
+    example: 'https://app.example.com/rowhouse',
+    default: null,
+    unset: 'none',
+    secret: true,
+    description: 'URL that receives the messages with codes, instead of a mail server.',
+  },
+  ROWHOUSE_WEBHOOK_SECRET: {
+    type: 'text',
+    placeholder: 'text',
+    format: '16 to 1024 visible ASCII characters without spaces (openssl rand -hex 32 generates them)',
+    pattern: /^[\x21-\x7e]{16,1024}$/,
+    default: null,
+    unset: 'none',
+    secret: true,
+    description: 'Key that signs the requests to the webhook.',
+  },
+  ROWHOUSE_METRICS_PORT: {
+    type: 'integer',
+    min: 1,
+    max: 65_535,
+    default: null,
+    unset: 'as ROWHOUSE_PORT',
+    description: 'Separate port for /metrics.',
+  },
+  ROWHOUSE_LOG_LEVEL: {
+    type: 'choice',
+    choices: ['debug', 'info', 'warn', 'error'],
+    default: 'info',
+    description: 'Lowest level that is logged.',
+  },
+  ROWHOUSE_LOG_TO: {
+    type: 'choice',
+    choices: ['file', 'stderr'],
+    default: 'file',
+    description: 'Where the log goes: logs/rowhouse.log in the data folder, or stderr.',
+  },
+} as const satisfies Record<`ROWHOUSE_${string}`, Setting>;
+
+/** `ROWHOUSE_LOG_TO` becomes `--log-to <choice>`. */
+export function flagOf(name: string, setting: Setting): string {
+  const flag = `--${name.replace('ROWHOUSE_', '').toLowerCase().replaceAll('_', '-')}`;
+  switch (setting.type) {
+    case 'integer':
+      return `${flag} <number>`;
+    case 'boolean':
+      return flag;
+    case 'choice':
+      return `${flag} <choice>`;
+    case 'text':
+      return `${flag} <${setting.placeholder}>`;
+  }
+}
+
+/** Completes the sentence "The value must be …". */
+export function requirementOf(setting: Setting): string {
+  switch (setting.type) {
+    case 'integer':
+      return `a whole number from ${setting.min} to ${setting.max}`;
+    case 'boolean':
+      return 'true, false, 1 or 0';
+    case 'choice':
+      return `one of ${setting.choices.join(', ')}`;
+    case 'text':
+      return setting.example ? `${setting.format}, such as ${setting.example}` : setting.format;
+  }
+}
+
+/** What applies without the setting, for people. */
+export function defaultOf(setting: Setting): string {
+  if (setting.default === null) return setting.unset;
+  const unit = setting.type === 'integer' && setting.unit;
+  return unit ? `${setting.default} ${unit}` : String(setting.default);
+}
