@@ -1,19 +1,25 @@
 // The one error that everything here throws, and a way to have it as a value.
 
-/** What went wrong, for programs: a code of the service, or one of the client's own. */
-export type ErrorCode =
-  | ClientErrorCode
+/** What went wrong, for programs: a code of the service, or one of the client's own. A later service may add codes. */
+export type ErrorCode = ClientErrorCode | ServiceErrorCode | (string & {});
+
+/** Every error code of the service. */
+export type ServiceErrorCode =
   | 'conflict'
   | 'constraint_violation'
   | 'email_taken'
   | 'forbidden'
+  | 'headers_too_large'
   | 'internal_error'
   | 'invalid_api_key'
   | 'invalid_code'
   | 'invalid_credentials'
+  | 'invalid_json'
   | 'invalid_request'
   | 'invalid_token'
   | 'key_not_found'
+  | 'method_not_allowed'
+  | 'missing_api_key'
   | 'multiple_statements'
   | 'outcome_unknown'
   | 'overloaded'
@@ -22,13 +28,17 @@ export type ErrorCode =
   | 'project_not_found'
   | 'query_timeout'
   | 'rate_limited'
+  | 'request_timeout'
+  | 'route_not_found'
+  | 'row_not_found'
+  | 'server_full'
   | 'slug_taken'
   | 'sql_error'
   | 'statement_not_allowed'
   | 'table_not_found'
   | 'unavailable'
-  | 'user_not_found'
-  | (string & {});
+  | 'unsupported_media_type'
+  | 'user_not_found';
 
 /** `invalid_response`: what answered is not Rowhouse. `unsafe_number`: a double cannot hold a number. */
 export type ClientErrorCode = 'aborted' | 'invalid_response' | 'network_error' | 'timeout' | 'unsafe_number';

@@ -28,6 +28,7 @@ export {
   type ErrorExtras,
   RowhouseError,
   type Safe,
+  type ServiceErrorCode,
   type SqlProblem,
   safe,
 } from './errors.ts';
