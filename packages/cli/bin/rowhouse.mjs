@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The `rowhouse` command as npm links it: loads the compiled program, and says so plainly where that cannot be done.
+// The `rowhouse` command as npm links it: loads the compiled program, or explains why it cannot.
 import { existsSync } from 'node:fs';
 
 const program = new URL('../dist/main.js', import.meta.url);
@@ -8,11 +8,11 @@ if (existsSync(program)) {
   await import(program.href).catch((error) => {
     console.error(`Rowhouse cannot be loaded: ${error.message}`);
     console.error(
-      `→ It needs Node.js 20.19 or newer (this is ${process.versions.node}) and what npm ci installs.`,
+      `→ It needs Node.js 20.19 or newer (this is ${process.versions.node}) and the packages that npm ci installs.`,
     );
     process.exitCode = 1;
   });
 } else {
-  console.error('Rowhouse is not compiled yet: run npm run build.');
+  console.error('Rowhouse is not compiled yet. Run npm run build.');
   process.exitCode = 1;
 }

@@ -11,17 +11,17 @@ describe('readUrl', () => {
   ])('takes %s', (text, url) => expect(readUrl(text)).toBe(url));
 
   it.each(['localhost:8765', '127.0.0.1', 'ftp://a/', 'http://user:secret@host/'])('refuses %s', (text) =>
-    expect(() => readUrl(text)).toThrow('is not the address of a service'),
+    expect(() => readUrl(text)).toThrow('is not a valid service address'),
   );
 });
 
 describe('callApi', () => {
   const options = { url: 'http://127.0.0.1:1', key: 'rh_acct_x' };
 
-  it.each(['', '.', '..'])('never sends a path that "%s" would turn into another', (slug) =>
-    expect(() => callApi(options, 'DELETE', ['projects', slug])).toThrow('names nothing'),
+  it.each(['', '.', '..'])('refuses "%s" as a path segment', (slug) =>
+    expect(() => callApi(options, 'DELETE', ['projects', slug])).toThrow('is not a valid name'),
   );
 
-  it('says how to get a key before it asks anybody', () =>
+  it('asks for a key before it sends a request', () =>
     expect(() => callApi({ url: options.url, key: ' ' }, 'GET', ['projects'])).toThrow('needs an API key'));
 });

@@ -1,4 +1,4 @@
-// Talking to a service: where it is, with which key, and what its silence means in plain words.
+// Calls to a service: its address, the API key, and an explanation when no answer comes.
 import type { apiPrefix, ErrorBody } from '@rowhouse/api';
 import { type Command, Option } from 'commander';
 import { Failure, failure } from './failure.ts';
@@ -11,25 +11,25 @@ type Sending = Input & { headers: Record<string, string>; timeoutMs: number };
 
 const defaultUrl = 'http://127.0.0.1:8765';
 const callTimeoutMs = 60_000;
-/** How a service is doing is known at once or not at all. */
+/** A healthy service answers health checks at once. */
 const healthTimeoutMs = 10_000;
-// The type holds the value in step; importing it would load every schema, 140 ms for each command.
+// The type keeps the value equal to the API's. Importing the value would load every schema: 140 ms for each command.
 const prefix: typeof apiPrefix = '/api/dbaas/v2';
 
 /** The options of every command that talks to a service. */
 export function withApiOptions(command: Command): Command {
-  const url = new Option('--url <url>', 'where the service is').env('ROWHOUSE_URL').default(defaultUrl);
+  const url = new Option('--url <url>', 'address of the service').env('ROWHOUSE_URL').default(defaultUrl);
   const key = new Option(
     '--key <key>',
-    'account key, or project key for its own project; better by environment',
+    'account key, or the project key of the project; a secret, so set it in the environment',
   );
   return command
     .addOption(url)
     .addOption(key.env('ROWHOUSE_API_KEY'))
-    .option('--json', "print the service's answer as JSON");
+    .option('--json', "print the service's response as JSON");
 }
 
-/** A request that needs a key. `path` are the segments after the API's prefix. */
+/** A request that needs a key. `path` holds the segments after the API's prefix. */
 export function callApi<T>(
   options: ApiOptions,
   method: Method,
@@ -40,7 +40,7 @@ export function callApi<T>(
     throw failure(
       'missing_api_key',
       'This command needs an API key.',
-      'Set ROWHOUSE_API_KEY or --key to the account key that the first start printed. Lost? `rowhouse start --new-account-key` makes another.',
+      'Set ROWHOUSE_API_KEY or --key to the account key that the first start printed. If it is lost, `rowhouse start --new-account-key` generates a new one.',
     );
   }
   return send<T>(options, method, prefix + path.map(segment).join(''), {
@@ -50,7 +50,7 @@ export function callApi<T>(
   });
 }
 
-/** A request that needs none. */
+/** A request that needs no key. */
 export function callService<T>(options: ApiOptions, path: `/${string}`): Promise<T> {
   return send<T>(options, 'GET', path, { headers: {}, timeoutMs: healthTimeoutMs });
 }
@@ -61,8 +61,8 @@ export function readUrl(given: string): string {
   if (!url || !['http:', 'https:'].includes(url.protocol) || url.username || url.password) {
     throw failure(
       'invalid_url',
-      `"${text}" is not the address of a service.`,
-      `It looks like ${defaultUrl}.`,
+      `"${text}" is not a valid service address.`,
+      `Use an address such as ${defaultUrl}.`,
     );
   }
   const folder = url.pathname.replace(/\/+$/, '');
@@ -84,14 +84,14 @@ async function send<T>(
     method,
     headers: { ...headers, ...(body !== undefined && { 'content-type': 'application/json' }) },
     ...(body !== undefined && { body: JSON.stringify(body) }),
-    // Followed, a redirect would turn a POST into a GET.
+    // Following a redirect would turn a POST into a GET.
     redirect: 'manual',
     signal: AbortSignal.timeout(timeoutMs),
   };
   const work = fetch(url, request)
     .then(async (response) => ({ response, text: await response.text() }))
     .catch((error: unknown) => {
-      throw silence({ base, method, timeoutMs }, error);
+      throw noAnswer({ base, method, timeoutMs }, error);
     });
   const { response, text } = await waiting(options, `Waiting for ${base}`, work);
   return readAnswer<T>(base, response, text);
@@ -100,67 +100,75 @@ async function send<T>(
 function readAnswer<T>(base: string, { status, headers }: Response, text: string): T {
   if (status >= 300 && status < 400) {
     const target = headers.get('location') ?? 'another address';
-    throw failure('redirected', `${base} points to ${target}.`, 'Set --url or ROWHOUSE_URL to that service.');
+    throw failure(
+      'redirected',
+      `${base} redirects to ${target}.`,
+      'Set --url or ROWHOUSE_URL to the address of the service itself.',
+    );
   }
   let answer: unknown;
   try {
     answer = JSON.parse(text);
   } catch {
-    // Told below: no answer of Rowhouse's is anything but JSON.
+    // Reported below: every response of Rowhouse is JSON.
   }
   if (isFailure(answer)) throw new Failure(answer);
   if (isObject(answer) && answer.ok === true && status < 300) return answer as T;
   throw failure(
     'not_rowhouse',
-    `What answers at ${base} is not Rowhouse (HTTP ${status}).`,
+    `The server at ${base} is not Rowhouse (HTTP ${status}).`,
     'Set --url or ROWHOUSE_URL to the address that `rowhouse start` printed.',
   );
 }
 
 type Asked = { base: string; method: Method; timeoutMs: number };
 
-function silence({ base, method, timeoutMs }: Asked, error: unknown): Failure {
+function noAnswer({ base, method, timeoutMs }: Asked, error: unknown): Failure {
   const { name, message, cause } = error as Error & { cause?: { code?: string; message?: string } };
   const unknownOutcome =
-    method === 'GET' ? undefined : 'It may or may not have taken effect: look before you send it again.';
+    method === 'GET' ? undefined : 'The request may have taken effect. Check before you send it again.';
   if (name === 'TimeoutError') {
     return failure('no_answer', `${base} did not answer within ${timeoutMs / 1000} s.`, unknownOutcome);
   }
   if (cause?.code?.startsWith('ERR_SSL_')) {
-    return failure('no_answer', `There is no https at ${base}.`, 'Is it http://?');
+    return failure('no_answer', `${base} does not speak https.`, 'Try the address with http://.');
   }
   switch (cause?.code) {
     case 'ECONNREFUSED':
       return failure(
         'no_answer',
-        `No Rowhouse answers at ${base}.`,
-        'Start one with `rowhouse start`, or set --url.',
+        `No service is listening at ${base}.`,
+        'Start one with `rowhouse start`, or set --url to a running service.',
       );
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return failure(
         'no_answer',
-        `The host of ${base} is not known here.`,
-        'Set --url to the right address.',
+        `The host name in ${base} cannot be resolved.`,
+        'Correct --url or ROWHOUSE_URL.',
       );
     case 'ECONNRESET':
     case 'UND_ERR_SOCKET':
-      return failure('no_answer', `The connection to ${base} broke before an answer came.`, unknownOutcome);
+      return failure(
+        'no_answer',
+        `The connection to ${base} was lost before the response arrived.`,
+        unknownOutcome,
+      );
     default:
       return failure('no_answer', `${base} cannot be reached: ${cause?.message || cause?.code || message}.`);
   }
 }
 
-/** A slug of ".." would name another path: such segments never leave. */
+/** A slug of ".." would lead to another path, so such segments are never sent. */
 function segment(text: string): string {
-  if (['', '.', '..'].includes(text)) throw failure('invalid_request', `"${text}" names nothing.`);
+  if (['', '.', '..'].includes(text)) throw failure('invalid_request', `"${text}" is not a valid name.`);
   return `/${encodeURIComponent(text)}`;
 }
 
 function keyHeader(key: string): Record<string, string> {
   const value = key.trim();
   if (!/^[\x21-\x7e]+$/.test(value)) {
-    throw failure('invalid_api_key', 'The API key holds characters that no key has.', 'Copy it again.');
+    throw failure('invalid_api_key', 'The API key contains invalid characters.', 'Copy the key again.');
   }
   return { authorization: `Bearer ${value}` };
 }

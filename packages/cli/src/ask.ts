@@ -1,10 +1,10 @@
-// The question before something is deleted.
+// The confirmation before a deletion.
 import { confirm } from '@clack/prompts';
 import { failure } from './failure.ts';
 import type { OutputOptions } from './output.ts';
 import { clean } from './table.ts';
 
-/** Returns only after a yes. `describe` is asked for only where a person reads. */
+/** Returns only after a yes. Calls `describe` only on a terminal. */
 export async function askToDelete(
   { json }: OutputOptions,
   name: string,
@@ -13,8 +13,8 @@ export async function askToDelete(
   if (json || !process.stdin.isTTY || !process.stderr.isTTY) {
     throw failure(
       'not_confirmed',
-      `Nothing was deleted: there is nobody to ask about "${name}".`,
-      'Add --yes.',
+      `"${name}" was not deleted: a confirmation needs a terminal.`,
+      'Add --yes to delete without confirmation.',
     );
   }
   const sure = await confirm({

@@ -1,4 +1,4 @@
-// rowhouse doctor: runs the service's own examination of this machine and shows what it found.
+// rowhouse doctor: runs the service's own checks of this machine and shows the results.
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
@@ -13,10 +13,10 @@ type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')
-    .summary('what would keep the service from starting or running well here')
+    .summary('check this machine for problems with the service')
     .description(
-      'Look for what would keep the service from starting or running well here. Changes nothing and starts nothing. ' +
-        'The exit status is 1 if there is a problem. Settings in the environment count too.',
+      'Check this machine for problems that would keep the service from starting or running well. Doctor changes nothing ' +
+        'and starts nothing. It reads settings from the environment too. The exit status is 1 if it finds a problem.',
     );
   withSettings(command, ['ROWHOUSE_DATA', 'ROWHOUSE_PORT', 'ROWHOUSE_HOST'])
     .option('--json', 'print the checks as JSON')
@@ -24,7 +24,7 @@ export function addDoctor(program: Command): void {
 }
 
 async function doctor(options: OutputOptions & Record<string, unknown>): Promise<void> {
-  const checks = await waiting(options, 'Looking around', examine(options));
+  const checks = await waiting(options, 'Checking', examine(options));
   show(options, checks, describe);
   if (checks.some(({ state }) => state === 'problem')) process.exitCode = 1;
 }
@@ -38,7 +38,7 @@ async function examine(options: Record<string, unknown>): Promise<Check[]> {
   try {
     return JSON.parse(await Promise.race([text(child.stdout), started])) as Check[];
   } catch (error) {
-    throw failure('doctor_failed', `The examination could not be made: ${(error as Error).message}`);
+    throw failure('doctor_failed', `The checks could not run: ${(error as Error).message}`);
   }
 }
 
@@ -55,7 +55,7 @@ export function describe(checks: readonly Check[]): string {
 function summarize(checks: readonly Check[]): string {
   const count = (wanted: Check['state']) => checks.filter(({ state }) => state === wanted).length;
   const [problems, warnings] = [count('problem'), count('warning')];
-  if (problems + warnings === 0) return 'All is well.';
+  if (problems + warnings === 0) return 'No problems found.';
   const parts = [
     ...(problems > 0 ? [`${problems} ${problems === 1 ? 'problem' : 'problems'}`] : []),
     ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),

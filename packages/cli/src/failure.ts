@@ -1,9 +1,9 @@
-// What a command says no with: in the shape of the API's own errors, so that people and --json get both kinds alike.
+// Failures of a command. They have the format of the API's errors, so that people and --json see one format for both.
 
 export type FailureBody = {
   ok: false;
   error: { code: string; message: string; hint?: string | undefined };
-  /** Only of an answer of the service. */
+  /** Only in a response of the service. */
   request_id?: string;
 };
 
@@ -17,7 +17,7 @@ export class Failure extends Error {
   }
 }
 
-/** A failure of our own, before or without an answer of the service. */
+/** A failure of the command itself, before or without a response of the service. */
 export function failure(code: string, message: string, hint?: string): Failure {
   return new Failure({ ok: false, error: { code, message, ...(hint !== undefined && { hint }) } });
 }

@@ -1,4 +1,4 @@
-// rowhouse keys: a project's API keys, listed, issued, revoked and rotated.
+// rowhouse keys: lists, issues, revokes and rotates a project's API keys.
 import type {
   IssuedKeyResponse,
   IssueKey,
@@ -18,34 +18,41 @@ import { formatTime, parseDuration, parseWhen } from './when.ts';
 export function addKeys(program: Command): void {
   const keys = program
     .command('keys')
-    .summary("a project's API keys")
+    .summary("list, issue, revoke and rotate a project's API keys")
     .description("List, issue, revoke and rotate a project's API keys.");
   const add = (usage: string, about: string) => withApiOptions(keys.command(usage).description(about));
 
   add('list <slug>', "List a project's keys.").action(list);
-  add('issue <slug>', 'Issue a further key, with fewer rights than the project key.')
-    .requiredOption('--name <name>', 'what it is for')
+  add('issue <slug>', 'Issue an additional key with fewer rights than the project key.')
+    .requiredOption('--name <name>', 'name that says what the key is for')
     .option(
       '--scope <scope>',
-      'what it may do: query, query:read, tables:read, tables:write, auth, manage (repeat for more)',
+      'scope of the key: query, query:read, tables:read, tables:write, auth or manage (repeatable)',
       collect,
     )
     .option(
       '--table <table>',
-      'table or schema.table it reaches (repeat for more; every table if left out)',
+      'table or schema.table the key can use (repeatable; default: every table)',
       collect,
     )
-    .option('--expires <when>', 'its end: 30d, 12h, 45m, 2027-01-31 or 2027-01-31T09:00Z', (text) =>
-      parseWhen(text),
+    .option(
+      '--expires <when>',
+      'when the key expires: 30d, 12h, 45m, 2027-01-31 or 2027-01-31T09:00Z (default: never)',
+      (text) => parseWhen(text),
     )
     .option(
       '--publishable',
-      'a key for browsers: sign-up and sign-in and, with the token of a user, tables under row security',
+      'issue a key for browsers: sign-up, sign-in, and tables with row security, as the signed-in user or ' +
+        'as role anon where the project granted it access',
     )
     .action(issue);
-  add('revoke <slug> <id>', 'Revoke a key: it stops working within a second.').action(revoke);
+  add('revoke <slug> <id>', 'Revoke a key. It stops working within a second.').action(revoke);
   add('rotate <slug>', "Replace the project's own key.")
-    .option('--grace <duration>', 'how long the old one keeps working: 24h, 0s (24h)', parseDuration)
+    .option(
+      '--grace <duration>',
+      'how long the old key keeps working, such as 12h or 0s (default: 24h)',
+      parseDuration,
+    )
     .action(rotate);
 }
 
@@ -66,7 +73,7 @@ async function issue(slug: string, options: IssueOptions): Promise<void> {
   const body: IssueKey = {
     name: options.name,
     ...(options.publishable && { kind: 'publishable' }),
-    // The service knows which scopes there are, and says so.
+    // The service rejects unknown scopes and lists the valid ones.
     ...(options.scope && { scopes: options.scope as Scope[] }),
     ...(options.table && { tables: options.table }),
     ...(options.expires && { expires_at: options.expires }),

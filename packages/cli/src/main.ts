@@ -1,4 +1,4 @@
-// The `rowhouse` command: what there is to type, and the one place where a failure becomes words and an exit status.
+// The `rowhouse` command: registers the subcommands, and turns a failure into a message and an exit status.
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { addDoctor } from './doctor.ts';
@@ -17,7 +17,7 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 const program = new Command('rowhouse')
   .description('Rowhouse: many real PostgreSQL projects behind one small REST API.')
   .version(version)
-  .showHelpAfterError('(--help shows what there is)');
+  .showHelpAfterError('(--help lists commands and options)');
 addStart(program);
 addStatus(program);
 addDoctor(program);
@@ -31,7 +31,7 @@ program.hook('preAction', (_program, command) => {
   json = command.opts().json === true;
 });
 
-// Whoever reads us may have read enough: `rowhouse projects list | head -1`.
+// The reader may close the pipe early: `rowhouse projects list | head -1`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 
 try {

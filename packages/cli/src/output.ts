@@ -1,4 +1,4 @@
-// Everything a command prints: answers on stdout, as text for people or as JSON; failures and waiting on stderr.
+// Everything a command prints: results on stdout, as text or as JSON; failures and progress on stderr.
 import { spinner } from '@clack/prompts';
 import { Failure, type FailureBody } from './failure.ts';
 import { clean, formatJson } from './table.ts';
@@ -7,17 +7,17 @@ export type OutputOptions = { json?: boolean };
 
 const quietMs = 300;
 
-/** `text` is asked for only where a person reads. */
+/** Calls `text` only without --json. */
 export function show<T>({ json }: OutputOptions, answer: T, text: (answer: T) => string): void {
   process.stdout.write(`${json ? formatJson(answer) : text(answer)}\n`);
 }
 
-/** Beside the answer, where it does not disturb a program that reads it. */
+/** Prints to stderr, so that a program that reads stdout sees only the result. */
 export function note({ json }: OutputOptions, text: string): void {
   if (!json) process.stderr.write(`${text}\n`);
 }
 
-/** For work that goes on elsewhere: one line that changes on a terminal, a line for each change otherwise. null: over. */
+/** Progress of work in the service: one changing line on a terminal, otherwise a line for each change. null ends it. */
 export function progressOf({ json }: OutputOptions): (text: string | null) => void {
   if (json) return () => {};
   let last: string | null = null;
@@ -37,7 +37,7 @@ export function showFailure({ json }: OutputOptions, thrown: unknown): void {
   else process.stderr.write(`${explain(body)}\n`);
 }
 
-/** A sign of life on a terminal while something takes longer than a moment. It leaves nothing behind. */
+/** Shows a spinner on a terminal while work takes longer than `quietMs`. It erases the spinner afterwards. */
 export async function waiting<T>({ json }: OutputOptions, label: string, work: Promise<T>): Promise<T> {
   if (json || !process.stdout.isTTY || !process.stderr.isTTY) return work;
   const interrupted = () => {
@@ -51,7 +51,7 @@ export async function waiting<T>({ json }: OutputOptions, label: string, work: P
   });
   const timer = setTimeout(() => {
     sign.start(clean(label));
-    // While it turns, Ctrl-C is a key like others, and the spinner would end the process as if all were well.
+    // While it spins, Ctrl-C is an ordinary key, and the spinner would end the process with status 0.
     process.on('exit', interrupted);
   }, quietMs);
   try {

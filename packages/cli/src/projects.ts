@@ -1,4 +1,4 @@
-// rowhouse projects: create, list, look at, change, delete and restore projects.
+// rowhouse projects: creates, lists, shows, changes, deletes and restores projects.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   ChangeProject,
@@ -31,29 +31,35 @@ export function addProjects(program: Command): void {
   const add = (usage: string, about: string) => withApiOptions(projects.command(usage).description(about));
 
   add('create <name>', 'Create a project and print its key. Needs an account key.')
-    .option('--limit-mb <number>', 'size limit in megabytes (512)', positive)
-    .option('--slug <slug>', 'its name in every path; made from the name when left out')
+    .option('--limit-mb <number>', 'size limit in megabytes (default: 512)', positive)
+    .option('--slug <slug>', 'name of the project in paths (default: derived from the name)')
     .action(create);
   add('list', 'List projects, newest first.')
-    .option('--deleted', 'those that are deleted and can still be restored')
-    .option('--limit <number>', 'how many on a page (50)', positive)
-    .option('--page <number>', 'which page (1)', positive)
+    .option('--deleted', 'list deleted projects that can still be restored')
+    .option('--limit <number>', 'projects per page (default: 50)', positive)
+    .option('--page <number>', 'page number (default: 1)', positive)
     .action(list);
   add('show <slug>', 'Show one project.').action(showOne);
-  add('usage <slug>', 'Show what a project stores, table by table, and how much room is left.')
-    .option('--tables <number>', 'how many of its largest tables (20)', positive)
+  add('usage <slug>', 'Show the size of a project by table, and the space left until its limit.')
+    .option('--tables <number>', 'how many of the largest tables to show (default: 20)', positive)
     .action(usage);
   add('limit <slug>', "Change a project's size limit. Needs an account key.")
     .argument('<mb>', 'megabytes', positive)
     .action(changeLimit);
-  add('delete <slug>', 'Delete a project. It can be restored for some days. Needs an account key.')
-    .option('--yes', 'do not ask')
+  add(
+    'delete <slug>',
+    'Delete a project. It can be restored for some days (ROWHOUSE_KEEP_DELETED_DAYS). Needs an account key.',
+  )
+    .option('--yes', 'delete without confirmation')
     .action(remove);
   add('restore <slug>', 'Restore a deleted project. Needs an account key.').action(restore);
-  add('compact <slug>', 'Give space back to the disk, and wait until that is done.').action(compact);
-  add('connection <slug>', 'Print the address for psql and PostgreSQL drivers. It holds a password.').action(
-    connection,
+  add('compact <slug>', 'Return unused space of a project to the disk, and wait until that is done.').action(
+    compact,
   );
+  add(
+    'connection <slug>',
+    'Print the connection URL for psql and PostgreSQL drivers. It contains a password.',
+  ).action(connection);
 }
 
 type CreateOptions = ApiOptions & { limitMb?: number; slug?: string };
@@ -78,10 +84,10 @@ async function list(options: ListOptions): Promise<void> {
   const answer = await callApi<ProjectsResponse>(options, 'GET', ['projects'], { query });
   if (answer.projects.length > 0 || options.json) {
     show(options, answer, ({ projects }) => tableOf(projects, deleted === true));
-  } else if (answer.page > 1) note(options, 'There is nothing on this page.');
+  } else if (answer.page > 1) note(options, 'This page is empty.');
   else if (deleted) note(options, 'No deleted project can be restored.');
-  else note(options, 'There are no projects yet. Make one: rowhouse projects create <name>');
-  if (answer.has_more) note(options, `There are more: add --page ${answer.page + 1}`);
+  else note(options, 'There are no projects yet. Create one: rowhouse projects create <name>');
+  if (answer.has_more) note(options, `There are more projects: add --page ${answer.page + 1}`);
 }
 
 async function showOne(slug: string, options: ApiOptions): Promise<void> {
@@ -106,7 +112,8 @@ async function remove(slug: string, options: ApiOptions & { yes?: boolean }): Pr
   show(options, answer, ({ project: { slug: deleted, dropped_after: end } }) => {
     const restorable = end !== undefined && Date.parse(end) > Date.now();
     const lines = [`Project ${deleted} is deleted.`];
-    if (restorable) lines.push(`Until ${formatTime(end)}: rowhouse projects restore ${deleted}`);
+    if (restorable)
+      lines.push(`To restore it until ${formatTime(end)}: rowhouse projects restore ${deleted}`);
     return lines.map(clean).join('\n');
   });
 }
@@ -116,7 +123,7 @@ async function restore(slug: string, options: ApiOptions): Promise<void> {
   show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
 }
 
-/** Started once and then only looked at: whoever stops the command does not stop the work. */
+/** Starts the compaction once and then only polls it: stopping the command does not stop the compaction. */
 async function compact(slug: string, options: ApiOptions): Promise<void> {
   const path = ['projects', slug, 'compact'];
   let answer: LastCompactionResponse = await callApi<CompactionResponse>(options, 'POST', path);

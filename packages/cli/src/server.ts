@@ -1,4 +1,4 @@
-// The service's own programs. They are found by path and run as processes; nothing of them is imported.
+// Finds the service's programs by path. The command line runs them as processes and imports none of their code.
 import { createRequire } from 'node:module';
 import { failure } from './failure.ts';
 
@@ -8,8 +8,8 @@ export function findProgram(name: 'main' | 'doctor'): string {
   } catch {
     throw failure(
       'not_installed',
-      'The service itself is not installed or not compiled.',
-      'In a checkout: run npm run build. Elsewhere: install the package rowhouse again.',
+      'The service is not installed or not compiled.',
+      'In a checkout, run npm run build. Elsewhere, reinstall the package rowhouse.',
     );
   }
 }

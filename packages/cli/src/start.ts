@@ -1,4 +1,4 @@
-// rowhouse start: the service as a child process in the foreground. Signals go on to it; its exit status is ours.
+// rowhouse start: runs the service as a child process in the foreground, forwards signals, and exits with its status.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Command } from 'commander';
@@ -11,17 +11,17 @@ const parentCheckMs = 250;
 export function addStart(program: Command): void {
   const command = program
     .command('start')
-    .summary('start the service here')
+    .summary('start the service on this machine')
     .description(
-      'Start the service in the foreground; Ctrl-C stops it. Each setting can also be given by the environment ' +
-        'variable in brackets; defaults are in parentheses. Flags are visible in process lists: give secrets by environment.',
+      'Start the service in the foreground. Ctrl-C stops it. Each flag can also be set by the environment variable that ' +
+        'its description names. Flags are visible in process lists, so set those marked secret in the environment.',
     );
   withSettings(command).action(start);
 }
 
 async function start(options: Record<string, unknown>): Promise<void> {
   const child = spawn(process.execPath, [findProgram('main')], {
-    // By the channel the service notices when we are gone, even killed, and stops.
+    // The channel closes when this process ends, even by SIGKILL. The service notices that and stops.
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: environmentOf(options),
   });
@@ -32,14 +32,14 @@ async function start(options: Record<string, unknown>): Promise<void> {
 }
 
 function pass(child: ChildProcess, signal: NodeJS.Signals): void {
-  // On Windows a signal is a kill; a closed channel lets the service stop in order.
+  // On Windows a signal kills the process. A closed channel lets the service shut down cleanly.
   if (process.platform !== 'win32') child.kill(signal);
   else if (child.connected) child.disconnect();
 }
 
 /**
- * npm puts a shell between itself and us, and some shells die of a signal without passing it on: `npx rowhouse start`
- * would be gone and the service not. That our parent has become another one tells us.
+ * npm runs this command through a shell, and some shells die of a signal without passing it on: `npx rowhouse start` would
+ * end while the service kept running. A changed parent process reveals that.
  */
 function endWithNpm(child: ChildProcess): void {
   if (process.env.npm_command === undefined) return;
@@ -55,11 +55,11 @@ function endWithNpm(child: ChildProcess): void {
 function ended(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     child.once('error', (error) =>
-      reject(failure('not_started', `The service cannot be started: ${error.message}`)),
+      reject(failure('not_started', `The service could not start: ${error.message}`)),
     );
     child.once('exit', (status, signal) => {
-      // It goes by itself, with a status, whenever it can.
-      if (signal) process.stderr.write(`The service was ended by ${signal}.\n`);
+      // A clean shutdown ends with a status, not a signal.
+      if (signal) process.stderr.write(`The service was killed by ${signal}.\n`);
       resolve(signal ? 128 + constants.signals[signal] : (status ?? 1));
     });
   });

@@ -1,4 +1,4 @@
-// rowhouse status: does a service answer, is it ready, and what is it. The exit status says the same.
+// rowhouse status: shows whether a service answers and is ready. The exit status says the same.
 import type { HealthResponse, ProjectsResponse, ReadyResponse } from '@rowhouse/api';
 import type { Command } from 'commander';
 import { type ApiOptions, callApi, callService, readUrl, withApiOptions } from './api.ts';
@@ -20,8 +20,8 @@ const pageSize = 1000;
 export function addStatus(program: Command): void {
   const command = program
     .command('status')
-    .summary('is a service there, and is it ready')
-    .description('Ask a service how it is. The exit status is 0 when it is ready, else 1.');
+    .summary('show whether a service is ready')
+    .description('Show whether a service is ready. The exit status is 0 if it is, otherwise 1.');
   withApiOptions(command).action(status);
 }
 
@@ -68,7 +68,7 @@ async function countProjects(options: ApiOptions): Promise<number> {
   }
 }
 
-/** A service that lives may still refuse or be silent: that is part of the answer here. */
+/** A running service may still refuse or not answer. Here that is part of the result. */
 async function orRefusal<T>(work: Promise<T>): Promise<T | FailureBody> {
   return work.catch((error: unknown) => {
     if (error instanceof Failure) return error.body;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { clean, formatFields, formatJson, formatTable, widthOf } from './table.ts';
 
 describe('formatTable', () => {
-  it('aligns columns, numbers to the right, and leaves no blanks at the end', () => {
+  it('aligns columns, numbers to the right, without trailing spaces', () => {
     const columns = [{ title: 'NAME' }, { title: 'MB', align: 'right' as const }, { title: 'STATUS' }];
     expect(
       formatTable(columns, [
@@ -12,7 +12,7 @@ describe('formatTable', () => {
     ).toBe('NAME            MB  STATUS\nshop             5  ready\na longer one  1024');
   });
 
-  it('keeps columns aligned beside wide, combined and joined characters', () => {
+  it('keeps columns aligned next to wide, combined and joined characters', () => {
     const names = ['東京', 'e\u0301te\u0301', '🏠 home', '👩\u200d👩\u200d👧', 'ｱｲｳ', 'plain'];
     const lines = formatTable(
       [{ title: 'NAME' }, { title: 'X' }],
@@ -27,7 +27,7 @@ describe('formatTable', () => {
   });
 });
 
-describe('text from elsewhere', () => {
+describe('untrusted text', () => {
   const hostile = 'a\u001b[2J\u009b31m\u202eb\nc\u2028d\u0007\u{e0041}';
 
   it('cannot move the cursor, colour, reorder or add lines', () => {
@@ -36,11 +36,11 @@ describe('text from elsewhere', () => {
     expect(formatTable([{ title: 'NAME' }], [[hostile]]).split('\n')).toHaveLength(2);
   });
 
-  it('leaves the joiners that scripts and emoji need', () => {
+  it('keeps the joiners that scripts and emoji need', () => {
     expect(clean('می\u200cخواهم 👩\u200d👧')).toBe('می\u200cخواهم 👩\u200d👧');
   });
 
-  it('is as harmless in JSON, which still says the same', () => {
+  it('is escaped in JSON, which keeps its value', () => {
     const json = formatJson({ name: hostile, plain: 'é 東京' });
     expect(JSON.parse(json)).toEqual({ name: hostile, plain: 'é 東京' });
     expect(json.replaceAll('\n', '')).not.toMatch(/[\p{C}\p{Zl}\p{Zp}]/u);

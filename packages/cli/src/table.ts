@@ -1,4 +1,4 @@
-// Text for a terminal: aligned columns, and foreign text (a project's name, say) that can do nothing but be read.
+// Text for a terminal: aligned columns, and untrusted text (such as a project's name) without control characters.
 
 export type Column = { title: string; align?: 'right'; max?: number };
 type Cell = string | number;
@@ -21,7 +21,7 @@ export function formatTable(columns: readonly Column[], rows: readonly (readonly
     .join('\n');
 }
 
-/** One thing in full: a name and a value a line. */
+/** One record: a name and a value on each line. */
 export function formatFields(fields: readonly (readonly [string, Cell])[]): string {
   const width = Math.max(...fields.map(([name]) => widthOf(name)));
   return fields
@@ -31,7 +31,7 @@ export function formatFields(fields: readonly (readonly [string, Cell])[]): stri
 
 /**
  * Control characters (C1 included: U+009B begins an escape sequence too), bidirectional overrides and line separators
- * become visible. The two joiners stay: several scripts and emoji are written with them, and they move nothing.
+ * become visible. The two joiners stay: several scripts and emoji need them, and they do not move the cursor.
  */
 export function clean(text: string): string {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) =>
@@ -39,7 +39,7 @@ export function clean(text: string): string {
   );
 }
 
-/** The same guard for JSON, without changing what it says: every such character as an escape. */
+/** The same protection for JSON: every such character becomes an escape, so the value stays the same. */
 export function formatJson(value: unknown): string {
   return JSON.stringify(value, null, 2).replace(/[^\P{C}\n]|[\p{Zl}\p{Zp}]/gu, (character) =>
     Array.from({ length: character.length }, (_, index) => {
@@ -49,7 +49,7 @@ export function formatJson(value: unknown): string {
   );
 }
 
-/** Columns a text takes in a terminal: near enough for Chinese, Japanese, Korean, emoji and combining marks. */
+/** Columns that a text takes in a terminal: close enough for Chinese, Japanese, Korean, emoji and combining marks. */
 export function widthOf(text: string): number {
   let width = 0;
   for (const { segment } of segmenter.segment(text))

@@ -1,12 +1,13 @@
-// What `rowhouse types` asks a project's catalog, and the shape of the answer. One statement, so that all of it is of one
-// moment; before it search_path is set to PostgreSQL's own schema, so that nothing of the project's can stand in the way.
+// The query of `rowhouse types` against a project's catalog, and the type of its result. It is a single statement, so that
+// all parts come from one snapshot. search_path is set to pg_catalog first, so that no object of the project can shadow
+// PostgreSQL's own.
 
 export type Catalog = {
-  /** Those that can be asked for. */
+  /** Schemas that can be chosen. */
   schemas: { name: string; isChosen: boolean; comment: string | null }[];
   relations: Relation[];
   functions: RoutineRow[];
-  /** Every type that is reached from the others. */
+  /** Every type that the relations, functions and other types use. */
   types: TypeRow[];
 };
 
@@ -15,7 +16,7 @@ export type Relation = {
   schema: string;
   name: string;
   isView: boolean;
-  /** By rights, and for a view by what it is. */
+  /** By privileges, and for a view by whether it is updatable. */
   takesInsert: boolean;
   takesUpdate: boolean;
   comment: string | null;
@@ -25,10 +26,10 @@ export type Relation = {
 export type ColumnRow = {
   name: string;
   type: number;
-  /** As declared; PostgreSQL does not hold values to it. */
+  /** As declared. PostgreSQL does not enforce it. */
   dimensions: number;
   isRequired: boolean;
-  /** NOT NULL, but rows from before that was said may hold nulls: NOT VALID. */
+  /** NOT NULL NOT VALID: rows from before the constraint may hold nulls. */
   isUnproven: boolean;
   hasDefault: boolean;
   takesSelect: boolean;
@@ -40,7 +41,7 @@ export type ColumnRow = {
 export type RoutineRow = {
   schema: string;
   name: string;
-  /** Tells overloads apart. */
+  /** Distinguishes overloads. */
   signature: string;
   isStrict: boolean;
   returnsSet: boolean;
@@ -57,14 +58,14 @@ export type TypeRow = {
   name: string;
   /** As in pg_type: b, c, d, e, p, r, m. */
   kind: string;
-  /** 0: none. */
+  /** 0 if it is not an array. */
   element: number;
   base: number;
   relation: number;
   dimensions: number;
   isRequired: boolean;
   hasDefault: boolean;
-  /** A composite type or an enum of a chosen schema, which is written whether it is used or not. */
+  /** A composite type or an enum of a chosen schema. It is written even if nothing uses it. */
   isOwn: boolean;
   comment: string | null;
   labels: string[] | null;
@@ -73,14 +74,14 @@ export type TypeRow = {
 
 export const pinSearchPath = "select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
 
-/** An extension's objects are not the project's own. */
+/** Objects of an extension are left out. */
 const ofExtension = (catalog: string, oid: string) =>
   `exists (select from pg_depend where classid = '${catalog}'::regclass and objid = ${oid} and deptype = 'e')`;
 
 /** Bits of pg_relation_is_updatable. */
 const [updates, inserts, changes] = [4, 8, 4 + 16];
 
-/** pg_column_is_updatable says no to every column where a view takes only one kind of change, by a trigger or a rule. */
+/** pg_column_is_updatable is false for every column of a view that accepts only one kind of change by a trigger or rule. */
 const columnTakes = `(relkind <> 'v' or accepts & ${changes} <> ${changes} or pg_column_is_updatable(relation.oid, attnum, true))
   and attgenerated = '' and attidentity <> 'a'`;
 
@@ -96,7 +97,7 @@ const columns = `(
     'comment', col_description(relation.oid, attnum))), '[]')
   from pg_attribute where attrelid = relation.oid and attnum > 0 and not attisdropped)`;
 
-/** $1: names of the schemas, or null for all of the project's own. */
+/** $1: names of the schemas, or null for all of the project's own, without auth. */
 export const readCatalog = `
 with recursive
 available as (
@@ -110,7 +111,7 @@ chosen as (select oid, name from available where is_chosen),
 relation as (
   select class.oid, chosen.name as schema, relname, relkind, pg_relation_is_updatable(class.oid, true) as accepts
   from pg_class as class join chosen on chosen.oid = relnamespace
-  -- A partition is a part of its table.
+  -- A partition is reached through its table.
   where relkind in ('r', 'p', 'f', 'v', 'm') and not relispartition
     and has_any_column_privilege(class.oid, 'select, insert, update') and not ${ofExtension('pg_class', 'class.oid')}
 ),
@@ -147,7 +148,7 @@ needed (oid) as (
 )
 select
   (select coalesce(json_agg(json_build_object('name', name, 'isChosen', is_chosen,
-     -- PostgreSQL's own words for public say nothing.
+     -- PostgreSQL's default comment on public adds nothing.
      'comment', nullif(obj_description(oid, 'pg_namespace'), 'standard public schema'))), '[]') from available) as schemas,
   (select coalesce(json_agg(json_build_object(
      'oid', oid::int8, 'schema', schema, 'name', relname, 'isView', relkind in ('v', 'm'),

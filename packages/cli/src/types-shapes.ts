@@ -1,5 +1,5 @@
-// TypeScript's types as text: objects, unions and lists, with comments. Names and comments come from a stranger's
-// schema; whatever they hold, they stay names and comments.
+// TypeScript types as text: objects, unions and lists, with comments. Names and comments come from an untrusted schema,
+// so they are escaped: no content of theirs can become code.
 import { clean, formatJson } from './table.ts';
 
 export type Field = {
@@ -12,7 +12,7 @@ export type Shape = string | readonly Field[] | { either: readonly Shape[] } | {
 
 const lineWidth = 100;
 
-/** `depth`: how far the line is indented that the text begins in. */
+/** `depth`: the indentation of the line in which the text begins. */
 export function writeShape(shape: Shape, depth: number): string {
   if (typeof shape === 'string') return shape;
   if ('listOf' in shape) return `${writeShape(shape.listOf, depth)}[]`;
@@ -25,12 +25,12 @@ export function writeShape(shape: Shape, depth: number): string {
   return ['{', ...lines, `${'  '.repeat(depth)}}`].join('\n');
 }
 
-/** By code units: the same on every machine. */
+/** By code units, so that the order is the same on every machine. */
 export function sorted(fields: readonly Field[]): Field[] {
   return [...fields].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
-/** Quoted, and with nothing in it that a terminal or an editor would act on. */
+/** Quoted, without characters that a terminal or an editor would interpret. */
 export function stringLiteral(text: string): string {
   return formatJson(text);
 }
@@ -50,7 +50,7 @@ function key(name: string): string {
 function commentLines(comment: string): string[] {
   const lines = comment
     .split(/\r\n|[\n\r\u2028\u2029]/)
-    // A comment's end, and the words that the compiler takes from comments.
+    // The end of a comment, and the directives that the compiler reads from comments.
     .map((line) => clean(line).replaceAll('*/', '*\\/').replaceAll('@ts-', '\\@ts-').trimEnd());
   const [only = ''] = lines;
   if (lines.length === 1) return [`/** ${only} */`];

@@ -1,17 +1,17 @@
-// A project's catalog as TypeScript. Values are typed as they come over the wire; enums and composite types are written
-// once and referred to, since a type may hold others many times over. Sorted by name, so that the same schema always
-// gives the same text.
+// A project's catalog as TypeScript. Values have the types that they have in JSON responses. Each enum and composite type
+// is written once and referenced, because a type may contain another many times. Everything is sorted by name, so that the
+// same schema always gives the same text.
 import type { Catalog, ColumnRow, Relation, RoutineRow, TypeRow } from './types-catalog.ts';
 import { type Field, type Shape, sorted, stringLiteral, writeShape } from './types-shapes.ts';
 
-/** How bigint and numeric arrive: the option of the same name of the client. */
+/** The type of bigint and numeric values: the client's option of the same name. */
 export type Numbers = 'number' | 'string' | 'bigint';
 
 type Resolver = {
-  /** `dimensions`: as declared, for arrays. `isInside`: the value is a part of another one. */
+  /** `dimensions`: as declared, for arrays. `isInside`: the value is part of a composite value. */
   nameOf(oid: number, dimensions?: number, isInside?: boolean): string;
   find(oid: number): TypeRow | undefined;
-  /** Enums and composite types that were named, or are the project's own. */
+  /** Enums and composite types that were named or belong to a chosen schema. */
   used(): TypeRow[];
 };
 
@@ -31,7 +31,7 @@ export function writeTypes(project: string, catalog: Catalog, numbers: Numbers):
   for (const [schema, name, overloads] of byName(catalog.functions)) {
     schemaOf(schema).functions.push(functionField(name, overloads, catalog.relations, resolver));
   }
-  // A composite type names further ones: the list grows while it is read.
+  // A composite type names further types: the list grows while it is processed.
   const written = new Set<TypeRow>();
   for (
     let left = resolver.used();
@@ -52,7 +52,7 @@ export function writeTypes(project: string, catalog: Catalog, numbers: Numbers):
   return [
     `// Types of the project ${project}, made by \`rowhouse types\`: run it again when the schema has changed.`,
     '',
-    // A number that a double cannot hold comes out of json as a bigint too.
+    // The client also returns a bigint for a number inside json that a double cannot hold.
     `export type Json = string | number${numbers === 'bigint' ? ' | bigint' : ''} | boolean | null | { [key: string]: Json | undefined } | Json[];`,
     '',
     `export type Database = ${writeShape(database.length > 0 ? sorted(database) : nothing, 0)};`,
@@ -61,9 +61,9 @@ export function writeTypes(project: string, catalog: Catalog, numbers: Numbers):
 
 type Schema = Record<'tables' | 'views' | 'enums' | 'composites' | 'functions', Field[]>;
 
-/** As a type with no keys. */
+/** A type without keys. */
 const nothing = 'Record<never, never>';
-/** As something that takes no keys: `{}` would take any. */
+/** An input that accepts no keys: `{}` would accept any. */
 const takesNothing = 'Record<string, never>';
 
 function emptySchema(): Schema {
@@ -100,7 +100,7 @@ function relationField(relation: Relation, resolver: Resolver): Field {
     .filter((column) => column.takesInsert)
     .map((column) => {
       const required = isRequired(column, resolver);
-      // What a view leaves out may be required by what is behind it, or not: the catalog does not tell.
+      // The catalog does not say whether the table behind a view requires a column that an insert leaves out.
       const optional = isView || !required || column.hasDefault || hasDefault(column.type, resolver);
       return field(column, optional, !required);
     });
@@ -109,7 +109,7 @@ function relationField(relation: Relation, resolver: Resolver): Field {
     .map((column) => field(column, true, !isRequired(column, resolver)));
   const input = (fields: Field[]) => (fields.length > 0 ? sorted(fields) : takesNothing);
   const shape: Field[] = [{ name: 'Row', shape: row.length > 0 ? sorted(row) : nothing }];
-  // A table always has all three; a view has what it takes.
+  // A table always has all three; a view has those that it accepts.
   if (takesInsert || !isView) shape.push({ name: 'Insert', shape: takesInsert ? input(insert) : 'never' });
   if (takesUpdate || !isView) shape.push({ name: 'Update', shape: takesUpdate ? input(update) : 'never' });
   return { name: relation.name, comment: relation.comment, shape };
@@ -142,14 +142,14 @@ function argumentsOf({ parameters, defaults, isStrict }: RoutineRow, resolver: R
     return {
       name: name || unusedName(`$${index + 1}`, names),
       isOptional: index >= inputs.length - defaults,
-      // A strict function is not called with null at all.
+      // PostgreSQL never calls a strict function with null.
       shape: isStrict ? value : `${value} | null`,
     };
   });
   return fields.length > 0 ? fields : takesNothing;
 }
 
-/** What PostgreSQL calls a parameter without a name, unless another one has taken that for its own. */
+/** PostgreSQL's name for a parameter without one, unless another parameter has that name. */
 function unusedName(name: string, taken: ReadonlySet<string>): string {
   return taken.has(name) ? unusedName(`${name}_`, taken) : name;
 }
@@ -158,7 +158,7 @@ function returnsOf(routine: RoutineRow, relations: readonly Relation[], resolver
   const { parameters, returns, returnsSet } = routine;
   const outputs = parameters.filter(({ mode }) => 'obt'.includes(mode));
   const type = resolver.find(returns);
-  // A single OUT parameter is a plain value; a table of a single column is still a table.
+  // A single OUT parameter is a plain value; a table with one column is still a table.
   if (outputs.length > 1 || outputs.some(({ mode }) => mode === 't')) {
     const fields = outputs.map(
       ({ name, type: of }, index): Field => ({
@@ -187,7 +187,7 @@ function enumField(type: TypeRow): Field {
   };
 }
 
-/** PostgreSQL holds a composite value to no constraint, so that each field may be null. */
+/** PostgreSQL enforces no constraint on composite values, so each field may be null. */
 function compositeField(type: TypeRow, resolver: Resolver): Field {
   const fields = (type.fields ?? []).map(
     ({ name, type: of, dimensions }): Field => ({
@@ -241,7 +241,7 @@ function openResolver(types: readonly TypeRow[], numbers: Numbers): Resolver {
   };
 }
 
-/** PostgreSQL's own: no value has more, whatever was declared. */
+/** PostgreSQL's limit. No value has more dimensions, even if the column declares more. */
 const maxDimensions = 6;
 
 const plainNames = new Map([
@@ -258,13 +258,13 @@ const plainNames = new Map([
   ...['anyarray', 'anycompatiblearray'].map((name) => [name, 'unknown[]'] as const),
 ]);
 
-/** Everything else is PostgreSQL's text of the value. */
+/** Values of all other types are PostgreSQL's text. */
 function plainName({ schema, name, kind }: TypeRow, numbers: Numbers, isPlain: boolean): string {
   if (schema !== 'pg_catalog')
     return name === 'hstore' && kind === 'b' ? 'Record<string, string | null>' : 'string';
-  // The client goes by a column's own type: inside a composite value, and under a domain's name, digits stay a string.
+  // The client converts by the type of the column: inside a composite value, and for a domain, digits stay a string.
   if (name === 'int8') return numbers === 'bigint' && !isPlain ? 'string' : numbers;
-  // A fraction is no bigint.
+  // A bigint cannot hold a fraction.
   if (name === 'numeric') return numbers === 'number' ? 'number' : 'string';
   return plainNames.get(name) ?? 'string';
 }
@@ -273,7 +273,7 @@ function reference(schema: string, section: string, name: string): string {
   return `Database[${stringLiteral(schema)}]["${section}"][${stringLiteral(name)}]`;
 }
 
-/** Overloads of one name together, in the order of their signatures. */
+/** Groups overloads by name, in the order of their signatures. */
 function byName(functions: readonly RoutineRow[]): [string, string, RoutineRow[]][] {
   const schemas = new Map<string, Map<string, RoutineRow[]>>();
   for (const routine of functions) {

@@ -1,4 +1,4 @@
-// rowhouse types: TypeScript for what a project's database holds, read through the API like everything else.
+// rowhouse types: generates TypeScript from a project's catalog, which it reads through the API.
 import { writeFileSync } from 'node:fs';
 import type { BatchResponse, RunBatch } from '@rowhouse/api';
 import { type Command, Option } from 'commander';
@@ -14,18 +14,21 @@ type TypesOptions = ApiOptions & { schema?: string[]; out?: string; numbers: Num
 export function addTypes(program: Command): void {
   const command = program
     .command('types <slug>')
-    .summary("TypeScript for a project's tables, views, enums and functions")
+    .summary("generate TypeScript types for a project's tables, views, enums and functions")
     .description(
-      "Print TypeScript for a project's tables, views, enums and functions. Needs a key that may read by SQL (query:read).",
+      "Print TypeScript types for a project's tables, views, enums and functions. Needs a key with the scope query:read.",
     );
-  const numbers = new Option('--numbers <kind>', "how bigint and numeric arrive: the client's own option");
+  const numbers = new Option(
+    '--numbers <kind>',
+    "type of bigint and numeric values; must match the client's option numbers",
+  );
   withApiOptions(command)
     .option(
       '--schema <schema>',
-      "only this schema (repeat for more; all of the project's own if left out)",
+      "schema to include (repeatable; default: all of the project's own schemas, without auth)",
       (name, before: string[] = []) => [...before, name],
     )
-    .option('--out <file>', 'write to this file')
+    .option('--out <file>', 'write to this file instead of stdout')
     .addOption(numbers.choices(['number', 'string', 'bigint']).default('number'))
     .action(types);
 }
@@ -49,14 +52,14 @@ async function askCatalog(slug: string, options: TypesOptions): Promise<Catalog>
   };
   const { results } = await callApi<BatchResponse>(options, 'POST', ['projects', slug, 'batch'], { body });
   const catalog = results[1]?.rows[0] as Catalog | undefined;
-  if (!catalog) throw failure('not_rowhouse', 'The service did not tell what the project holds.');
+  if (!catalog) throw failure('not_rowhouse', "The service did not return the project's catalog.");
   const available = catalog.schemas.map(({ name }) => name).sort();
   const missing = options.schema?.find((name) => !available.includes(name));
   if (missing !== undefined) {
     throw failure(
       'schema_not_found',
-      `The project has no schema "${missing}" whose types can be told.`,
-      available.length > 0 ? `It has: ${available.join(', ')}.` : undefined,
+      `The project has no schema "${missing}" that types can be generated for.`,
+      available.length > 0 ? `Available schemas: ${available.join(', ')}.` : undefined,
     );
   }
   return catalog;
@@ -66,6 +69,6 @@ function writeOut(file: string, text: string): void {
   try {
     writeFileSync(file, text);
   } catch (error) {
-    throw failure('not_written', `${file} cannot be written: ${(error as Error).message}.`);
+    throw failure('not_written', `Cannot write ${file}: ${(error as Error).message}.`);
   }
 }

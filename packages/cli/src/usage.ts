@@ -1,4 +1,4 @@
-// rowhouse projects usage: what a project stores, and how much room is left.
+// rowhouse projects usage: the size of a project by table, and the space left until its limit.
 import type { TableUsage, Usage, UsageResponse } from '@rowhouse/api';
 import { type ApiOptions, callApi } from './api.ts';
 import { note, show } from './output.ts';
@@ -10,7 +10,7 @@ export type UsageOptions = ApiOptions & { tables?: number };
 const defaultTables = 20;
 
 export async function usage(slug: string, options: UsageOptions): Promise<void> {
-  // The history is for plots: one point is the least there is.
+  // The history is not shown. One point is the minimum that the API accepts.
   const query = options.json ? {} : { points: 1 };
   const answer = await callApi<UsageResponse>(options, 'GET', ['projects', slug, 'usage'], { query });
   const { tables, table_count: count } = answer.usage;
@@ -19,9 +19,10 @@ export async function usage(slug: string, options: UsageOptions): Promise<void> 
     const fields = formatFields(fieldsOf(given.usage));
     return shown.length > 0 ? `${tableOf(shown)}\n\n${fields}` : fields;
   });
-  if (shown.length < tables.length) note(options, `There are ${count} tables: add --tables ${tables.length}`);
+  if (shown.length < tables.length)
+    note(options, `The project has ${count} tables: add --tables ${tables.length}`);
   else if (shown.length < count)
-    note(options, `There are ${count} tables; the service names the ${tables.length} largest.`);
+    note(options, `The project has ${count} tables. The service returns the ${tables.length} largest.`);
 }
 
 function tableOf(tables: readonly TableUsage[]): string {

@@ -1,4 +1,4 @@
-// rowhouse users: the end users of a project, listed, created, banned and deleted, and codes for lost passwords.
+// rowhouse users: lists, creates, bans and deletes the end users of a project, and issues codes for lost passwords.
 import type {
   ChangeUser,
   CreateUser,
@@ -19,24 +19,24 @@ import { formatTime } from './when.ts';
 export function addUsers(program: Command): void {
   const users = program
     .command('users')
-    .summary("a project's end users")
+    .summary("list, create, ban and delete a project's end users")
     .description("List, create, ban and delete a project's end users.");
   const add = (usage: string, about: string) => withApiOptions(users.command(usage).description(about));
 
   add('list <slug>', "List a project's users, newest first.")
-    .option('--search <text>', 'part of an e-mail, or a whole id')
-    .option('--limit <number>', 'how many on a page (50)', positive)
-    .option('--page <number>', 'which page (1)', positive)
+    .option('--search <text>', 'part of an e-mail address, or a complete id')
+    .option('--limit <number>', 'users per page (default: 50)', positive)
+    .option('--page <number>', 'page number (default: 1)', positive)
     .action(list);
-  add('create <slug> <email>', 'Create a user without a password: `recover` gives a code for one.')
-    .option('--role <role>', 'the role in its tokens (authenticated)')
-    .option('--verified', 'the e-mail counts as verified')
+  add('create <slug> <email>', 'Create a user without a password. `recover` prints a code to set one.')
+    .option('--role <role>', "role in the user's tokens (default: authenticated)")
+    .option('--verified', 'mark the e-mail address as verified')
     .action(create);
-  add('ban <slug> <id>', 'Ban a user: all its sessions end at once.').action(ban);
-  add('unban <slug> <id>', 'Let a banned user sign in again.').action(unban);
-  add('recover <slug> <email>', 'Print a one-time code for a new password.').action(recover);
-  add('delete <slug> <id>', 'Delete a user, and the rows that go with it.')
-    .option('--yes', 'do not ask')
+  add('ban <slug> <id>', 'Ban a user. All sessions of the user end at once.').action(ban);
+  add('unban <slug> <id>', 'Allow a banned user to sign in again.').action(unban);
+  add('recover <slug> <email>', 'Print a one-time code for setting a new password.').action(recover);
+  add('delete <slug> <id>', 'Delete a user, and the rows that reference the user with on delete cascade.')
+    .option('--yes', 'delete without confirmation')
     .action(remove);
 }
 
@@ -47,10 +47,10 @@ async function list(slug: string, options: ListOptions): Promise<void> {
   const query = { search, limit, page };
   const answer = await callApi<UsersResponse>(options, 'GET', pathOf(slug), { query });
   if (answer.users.length > 0 || options.json) show(options, answer, ({ users }) => tableOf(users));
-  else if (answer.page > 1) note(options, 'There is nothing on this page.');
-  else if (search !== undefined) note(options, 'No user is like this.');
+  else if (answer.page > 1) note(options, 'This page is empty.');
+  else if (search !== undefined) note(options, 'No user matches.');
   else note(options, 'There are no users yet.');
-  if (answer.has_more) note(options, `There are more: add --page ${answer.page + 1}`);
+  if (answer.has_more) note(options, `There are more users: add --page ${answer.page + 1}`);
 }
 
 type CreateOptions = ApiOptions & { role?: string; verified?: boolean };
@@ -84,7 +84,7 @@ async function recover(slug: string, email: string, options: ApiOptions): Promis
   const answer = await callApi<HandedCodeResponse>(options, 'POST', path, { body });
   show(options, answer, ({ code, expires_at: end }) =>
     formatFields([
-      ['code', `${code}   (works once: whoever has it sets the password)`],
+      ['code', `${code}   (works once; keep it secret: it sets the password)`],
       ['expires', formatTime(end)],
     ]),
   );
@@ -94,7 +94,7 @@ async function remove(slug: string, id: string, options: ApiOptions & { yes?: bo
   if (!options.yes) {
     await askToDelete(options, id, async () => {
       const { user } = await callApi<UserResponse>(options, 'GET', pathOf(slug, id));
-      return `user ${user.email} for good`;
+      return `user ${user.email} permanently`;
     });
   }
   const answer = await callApi<UserResponse>(options, 'DELETE', pathOf(slug, id));

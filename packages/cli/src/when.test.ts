@@ -13,7 +13,7 @@ describe('parseDuration', () => {
   ])('reads %s', (text, seconds) => expect(parseDuration(text)).toBe(seconds));
 
   it.each(['', '5', 'h', '-1h', '1.5h', '1 h', '1y', '99999999999s'])('refuses "%s"', (text) =>
-    expect(() => parseDuration(text)).toThrow('Write it like'),
+    expect(() => parseDuration(text)).toThrow('Use a duration such as'),
   );
 });
 
@@ -35,10 +35,10 @@ describe('parseWhen', () => {
     '2027-01-31T09:00',
     '2027-01-31T25:00Z',
     '9999999999w',
-  ])('refuses "%s"', (text) => expect(() => parseWhen(text, now)).toThrow('Write it like'));
+  ])('refuses "%s"', (text) => expect(() => parseWhen(text, now)).toThrow('Use a duration or a time'));
 });
 
-it('shows times to the minute, and their absence', () => {
+it('shows times to the minute, and a dash for null', () => {
   expect(formatTime('2026-11-14T09:30:12.123Z')).toBe('2026-11-14 09:30 UTC');
   expect(formatTime(null)).toBe('-');
 });

@@ -1,26 +1,28 @@
-// Times as people type them: 30d, 12h, 45m, or a date with or without a time.
+// Times on the command line: 30d, 12h, 45m, or a date with or without a time.
 import { InvalidArgumentError } from 'commander';
 
 const unitSeconds: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
 
-/** Seconds of 45s, 30m, 24h, 7d or 2w. */
+/** The seconds in 45s, 30m, 24h, 7d or 2w. */
 export function parseDuration(text: string): number {
   const seconds = findDuration(text);
-  if (seconds === null) throw new InvalidArgumentError('Write it like 45s, 30m, 24h, 7d or 2w.');
+  if (seconds === null) throw new InvalidArgumentError('Use a duration such as 45s, 30m, 24h, 7d or 2w.');
   return seconds;
 }
 
-/** A point in time as ISO 8601 in UTC: so long after `now`, or the date itself. */
+/** A point in time as ISO 8601 in UTC: a duration after `now`, or a date. */
 export function parseWhen(text: string, now = Date.now()): string {
   const seconds = findDuration(text);
   const time = seconds === null ? findTime(text) : now + seconds * 1000;
   if (time === null || Number.isNaN(new Date(time).getTime())) {
-    throw new InvalidArgumentError('Write it like 30d, 12h, 2027-01-31 or 2027-01-31T09:00Z (with a zone).');
+    throw new InvalidArgumentError(
+      'Use a duration or a time such as 30d, 12h, 2027-01-31 or 2027-01-31T09:00Z (with a time zone).',
+    );
   }
   return new Date(time).toISOString();
 }
 
-/** For people, to the minute. */
+/** To the minute, for people. */
 export function formatTime(iso: string | null | undefined): string {
   return iso ? `${iso.slice(0, 16).replace('T', ' ')} UTC` : '-';
 }
@@ -34,7 +36,7 @@ function findTime(text: string): number | null {
   const [, date, time, zone] =
     /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d:\d\d))?$/i.exec(text.trim()) ?? [];
   if (!date) return null;
-  // JavaScript takes 31 February for 3 March.
+  // JavaScript reads 31 February as 3 March.
   const day = new Date(`${date}T00:00Z`);
   if (Number.isNaN(day.getTime()) || !day.toISOString().startsWith(date)) return null;
   return time ? Date.parse(`${date}T${time}${zone?.toUpperCase()}`) : day.getTime();

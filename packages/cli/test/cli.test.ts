@@ -37,14 +37,14 @@ describe('with a service', () => {
     service = await launch({ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: key });
   });
 
-  it('status', () => {
+  it('status shows the version of PostgreSQL and that the service is ready', () => {
     const { status, out } = run(['status']);
     expect(status).toBe(0);
     expect(out).toMatch(/PostgreSQL +18\./);
     expect(out).toMatch(/ready/);
   });
 
-  it('projects, from creation to restoring', () => {
+  it('projects: creates, lists, changes, deletes and restores', () => {
     const created = run(['projects', 'create', 'My Shop', '--limit-mb', '64']);
     expect([created.status, created.err]).toEqual([0, '']);
     expect(created.out).toMatch(/rh_proj_\w{49}/);
@@ -63,7 +63,7 @@ describe('with a service', () => {
     expect(json('projects', 'restore', 'my-shop').project.status).toBe('ready');
   });
 
-  it('projects usage', async () => {
+  it('projects usage lists the largest tables and the space left', async () => {
     run(['projects', 'create', 'Used', '--slug', 'used', '--limit-mb', '8']);
     const empty = run(['projects', 'usage', 'used']);
     expect([empty.status, empty.err]).toEqual([0, '']);
@@ -93,7 +93,7 @@ describe('with a service', () => {
     expect(run(['projects', 'usage', 'used', '--tables', '0']).status).toBe(1);
   });
 
-  it('compacts a project', () => {
+  it('projects compact waits for the compaction and reports it', () => {
     run(['projects', 'create', 'Compact', '--slug', 'compact-me']);
     const { status, out } = run(['projects', 'compact', 'compact-me']);
     expect(status).toBe(0);
@@ -102,7 +102,7 @@ describe('with a service', () => {
     expect(run(['projects', 'compact', 'nowhere']).status).toBe(1);
   });
 
-  it('keys, from issue to rotation', () => {
+  it('keys: issues, lists, revokes and rotates', () => {
     run(['projects', 'create', 'Keys', '--slug', 'keys']);
     const issued = json(
       'keys',
@@ -124,7 +124,7 @@ describe('with a service', () => {
     expect(run(['keys', 'issue', 'keys', '--name', 'web', '--publishable']).out).toMatch(/rh_pub_\w{49}/);
   });
 
-  it('users, from creation to deletion', () => {
+  it('users: creates, finds, bans, recovers and deletes', () => {
     run(['projects', 'create', 'Users', '--slug', 'users']);
     expect(run(['users', 'list', 'users'])).toEqual({ status: 0, out: '', err: 'There are no users yet.\n' });
     const made = json('users', 'create', 'users', 'ada@example.com', '--role', 'editor', '--verified').user;
@@ -135,7 +135,7 @@ describe('with a service', () => {
     expect(run(['users', 'list', 'users', '--search', 'ada']).out).toMatch(
       new RegExp(`^ID .*\\n${made.id} +ada@example.com +editor `),
     );
-    expect(run(['users', 'list', 'users', '--search', 'bob']).err).toContain('No user is like this.');
+    expect(run(['users', 'list', 'users', '--search', 'bob']).err).toContain('No user matches.');
     const refused = run(['users', 'delete', 'users', made.id]);
     expect([refused.status, refused.err]).toEqual([1, expect.stringContaining('--yes')]);
     expect(run(['users', 'delete', 'users', made.id, '--yes']).out).toBe(
@@ -144,7 +144,7 @@ describe('with a service', () => {
     expect(json('users', 'list', 'users').users).toEqual([]);
   });
 
-  it('failures are told on stderr, or as JSON on stdout, with exit status 1', () => {
+  it('prints failures on stderr, or as JSON on stdout, with exit status 1', () => {
     const missing = run(['projects', 'show', 'nowhere']);
     expect([missing.status, missing.out]).toEqual([1, '']);
     expect(missing.err).toContain('project_not_found');
@@ -158,7 +158,7 @@ describe('with a service', () => {
     expect([unknown.status, unknown.err]).toEqual([1, expect.stringContaining('projects')]);
   });
 
-  it('doctor sees the running service', () => {
+  it('doctor recognises the running service', () => {
     const { status, out } = run(['doctor', '--data', data, '--port', new URL(service.url).port]);
     expect(out).toMatch(/ok +service +running on this data folder/);
     expect(out).toMatch(/ok +projects +up to date with this version/);
@@ -167,13 +167,13 @@ describe('with a service', () => {
   });
 });
 
-it('without a service says how to start one', async () => {
+it('status explains how to start a service when none is running', async () => {
   const { status, err } = run(['status'], { ROWHOUSE_URL: `http://127.0.0.1:${await freePort()}` });
   expect(status).toBe(1);
   expect(err).toContain('rowhouse start');
 });
 
-it('start takes flags, and the service ends with it, however it ends', { timeout: 90_000 }, async () => {
+it('start takes flags, and the service ends when start ends or is killed', { timeout: 90_000 }, async () => {
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     const folder = newDataFolder();
     const port = await freePort();
@@ -209,7 +209,7 @@ describe('doctor', () => {
     };
   };
 
-  it('finds nothing wrong with an empty place, and leaves it empty', async () => {
+  it('finds no problem with a new data folder and does not create it', async () => {
     const folder = `${newDataFolder()}/new`;
     const { status, checks } = check({}, '--data', folder, '--port', String(await freePort()));
     expect(checks.filter(({ state }) => state === 'problem')).toEqual([]);
@@ -217,7 +217,7 @@ describe('doctor', () => {
     expect(spawnSync('ls', [folder]).status).not.toBe(0);
   });
 
-  it('names what is wrong and what to do', async () => {
+  it('names each problem and what to do about it', async () => {
     const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
     const { port } = new URL(service.url);
     const taken = check({ ROWHOUSE_SPARES: 'many' }, '--data', newDataFolder(), '--port', port);

@@ -1,4 +1,5 @@
-// `rowhouse types`, judged by the compiler: what it prints is compiled, strictly, together with what must and must not hold.
+// `rowhouse types`, checked by the compiler: the tests compile its output in strict mode, together with assertions that must
+// hold and code that must be rejected.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -30,7 +31,7 @@ function run(args: string[], key = accountKey) {
   return { status: result.status, out: result.stdout, err: result.stderr };
 }
 
-/** Prints, and expects it to go well. */
+/** Returns the printed types, and expects success. */
 function types(slug: string, ...args: string[]): string {
   const { status, out, err } = run([slug, ...args]);
   expect([status, err]).toEqual([0, '']);
@@ -56,7 +57,7 @@ function newFolder(): string {
   return folder;
 }
 
-/** What the strict compiler says to the types with these assertions: nothing, if all hold. */
+/** The messages of the strict compiler about the types and these assertions: empty if all hold. */
 function compile(database: string, assertions = ''): string {
   const folder = newFolder();
   writeFileSync(path.join(folder, 'database.ts'), database);
@@ -64,7 +65,7 @@ function compile(database: string, assertions = ''): string {
     path.join(folder, 'assertions.ts'),
     `import type { Database, Json } from './database.ts';
      type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
-     /** As one object type, however it was put together. */
+     /** As one object type, even if it is an intersection. */
      type Flat<T> = { [K in keyof T]: T[K] };
      export function holds<T extends true>(): T | void {}
      export type Public = Database extends { public: infer P } ? P : never;
@@ -117,7 +118,7 @@ describe('every kind of column', () => {
     );
   });
 
-  /** Each column's type, as the answers have it. */
+  /** The type of each column in JSON responses. */
   const expected = (big: string, decimal: string, inside: string) => `{
     i2: number; i4: number; i8: ${big}; n: ${decimal}; f4: number; f8: number; b: boolean; t: string; v: string; c: string;
     bytes: string; u: string; d: string; tm: string; ts: string; tz: string; iv: string; ip: string; m: string;
@@ -151,7 +152,7 @@ describe('every kind of column', () => {
     expect(problems).toBe('');
   });
 
-  it('and a row that the service answers with is of that type', async () => {
+  it('a row from the service has that type', async () => {
     await sql(
       'kinds',
       `insert into kinds select 1, 2, 3, 4.5, 1.5, 2.5, true, 't', 'v', 'c', '\\x00', gen_random_uuid(), now(), now()::time,
@@ -171,13 +172,13 @@ describe('every kind of column', () => {
     );
   });
 
-  it('a schema of which only types are used is there with these alone', () => {
+  it('a schema that was not chosen appears only with the types that others use', () => {
     const text = types('kinds', '--schema', 'public');
     expect(compile(text, "holds<Same<keyof Database, 'public' | 'shop'>>();")).toBe('');
     expect(compile(types('kinds', '--schema', 'shop'), "holds<Same<keyof Database, 'shop'>>();")).toBe('');
   });
 
-  it('is the same text each time', () => {
+  it('gives the same text each time', () => {
     const text = types('kinds');
     expect(types('kinds')).toBe(text);
     expect(text).toMatch(/^\/\/ Types of the project kinds, made by `rowhouse types`/);
@@ -185,7 +186,7 @@ describe('every kind of column', () => {
   });
 });
 
-it('what can be inserted and updated', async () => {
+it('Insert and Update hold the columns that can be written', async () => {
   await project(
     'writing',
     "create domain state as text not null default 'new'",
@@ -217,14 +218,14 @@ it('what can be inserted and updated', async () => {
      export const good: Items['Insert'] = { name: 'tea' };
      // @ts-expect-error: name is missing
      export const short: Items['Insert'] = { price: 1 };
-     // @ts-expect-error: id is counted by PostgreSQL
+     // @ts-expect-error: PostgreSQL generates id
      export const counted: Items['Insert'] = { name: 'tea', id: 1 };
-     // @ts-expect-error: total is worked out by PostgreSQL
+     // @ts-expect-error: PostgreSQL computes total
      export const worked: Items['Update'] = { total: 1 };
      // @ts-expect-error: name is required
      export const empty: Items['Update'] = { name: null };
      export const none: Public['Tables']['bare']['Insert'] = {};
-     // @ts-expect-error: nothing can be given
+     // @ts-expect-error: no column accepts a value
      export const some: Public['Tables']['bare']['Insert'] = { id: 1 };
      holds<Same<keyof Public['Tables']['nothing']['Row'], never>>();
      holds<Same<Public['Tables']['late'], { Row: { a: string | null }; Insert: { a: string }; Update: { a?: string } }>>();
@@ -317,7 +318,7 @@ it('functions', async () => {
   expect(answers).toEqual([{ nothing: '', nothing_sql: null, one: null, a: 1, b: null }]);
 });
 
-it('names and comments, however hostile, stay names and comments', async () => {
+it('hostile names and comments cannot become code', async () => {
   const names = [
     '__proto__',
     'constructor',
@@ -381,14 +382,14 @@ it('names and comments, however hostile, stay names and comments', async () => {
      holds<Same<keyof Public['Tables']['t__proto__']['Row'], Names>>();
      holds<Same<Public['Tables']['t__proto__']['Row']['__proto__'], Names | null>>();
      holds<Same<keyof Public['Functions']['__proto__']['Args'], Names>>();
-     // @ts-expect-error: there is nothing of that name
+     // @ts-expect-error: the name does not exist
      import { evil } from './database.ts';
      export { evil };`,
   );
   expect(problems).toBe('');
 });
 
-it('types that hold each other many times over, and many tables', async () => {
+it('handles nested types that use each other many times, and many tables', async () => {
   await project(
     'large',
     'create type t0 as (a int)',
@@ -418,7 +419,7 @@ describe('an empty project', () => {
     key = await project('empty');
   });
 
-  it('has a schema with nothing in it', () => {
+  it('has an empty schema', () => {
     const problems = compile(
       types('empty'),
       `holds<Same<keyof Database, 'public'>>();
@@ -428,7 +429,7 @@ describe('an empty project', () => {
     expect(problems).toBe('');
   });
 
-  it('auth can be asked for: users are read, and not written', () => {
+  it('includes auth on request: users can be read but not written', () => {
     const problems = compile(
       types('empty', '--schema', 'auth'),
       `type Users = Database['auth']['Tables']['users'];
@@ -442,16 +443,16 @@ describe('an empty project', () => {
   });
 
   it.each(['nowhere', 'rowhouse', 'pg_catalog', 'information_schema', '', '__proto__', "x'; drop"])(
-    'there is no schema "%s"',
+    'rejects the schema "%s"',
     (schema) => {
       const { status, out, err } = run(['empty', '--schema', schema]);
       expect([status, out]).toEqual([1, '']);
       expect(err).toContain(`no schema "${schema}"`);
-      expect(err).toContain('It has: auth, public.');
+      expect(err).toContain('Available schemas: auth, public.');
     },
   );
 
-  it('goes to a file, or is JSON', () => {
+  it('writes to a file, or prints JSON', () => {
     const folder = newFolder();
     const file = path.join(folder, 'database.ts');
     const written = run(['empty', '--out', file]);
@@ -459,16 +460,16 @@ describe('an empty project', () => {
     expect(readFileSync(file, 'utf8')).toBe(types('empty'));
     expect(JSON.parse(run(['empty', '--json']).out)).toEqual({ ok: true, types: types('empty') });
     const refused = run(['empty', '--out', path.join(folder, 'no/such/folder.ts')]);
-    expect([refused.status, refused.err]).toEqual([1, expect.stringContaining('cannot be written')]);
+    expect([refused.status, refused.err]).toEqual([1, expect.stringContaining('Cannot write')]);
   });
 
-  it('says what is wrong', () => {
+  it('reports an unknown project and an invalid option', () => {
     expect(run(['no-such-project']).err).toContain('project_not_found');
     expect(run(['empty', '--numbers', 'float']).err).toContain('number, string, bigint');
     expect(run(['empty'], 'rh_proj_typo').status).toBe(1);
   });
 
-  it('needs no more than a key that reads', async () => {
+  it('works with a key that has only query:read', async () => {
     const { body } = await service.call('POST', '/projects/empty/keys', {
       body: { name: 'types', scopes: ['query:read'] },
     });
@@ -476,7 +477,7 @@ describe('an empty project', () => {
     expect(run(['empty'], key).out).toBe(types('empty'));
   });
 
-  it('whose public is gone still compiles', async () => {
+  it('compiles after schema public was dropped', async () => {
     await project('bare', 'drop schema public');
     expect(compile(types('bare'), 'holds<Same<keyof Database, never>>();')).toBe('');
   });
