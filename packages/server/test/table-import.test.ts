@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RowhouseError } from '../src/errors.ts';
 import { sql } from '../src/postgres/sql.ts';
-import type { Reader } from '../src/query/exchange/statement-deadline.ts';
+import type { Reader } from '../src/query/exchange/reader.ts';
 import { getTable, type Table } from '../src/tables/catalog/catalog.ts';
 import { type ImportFormat, type ImportOptions, importRows } from '../src/tables/import/import.ts';
 import { api, asAdmin, until, useTestService } from './helpers.ts';

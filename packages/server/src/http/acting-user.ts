@@ -3,7 +3,7 @@
 import type { FastifyRequest } from 'fastify';
 import { type ActingUser, asAnonymous, asUser, type ProjectLogin } from '../engine/provision.ts';
 import type { Caller } from '../keys/caller.ts';
-import { ask } from '../query/run.ts';
+import { ask } from '../query/look-up.ts';
 import { readClaims } from '../users/sessions.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';

@@ -2,7 +2,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
-import type { Reader } from '../query/exchange/statement-deadline.ts';
+import type { Reader } from '../query/exchange/reader.ts';
 import type { Deps } from './deps.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { onResponseEnd } from './response-end.ts';

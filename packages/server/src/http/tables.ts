@@ -19,7 +19,7 @@ import { anonymousRole } from '../engine/shared-roles.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
-import type { Reader } from '../query/exchange/statement-deadline.ts';
+import type { Reader } from '../query/exchange/reader.ts';
 import type { Table } from '../tables/catalog/catalog.ts';
 import { describeSchema, listTables } from '../tables/catalog/describe.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';

@@ -1,5 +1,17 @@
-// Statements that may make a project larger: each is let in as its room allows, watched while it runs, and measured before
-// it is committed where that could matter. What is refused leaves nothing behind, and is told once that is so.
+// Admission of statements that may make a project larger: how limit_mb holds without measuring every statement.
+//
+// A statement passes through these states:
+//
+//   waiting     the writer queue is closed, because a statement came to the limit lately: one writer at a time
+//   admitted    headroom.ts says how far the limit is. Far: nothing is measured. Near: the size is checked before the
+//               commit, in the same transaction (`sizeCheck`). Full: the project's size is compared with what it was
+//               before, so that only what frees space, or adds nothing, can commit
+//   running     supervised: past its line the statement is cancelled, then terminated
+//   refused     space is reclaimed. If that, or a raised limit, may have made room, the statement runs again, at most
+//               three times; otherwise the caller gets 507, and nothing of the statement is left behind
+//
+// What this rests on: nothing is committed unchecked while it could cross the limit (limits*.test.ts); a 507 is sent only
+// when the statement is known to be undone; a statement whose outcome is unknown is never repeated.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
@@ -7,10 +19,12 @@ import { type Admission, type Headroom, stopLine, unframedMargin } from '../quot
 import type { Reclaim } from '../quotas/reclaim.ts';
 import type { WriterQueue } from '../quotas/writer-queue.ts';
 import type { Command } from './exchange/commands.ts';
-import type { Frame } from './exchange/exchange.ts';
+
 import { isOverLimit, noteFate, wasRaised } from './exchange/failures.ts';
-import type { Reader } from './exchange/statement-deadline.ts';
+import type { Frame } from './exchange/frame.ts';
+import type { Reader } from './exchange/reader.ts';
 import type { ExclusiveSession, Supervise } from './sessions/exclusive.ts';
+import type { Statement } from './statement/statement.ts';
 
 export type AdmissionDeps = Readonly<{
   headroom: Headroom;
@@ -20,101 +34,127 @@ export type AdmissionDeps = Readonly<{
   onRefused: (code: 'project_full' | 'server_full') => void;
 }>;
 
-type Options = Readonly<{
-  /** It can be run again: it reads nothing that is gone afterwards. */
+/** What a statement, or several in one transaction, can do to the size of the project. */
+export type Growth = Readonly<{
+  /** It can run again: it reads nothing that is gone afterwards. */
   canRepeat: boolean;
   /** It can commit by itself, so that what it has done stays done. */
   canCommit: boolean;
-  /** It takes long anyway: measured however far the limit is. */
+  /** It takes long anyway: its size is measured however far the limit is. */
   evenFar: boolean;
-  /** It can make room: what it deleted is there for the next one. */
+  /** It can free space: what it deletes is reclaimed before the next statement. */
   changes: boolean;
-  /** It is rolled back, and leaves what it wrote to be tidied up. */
+  /** It is rolled back, and what it wrote has to be reclaimed. */
   isUndone: boolean;
   /** It can end up smaller than it is in between. */
   canShrink: boolean;
-  /** It is sure to add something, if it does anything. */
+  /** If it does anything, it adds something. */
   adds: boolean;
-  /** It adds nothing, or makes room: let in even over the limit, as long as it makes nothing larger. */
+  /** It adds nothing, or frees space: admitted even over the limit, as long as it makes nothing larger. */
   isHarmless: boolean;
 }>;
 
-/** How a statement has to be measured before it is committed; `comparesOwn`: with what was there before, too. */
+/** How the size has to be checked before the commit. */
 export type Measure = Omit<Admission, 'extra'> &
   Readonly<{
+    /** The project's own size is compared with what it was before. */
     comparesOwn: boolean;
     /** On disk no more than `cap`, whatever is compared. */
     isCapped: boolean;
     extra: number;
-    /** What attempts of this very statement have left on disk. */
+    /** Bytes that earlier attempts of this statement have left on disk. */
     left: number;
   }>;
 
 /** `measure` null: it commits by itself. */
 type Run<T> = (measure: Measure | null, supervise: Supervise) => Promise<T>;
 
-/** A statement on its way: at its turn, once the project was found full. */
-type Turn = { leave: (() => void) | null };
+type Growing = Readonly<{ project: ProjectLogin; growth: Growth; reader: Reader }>;
 
-export async function withHeadroom<T>(
-  deps: AdmissionDeps,
-  project: ProjectLogin,
-  options: Options,
-  reader: Reader,
-  run: Run<T>,
-): Promise<T> {
-  const turn: Turn = { leave: null };
-  if (!options.isHarmless && deps.writerQueue.isClosed(project.id)) await waitForTurn(deps, project, turn);
+/** One statement under admission. `endTurn`: it holds the turn in the writer queue. */
+type Admitting<T> = Growing &
+  Readonly<{ deps: AdmissionDeps; run: Run<T> }> & { endTurn: (() => void) | null };
+
+/** `stopAt`: where a statement that is not measured is stopped, if not at the usual line. */
+type Attempt = Readonly<{ measure: Measure | null; stopAt: number | null; repeatsLeft: number }>;
+
+/** What happened to an attempt while it ran. */
+type Outgrown = { isOutgrown: boolean; isDiskLow: boolean };
+
+/** For statements of a caller. */
+export function growthOf(
+  statements: readonly Statement[],
+  more: Pick<Growth, 'canCommit' | 'isUndone'> & Partial<Pick<Growth, 'changes'>>,
+): Growth {
+  return {
+    canRepeat: true,
+    evenFar: false,
+    changes: statements.some(({ writes }) => writes),
+    canShrink: statements.some(({ canShrink }) => canShrink),
+    adds: statements.some(({ preparable, writes, isDelete }) => preparable && writes && !isDelete),
+    isHarmless: statements.every(isHarmless),
+    ...more,
+  };
+}
+
+/** It removes rows or tables, or it reads and at most locks. */
+function isHarmless({ canShrink, isDelete, writes, effect }: Statement): boolean {
+  return canShrink || isDelete || (!writes && effect === 'none');
+}
+
+/** A statement that is not known to only read may write. */
+export function mayGrow({ isRead, isVacuum }: Statement, isPlainRead: boolean): boolean {
+  return !(isRead && isPlainRead) && !isVacuum;
+}
+
+/** Runs a statement so that the project stays within its limit, or throws a 507 that leaves nothing behind. */
+export async function withHeadroom<T>(deps: AdmissionDeps, growing: Growing, run: Run<T>): Promise<T> {
+  const { project, growth, reader } = growing;
+  const admitting: Admitting<T> = { deps, project, growth, reader, run, endTurn: null };
+  if (!growth.isHarmless && deps.writerQueue.isClosed(project.id)) await waitForTurn(admitting);
   try {
-    return await enter(deps, project, options, reader, run, turn);
+    return await enter(admitting);
   } finally {
-    turn.leave?.();
+    admitting.endTurn?.();
   }
 }
 
-async function waitForTurn({ writerQueue }: AdmissionDeps, { id }: ProjectLogin, turn: Turn): Promise<void> {
-  turn.leave ??= await writerQueue.take(id);
+async function waitForTurn<T>(admitting: Admitting<T>): Promise<void> {
+  admitting.endTurn ??= await admitting.deps.writerQueue.take(admitting.project.id);
 }
 
-async function enter<T>(
-  deps: AdmissionDeps,
-  project: ProjectLogin,
-  options: Options,
-  reader: Reader,
-  run: Run<T>,
-  turn: Turn,
-): Promise<T> {
-  const found = deps.headroom.admit(project.id, options);
+async function enter<T>(admitting: Admitting<T>): Promise<T> {
+  const { deps, project, growth } = admitting;
+  const found = deps.headroom.admit(project.id, growth);
   const admission = found instanceof Promise ? await found : found;
-  const hasNoBusiness = admission && !options.isHarmless && (options.adds ? isOver : isFarOver)(admission);
-  const room = hasNoBusiness ? await makeRoom(deps, project, options, reader) : admission;
-  const measure = room && measureBy(room, options);
-  return attempt(deps, project, options, reader, run, turn, measure, null, 3);
+  const isTooFull = admission && !growth.isHarmless && (growth.adds ? isOver : isFarOver)(admission);
+  const granted = isTooFull ? await freeSpace(admitting) : admission;
+  const measure = granted && measureBy(granted, growth);
+  return attempt(admitting, { measure, stopAt: null, repeatsLeft: 3 });
 }
 
-/** As long as the caller has time: what is known of the outcome must not be lost by that. It goes on by itself. */
-function tidy({ reclaim }: AdmissionDeps, project: ProjectLogin, { leftMs }: Reader): Promise<unknown> {
-  const waitMs = Math.max(0, Math.min(maxTidyMs, leftMs - answerMs));
-  return Promise.race([reclaim.run(project), sleep(waitMs, undefined, { ref: false })]);
+/**
+ * Reclaims space for as long as the caller has time: a known outcome must not be lost by waiting. The work goes on by
+ * itself after that.
+ */
+function reclaim({ deps, project, reader }: Growing & { deps: AdmissionDeps }): Promise<unknown> {
+  const waitMs = Math.max(0, Math.min(maxReclaimMs, reader.leftMs - answerMs));
+  return Promise.race([deps.reclaim.run(project), sleep(waitMs, undefined, { ref: false })]);
 }
-const [maxTidyMs, answerMs] = [10_000, 300];
+const [maxReclaimMs, answerMs] = [10_000, 300];
 
-/** So far in its reserve that nothing is to be had within, nothing is even begun that adds something. */
-async function makeRoom(
-  deps: AdmissionDeps,
-  project: ProjectLogin,
-  { adds }: Options,
-  reader: Reader,
-): Promise<Admission | null> {
+/** The project is so far in its reserve that a statement that adds something is not even started. */
+async function freeSpace<T>(admitting: Admitting<T>): Promise<Admission | null> {
+  const { deps, project, growth } = admitting;
   deps.headroom.forget(project.id);
-  await tidy(deps, project, reader);
+  await reclaim(admitting);
   const admission = await deps.headroom.admit(project.id, { evenFar: true });
-  if (admission && (adds ? isOver : isFarOver)(admission))
+  if (admission && (growth.adds ? isOver : isFarOver)(admission))
     throw admission.isServerFull ? refuseForDisk(deps) : await refuse(deps, project);
   return admission;
 }
 
-/** Here not even what might make room is tried, unless it is known to. */
+/** So far over the limit that only statements that are known to free space are tried. */
 function isFarOver({ isFull, size, limit }: Admission): boolean {
   return isFull && size > limit + farOver;
 }
@@ -126,116 +166,132 @@ function isOver({ isFull, size, cap }: Admission): boolean {
 
 function measureBy(
   admission: Admission,
-  { canShrink, isHarmless }: Options,
+  { canShrink, isHarmless }: Growth,
   before: Admission | Measure = admission,
   wantsCompared = admission.isFull,
 ): Measure {
-  // What failed attempts have left must not become room for what adds to it.
+  // What failed attempts left on disk must not become room for a statement that adds to it.
   const comparesOwn = wantsCompared && (isHarmless || !isOver(admission));
   const { usual, shrinking } = admission.extra;
   const left = Math.max(0, admission.size - before.size) + ('left' in before ? before.left : 0);
   return { ...admission, comparesOwn, isCapped: !isHarmless, left, extra: canShrink ? shrinking : usual };
 }
 
-function mannerOf({ comparesOwn }: Measure, { canShrink, adds }: Options) {
+function mannerOf({ comparesOwn }: Measure, { canShrink, adds }: Growth) {
   if (comparesOwn && canShrink) return 'rewriting';
   return adds ? 'adding' : 'other';
 }
 
-/** It has not begun, and has to wait for its turn. */
+/** It has not started, and has to wait for its turn in the writer queue. */
 class NotNow extends Error {}
 
-/** `stopAt`: of a statement that is not measured, other than the usual one. */
-async function attempt<T>(
-  deps: AdmissionDeps,
-  project: ProjectLogin,
-  options: Options,
-  reader: Reader,
-  run: Run<T>,
-  turn: Turn,
-  measure: Measure | null,
-  stopAt: number | null,
-  left: number,
-): Promise<T> {
-  let isOutgrown = false;
-  let isDiskLow = measure?.isServerFull ?? false;
-  const line = measure ? stopLine(measure, mannerOf(measure, options)) : stopAt;
-  const supervise: Supervise = (stop) => {
-    // While it waited for a session the project was found full, and there are others before it.
-    if (!options.isHarmless && !turn.leave && deps.writerQueue.isClosed(project.id)) throw new NotNow();
-    return deps.headroom.watch(project.id, line, (because) => {
-      isOutgrown = true;
-      isDiskLow ||= because.code === 'server_full';
-      // A function can take a cancel for an error like others, and go on; what can commit has no time to.
-      stop(because, measure || !options.canCommit ? cancelMs : 0);
-    });
-  };
+async function attempt<T>(admitting: Admitting<T>, current: Attempt): Promise<T> {
+  const { deps, project, growth, run } = admitting;
+  const { measure } = current;
+  const state: Outgrown = { isOutgrown: false, isDiskLow: measure?.isServerFull ?? false };
   const startedAt = performance.now();
   try {
-    const result = await run(measure, supervise);
-    if (measure?.isFull && options.changes) await tidy(deps, project, reader);
-    else if (options.changes) written.add(project.id);
-    if (measure && options.isUndone) void deps.reclaim.run(project);
+    const result = await run(measure, superviseBy(admitting, current, state));
+    if (measure?.isFull && growth.changes) await reclaim(admitting);
+    else if (growth.changes) written.add(project.id);
+    if (measure && growth.isUndone) void deps.reclaim.run(project);
     return result;
   } catch (error) {
     if (error instanceof NotNow) {
-      await waitForTurn(deps, project, turn);
-      return enter(deps, project, options, reader, run, turn);
+      await waitForTurn(admitting);
+      return enter(admitting);
     }
-    // Whether it is done is not known, so it is not done again.
-    if (error instanceof RowhouseError && error.code === 'outcome_unknown') throw error;
-    const hasCommitted = measure === null && options.canCommit;
-    const mayRepeat = options.canRepeat && !hasCommitted && !reader.hasBegun && left > 0;
-    const again = (next: Measure | null, otherLine: number | null = null) =>
-      attempt(deps, project, options, reader, run, turn, next, otherLine, left - 1);
-    const admit = () => deps.headroom.admit(project.id, { evenFar: true });
-    // Told as it was: what is given back here may be all that was missing, and would be filled again by another attempt.
-    if (isDiskLow && (isOutgrown || isOverLimit(error)) && !hasCommitted) {
-      deps.headroom.forget(project.id);
-      await tidy(deps, project, reader);
-      throw refuseForDisk(deps);
-    }
-    if (isOutgrown && measure === null && stopAt === null && mayRepeat) {
-      const next = await admit();
-      if (next) return again(measureBy(next, options));
-    }
-    if (isOutgrown || isOverLimit(error)) {
-      deps.writerQueue.close(project.id);
-      if (!options.isHarmless) await waitForTurn(deps, project, turn);
-      // The limit may be another one by now, and what was deleted before may make room for this.
-      deps.headroom.forget(project.id);
-      const wasWritten = written.delete(project.id);
-      await tidy(deps, project, reader);
-      const next = await admit();
-      const isQuick = performance.now() - startedAt < repeatWithinMs;
-      if (mayRepeat && next && measure && isQuick) {
-        if (options.canShrink && !measure.comparesOwn) return again(measureBy(next, options, measure, true));
-        if (wasWritten || hasMoreRoom(measure, next))
-          return again(measureBy(next, options, measure, measure.comparesOwn || next.isFull));
-      }
-      throw await refuse(deps, project, 0, hasCommitted);
-    }
-    if (measure && mayRepeat && wantsNoTransaction(error)) {
-      // It commits by itself, so it is stopped well before the limit.
-      const before = measure.limit - unframedMargin;
-      if (measure.isFull || measure.size > before - unframedMargin / 4)
-        throw await refuse(deps, project, unframedMargin);
-      return again(null, before);
-    }
-    // What a failed statement wrote still takes up room, until it is tidied up.
-    if (measure || wasInterrupted(error)) void deps.reclaim.run(project);
-    throw error;
+    return afterFailure(admitting, current, { error, startedAt, ...state });
   }
 }
 
-/** Where something was written since room was last made: there may be more to be had. */
+/** Stops the statement once the project has grown past the line. */
+function superviseBy<T>(admitting: Admitting<T>, { measure, stopAt }: Attempt, state: Outgrown): Supervise {
+  const { deps, project, growth } = admitting;
+  const line = measure ? stopLine(measure, mannerOf(measure, growth)) : stopAt;
+  return (stop) => {
+    // The project became full while the statement waited for a session, and others are before it.
+    if (!growth.isHarmless && !admitting.endTurn && deps.writerQueue.isClosed(project.id)) throw new NotNow();
+    return deps.headroom.watch(project.id, line, (because) => {
+      state.isOutgrown = true;
+      state.isDiskLow ||= because.code === 'server_full';
+      // A function can catch a cancel like any error and go on. A statement that can commit gets no time for that.
+      stop(because, measure || !growth.canCommit ? cancelMs : 0);
+    });
+  };
+}
+
+type Failure = Outgrown & Readonly<{ error: unknown; startedAt: number }>;
+
+/** Runs the statement again where it can succeed, or throws what the caller is told. */
+async function afterFailure<T>(admitting: Admitting<T>, current: Attempt, failure: Failure): Promise<T> {
+  const { deps, project, growth, reader } = admitting;
+  const { measure, stopAt, repeatsLeft } = current;
+  const { error, isOutgrown, isDiskLow } = failure;
+  // Whether it was done is not known, so it is not done again.
+  if (error instanceof RowhouseError && error.code === 'outcome_unknown') throw error;
+  const hasCommitted = measure === null && growth.canCommit;
+  const mayRepeat = growth.canRepeat && !hasCommitted && !reader.hasBegun && repeatsLeft > 0;
+  const again = (next: Measure | null, otherLine: number | null = null) =>
+    attempt(admitting, { measure: next, stopAt: otherLine, repeatsLeft: repeatsLeft - 1 });
+  // Not tried again: what is reclaimed here may be all that was missing, and another attempt would fill it again.
+  if (isDiskLow && (isOutgrown || isOverLimit(error)) && !hasCommitted) {
+    deps.headroom.forget(project.id);
+    await reclaim(admitting);
+    throw refuseForDisk(deps);
+  }
+  if (isOutgrown && measure === null && stopAt === null && mayRepeat) {
+    const next = await deps.headroom.admit(project.id, { evenFar: true });
+    if (next) return again(measureBy(next, growth));
+  }
+  if (isOutgrown || isOverLimit(error)) {
+    const next = await measureAgain(admitting, current, failure.startedAt);
+    if (mayRepeat && next) return again(next);
+    throw await refuse(deps, project, 0, hasCommitted);
+  }
+  if (measure && mayRepeat && wantsNoTransaction(error)) {
+    // It commits by itself, so it is stopped well before the limit.
+    const before = measure.limit - unframedMargin;
+    if (measure.isFull || measure.size > before - unframedMargin / 4)
+      throw await refuse(deps, project, unframedMargin);
+    return again(null, before);
+  }
+  // A failed statement's pages take up space until they are reclaimed.
+  if (measure || wasInterrupted(error)) void deps.reclaim.run(project);
+  throw error;
+}
+
+/**
+ * The statement came to the limit: from here on writers take turns, and space is reclaimed. Gives how another attempt is
+ * measured; null if it would fail in the same way, or the first one took too long.
+ */
+async function measureAgain<T>(
+  admitting: Admitting<T>,
+  { measure }: Attempt,
+  startedAt: number,
+): Promise<Measure | null> {
+  const { deps, project, growth } = admitting;
+  deps.writerQueue.close(project.id);
+  if (!growth.isHarmless) await waitForTurn(admitting);
+  // The limit may have changed, and what was deleted before may make room for this.
+  deps.headroom.forget(project.id);
+  const wasWritten = written.delete(project.id);
+  await reclaim(admitting);
+  const next = await deps.headroom.admit(project.id, { evenFar: true });
+  if (!next || !measure || performance.now() - startedAt >= repeatWithinMs) return null;
+  if (growth.canShrink && !measure.comparesOwn) return measureBy(next, growth, measure, true);
+  if (!wasWritten && !hasMoreRoom(measure, next)) return null;
+  return measureBy(next, growth, measure, measure.comparesOwn || next.isFull);
+}
+
+/** Projects that were written to since space was last reclaimed: reclaiming may free more. */
 const written = new Set<string>();
-/** A statement that took long is not run twice to be refused twice. */
+/** A statement that took longer does not run again, only to be refused again. */
 const repeatWithinMs = 2_000;
-/** From being told to stop to being ended. */
+/** From the cancel to the termination. */
 const cancelMs = 50;
 
-/** What the first attempt did not know, or what was freed since. */
+/** Whether the limit was raised, or space was freed, since the first attempt was measured. */
 function hasMoreRoom(before: Measure, now: Admission): boolean {
   if (now.limit > before.limit) return true;
   const isOther = Math.abs(now.size - before.size) > 64 * 1024;
@@ -248,7 +304,7 @@ function wantsNoTransaction(error: unknown): boolean {
   return state === '25001' || state === '2D000';
 }
 
-/** It may have written for long, also where nothing had to be measured. */
+/** It may have written much, also where nothing had to be measured. */
 function wasInterrupted(error: unknown): boolean {
   return error instanceof RowhouseError && ['query_timeout', 'request_timeout'].includes(error.code);
 }
@@ -275,20 +331,20 @@ export async function ownSize(exclusive: ExclusiveSession, measure: Measure | nu
   return Number(await exclusive.ask('select rowhouse.own_size()::pg_catalog.text', []));
 }
 
-/** What comes before the commit, and that. */
+/** The size check, if there is one, and the commit. */
 export function closing(measure: Measure | null, own: number | null): Command[] {
   return measure ? [...sizeCheck(measure, own), 'commit'] : ['commit'];
 }
 
 /**
- * Before its deadline the function, which takes longer than all of the rest, is not even called. After this nothing is
- * written any more: a deferred trigger can defer another one until the commit.
+ * Until its deadline nothing can have used up the headroom, so check_size, which takes longer than all the rest, is not
+ * called. From here on the transaction is read-only: a deferred trigger can defer another one until the commit.
  */
 const checkText = `select pg_catalog.set_config('transaction_read_only', 'on', true), (
   select rowhouse.check_size($1, $2, $3, $4)
   where pg_catalog.clock_timestamp() operator(pg_catalog.>=) pg_catalog.to_timestamp($4::pg_catalog.float8))`;
 
-/** Deferred constraints first: their triggers may write. */
+/** Deferred constraints are checked first, because their triggers may write. */
 export function sizeCheck(measure: Measure, own: number | null): Command[] {
   const { ceiling, cap, isCapped, extra, left, deadline } = measure;
   const allowance = own === null ? -1 : Math.max(0, own - left + extra);
@@ -299,7 +355,7 @@ export function sizeCheck(measure: Measure, own: number | null): Command[] {
   ];
 }
 
-/** Both hold for what is committed by it. Of projects with room: neither is compared with what was there before. */
+/** For statements that commit together. Both have headroom: neither is compared with the size before. */
 export function strictest(one: Measure, other: Measure): Measure {
   const [ceiling, cap, deadline] = (['ceiling', 'cap', 'deadline'] as const).map((part) =>
     Math.min(one[part], other[part]),
@@ -307,7 +363,7 @@ export function strictest(one: Measure, other: Measure): Measure {
   return { ...one, ceiling, cap, deadline };
 }
 
-/** The same around a statement that has to be measured. `canCommit`: it could end a transaction that was not begun. */
+/** The frame with the size check in it. `canCommit`: the statement could end a transaction that was not begun explicitly. */
 export function framedBy(
   frame: Frame,
   measure: Measure | null,
@@ -317,7 +373,7 @@ export function framedBy(
   if (!measure || frame.endsIn === 'transaction') return frame;
   const { before, after } = frame;
   if (after.length === 0 && before.length === 0 && !canCommit)
-    // What is sent in one go is one transaction, without a word about it.
+    // PostgreSQL runs everything up to the Sync message in one implicit transaction.
     return { before, after: sizeCheck(measure, own), endsIn: 'idle' };
   const end = closing(measure, own);
   if (after.length === 0 && before.length === 0) return { before: ['begin'], after: end, endsIn: 'idle' };

@@ -1,12 +1,14 @@
-// Several statements in one transaction: a batch of the caller's, a script of another protocol, changes that belong together.
+// Several statements in one transaction: a caller's batch, a script of another protocol, changes that belong together.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
-import { closing, type Measure, ownSize, withHeadroom } from './admission.ts';
-import type { Form, Frame, StatementInput } from './exchange/exchange.ts';
+import { closing, growthOf, type Measure, mayGrow, ownSize, withHeadroom } from './admission.ts';
+import { affectedBy, formOf } from './answer.ts';
+import type { Form, StatementInput } from './exchange/answer-writer.ts';
 import { inherit, StatementFailed } from './exchange/failures.ts';
+import type { Frame } from './exchange/frame.ts';
 import { HeldAnswer } from './exchange/held-answer.ts';
-import type { Reader } from './exchange/statement-deadline.ts';
-import { adds, affectedBy, type CompiledQuery, formOf, isHarmless, mayGrow, type QueryDeps } from './run.ts';
+import type { Reader } from './exchange/reader.ts';
+import type { CompiledQuery, QueryDeps } from './run.ts';
 import { type SessionTerms, type Supervise, withSession } from './sessions/exclusive.ts';
 import type { StatementProfile } from './sessions/statement-profiles.ts';
 import type { Statement } from './statement/statement.ts';
@@ -23,7 +25,7 @@ export type ScriptInput = Omit<BatchInput, 'readOnly'> & Readonly<{ begin: strin
 const [firstForm, nextForm] = [formOf('{'), formOf(',{')];
 const inTransaction: Frame = { before: [], after: [], endsIn: 'transaction' };
 
-/** All in one transaction, a result each. */
+/** All in one transaction, with a result for each. */
 export async function runBatch(
   deps: QueryDeps,
   project: ProjectLogin,
@@ -35,10 +37,10 @@ export async function runBatch(
   return held.compose([Buffer.from('{"ok":true,"results":['), ...parts.flat(), Buffer.from(']}')]).close();
 }
 
-/** What each statement answered, in pieces. `held` counts the memory: an answer has to be composed with it. */
+/** The answer to each statement, in pieces. `held` counts the memory: the whole answer has to be composed with it. */
 export type Parts = Readonly<{ held: HeldAnswer; parts: readonly Buffer[][] }>;
 
-/** The same with any beginning of a transaction and any form; what each answered. */
+/** The same, with any BEGIN and any form of answer. */
 export async function runScript(
   deps: QueryDeps,
   project: ProjectLogin,
@@ -51,7 +53,7 @@ export async function runScript(
     const statement = await deps.parser
       .parse(project.id, query)
       .catch((error) => Promise.reject(atIndex(error, index)));
-    // Unseen, it could end the transaction in the middle of the batch.
+    // A statement that was not parsed could end the transaction in the middle of the batch.
     if (!statement.isParsed) {
       throw errors.invalidRequest([
         {
@@ -68,10 +70,10 @@ export async function runScript(
     form: index ? next : first,
   }));
   const terms = { reader, timeoutMs: input.timeoutMs, use: 'any' as const };
-  return together(deps, project, terms, input.begin, null, steps);
+  return together(deps, project, { terms, begin: input.begin, maxAffected: null, steps });
 }
 
-/** Several compiled statements in one transaction; what each answered. */
+/** Several compiled statements in one transaction. */
 export function runTogether(
   deps: QueryDeps,
   project: ProjectLogin,
@@ -79,49 +81,39 @@ export function runTogether(
   { timeoutMs, maxAffected }: Pick<CompiledQuery, 'timeoutMs' | 'maxAffected'>,
   reader: Reader,
 ): Promise<Parts> {
-  return together(deps, project, { reader, timeoutMs, use: 'any' }, 'begin', maxAffected, steps);
+  return together(deps, project, {
+    terms: { reader, timeoutMs, use: 'any' },
+    begin: 'begin',
+    maxAffected,
+    steps,
+  });
 }
 
 export type Step = Pick<CompiledQuery, 'statement' | 'input' | 'form'>;
 
-function together(
-  deps: QueryDeps,
-  project: ProjectLogin,
-  terms: SessionTerms,
-  begin: string,
-  maxAffected: number | null,
-  steps: readonly Step[],
-): Promise<Parts> {
-  const mayWrite = steps.some(({ statement }) => mayGrow(statement, false));
-  const canShrink = steps.some(({ statement }) => statement.canShrink);
-  const options = {
-    ...{ canRepeat: true, canCommit: false, evenFar: false, changes: mayWrite, isUndone: false, canShrink },
-    adds: steps.some(({ statement }) => adds(statement)),
-    isHarmless: steps.every(({ statement }) => isHarmless(statement)),
-  };
+type Script = Readonly<{
+  terms: SessionTerms;
+  begin: string;
+  maxAffected: number | null;
+  steps: readonly Step[];
+}>;
+
+function together(deps: QueryDeps, project: ProjectLogin, script: Script): Promise<Parts> {
+  const statements = script.steps.map(({ statement }) => statement);
   const run = (measure: Measure | null, supervise?: Supervise) =>
-    togetherOnce(
-      deps,
-      project,
-      { ...terms, ...(supervise && { supervise }) },
-      begin,
-      maxAffected,
-      steps,
-      measure,
-    );
-  return mayWrite ? withHeadroom(deps.admission, project, options, terms.reader, run) : run(null);
+    togetherOnce(deps, project, { ...script, ...(supervise && { supervise }) }, measure);
+  if (!statements.some((statement) => mayGrow(statement, false))) return run(null);
+  const growth = growthOf(statements, { canCommit: false, isUndone: false, changes: true });
+  return withHeadroom(deps.admission, { project, growth, reader: script.terms.reader }, run);
 }
 
 function togetherOnce(
   deps: QueryDeps,
   project: ProjectLogin,
-  terms: SessionTerms,
-  begin: string,
-  maxAffected: number | null,
-  steps: readonly Step[],
+  { terms, begin, maxAffected, steps, supervise }: Script & { supervise?: Supervise },
   measure: Measure | null,
 ): Promise<Parts> {
-  return withSession(deps, project, terms, async (exclusive) => {
+  return withSession(deps, project, { ...terms, ...(supervise && { supervise }) }, async (exclusive) => {
     const own = await ownSize(exclusive, measure);
     const profiles = steps.map(({ statement }) => deps.profiles.of(project.id, statement));
     for (const profile of profiles) await exclusive.know(profile);
@@ -130,9 +122,9 @@ function togetherOnce(
     exclusive.onFailure = () => held.release();
     const parts: Buffer[][] = [];
     let affected = 0;
-    for (const [index, { statement, input, form }] of steps.entries()) {
+    for (const [index, step] of steps.entries()) {
       const first = held.end;
-      const exchange = exclusive.exchange(statement, input, held, inTransaction, form);
+      const exchange = exclusive.exchange(step, held, inTransaction);
       await exclusive
         .run(exchange, profiles[index] as StatementProfile)
         .catch((error) => Promise.reject(atIndex(error, index)));
@@ -140,8 +132,7 @@ function togetherOnce(
       parts.push(held.takeFrom(first));
       affected += affectedBy(exchange);
     }
-    const over = maxAffected !== null && affected > maxAffected;
-    if (over) {
+    if (maxAffected !== null && affected > maxAffected) {
       await exclusive.command('rollback');
       throw errors.tooManyAffected(affected, maxAffected);
     }

@@ -1,6 +1,6 @@
 // Answers as Neon's SQL over HTTP gives them, for its driver and all that is built on it: fields as PostgreSQL describes
 // them, and values as PostgreSQL's text, which the driver parses by type as `pg` does.
-import type { Exchange, Form } from './exchange/exchange.ts';
+import type { Form, Result } from './exchange/answer-writer.ts';
 import { toPostgresInterval, toPostgresIntervals } from './json/intervals.ts';
 import { type Layout, type ResultShape, writerOf } from './json/layout.ts';
 import { type Column, planRows, type RowPlan } from './json/row-writer.ts';
@@ -22,7 +22,7 @@ type Forms = ReturnType<typeof formsOf>;
 
 function formsOf(mode: NeonMode) {
   const layout = layoutOf(mode);
-  const end = (exchange: Exchange) => neonEnd(exchange, mode.arrays);
+  const end = (exchange: Result) => neonEnd(exchange, mode.arrays);
   const form = (opening: string): Form => ({
     ...{ opening: Buffer.from(opening), hasHead: true, hasRows: true, hidden: 0, onLastRow: null },
     ...{ close: end, layout },
@@ -83,7 +83,7 @@ function jsonKind(oid: number, kind: Kind): Kind {
 }
 
 /** SELECT 5, INSERT 0 5, CREATE TABLE: the first word and the last number, as `pg` reads it. */
-function neonEnd({ tag }: Exchange, arrays: boolean): string {
+function neonEnd({ tag }: Result, arrays: boolean): string {
   const [, command = '', count = 'null'] = /^(\w*)(?:.* (\d+))?/.exec(tag ?? '') ?? [];
   return `],"command":"${command}","rowCount":${count},"rowAsArray":${arrays}}`;
 }

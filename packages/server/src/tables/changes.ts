@@ -3,13 +3,14 @@ import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { atOnce, inTurns, type Slices } from '../postgres/fair-reads.ts';
 import { sql } from '../postgres/sql.ts';
+import { affectedBy } from '../query/answer.ts';
 import { type Parts, runTogether, type Step } from '../query/batch.ts';
-import type { Exchange, Form } from '../query/exchange/exchange.ts';
+import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
-import type { Reader } from '../query/exchange/statement-deadline.ts';
+import type { Reader } from '../query/exchange/reader.ts';
 import { isLarge } from '../query/json/large-json.ts';
-import { affectedBy, runCompiled } from '../query/run.ts';
+import { runCompiled } from '../query/run.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
@@ -143,7 +144,7 @@ function change(
     let isNew = false;
     let rowCount = 0;
     let described = '';
-    const supervise = (exchange: Exchange) => {
+    const supervise = (exchange: Result) => {
       rowCount += exchange.rowCount;
       if (affectedBy(exchange) > 0) isNew = true;
       // Only the types tell numbers among strings.
@@ -202,7 +203,7 @@ function explain(
 }
 
 /** `watch` gives what is to be said about the columns. */
-type RowsForm = (hidden: number, what: 'whole' | 'part', watch: (exchange: Exchange) => string) => Form;
+type RowsForm = (hidden: number, what: 'whole' | 'part', watch: (exchange: Result) => string) => Form;
 
 const openings = {
   row: Buffer.from('{"ok":true,"row":'),

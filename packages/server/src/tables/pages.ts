@@ -2,11 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
-import type { Exchange, Form } from '../query/exchange/exchange.ts';
+import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf, routineOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
-import type { Reader } from '../query/exchange/statement-deadline.ts';
-import { ask, runCompiled } from '../query/run.ts';
+import type { Reader } from '../query/exchange/reader.ts';
+import { ask } from '../query/look-up.ts';
+import { runCompiled } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
@@ -158,7 +159,7 @@ function runPage(
 
 const opening = Buffer.from('{"ok":true,');
 
-function pageEnd({ rowCount, truncated }: Exchange, request: PageRequest, next: string | null): string {
+function pageEnd({ rowCount, truncated }: Result, request: PageRequest, next: string | null): string {
   const page = request.cursor === null ? request.page : null;
   return (
     `],"row_count":${rowCount},"page":${page},"limit":${request.limit},` +

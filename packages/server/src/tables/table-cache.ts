@@ -4,8 +4,9 @@ import { LRUCache } from 'lru-cache';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
 import { contextOf, inherit, neverRan } from '../query/exchange/failures.ts';
-import type { Reader } from '../query/exchange/statement-deadline.ts';
-import { ask, type QueryDeps } from '../query/run.ts';
+import type { Reader } from '../query/exchange/reader.ts';
+import { ask } from '../query/look-up.ts';
+import type { QueryDeps } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
 import {
   type Ask,

@@ -3,7 +3,7 @@
 import type { User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import { wasRaised } from '../query/exchange/failures.ts';
-import { ask } from '../query/run.ts';
+import { ask } from '../query/look-up.ts';
 import type { AuthContext, UserDeps } from './deps.ts';
 
 export async function removeUser({ query }: UserDeps, context: AuthContext, user: User): Promise<User> {

@@ -5,8 +5,10 @@
 import { errors, RowhouseError } from '../errors.ts';
 import { ownSize, sizeCheck, withHeadroom } from '../query/admission.ts';
 import { fateOf, isOverLimit, wasRaised } from '../query/exchange/failures.ts';
+import { noReader } from '../query/exchange/reader.ts';
 import { parseJsonText } from '../query/json/json-text.ts';
-import { ask, noReader, type QueryDeps } from '../query/run.ts';
+import { ask } from '../query/look-up.ts';
+import type { QueryDeps } from '../query/run.ts';
 import { withSession } from '../query/sessions/exclusive.ts';
 import type { AuthContext } from './deps.ts';
 
@@ -70,7 +72,7 @@ export function openUserStore(query: QueryDeps): UserStore {
     add: async ({ projectId, passwordVersion }, text, params, lock) => {
       const project = { id: projectId, passwordVersion };
       const reader = noReader();
-      const answer = withHeadroom(admission, project, adding, reader, (measure, supervise) =>
+      const answer = withHeadroom(admission, { project, growth: adding, reader }, (measure, supervise) =>
         withSession(
           query,
           loginOf(projectId),

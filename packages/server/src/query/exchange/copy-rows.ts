@@ -3,8 +3,8 @@ import { errors, RowhouseError } from '../../errors.ts';
 import { CopyIn } from '../../postgres/copy-in.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Session, TooLargeError } from '../../postgres/session.ts';
+import type { Clock } from './answer-writer.ts';
 import { type Command, writeCommands } from './commands.ts';
-import type { Clock } from './exchange.ts';
 import { noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
 import type { Stoppable } from './statement-deadline.ts';
 

@@ -1,10 +1,10 @@
-// A statement running in a session: what is sent, what comes back, and the reader's pace. statement-deadline.ts keeps its time.
+// The protocol of one statement in a session: the messages that are sent, those that come back, and what the outcome means.
+// answer-writer.ts writes the answer, statement-deadline.ts keeps the time.
 import { errors, type RowhouseError } from '../../errors.ts';
 import type { Parameter, Pieces } from '../../postgres/frontend-messages.ts';
 import { newStatement, type PreparedStatement } from '../../postgres/prepared-statements.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Receiver, type Session, silent } from '../../postgres/session.ts';
-import { giveBack, JsonBytes } from '../json/json-bytes.ts';
 import { isLarge } from '../json/large-json.ts';
 import { type Layout, objects, type ResultShape } from '../json/layout.ts';
 import {
@@ -14,48 +14,16 @@ import {
   toLargeText,
   toParameter,
 } from '../json/parameters.ts';
-import { RowStream } from '../json/row-stream.ts';
 import { type Column, readColumns, typesOf, unknownTypes } from '../json/row-writer.ts';
 import type { ValueType } from '../json/value-kinds.ts';
 import type { SessionEffect, Statement } from '../statement/statement.ts';
-import { type Command, writeCommands } from './commands.ts';
+import { AnswerWriter, type Clock, type Form, type StatementInput } from './answer-writer.ts';
+import { writeCommands } from './commands.ts';
 import { MovedError, noteFate, StatementFailed } from './failures.ts';
+import type { Frame } from './frame.ts';
 import { type Ended, problemOf } from './outcome.ts';
+import type { Sink } from './reader.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
-
-export type StatementInput = Readonly<{
-  query: string;
-  params: readonly unknown[];
-  limit: number | null;
-  bigAsString: boolean;
-}>;
-
-/** Where the answer goes. `write` says whether there is room for more; `drained` calls back when there is again. */
-export type Sink = {
-  /** `onSent`: the bytes are out, and their memory may be used for others. */
-  write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean;
-  drained(carryOn: () => void): void;
-};
-
-/** Statements of ours around the caller's, sent in the same write, and whether a transaction is open after them. */
-export type Frame = { before: readonly Command[]; after: readonly Command[]; endsIn: 'idle' | 'transaction' };
-export const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
-
-/** What stands around an answer's rows. */
-export type Form = Readonly<{
-  opening: Buffer;
-  /** Whether names of columns come before the rows. */
-  hasHead: boolean;
-  /** Whether rows are shown at all. */
-  hasRows: boolean;
-  /** So many columns at the end of each row are the service's own and not shown. */
-  hidden: number;
-  /** Told of the last row within the limit: is there more, the next page begins behind it. */
-  onLastRow: ((row: Buffer, start: number) => void) | null;
-  close(exchange: Exchange): string;
-  /** Left out: the API's own. */
-  layout?: Layout;
-}>;
 
 export type ExchangeOptions = {
   session: Session;
@@ -64,70 +32,72 @@ export type ExchangeOptions = {
   frame: Frame;
   sink: Sink;
   form: Form;
-  /** For looking up types of the project's own. */
+  /** Another session, for looking up the project's types. */
   aside: <T>(use: (session: Session) => Promise<T>) => Promise<T>;
 };
 
-/** An answer up to this size is complete before its first byte goes out; a larger one streams. */
-const heldBytes = 256 * 1024;
-const pieceBytes = 64 * 1024;
 const preparedText = 16_384;
 
-/** The session's own receiver: one object a statement, because this is the hottest path there is. */
+/** It receives the session's messages itself: this is the hottest path there is. */
 export class Exchange implements Receiver {
-  /** Made when the first of the answer comes, so that what only waits holds no memory. */
-  private json: JsonBytes | null = null;
-  rowCount = 0;
-  truncated = false;
-  isStreaming = false;
-  /** What a session that ran this has to be cleaned of. */
+  /** What it can leave behind in the session. */
   effect: SessionEffect;
-  shape: ResultShape | null = null;
   tag: string | null = '';
   durationMs = 0;
   private readonly options: ExchangeOptions;
+  private readonly answer: AnswerWriter;
   private step = 0;
   private isBound = false;
-  /** PostgreSQL may have got it: it says nothing of what it did before it has done all of it. */
+  /** PostgreSQL may have received it. It confirms nothing before it has done all of it. */
   private isSent = false;
   private failure: ServerError | null = null;
   private prepared: PreparedStatement | null = null;
-  /** From an earlier run: PostgreSQL is not asked again. */
+  /** From an earlier run, so that PostgreSQL need not describe it again. */
   private known: ResultShape | null = null;
   private keep = false;
   private end: (ended: Ended) => void = () => {};
   private isCopy = false;
-  private isPaused = false;
-  private isDiscarding = false;
   private isMoved = false;
-  private held: Buffer[] = [];
-  private heldSize = 0;
-  /** A row that comes in parts, and what it is written with; null: it is passed over. */
-  private isInRow = false;
-  private streamed: RowStream | null = null;
-  /** When it was handed to PostgreSQL. */
+  /** When it was written to the session. */
   startedAt = 0;
-  /** In a lane: told when the answer becomes larger than what is held back. */
-  onStreaming: (() => void) | null = null;
-  /** Set by the deadline or by a caller who hung up: what comes after is the end of it. */
+  /** Set by the deadline, or when the caller has hung up. */
   private stoppedBy: RowhouseError | null = null;
-  /** Why its rows cannot be shown, although it runs to its end. */
-  private refusedBy: RowhouseError | null = null;
-  private clock: Clock | null = null;
-  /** What is too large to be written in one go. */
+  /** Text and parameters that are too large to be written in one go. */
   private encoded: { query: string | Pieces; parameters: Parameter[] } | null = null;
 
   constructor(options: ExchangeOptions) {
     this.options = options;
+    this.answer = new AnswerWriter(options);
     this.effect = options.statement.effect;
   }
 
-  /** Not what one would stand behind. */
-  get isLarge(): boolean {
-    return this.isStreaming || this.held.length > 0;
+  get rowCount(): number {
+    return this.answer.rowCount;
   }
 
-  /** PostgreSQL has begun with it: nothing that happened before was its doing. */
+  get truncated(): boolean {
+    return this.answer.truncated;
+  }
+
+  get shape(): ResultShape | null {
+    return this.answer.shape;
+  }
+
+  get isStreaming(): boolean {
+    return this.answer.isStreaming;
+  }
+
+  /** Others should not wait behind it. */
+  get isLarge(): boolean {
+    return this.answer.isLarge;
+  }
+
+  /** In a pipeline: called when the answer becomes larger than what is held. */
+  set onStreaming(call: () => void) {
+    this.answer.onStreaming = call;
+  }
+
+  /** PostgreSQL has started it: it did not cause anything that happened before. */
   get hasBegun(): boolean {
     return this.isBound;
   }
@@ -140,42 +110,40 @@ export class Exchange implements Receiver {
     return this.options.statement;
   }
 
-  /** Called by whoever keeps the time. The error that the statement ends with is the caller's. */
+  /** Called by the deadline. The statement then ends with this error. */
   stop(because: RowhouseError): void {
     this.stoppedBy ??= because;
-    if (!this.isPaused) return;
-    // What still comes is passed over, so that PostgreSQL hears of the cancel and does not wait for a reader.
-    this.isDiscarding = true;
-    this.goOn();
+    this.answer.stop();
   }
 
   useClock(clock: Clock): void {
-    this.clock = clock;
+    this.answer.clock = clock;
   }
 
-  /** It is run elsewhere: whatever else comes here is nobody's business, and must not reach the caller a second time. */
+  /** It runs elsewhere: what still arrives here must not reach the caller a second time. */
   move(): void {
     this.isMoved = true;
+    this.answer.isDiscarding = true;
     this.end(new MovedError());
   }
 
   /** Throws what the caller is told; a `StatementFailed` error leaves the session usable. */
   async run(): Promise<void> {
     const { session, input, statement, frame } = this.options;
-    // In a batch a stale one would undo what ran before it, so there each is parsed anew.
+    // In a batch a stale prepared statement would undo what ran before it, so each is parsed again.
     const isInBatch = frame.endsIn === 'transaction' && frame.before.length === 0;
     let prepared = isInBatch ? null : (session.statements.get(input.query) ?? null);
     const keep = !isInBatch && statement.preparable && input.query.length <= preparedText;
     if (needsTypes(input.params) && !prepared?.parameterTypes) prepared = await this.learnTypes(keep);
     if (isLargeInput(input)) await this.encode(prepared);
     const status = await this.send(prepared, keep);
-    // Goes out with the next exchange. What was parsed and could not be planned is nobody's, and would stay for ever.
+    // Sent with the next exchange. A statement that was parsed but could not be planned would otherwise stay.
     if (prepared && !keep) session.out.closeStatement(prepared.name);
     if (!prepared && this.prepared && this.failure && !this.isBound)
       session.out.closeStatement(this.prepared.name);
     if (this.failure && this.isTarget && !this.isBound && prepared && isStalePlan(this.failure)) {
       if (this.isMoved) throw new MovedError();
-      // Before anything ran: the tables have changed since it was prepared.
+      // Nothing has run: the tables have changed since it was prepared.
       session.statements.close(input.query, prepared);
       if (status === 'failed') await this.rollBack();
       this.failure = null;
@@ -188,7 +156,7 @@ export class Exchange implements Receiver {
     this.settle(status);
   }
 
-  /** The transaction that our own statements began; if that is not possible, what comes next says so. */
+  /** Ends the transaction that the frame began. If that fails, the next exchange reports it. */
   private rollBack(): Promise<unknown> {
     const { session } = this.options;
     session.out.parse('', 'rollback').bind('', []).execute(0).sync();
@@ -202,7 +170,8 @@ export class Exchange implements Receiver {
         : noteFate(this.stoppedBy, this.isUndone(status) ? 'undone' : 'uncertain');
     const { frame, statement } = this.options;
     const { failure, isCopy, isBound, isSent, step, tag } = this;
-    if (this.refusedBy && status === 'idle' && !failure) throw errors.rowsNotShown(this.refusedBy);
+    const { refusedBy } = this.answer;
+    if (refusedBy && status === 'idle' && !failure) throw errors.rowsNotShown(refusedBy);
     if (status === frame.endsIn && !failure && !isCopy && statement.isParsed) return;
     const isRead = this.effect === 'none';
     const problem = problemOf({
@@ -222,45 +191,45 @@ export class Exchange implements Receiver {
     if (problem) throw problem;
   }
 
-  /** A procedure, or what runs outside of transactions: no error takes back what it has committed. */
+  /** A procedure, or a statement that runs outside transactions: an error does not undo what it has committed. */
   private get commitsByItself(): boolean {
     const { frame, statement } = this.options;
     return statement.canCommit && frame.before.length === 0 && frame.endsIn === 'idle';
   }
 
-  /** It was told to stop. PostgreSQL has said that it failed, or was never told to commit. */
+  /** After a stop: PostgreSQL has reported that it failed, or was never told to commit. */
   private isUndone(status: Ended): boolean {
     if (!this.isSent || !this.endsIdle) return true;
-    // Of a session that was cut only what reads is known to have left nothing.
+    // The session was cut: only a read is known to have changed nothing.
     if (status instanceof Error) return this.effect === 'none';
     return this.failure?.severity === 'ERROR' && !this.commitsByItself;
   }
 
-  /** Sent with its commit: when the session is lost, nobody knows whether it was done. */
+  /** Its commit was sent with it: if the session is lost, the outcome is unknown. */
   private get commitsItself(): boolean {
     const { after } = this.options.frame;
     return this.effect !== 'none' && this.endsIdle && after.at(-1) !== 'rollback';
   }
 
-  /** It was stopped by cutting the session. An error before its end, also that it was ended by force, undoes it. */
+  /** It was stopped by cutting the session. An error before its end, a termination included, undoes it. */
   private mayHaveStayed(status: Ended): boolean {
     if (!(status instanceof Error) || status instanceof MovedError || !this.isSent) return false;
     const { before, after } = this.options.frame;
     const isUndone = this.failure !== null && this.step < before.length + 1 + after.length;
-    // It was found too large, and its size is checked before the commit: it cannot have come through.
+    // It was too large, and its size is checked before the commit: it cannot have been committed.
     const isChecked = after.some((command) => typeof command !== 'string');
     const isRefused = isChecked && this.stoppedBy?.status === 507;
     return this.commitsItself && !isUndone && !isRefused;
   }
 
-  /** It came to its end although it was told to stop: what was done counts, not what was wanted. */
+  /** It ended before the stop took effect: the caller gets its answer. */
   private isCommitted(status: Ended): boolean {
     const { before, after, endsIn } = this.options.frame;
     const isWhole = this.step === before.length + 1 + after.length && this.failure === null;
-    return isWhole && !this.isDiscarding && endsIn === 'idle' && status === 'idle';
+    return isWhole && !this.answer.isDiscarding && endsIn === 'idle' && status === 'idle';
   }
 
-  /** Parameter types are needed only for arrays: one more round trip, once for each statement and session. */
+  /** Parameter types are needed for arrays only: one more round trip, once for each statement and session. */
   private async learnTypes(keep: boolean): Promise<PreparedStatement> {
     const { session, input } = this.options;
     const prepared = newStatement();
@@ -279,7 +248,7 @@ export class Exchange implements Receiver {
         lost: resolve,
       }),
     );
-    // Nothing of ours was sent before it: an error is about the caller's statement.
+    // The frame was not sent, so an error is about the caller's statement.
     if (this.failure) this.step = this.options.frame.before.length;
     const isSound = !this.failure && (status === 'idle' || status === 'transaction');
     this.settle(isSound ? this.options.frame.endsIn : status);
@@ -287,7 +256,7 @@ export class Exchange implements Receiver {
     return prepared;
   }
 
-  /** With turns for others, which `write` cannot give. */
+  /** In slices, so that other requests get their turn; `write` cannot yield. */
   private async encode(prepared: PreparedStatement | null): Promise<void> {
     const { query, params } = this.options.input;
     const parameters: Parameter[] = [];
@@ -305,8 +274,8 @@ export class Exchange implements Receiver {
       this.end = resolve;
       session.send(this);
       this.isSent = session.isUsable;
-      // In a session of its own there is nothing to wait for; in a lane others may join in this turn.
-      if (!this.onStreaming) session.flush();
+      // An exclusive session has nothing to wait for. In a pipeline, others may join in this turn of the event loop.
+      if (!this.answer.onStreaming) session.flush();
     });
   }
 
@@ -318,7 +287,7 @@ export class Exchange implements Receiver {
     const types = prepared?.parameterTypes;
     const shape = prepared?.columns as ResultShape | null | undefined;
     this.known = shape?.layout === this.layout ? shape : null;
-    // Before anything is written: a value that cannot be sent leaves nothing half said.
+    // Before anything is written: a value that cannot be sent must not leave half a message.
     const { query, parameters } = this.encoded ?? {
       query: input.query,
       parameters: input.params.map((value, index) => toParameter(value, types?.[index])),
@@ -328,7 +297,7 @@ export class Exchange implements Receiver {
     if (!known) out.parse(name, query);
     out.bind(name, parameters);
     if (!this.known) out.describePortal();
-    // One more than asked for, to know whether there is more. A change runs whole, whatever of it is shown.
+    // One row more than asked for, to know whether there are more. A change runs to its end, however few rows are shown.
     out.execute(input.limit === null || statement.writes ? 0 : input.limit + 1);
     writeCommands(out, frame.after);
     this.prepared = prepared;
@@ -336,20 +305,20 @@ export class Exchange implements Receiver {
     this.startedAt = performance.now();
   }
 
-  /** In a transaction with others: whoever sends them hands on what comes. `parsed`: what others of them have. */
+  /** In a transaction with others, whose group hands on the messages. `parsed`: statements that the group has parsed. */
   writeInGroup(parsed: Map<string, PreparedStatement>): void {
     const { session, input } = this.options;
     this.write(session.statements.get(input.query) ?? parsed.get(input.query) ?? null, true);
     if (this.prepared) parsed.set(input.query, this.prepared);
   }
 
-  /** It has failed there: the tables may have changed since it was prepared. */
+  /** It failed in its group: the tables may have changed since it was prepared. */
   unprepare(): void {
     const { session, input } = this.options;
     if (this.prepared) session.statements.close(input.query, this.prepared);
   }
 
-  /** Is it about the caller's statement, and not one of ours around it? */
+  /** Whether messages are now about the caller's statement, and not about the frame. */
   private get isTarget(): boolean {
     return this.step === this.options.frame.before.length;
   }
@@ -365,20 +334,20 @@ export class Exchange implements Receiver {
     this.isBound = true;
     const { session, input } = this.options;
     if (this.keep && this.prepared) session.statements.keep(input.query, this.prepared);
-    if (this.known) this.begin(this.known);
+    if (this.known) this.answer.begin(this.known);
   }
 
   rowDescription(bytes: Buffer, start: number): void {
-    // Another that was sent with it may have learned it since.
+    // Another exchange may have learned it since this one was sent.
     const shape = this.prepared?.columns as ResultShape | null | undefined;
-    if (shape?.layout === this.layout && !this.isMoved) this.begin(shape);
+    if (shape?.layout === this.layout && !this.isMoved) this.answer.begin(shape);
     else this.describe(readColumns(bytes, start));
   }
 
   noData(): void {
     if (!this.isTarget) return;
     this.know(this.layout.empty);
-    this.begin(this.layout.empty);
+    this.answer.begin(this.layout.empty);
   }
 
   complete(tag: string | null): void {
@@ -399,8 +368,8 @@ export class Exchange implements Receiver {
   }
 
   ready(status: 'idle' | 'transaction' | 'failed'): void {
-    // All of it has been read: the session is free, however slowly the reader takes the rest.
-    if (this.isPaused) this.goOn();
+    // Everything has been read: the session is free, however slow the reader is.
+    this.answer.resume();
     this.end(status);
   }
 
@@ -423,7 +392,7 @@ export class Exchange implements Receiver {
         session.carryOn();
       },
       (error) => {
-        // The statement was sent with its commit, and may be done by now.
+        // The statement was sent with its commit, and may have been committed.
         this.stop(this.commitsItself ? errors.outcomeUnknown(error) : errors.unavailable(error));
         session.destroy();
       },
@@ -435,7 +404,7 @@ export class Exchange implements Receiver {
     const columns = hidden === 0 ? all : all.slice(0, -hidden);
     const shape = this.layout.shapeOf(columns, typesOf(columns, looked));
     if (stable) this.know(shape);
-    this.begin(shape);
+    this.answer.begin(shape);
   }
 
   private know(shape: ResultShape): void {
@@ -443,132 +412,29 @@ export class Exchange implements Receiver {
     if (prepared) prepared.columns = shape;
   }
 
-  private begin(shape: ResultShape): void {
-    this.shape = shape;
-    this.json = new JsonBytes(this.options.input);
-    this.json.raw(this.options.form.opening);
-    if (this.options.form.hasHead) this.json.raw(shape.head);
-  }
-
   row(bytes: Buffer, start: number, end: number): void {
-    const json = this.beginRow();
-    if (!json) return;
-    this.shape?.write(bytes, start, end, json);
-    if (this.rowCount === this.options.input.limit) this.options.form.onLastRow?.(bytes, start);
-    if (json.length > pieceBytes) this.cut(json);
-  }
-
-  /** Null: the row is not shown. */
-  private beginRow(): JsonBytes | null {
-    if (!this.isTarget || this.isDiscarding || this.isMoved) return null;
-    const { limit } = this.options.input;
-    if (limit !== null && this.rowCount === limit) {
-      this.truncated = true;
-      return null;
-    }
-    const { json } = this;
-    if (!json) return null;
-    if (this.rowCount++ > 0 && this.options.form.hasRows) json.byte(44);
-    return this.options.form.hasRows ? json : null;
+    if (this.isTarget) this.answer.row(bytes, start, end);
   }
 
   rowPart(bytes: Buffer, start: number, end: number, left: number): void {
-    if (!this.isInRow) {
-      this.isInRow = true;
-      this.streamed = this.streamRow();
-    }
-    if (!this.isDiscarding && !this.isMoved) this.streamed?.push(bytes, start, end);
-    if (left > 0) return;
-    this.streamed?.end();
-    const { input, form } = this.options;
-    if (this.streamed && this.rowCount === input.limit) form.onLastRow?.(this.streamed.shortened(), 0);
-    this.isInRow = false;
-    this.streamed = null;
-  }
-
-  private streamRow(): RowStream | null {
-    const json = this.beginRow();
-    if (!json || !this.shape) return null;
-    const { input, form } = this.options;
-    const keeps = form.onLastRow !== null && this.rowCount === input.limit;
-    const cutIfFull = () => {
-      if (json.length > pieceBytes) this.cut(json);
-    };
-    return new RowStream(this.shape.plan, json, cutIfFull, keeps);
-  }
-
-  private cut(json: JsonBytes): void {
-    const piece = json.take();
-    this.held.push(piece);
-    this.heldSize += piece.length;
-    if (this.isStreaming || this.heldSize > heldBytes) this.flush();
+    if (this.isTarget) this.answer.rowPart(bytes, start, end, left);
   }
 
   /** The answer with its end; all of it, unless some has been streamed. */
   close(): Buffer {
-    const json = this.json ?? new JsonBytes(this.options.input);
-    json.text(this.options.form.close(this));
-    const last = json.end();
-    return this.held.length === 0 ? last : Buffer.concat([...this.held, last]);
+    return this.answer.close(this.options.form.close(this));
   }
 
-  /** The rest of the answer waits for others: it shall hold no more memory than it needs. */
+  /** The rest of the answer waits for other statements of its group. */
   pack(): void {
-    if (!this.json) return;
-    this.held.push(this.json.end());
-    this.json = null;
-  }
-
-  /** A full socket towards the caller stops PostgreSQL; nothing piles up in between. */
-  private flush(): void {
-    const { session, sink } = this.options;
-    if (!this.isStreaming) {
-      this.isStreaming = true;
-      this.onStreaming?.();
-    }
-    let hasRoom = true;
-    const { held } = this;
-    this.held = [];
-    this.heldSize = 0;
-    try {
-      for (const piece of held)
-        hasRoom = sink.write(piece, (error) => {
-          if (!error) giveBack(piece);
-        });
-    } catch (error) {
-      this.refuse(error as RowhouseError);
-    }
-    if (hasRoom || this.isPaused) return;
-    this.isPaused = true;
-    session.pause();
-    this.clock?.pause();
-    sink.drained(() => {
-      if (this.isPaused) this.goOn();
-    });
-  }
-
-  /** There is no room for the answer. Unless its commit was sent with it, all is undone with the connection. */
-  private refuse(error: RowhouseError): void {
-    const { frame, statement } = this.options;
-    if (frame.endsIn === 'transaction' || frame.after.includes('rollback') || statement.isRead) throw error;
-    this.refusedBy = error;
-    this.isDiscarding = true;
-  }
-
-  private goOn(): void {
-    this.isPaused = false;
-    this.clock?.resume();
-    this.options.session.resume();
+    this.answer.pack();
   }
 }
 
-/** Not for lanes and convoys, where all is written in one go. */
+/** Pipelines and group commit do not take it, because they write everything in one go. */
 export function isLargeInput({ query, params }: StatementInput): boolean {
   return isLarge(query) || params.some(isLargeParameter);
 }
-
-/** `patienceMs`: how long the other side may take. */
-export type Clock = { pause(patienceMs?: number): void; resume(): void };
 
 /** "cached plan must not change result type", and a prepared statement that is gone. */
 function isStalePlan({ state }: ServerError): boolean {

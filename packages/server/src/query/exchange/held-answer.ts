@@ -2,7 +2,7 @@
 // it is counted for each request, each project and the process; whoever asks for more than there is gets an error.
 import { errors } from '../../errors.ts';
 import { MemoryBudget } from '../../memory-budget.ts';
-import type { Sink } from './exchange.ts';
+import type { Sink } from './reader.ts';
 
 /** The whole answer, or null if it was streamed. */
 export type Answer = Buffer | HeldAnswer | null;

@@ -4,8 +4,8 @@ import type { ServerError } from '../../postgres/server-error.ts';
 import { TooLargeError } from '../../postgres/session.ts';
 import type { Statement } from '../statement/statement.ts';
 import { refusalOf } from './acting-users.ts';
-import type { Frame } from './exchange.ts';
 import { MovedError, note, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
+import type { Frame } from './frame.ts';
 import { sqlFailure } from './sql-failure.ts';
 
 /** PostgreSQL's status after it, or why there is none. */

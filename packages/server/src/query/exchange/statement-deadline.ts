@@ -2,20 +2,8 @@
 // asked to cancel; what does not end then is ended by force.
 import { errors, RowhouseError } from '../../errors.ts';
 import type { Session } from '../../postgres/session.ts';
-import type { Clock, Sink } from './exchange.ts';
-
-export type Reader = Sink & {
-  /** Part of the answer is out. */
-  readonly hasBegun: boolean;
-  /** The caller has hung up, or was told that it took too long. */
-  readonly isGone: boolean;
-  /** How long until the caller has to be answered. */
-  readonly leftMs: number;
-  /** When the request came in, by performance.now(): its time counts from there, not from when a session was free. */
-  startedAt: number;
-  /** Set before something is sent that may change the project. */
-  mayHaveChanged: boolean;
-};
+import type { Clock } from './answer-writer.ts';
+import type { Reader } from './reader.ts';
 
 /** What runs and can be told to stop. */
 export type Stoppable = { stop(because: RowhouseError): void; useClock(clock: Clock): void };

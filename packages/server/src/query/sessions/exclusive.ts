@@ -5,9 +5,10 @@ import type { ServerError } from '../../postgres/server-error.ts';
 import { type Session, silent } from '../../postgres/session.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import { beginning, enter, lockReadOnly, refusalOf } from '../exchange/acting-users.ts';
+import type { StatementInput } from '../exchange/answer-writer.ts';
 import { type Command, writeCommands } from '../exchange/commands.ts';
 import { type CopyInput, CopyRows } from '../exchange/copy-rows.ts';
-import { Exchange, type Form, type Frame, type Sink, type StatementInput } from '../exchange/exchange.ts';
+import { Exchange } from '../exchange/exchange.ts';
 import {
   noteFate,
   noteOverLimit,
@@ -16,11 +17,14 @@ import {
   triedToWrite,
   wasRaised,
 } from '../exchange/failures.ts';
+import type { Frame } from '../exchange/frame.ts';
 import { type OwnFrame, queryFramed, statementFailed } from '../exchange/query-one.ts';
+import type { Reader, Sink } from '../exchange/reader.ts';
 import { sqlFailure } from '../exchange/sql-failure.ts';
-import { hungUp, type Reader, StatementDeadline } from '../exchange/statement-deadline.ts';
-import { type SessionEffect, type Statement, worstEffect } from '../statement/statement.ts';
+import { hungUp, StatementDeadline } from '../exchange/statement-deadline.ts';
+import { type SessionEffect, worstEffect } from '../statement/statement.ts';
 import type { ProjectSessions, SessionUse } from './project-sessions.ts';
+import type { StatementRequest } from './request.ts';
 import type { SessionState } from './session-reset.ts';
 import {
   isPlain,
@@ -127,7 +131,11 @@ export class ExclusiveSession {
     this.isPlain = project.actingUser === undefined;
   }
 
-  exchange(statement: Statement, input: StatementInput, sink: Sink, frame: Frame, form: Form): Exchange {
+  exchange(
+    { statement, input, form }: Pick<StatementRequest, 'statement' | 'form'> & { input: StatementInput },
+    sink: Sink,
+    frame: Frame,
+  ): Exchange {
     const { session, sessions, project } = this;
     return new Exchange({
       session,

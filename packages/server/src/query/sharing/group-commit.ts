@@ -1,82 +1,97 @@
-// Short, plain inserts of one project travel together: those that come while others are on their way go next, all in one
-// transaction, so that PostgreSQL wakes once and waits for its disk once for all of them. Nobody is told before that is
-// committed. If one of them fails, or it takes long, nothing of any has happened, and each is run by itself.
+// Group commit: short, plain inserts of one project that arrive together share one transaction, so that PostgreSQL wakes up
+// once and waits for its disk once for all of them.
+//
+// A project's inserts pass through these states:
+//
+//   waiting   while a group is on its way, or until the end of this turn of the event loop. At most `maxWaiting`
+//   started   the next group takes as many as it can: up to `maxMembers`, `maxGroupBytes`, and about `maxGroupMs` by what
+//             earlier groups took. All are written at once: Parse, Bind, Execute for each, then the size check of the
+//             strictest member, then one Sync. PostgreSQL runs that as one transaction
+//   committed nobody is answered before the commit. Then each member gets its own answer
+//   declined  the answer is null: nothing of the insert has happened, and run.ts runs it in an exclusive session. This is
+//             what happens to every member if one fails, if the group takes longer than `patienceMs` (it is cancelled), if
+//             an answer becomes large, or if the project outgrows its headroom
+//   unknown   the connection broke after the group was sent: every member is told that its outcome is unknown
+//
+// A member that made the others run twice is avoided for its next dozen runs (`blame`).
+//
+// What this rests on: a member is plain, so it leaves nothing in the session but sequence state (statement-profiles.ts); it
+// adds rows only, so members do not depend on each other's order; all of them commit or none does (group-commit.test.ts).
 import type { ProjectLogin } from '../../engine/provision.ts';
 import { errors, RowhouseError } from '../../errors.ts';
 import type { PreparedStatement } from '../../postgres/prepared-statements.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Receiver, type Session, TooLargeError } from '../../postgres/session.ts';
 import { type Measure, sizeCheck, strictest } from '../admission.ts';
+import type { StatementInput } from '../exchange/answer-writer.ts';
 import { writeCommands } from '../exchange/commands.ts';
-import { Exchange, type Form, noFrame, type StatementInput } from '../exchange/exchange.ts';
+import { Exchange } from '../exchange/exchange.ts';
 import { noteFate } from '../exchange/failures.ts';
+import { noFrame } from '../exchange/frame.ts';
 import { HeldAnswer } from '../exchange/held-answer.ts';
-import { hungUp, type Reader } from '../exchange/statement-deadline.ts';
+import { hungUp } from '../exchange/statement-deadline.ts';
 import type { ProjectSessions } from '../sessions/project-sessions.ts';
+import type { StatementRequest } from '../sessions/request.ts';
 import { isPlain, learn, noteDuration, type StatementProfile } from '../sessions/statement-profiles.ts';
 import { openPerProject } from './per-project.ts';
 
 export type GroupCommit = {
-  /** The answer; null if nothing of it has happened, and it has to run alone. */
+  /** The answer; null if nothing of it has happened, and it has to run in an exclusive session. */
   join(project: ProjectLogin, entry: Entry): Promise<Buffer | null>;
-  /** What travels is stopped if it is not done by now, and each runs by itself. */
+  /** Cancels the project's group if it has not ended by now; each member then runs by itself. */
   halt(projectId: string): void;
 };
 
 export type Entry = {
-  readonly profile: StatementProfile;
-  readonly input: StatementInput;
-  readonly form: Form;
-  readonly reader: Reader;
-  readonly timeoutMs: number;
-  /** How it has to be measured before it is committed; null: not at all. */
+  readonly request: StatementRequest;
+  /** How the size has to be checked before the commit; null: it need not be. */
   readonly measure: Measure | null;
-  /** The project has outgrown what it may without being measured. */
+  /** The project has outgrown what it may without a size check. */
   isStopped: boolean;
 };
 
-/** What usually takes longer goes alone. Most of it is the commit, for which some disks take their time. */
+/** Statements that usually take longer are not grouped. Most of the time is the commit, which is slow on some disks. */
 const shortMs = 40;
 const patienceMs = 100;
-/** After a cancel that had no effect, and after the first of their deadlines. */
+/** How long to wait after a cancel that had no effect, and after the earliest deadline of a member. */
 const graceMs = 500;
 const maxMembers = 128;
-/** What they will take together, by what the last have taken. */
+/** Estimated from what earlier groups took. */
 const maxGroupMs = 50;
 const maxGroupBytes = 256 * 1024;
-/** What is larger goes alone. */
+/** Larger statements are not grouped. */
 const [longText, longParameters] = [4 * 1024, 32 * 1024];
-/** As many as may wait for connections. */
+/** As many as may wait for sessions. */
 const maxWaiting = 2_000;
-/** A statement on whose account others had to be run twice goes alone for its next dozen runs. */
+/** Noted as its duration for a statement that made others run twice: it is not grouped for its next dozen runs. */
 const avoidedMs = 1_000;
 
 export function canGroup({ usualMs, statement }: StatementProfile): boolean {
   return statement.isInsert && statement.preparable && usualMs < shortMs;
 }
 
-/** `entry`, `resolve` and `reject`: until it has arrived. */
+/** All fields are cleared once it is answered: see `release`. */
 type Member = {
   entry: Entry | null;
-  /** What it answers goes here if there is much of it. */
+  /** Holds the answer if it is larger than the exchange keeps. */
   held: HeldAnswer | null;
   exchange: Exchange | null;
   resolve: ((answer: Buffer | null) => void) | null;
   reject: ((error: Error) => void) | null;
 };
 
-/** A transaction on its way: hands what comes to the one whose turn it is. */
+/** One transaction: hands each message to the member that it belongs to. */
 class Group implements Receiver {
   readonly members: Member[] = [];
-  /** Their texts that are parsed on the way. */
+  /** Texts that this group parses, so that two members with the same text parse it once. */
   readonly parsed = new Map<string, PreparedStatement>();
-  /** When PostgreSQL may have got it; 0: not yet. */
+  /** When it was sent; 0: not yet. */
   sentAt = 0;
-  /** The strictest of theirs. */
+  /** The strictest of the members'. */
   measure: Measure | null = null;
   haltedAt: number | null = null;
   readonly session: Session;
-  /** When PostgreSQL had nothing before it any more; when the first deadline is over. */
+  /** When PostgreSQL had answered everything before it. */
   private startedAt: number | null = null;
   private endsAt = Number.POSITIVE_INFINITY;
   private readonly onEnd: (group: Group) => void;
@@ -88,10 +103,10 @@ class Group implements Receiver {
     this.onEnd = onEnd;
   }
 
-  add(member: Member, { timeoutMs, measure, reader }: Entry): void {
+  add(member: Member, { request: { reader, input }, measure }: Entry): void {
     reader.mayHaveChanged = true;
     this.members.push(member);
-    this.endsAt = Math.min(this.endsAt, reader.startedAt + timeoutMs);
+    this.endsAt = Math.min(this.endsAt, reader.startedAt + input.timeoutMs);
     if (measure) this.measure = this.measure ? strictest(this.measure, measure) : measure;
   }
 
@@ -99,9 +114,9 @@ class Group implements Receiver {
     return this.haltedAt !== null;
   }
 
-  /** Whether all of them still leave nothing in a session but what a sequence does. */
+  /** Whether all members still leave nothing in the session but sequence state. */
   get isPlain(): boolean {
-    return this.members.every(({ entry }) => !entry || isPlain(entry.profile));
+    return this.members.every(({ entry }) => !entry || isPlain(entry.request.profile));
   }
 
   private get current(): Exchange | null {
@@ -114,7 +129,7 @@ class Group implements Receiver {
     void this.session.cancel();
   }
 
-  /** `now`: as far as this process is not late itself. */
+  /** `now` is corrected for the lateness of this process (per-project.ts). */
   look(now: number, terminate: (session: Session) => void): void {
     if (this.startedAt === null) {
       if (this.session.first === this) this.startedAt = now;
@@ -136,7 +151,7 @@ class Group implements Receiver {
 
   rowDescription(bytes: Buffer, start: number): void {
     this.current?.rowDescription(bytes, start);
-    // It has to look up types, and the others wait for that.
+    // It has to look up types, and the other members wait for that.
     if (this.session.isOnHold) this.blame(this.members[this.turn]);
   }
 
@@ -155,7 +170,7 @@ class Group implements Receiver {
   }
 
   private haltIfLarge(): void {
-    // Much of an answer is for its reader alone.
+    // A large answer needs a reader of its own.
     if (!this.current?.isStreaming || this.isHalted) return;
     this.blame(this.members[this.turn]);
     this.halt();
@@ -172,7 +187,7 @@ class Group implements Receiver {
   }
 
   error(error: ServerError): void {
-    // Ended by force after the last of them: it may have been committed by then.
+    // If the session was terminated after the last member, the group may have been committed.
     const isUnknown = error.severity !== 'ERROR' && this.turn >= this.members.length;
     this.hasFailed ||= !isUnknown;
     this.current?.error(error);
@@ -180,10 +195,10 @@ class Group implements Receiver {
     this.blame(this.members[this.turn]);
   }
 
-  /** Undefined: it was after the last, or nobody knows when, so it can have been any. */
+  /** Undefined: it happened after the last member, or at an unknown point, so any member can have caused it. */
   private blame(member: Member | undefined): void {
     for (const { entry } of member ? [member] : this.members)
-      if (entry) noteDuration(entry.profile, avoidedMs);
+      if (entry) noteDuration(entry.request.profile, avoidedMs);
   }
 
   ready(): void {
@@ -196,11 +211,11 @@ class Group implements Receiver {
   lost(error: Error): void {
     this.blame(this.members[this.turn]);
     this.onEnd(this);
-    // An error of which the message is too long for us is one of PostgreSQL's.
+    // An error message that is too long to read still says that PostgreSQL refused the group.
     if (this.hasFailed || (error instanceof TooLargeError && error.isFailure)) return this.settle(() => null);
     const { current } = this;
     this.settle(({ exchange }) => {
-      // An answer that is too large is its own doing.
+      // An answer that is too large concerns its own member only.
       if (error instanceof RowhouseError && exchange === current) throw error;
       throw this.sentAt > 0 ? errors.outcomeUnknown(error) : errors.unavailable(error);
     });
@@ -208,7 +223,7 @@ class Group implements Receiver {
 
   private noteShares(): void {
     const share = (performance.now() - this.sentAt) / this.members.length;
-    for (const { entry } of this.members) if (entry) entry.profile.sharedMs = share;
+    for (const { entry } of this.members) if (entry) entry.request.profile.sharedMs = share;
   }
 
   private settle(outcome: (member: Member) => Buffer | null): void {
@@ -229,7 +244,7 @@ function answerOf({ exchange, held }: Member): Buffer | null {
   return held.size === 0 ? rest : Buffer.concat([...held.takeFrom(0), rest]);
 }
 
-/** Of the request: pipelines.ts says why. */
+/** Releases the request: pipelines.ts says why. */
 function release(member: Member): void {
   member.entry = null;
   member.exchange = null;
@@ -238,13 +253,13 @@ function release(member: Member): void {
   member.reject = null;
 }
 
-/** The inserts of one project: one convoy on its way, the others gather. */
+/** The inserts of one project: one group runs, the others wait for the next. */
 class ProjectGroups {
   private running: Group | null = null;
   private waiting: Member[] = [];
   private session: Session | null = null;
   private isStarting = false;
-  /** As the last who came knows it. */
+  /** From the latest request, so that a rotated password is known. */
   private project: ProjectLogin;
   private readonly sessions: ProjectSessions;
   private readonly onEmpty: () => void;
@@ -263,7 +278,7 @@ class ProjectGroups {
       this.waiting.push({ entry, held: null, exchange: null, resolve, reject });
       if (this.running || this.isStarting) return;
       this.isStarting = true;
-      // With all that comes in this turn of the event loop.
+      // Together with everything that arrives in this turn of the event loop.
       setImmediate(() => this.start());
     });
   }
@@ -283,7 +298,7 @@ class ProjectGroups {
     this.sessions.acquire(this.project, 'plain').then(
       (found) => this.startIn(found),
       (error) => {
-        // Who came since has not waited as long.
+        // Later arrivals have not waited as long.
         for (const { reject } of this.waiting.splice(0, asked)) reject?.(error);
         this.startNext();
       },
@@ -299,7 +314,7 @@ class ProjectGroups {
     let ms = 0;
     while (taken < waiting.length && session.out.length < maxGroupBytes && ms < maxGroupMs) {
       const member = waiting[taken++] as Member;
-      const { usualMs = 0, sharedMs = 0 } = member.entry?.profile ?? {};
+      const { usualMs = 0, sharedMs = 0 } = member.entry?.request.profile ?? {};
       ms += Math.min(usualMs, sharedMs);
       this.addMember(group, member);
       if (group.members.length === maxMembers) break;
@@ -311,16 +326,17 @@ class ProjectGroups {
     session.send(group);
     group.sentAt = performance.now();
     session.flush();
-    for (const { entry } of group.members) if (entry) learn(entry.profile, session);
+    for (const { entry } of group.members) if (entry) learn(entry.request.profile, session);
   }
 
   private addMember(group: Group, member: Member): void {
     if (!member.entry) return;
-    const { input, form, profile, reader, isStopped } = member.entry;
+    const { request, isStopped } = member.entry;
+    const { input, form, profile, reader } = request;
     if (reader.isGone) return member.reject?.(noteFate(hungUp(), 'undone'));
-    // What was known of it when it came may be otherwise by now.
+    // Its profile may have changed since it arrived.
     if (!isPlain(profile) || !canGroup(profile) || isLong(input) || isStopped) return member.resolve?.(null);
-    // It is halted as soon as there is much of it.
+    // The group is halted as soon as the answer becomes large, so this memory need not be counted.
     const held = new HeldAnswer(null);
     const exchange = new Exchange({
       session: group.session,
@@ -346,7 +362,7 @@ class ProjectGroups {
   private finish(group: Group): void {
     const { session, sessions, project } = this;
     this.running = null;
-    // A cancel that comes late would hit the next.
+    // A cancel that arrives late would hit the next statement.
     const isIntact = !group.isHalted && group.session.isUsable;
     const isStillPlain = group.isPlain;
     const isAsItWas = isIntact && isStillPlain && !group.session.isAltered;

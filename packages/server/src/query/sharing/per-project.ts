@@ -1,14 +1,13 @@
-// What a project's statements share on their way, one for each project that has something on its way, and a look at all of
-// them from time to time.
+// One value for each project that has statements under way, and a periodic check of all of them.
 import type { ProjectLogin } from '../../engine/provision.ts';
 
 export type PerProject<T> = {
-  /** The project's, made if there is none. */
+  /** The project's value; made if there is none. */
   of(project: ProjectLogin): T;
   get(projectId: string): T | undefined;
 };
 
-/** `make`: with `onEmpty`, called when nothing of the project's is on its way any more. */
+/** `onEmpty` is called when none of the project's statements is under way any more. */
 export function openPerProject<T extends { look(now: number): void }>(
   everyMs: number,
   make: (project: ProjectLogin, onEmpty: () => void) => T,
@@ -17,7 +16,7 @@ export function openPerProject<T extends { look(now: number): void }>(
   let looking: NodeJS.Timeout | null = null;
   let lookedAt = 0;
 
-  /** Where this process itself is late, answers lie in its sockets that it has not read yet: nobody is slow by that. */
+  /** If this process is late, answers may lie unread in its sockets: that does not make a statement slow. */
   const look = () => {
     const now = performance.now();
     const lateMs = Math.max(0, now - lookedAt - everyMs);

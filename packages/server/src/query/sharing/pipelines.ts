@@ -1,14 +1,30 @@
-// Short, plain reads of one project share a few connections, one behind the other: PostgreSQL then wakes once for several
-// of them. Nobody waits behind a slow one: as soon as the first in a lane takes long, or has much to say, those behind it
-// are run elsewhere. They are reads, so it does not matter that PostgreSQL may have begun with them.
+// Pipelines: short, plain reads of one project share a few sessions, one behind the other, so that PostgreSQL wakes up once
+// for several of them. No read waits behind a slow one.
+//
+// A pipeline passes through these states:
+//
+//   open      reads join at its end, up to `maxDepth`. Reads that find all pipelines full wait for room, at most
+//             `maxWaitMs`; if other statements wait for sessions, reads stop joining and the pipelines end
+//   isolated  the first read has taken longer than `patienceMs`, or its answer is large. It keeps the session, with a
+//             deadline; the reads behind it are moved: they run again elsewhere. They are reads, so it does not matter
+//             that PostgreSQL may have started them
+//   closed    nobody joins any more: after an isolation, an error that leaves the session unusable, or a statement that
+//             turned out not to be plain. The session is given back when the last read has ended: `plain` without a
+//             reset, `none` with one, `broken` to be closed
+//
+// What this rests on: only plain reads join, in sessions in read-only mode (statement-profiles.ts, session-reset.ts); an
+// error in one read does not touch the others, because each has a Sync message of its own (pipelines.test.ts,
+// pipeline-waiting.test.ts).
 import { availableParallelism } from 'node:os';
 import type { ProjectLogin } from '../../engine/provision.ts';
 import { RowhouseError } from '../../errors.ts';
 import type { Session } from '../../postgres/session.ts';
 import type { Exchange } from '../exchange/exchange.ts';
 import { MovedError, StatementFailed, triedToWrite } from '../exchange/failures.ts';
-import { type Reader, StatementDeadline } from '../exchange/statement-deadline.ts';
+import type { Reader } from '../exchange/reader.ts';
+import { StatementDeadline } from '../exchange/statement-deadline.ts';
 import type { ProjectSessions } from '../sessions/project-sessions.ts';
+import type { StatementRequest } from '../sessions/request.ts';
 import {
   distrust,
   isPlain,
@@ -19,20 +35,20 @@ import {
 import { openPerProject } from './per-project.ts';
 
 export type Pipelines = {
-  /** A lane with room, once there is one, in which the statement has to be run; or null: then it has to run alone. */
+  /** A pipeline in which the statement must then run, or null: it has to run elsewhere. */
   take(project: ProjectLogin, profile: StatementProfile): Pipeline | null | Promise<Pipeline | null>;
 };
 
-/** What usually takes longer has a session to itself. */
+/** Reads that usually take longer get an exclusive session. */
 const shortMs = 10;
-/** Who is first for longer than this is left alone. */
+/** A read that is first for longer than this is isolated. */
 const patienceMs = 50;
 const maxDepth = 64;
-/** Of a project's, until there is room in a lane. More than these wait for connections of their own. */
-const mostWaiting = 1_000;
-/** Who has waited longer runs alone. */
-const longestWaitMs = 500;
-/** On two cores two do more than four: PostgreSQL is woken less often. */
+/** Reads of one project that wait for room in a pipeline. Further ones wait for sessions. */
+const maxWaiting = 1_000;
+/** A read that has waited longer gets an exclusive session. */
+const maxWaitMs = 500;
+/** On two cores, two are faster than four: PostgreSQL is woken less often. */
 const maxPipelines = Math.max(2, Math.min(4, availableParallelism()));
 
 export function canPipeline({ usualMs, statement }: StatementProfile): boolean {
@@ -43,7 +59,7 @@ function isStillShort(profile: StatementProfile): boolean {
   return isPlain(profile) && canPipeline(profile);
 }
 
-/** `exchange` and `reader`: until it is done. */
+/** `exchange` and `reader` are cleared when it has ended. */
 type Queued = {
   exchange: Exchange | null;
   reader: Reader | null;
@@ -57,13 +73,13 @@ export class Pipeline {
   private readonly queued: Queued[] = [];
   private readonly sessions: ProjectSessions;
   private readonly owner: ProjectPipelines;
-  /** It was taken for so many that have not begun yet. */
+  /** Taken for this many reads that have not been sent yet. */
   private reserved = 0;
-  /** Nobody joins any more. */
+  /** No further read joins. */
   private isClosed = false;
-  /** The session may hold what belongs to nobody: it is not used again. */
+  /** Answers to moved reads, or a late cancel, may still arrive: the session is not used again. */
   private isSpoiled = false;
-  /** Something of the project's own may have run here after all. */
+  /** The project's own code may have run here after all. */
   private hasTraces = false;
   private lastDoneAt = 0;
 
@@ -92,20 +108,15 @@ export class Pipeline {
     return this.hasTraces ? 'none' : 'plain';
   }
 
-  /** False: it was moved away and has to run elsewhere. */
-  async run(
-    exchange: Exchange,
-    reader: Reader,
-    timeoutMs: number,
-    profile: StatementProfile,
-  ): Promise<boolean> {
+  /** False: it was moved, and has to run elsewhere. */
+  async run(exchange: Exchange, { reader, input, profile }: StatementRequest): Promise<boolean> {
     this.reserved--;
-    // What was known of it when it came may be otherwise by now.
+    // Its profile may have changed since it was taken.
     if (this.isClosed || reader.isGone || !isStillShort(profile)) {
       this.makeRoom();
       return false;
     }
-    const queued: Queued = { exchange, reader, timeoutMs, deadline: null };
+    const queued: Queued = { exchange, reader, timeoutMs: input.timeoutMs, deadline: null };
     this.queued.push(queued);
     exchange.onStreaming = () => this.isolate(queued);
     try {
@@ -127,18 +138,19 @@ export class Pipeline {
       throw error instanceof StatementFailed ? error.reason : error;
     } finally {
       if (queued.deadline) {
-        // A cancel that comes late would hit the next one.
+        // A cancel that arrives late would hit the next statement.
         if (queued.deadline.isStopped) this.isSpoiled = true;
         queued.deadline.end();
         noteDuration(profile, 1_000);
       }
-      // Its tables have changed on its way, or it did what it was not taken to do.
+      // Its tables changed while it ran, or it did what it was not expected to do.
       if (!isPlain(profile)) this.isClosed = this.hasTraces = true;
       if (this.session.isAltered) this.isClosed = true;
       this.queued.splice(this.queued.indexOf(queued), 1);
       this.lastDoneAt = performance.now();
-      // Lets go of the request: what is dead but old keeps what is young alive until all memory is looked through, and
-      // one request after the other would become old by that. It cost a third of the time and most of the slowest answers.
+      // Release the request. A dead object in the old generation keeps the young objects that it points to alive until
+      // the next full collection, and so they become old too. That cost a third of the time and most of the slowest
+      // answers.
       queued.exchange = null;
       queued.reader = null;
       this.makeRoom();
@@ -150,12 +162,12 @@ export class Pipeline {
     if (this.depth === 0) this.owner.end(this);
   }
 
-  /** The session was lost before its turn came: what one of the others did, or the server, is not its answer. */
+  /** The session was lost before its turn: the cause is another read, or the server. */
   private isInnocent({ exchange, deadline }: Queued): boolean {
     return !this.session.isUsable && exchange?.hasBegun === false && deadline === null;
   }
 
-  /** Called twice within `patienceMs`, as long as there are lanes. */
+  /** Called twice within `patienceMs`, as long as there are pipelines. */
   look(now: number): void {
     const first = this.first;
     if (!first?.exchange || first.deadline) return;
@@ -168,8 +180,8 @@ export class Pipeline {
   }
 
   /**
-   * The first has the session to itself from now on, with a deadline as everybody has. Were others behind it, PostgreSQL may
-   * be answering them yet when it is done, so that the session is not used again.
+   * The first read keeps the session to itself, with a deadline of its own. If others were behind it, PostgreSQL may still be
+   * answering them when it ends, so the session is not used again.
    */
   private isolate(first: Queued): void {
     const { exchange, reader, timeoutMs } = first;
@@ -193,13 +205,13 @@ type Waiter = {
   reject: (error: unknown) => void;
 };
 
-/** The lanes of one project, and who waits for room in them. */
+/** The pipelines of one project, and the reads that wait for room in them. */
 class ProjectPipelines {
   private readonly pipelines: Pipeline[] = [];
-  /** As the last who came knows it. */
+  /** From the latest request, so that a rotated password is known. */
   private project: ProjectLogin;
   private readonly waiting: Waiter[] = [];
-  /** So many lanes wait for their connection. */
+  /** Pipelines that wait for their session. */
   private opening = 0;
   private readonly sessions: ProjectSessions;
   private readonly maxPerProject: number;
@@ -218,7 +230,7 @@ class ProjectPipelines {
     if (pipeline) return pipeline.take();
     const hasOpen = this.hasOpen;
     if (!hasOpen && this.pipelines.length + this.opening < this.maxPerProject) return this.open();
-    if (!(hasOpen || this.opening > 0) || this.waiting.length >= mostWaiting) return null;
+    if (!(hasOpen || this.opening > 0) || this.waiting.length >= maxWaiting) return null;
     const since = performance.now();
     return new Promise((resolve, reject) => this.waiting.push({ profile, since, resolve, reject }));
   }
@@ -249,15 +261,15 @@ class ProjectPipelines {
       const session = await this.sessions.acquire(this.project, 'read');
       this.opening--;
       if (this.pipelines.length < this.maxPerProject) return this.add(session).take();
-      // Others became idle meanwhile and are lanes now: more would leave the project's other statements none.
+      // Other sessions became idle and are pipelines now: more would leave none for the project's other statements.
       this.sessions.release(this.project, session, 'plain');
       return this.find()?.take() ?? null;
     } catch (error) {
       this.opening--;
-      // They have waited for the same.
+      // The waiting reads waited for the same session.
       if (!this.hasOpen && this.opening === 0)
         for (const { resolve, reject } of this.waiting.splice(0)) {
-          // Who came since has not waited as long.
+          // Later arrivals have not waited as long.
           if (error instanceof RowhouseError && error.code === 'overloaded') resolve(null);
           else reject(error);
         }
@@ -268,24 +280,23 @@ class ProjectPipelines {
     }
   }
 
-  /** Those for whom there is room, and those who have nothing to wait for: they run alone. */
+  /** Resumes the reads for which there is room, and those that have nothing to wait for: they run elsewhere. */
   admit(): void {
     const { waiting } = this;
     if (waiting.length === 0) return;
     const isWanted = this.sessions.isWanted(this.project);
     while (waiting.length > 0) {
-      // What was known of it when it came may be otherwise by now.
-      const isAlone = isWanted || !isStillShort((waiting[0] as Waiter).profile);
-      const pipeline = isAlone ? null : this.find();
-      if (!pipeline && !isAlone && (this.opening > 0 || this.hasOpen)) return;
+      // Its profile may have changed since it was taken.
+      const runsElsewhere = isWanted || !isStillShort((waiting[0] as Waiter).profile);
+      const pipeline = runsElsewhere ? null : this.find();
+      if (!pipeline && !runsElsewhere && (this.opening > 0 || this.hasOpen)) return;
       waiting.shift()?.resolve(pipeline?.take() ?? null);
     }
   }
 
   look(now: number): void {
     for (const pipeline of this.pipelines) pipeline.look(now);
-    while (this.waiting[0] && now - this.waiting[0].since > longestWaitMs)
-      this.waiting.shift()?.resolve(null);
+    while (this.waiting[0] && now - this.waiting[0].since > maxWaitMs) this.waiting.shift()?.resolve(null);
   }
 
   end(pipeline: Pipeline): void {
@@ -307,7 +318,7 @@ export function openPipelines(sessions: ProjectSessions, share: number): Pipelin
   );
   return {
     take: (project, profile) => {
-      // Others wait for connections: lanes come to their end.
+      // Other statements wait for sessions: pipelines end.
       if (maxPerProject === 0 || sessions.isWanted(project)) return null;
       return projects.of(project).take(project, profile);
     },

@@ -6,8 +6,8 @@ import type { ServerError } from '../../postgres/server-error.ts';
 import { closing, ownSize, withHeadroom } from '../../query/admission.ts';
 import type { Command } from '../../query/exchange/commands.ts';
 import { inherit, StatementFailed } from '../../query/exchange/failures.ts';
+import type { Reader } from '../../query/exchange/reader.ts';
 import { sqlFailure } from '../../query/exchange/sql-failure.ts';
-import type { Reader } from '../../query/exchange/statement-deadline.ts';
 import type { QueryDeps } from '../../query/run.ts';
 import { type ExclusiveSession, withSession } from '../../query/sessions/exclusive.ts';
 import {
@@ -52,7 +52,7 @@ export async function importRows(
   // Before there is a session: a sender that takes its time for the first line keeps nobody from anything.
   const rows = await openRows[format](impatient(body, stallMs));
   // What was read of the body is gone; and what takes so long can be measured at its end.
-  const room = {
+  const growth = {
     canRepeat: false,
     canCommit: false,
     evenFar: true,
@@ -62,7 +62,7 @@ export async function importRows(
     adds: true,
     isHarmless: false,
   };
-  return withHeadroom(deps.admission, project, room, reader, (measure, supervise) =>
+  return withHeadroom(deps.admission, { project, growth, reader }, (measure, supervise) =>
     withSession(deps, project, { reader, timeoutMs, use: 'any', supervise }, async (exclusive) => {
       const own = await ownSize(exclusive, measure);
       for (let attempt = 1; ; attempt++) {

@@ -1,0 +1,29 @@
+// Statements of the service around the caller's: the transaction that a request asks for.
+import type { ActingUser } from '../../engine/provision.ts';
+import { beginning } from './acting-users.ts';
+import type { Command } from './commands.ts';
+
+/** Sent in the same write as the caller's statement. `endsIn`: whether a transaction is open after them. */
+export type Frame = { before: readonly Command[]; after: readonly Command[]; endsIn: 'idle' | 'transaction' };
+
+export const noFrame: Frame = { before: [], after: [], endsIn: 'idle' };
+
+/** What a request asks for beyond running its statement. */
+type Wishes = Readonly<{ readOnly: boolean; dryRun: boolean; maxAffected: number | null }>;
+
+/** `isReadSession`: the session is in read-only mode, so a proven read needs no read-only transaction. */
+export function needsFrame(
+  { readOnly, dryRun, maxAffected }: Wishes,
+  actingUser: ActingUser | undefined,
+  isReadSession: boolean,
+): boolean {
+  return actingUser !== undefined || (readOnly && !isReadSession) || dryRun || maxAffected !== null;
+}
+
+export function frameOf(wishes: Wishes, actingUser: ActingUser | undefined, isReadSession: boolean): Frame {
+  if (!needsFrame(wishes, actingUser, isReadSession)) return noFrame;
+  const { readOnly, dryRun, maxAffected } = wishes;
+  const before = beginning(readOnly, actingUser);
+  if (maxAffected !== null) return { before, after: [], endsIn: 'transaction' };
+  return { before, after: [dryRun ? 'rollback' : 'commit'], endsIn: 'idle' };
+}

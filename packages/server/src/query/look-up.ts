@@ -1,0 +1,38 @@
+// A question of the service itself in a project's session, such as a catalog look-up.
+import type { ProjectLogin } from '../engine/provision.ts';
+import type { Command } from './exchange/commands.ts';
+import { noReader } from './exchange/reader.ts';
+import { type ExclusiveDeps, withSession } from './sessions/exclusive.ts';
+
+/** A catalog look-up takes milliseconds. If one takes longer than this, the server is in trouble. */
+const lookUpTimeoutMs = 10_000;
+
+type Options = {
+  timeoutMs?: number;
+  /** It calls nothing that the project defined. */
+  isPlain?: boolean;
+  /** Runs before it, in the same transaction. */
+  first?: readonly Command[];
+  /** Runs after it, in the same transaction. */
+  last?: readonly Command[];
+  /** It changes something: if the session breaks while it runs, the outcome is unknown. */
+  changes?: boolean;
+  /** The project's code that it may run after all writes nothing. */
+  readOnly?: boolean;
+};
+
+/** The first value of the first row. */
+export function ask(
+  deps: ExclusiveDeps,
+  project: ProjectLogin,
+  query: string,
+  parameters: (string | null)[],
+  options: Options = {},
+): Promise<string | null> {
+  const { timeoutMs = lookUpTimeoutMs, ...question } = options;
+  const { isPlain = true, readOnly = false } = question;
+  const use = !isPlain ? 'any' : readOnly ? 'read' : 'plain';
+  return withSession(deps, project, { reader: noReader(), timeoutMs, use }, (exclusive) =>
+    exclusive.ask(query, parameters, question),
+  );
+}
