@@ -1,7 +1,21 @@
-// How much room a project has, for whoever is about to make it larger. Far from the limit there is nothing to do but to
-// compare two numbers. Nearer, a statement runs in a transaction whose last step before the commit measures
-// (migrations/project/0004_limits.sql), unless so little time has passed since it was last measured that nobody, with all
-// the cores of the machine, can have used up what was left. While statements run that may grow it, they are watched.
+// Headroom: how far a project is from its limit, and what a statement must therefore do before it commits.
+//
+// pg_database_size takes longer than most statements, so a project is measured rarely. Between two measurements its size is
+// bounded: it is at most the last size plus what all cores of the machine can write in the time since (`rate`). By that
+// bound a project is in one of three states:
+//
+//   far    the bound is below the limit by more than can be written before a running statement is stopped. A statement runs
+//          as it is; admission compares two numbers
+//   near   a statement runs in a transaction whose last step before the commit checks the size
+//          (rowhouse.check_size, migrations/project/0004_limits.sql). Until `deadline` even that step is free: in so short a
+//          time nothing can have used up what was left
+//   full   the size is above the limit minus the reserve, or the disk is low. Only statements that make nothing larger commit
+//
+// While statements run that may grow a project, a timer measures it whenever the bound reaches one of their stop lines, and
+// stops those that are past theirs.
+//
+// What this rests on: no statement writes faster than `rate` (0.7 MB a millisecond and core were measured, 1 is assumed);
+// a statement that was stopped ends within `reactionMs`. bench/quotas and limits*.test.ts hold both.
 import { availableParallelism } from 'node:os';
 import { LRUCache } from 'lru-cache';
 import type { Feed } from '../control/changes.ts';
@@ -14,41 +28,41 @@ import { sql } from '../postgres/sql.ts';
 import { capOf, reserveOf, rewriting } from './reserve.ts';
 
 export type Headroom = {
-  /** How a statement that may grow the project has to run. null: as it is. */
+  /** How a statement that may grow the project has to run. null: without a size check. */
   admit(projectId: string, how?: { evenFar?: boolean }): Admission | null | Promise<Admission | null>;
-  /** Looks after a statement while it runs: `stop` is called if the project outgrows `stopAt`. */
+  /** Supervises a running statement: `stop` is called if the project outgrows `stopAt`. */
   watch(projectId: string, stopAt: number | null, stop: (because: RowhouseError) => void): () => void;
-  /** What those who are refused are told; measured now. */
+  /** The error for a refused statement, with the size as it is now. */
   refusal(projectId: string, why?: Why): Promise<RowhouseError>;
-  /** Throws if there is no room at all, for a change that is known to be small. Else as `admit`. */
+  /** For a change that is known to be small: throws if the project is full, otherwise as `admit`. */
   require(projectId: string, mayUseReserve?: boolean): Promise<Admission | null>;
-  /** What is known of the size now. */
+  /** The size as it is now. */
   look(projectId: string): Promise<Measured>;
-  /** What memory has of it, without a look. */
+  /** The last known size, without measuring. */
   recall(projectId: string): { size_mb: number; limit_mb: number } | null;
-  /** Its limit has changed. */
+  /** After its limit has changed. */
   forget(projectId: string): void;
   stop(): void;
 };
 
-/** `needs`: so much room at least. `hasCommitted`: some of it may be done. */
+/** `needs`: this much room at least. `hasCommitted`: part of it may be done. */
 type Why = { needs?: number; hasCommitted?: boolean };
 
-/** Parameters of rowhouse.check_size, and what the size was. */
+/** Parameters of rowhouse.check_size, and the size that they are based on. */
 export type Admission = Readonly<{
   size: number;
   limit: number;
   ceiling: number;
-  /** Up to here what adds something may use what is free within. */
+  /** Up to here a statement that adds something may use free space inside the tables. */
   cap: number;
   deadline: number;
-  /** So large that only what makes it no larger is let through. */
+  /** Only statements that make the project no larger are let through. */
   isFull: boolean;
   /** Because the disk is low. */
   isServerFull: boolean;
-  /** The smallest it was since it is over its limit, else as it is: what refused statements leave moves no line. */
+  /** Its smallest size since it went over its limit, otherwise its size: what refused statements leave moves no line. */
   base: number;
-  /** By how much what makes it no larger may make it larger: a page here and there; the catalog, by what is dropped. */
+  /** By how much a statement that frees space may still grow it: a few pages, and the catalog when objects are dropped. */
   extra: Readonly<{ usual: number; shrinking: number }>;
 }>;
 
@@ -65,25 +79,25 @@ type Options = {
   control: Control;
   server: Server;
   feed: Feed;
-  /** So little is left on the machine's disk that no project may grow. */
+  /** So little of the machine's disk is free that no project may grow. */
   isDiskLow: () => boolean;
   onError: (error: unknown) => void;
 };
 
 const mb = 1024 * 1024;
 const page = 8192;
-/** What one core can write at most in a millisecond: 0.7 MB were measured, by a hash index with faked statistics. */
+/** The most that one core can write in a millisecond: 0.7 MB were measured, with a hash index and faked statistics. */
 const bytesPerMs = mb * Math.min(16, Math.max(2, availableParallelism()));
-/** Of a server elsewhere the cores are not known. */
+/** For a server on another machine, whose cores are not known. */
 const elsewherePerMs = 16 * mb;
-/** From a look to the end of what was cancelled because of it, on a busy machine. */
+/** From a measurement to the end of the statement that was cancelled because of it, on a busy machine. */
 const reactionMs = 64;
 const tickMs = 10;
 /** A statement that commits by itself must be stopped before it comes to the limit. */
 export const unframedMargin = 32 * mb;
-/** A statement that will be refused is let go on this far, so that it is refused by what it really needs. */
+/** A statement that will be refused may go this far over, so that the size check before the commit decides, not the timer. */
 const overshoot = 2 * mb;
-/** By which something can grow that was to shrink: the catalog. */
+/** How much the catalog can grow while something shrinks. */
 const slack = 64 * 1024;
 const creep = mb;
 
@@ -94,7 +108,7 @@ type ProjectSize = {
   reserve: number;
   cap: number;
   size: number;
-  /** When it was measured: by our clock and by PostgreSQL's. */
+  /** When it was measured, by this process's clock and by PostgreSQL's. */
   at: number;
   epoch: number;
   measuring: Promise<void> | null;
@@ -105,15 +119,15 @@ type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) =>
 
 export function openHeadroom({ control, server, feed, isDiskLow, onError }: Options): Headroom {
   const projects = new LRUCache<string, ProjectSize>({ max: 20_000 });
-  /** Those that were forgotten as well: what runs in one is looked after to its end. */
+  /** Includes forgotten ones: a statement that runs in one is supervised to its end. */
   const known = new LRUCache<string, ProjectSize>({ max: 20_000 });
   const loading = new Map<string, Promise<ProjectSize>>();
-  /** The smallest that projects were since they are over their limits. */
+  /** The smallest size of each project since it went over its limit. */
   const lowest = new LRUCache<string, number>({ max: 20_000 });
   const rate = isHere(server.address) ? bytesPerMs : elsewherePerMs;
   const farBytes = 2 * reactionMs * rate;
   let watched = new Set<ProjectSize>();
-  /** Since the disk is low: where those are stopped that began before. They were let in as if there were room. */
+  /** While the disk is low: where statements are stopped that started before, when there seemed to be room. */
   const low = { since: Number.NEGATIVE_INFINITY, lines: new Map<ProjectSize, number>() };
   let timer: NodeJS.Timeout | null = null;
 
@@ -130,7 +144,7 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
     if (pending) return pending;
     const search = read(projectId).then(
       (project) => {
-        // Whoever changed it meanwhile has made us forget.
+        // If it was changed meanwhile, it was forgotten, and this result is stale.
         if (loading.get(projectId) === search) projects.set(projectId, project);
         known.set(projectId, project);
         settle();
@@ -167,7 +181,7 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
   const find = (projectId: string): ProjectSize | Promise<ProjectSize> =>
     (feed.isFresh() ? projects.get(projectId) : undefined) ?? load(projectId);
 
-  /** Those who want to know at the same moment look once. */
+  /** Concurrent callers share one measurement. */
   const measure = (project: ProjectSize): Promise<void> => {
     project.measuring ??= takeMeasure(project).finally(() => {
       project.measuring = null;
@@ -186,7 +200,7 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
     else lowest.delete(project.id);
   };
 
-  /** The most it can be by now. */
+  /** The largest size that it can have by now. */
   const boundOf = ({ size, at }: ProjectSize, now: number) => size + rate * (now - at);
   const isFar = (project: ProjectSize, now: number) =>
     boundOf(project, now) + farBytes <= project.limit && !isDiskLow();
@@ -203,7 +217,7 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
     const deadline = epoch + (ceiling - size) / rate / 1000;
     return { size, limit, cap, base, ceiling, deadline, ...state, extra };
   };
-  /** In all no more than the limit; or, where that was lowered, a little more than the smallest it was since. */
+  /** Up to the limit; or, if the limit was lowered, a little above the smallest size since then. */
   const slackOf = ({ id, size, limit }: ProjectSize): number => {
     const line = size < limit ? limit : Math.min(size, lowest.get(id) ?? size) + creep;
     return Math.max(0, Math.min(slack, line - size));
@@ -212,12 +226,12 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
   const admitTo = (project: ProjectSize, evenFar: boolean): Admission | null | Promise<Admission | null> => {
     const now = performance.now();
     if (isFar(project, now)) {
-      // Renewed before it runs out.
+      // Measured again before the bound reaches the limit.
       if (boundOf(project, now) + 2 * farBytes > project.limit || now - project.at > 1_000)
         measure(project).catch(onError);
       return evenFar ? admissionOf(project) : null;
     }
-    // What is left of the time in which nobody can use it up: enough for most statements.
+    // Nothing can use up the rest within the next milliseconds, which is long enough for most statements.
     if (!isDiskLow() && boundOf(project, now + 4) < project.limit - project.reserve) {
       if (boundOf(project, now + 8) > project.limit - project.reserve) measure(project).catch(onError);
       return admissionOf(project);
@@ -289,7 +303,7 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
       timer ??= setInterval(look, tickMs);
       return () => {
         project.growers.delete(grower);
-        // Lets go of the request: query/pipelines.ts says why.
+        // Releases the request: query/sharing/pipelines.ts says why.
         grower.stop = nothing;
         if (project.growers.size > 0) return;
         watched.delete(project);
@@ -336,8 +350,8 @@ function isHere({ host, socket }: Address): boolean {
 }
 
 /**
- * Where a statement that runs by an admission is stopped. `adding`: it has no business over the limit.
- * `rewriting`: for a moment it needs what it gives back.
+ * Where an admitted statement is stopped. `adding`: it may not go over the limit. `rewriting`: for a moment it needs the
+ * space that it will free.
  */
 export function stopLine(
   { base, limit, cap, ceiling }: Pick<Admission, 'base' | 'limit' | 'cap' | 'ceiling'>,

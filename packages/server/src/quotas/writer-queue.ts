@@ -1,22 +1,22 @@
-// One at a time: how a project's writers go on once one of them came to the limit. Side by side they would fill the disk with
-// what none of them can keep, and leave nobody a moment in which it is given back.
+// Once a writer has come to its project's limit, the project's writers run one at a time. Side by side they would fill the
+// disk with pages that none of them can keep, and leave no moment in which the space can be reclaimed.
 import { errors } from '../errors.ts';
 
 export type WriterQueue = {
-  /** Something came to the limit: from now on, and until nothing has for a while, writers take turns. */
+  /** A writer came to the limit: writers take turns until none has for `quietMs`. */
   close(projectId: string): void;
-  /** There is another limit. */
+  /** The limit was changed. */
   open(projectId: string): void;
   isClosed(projectId: string): boolean;
-  /** Waits for a turn; gives what ends it. */
+  /** Waits for a turn; returns what ends it. */
   take(projectId: string): Promise<() => void>;
 };
 
 type Queue = { closedAt: number; isTaken: boolean; waiting: Set<() => void> };
 
-/** As long as nothing comes to the limit, the door opens again after this. */
+/** The queue opens again after this time without a writer that came to the limit. */
 const quietMs = 1_000;
-/** Whoever takes longer is no longer waited for. */
+/** A turn that takes longer no longer keeps the others waiting. */
 const turnMs = 2_000;
 const patienceMs = 20_000;
 
@@ -30,7 +30,7 @@ export function openWriterQueue(): WriterQueue {
     else if (next) next();
     else later(projectId, queue);
   };
-  /** For everybody who waits. */
+  /** Lets everything that waits go on. */
   const open = (projectId: string, queue: Queue) => {
     if (queues.get(projectId) === queue) queues.delete(projectId);
     for (const go of [...queue.waiting]) go();

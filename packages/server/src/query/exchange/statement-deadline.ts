@@ -1,21 +1,21 @@
-// Keeps the time of what runs in a session: the deadline, a caller who hangs up, one who reads slowly. First PostgreSQL is
-// asked to cancel; what does not end then is ended by force.
+// The time limit of what runs in a session: its deadline, a caller that hangs up, a reader that is too slow. A statement is
+// cancelled first; if it does not end then, its backend is terminated.
 import { errors, RowhouseError } from '../../errors.ts';
 import type { Session } from '../../postgres/session.ts';
 import type { Clock } from './answer-writer.ts';
 import type { Reader } from './reader.ts';
 
-/** What runs and can be told to stop. */
+/** Something that runs in a session and can be stopped. */
 export type Stoppable = { stop(because: RowhouseError): void; useClock(clock: Clock): void };
 
-/** After a cancel that had no effect. A caller is answered within a second of its time, whatever hangs. */
+/** After a cancel without effect. A caller is answered within a second of its deadline, whatever hangs. */
 const graceMs = 500;
-/** For what was refused for other reasons: whether it was undone has to be known. */
+/** For a statement that was refused for another reason: whether it was undone has to be known. */
 const lastWordsMs = 5_000;
 /** A reader that takes nothing for this long is given up. */
 const stallMs = 30_000;
 
-/** One timer looks after all of them: hardly any lasts long enough to need one of its own. */
+/** One timer checks all of them: few statements last long enough to need one of their own. */
 const active = new Set<StatementDeadline>();
 const tickMs = 20;
 let ticking: NodeJS.Timeout | null = null;
@@ -29,7 +29,7 @@ function tick(): void {
   }
 }
 
-/** Stops what runs in the session of that process of PostgreSQL's; false: nothing of ours does. */
+/** Stops the statement that runs in the backend with this process id. False: there is none of the service. */
 export function stopSession(pid: number, because: RowhouseError): boolean {
   for (const watch of active) {
     if (watch.pid !== pid) continue;
@@ -40,13 +40,13 @@ export function stopSession(pid: number, because: RowhouseError): boolean {
 }
 
 export class StatementDeadline implements Clock {
-  /** Why it was told to stop. */
+  /** Why it was stopped. */
   stoppedBy: RowhouseError | null = null;
   private readonly session: Session;
   private reader: Reader | null;
   private readonly terminate: (session: Session, waitMs?: number) => void;
   private readonly timeoutMs: number;
-  /** When the time is up; while the reader is slow, when it is given up. */
+  /** When the time is up. */
   private endsAt: number;
   private pausedAt: number | null = null;
   private patienceMs = stallMs;
@@ -92,12 +92,12 @@ export class StatementDeadline implements Clock {
     this.pausedAt = null;
   }
 
-  /** What is sent from now on may change the project. */
+  /** Statements that are sent from now on may change the project. */
   noteChange(): void {
     if (this.reader) this.reader.mayHaveChanged = true;
   }
 
-  /** Lets go of the request: pipelines.ts says why. */
+  /** Releases the request: pipelines.ts says why. */
   end(): void {
     active.delete(this);
     this.reader = null;
@@ -117,11 +117,11 @@ export class StatementDeadline implements Clock {
     }
   }
 
-  /** Also for others who have a reason. */
+  /** Called for a deadline, and for other reasons such as a full project. */
   stop(because: RowhouseError, patienceMs = graceMs): void {
     if (this.isStopped || !active.has(this)) return;
     this.stoppedBy = because;
-    // What does not end now is ended by force; not after `end`: the process id may belong to somebody else by then.
+    // If it does not end, the backend is terminated; never after `end`, when the process id may belong to another session.
     this.endsAt = performance.now() + patienceMs;
     this.current?.stop(because);
     this.pausedAt = null;
@@ -131,7 +131,7 @@ export class StatementDeadline implements Clock {
 
   private force(): void {
     active.delete(this);
-    // Whose time is over, or who has gone, is not kept waiting for what became of it.
+    // A caller whose time is over, or who has gone, does not wait for the outcome.
     const isLate = this.stoppedBy?.code === 'query_timeout' || this.reader?.isGone === true;
     this.terminate(this.session, isLate ? undefined : lastWordsMs);
   }

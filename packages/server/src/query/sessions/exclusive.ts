@@ -1,4 +1,4 @@
-// What one request does in a session of its own: it is taken, its time is kept, and it is given back clean or not at all.
+// A session that one request has to itself: taken from the pool, bounded by a deadline, and given back clean or closed.
 import type { ProjectLogin } from '../../engine/provision.ts';
 import { errors, RowhouseError } from '../../errors.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
@@ -37,7 +37,7 @@ import {
 } from './statement-profiles.ts';
 
 export type ExclusiveDeps = { sessions: ProjectSessions; profiles: StatementProfiles };
-/** What a visitor does is never taken to be plain: no user finds traces of another. */
+/** A session in which an acting user ran a statement is always reset: no user finds traces of another. */
 export type SessionTerms = { reader: Reader; timeoutMs: number; use: SessionUse; supervise?: Supervise };
 type Question = {
   isPlain?: boolean;
@@ -46,10 +46,10 @@ type Question = {
   changes?: boolean;
   readOnly?: boolean;
 };
-/** Begins to look after what runs; `stop` ends it. Gives what ends the looking. Throws if it must not run now. */
+/** Starts the supervision of what runs; `stop` ends the statement. Returns what ends the supervision. Throws if the statement must not start now. */
 export type Supervise = (stop: (because: RowhouseError, patienceMs?: number) => void) => () => void;
 
-/** Takes a session, keeps the time, and gives the session back clean or not at all. */
+/** Takes a session, keeps the deadline, and gives the session back clean, or closes it. */
 export async function withSession<T>(
   { sessions, profiles }: ExclusiveDeps,
   project: ProjectLogin,
@@ -63,7 +63,7 @@ export async function withSession<T>(
   let deadline: StatementDeadline | null = null;
   let endSupervision: (() => void) | undefined;
   try {
-    // It may have happened while we waited for the session.
+    // The caller may have hung up while the request waited for the session.
     if (reader.isGone) throw noteFate(hungUp(), 'undone');
     if (performance.now() >= reader.startedAt + timeoutMs)
       throw noteFate(errors.queryTimeout(timeoutMs), 'undone');
@@ -80,7 +80,7 @@ export async function withSession<T>(
     exclusive.onFailure();
     if (!(error instanceof StatementFailed)) {
       exclusive.isBroken = true;
-      // One of ours around the statement, which was stopped with it.
+      // A statement of the service around the caller's, which was stopped together with it.
       const isStopped = error instanceof RowhouseError && error.code === 'unavailable' && deadline.stoppedBy;
       throw isStopped ? deadline.stoppedBy : error;
     }
@@ -90,7 +90,7 @@ export async function withSession<T>(
       });
     if (error.reason.sql?.state === sqlstate.limitExceeded && !wasRaised(error.reason))
       sessions.limitReached();
-    // A commit of ours that the deadline cancelled.
+    // The deadline cancelled the commit.
     throw deadline.stoppedBy ? noteFate(deadline.stoppedBy, 'undone') : error.reason;
   } finally {
     endSupervision?.();
@@ -101,15 +101,15 @@ export async function withSession<T>(
   }
 }
 
-/** What one request does in its session. */
+/** What one request can do in its session. */
 export class ExclusiveSession {
   isBroken = false;
-  /** For what its answer holds by then. */
+  /** Releases what the answer holds. */
   onFailure: () => void = () => {};
-  /** It ran something that can make, change or drop tables. */
+  /** It ran something that can create, change or drop tables. */
   changedBy: 'schema' | 'code' | null = null;
   private effect: SessionEffect = 'none';
-  /** Only of statements that are provably so; one that is not decides for all. */
+  /** True as long as every statement was provably plain. */
   private isPlain: boolean;
   private readonly sessions: ProjectSessions;
   private readonly profiles: StatementProfiles;
@@ -153,14 +153,14 @@ export class ExclusiveSession {
     this.deadline.follow(exchange);
     this.effect = worstEffect(this.effect, exchange.effect);
     const { preparable, effect, writes, reached, changes, canCommit, isVacuum } = exchange.statement;
-    // Whether an insert runs code is found out before: one that does makes all be forgotten that is known.
+    // Whether an insert runs code is asked before it runs: if it does, all profiles of the project are forgotten.
     const isInsert = writes && reached !== null && !changes;
     if (isInsert && exchange.endsIdle) await this.know(profile);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
     if (exchange.effect !== 'none') this.deadline.noteChange();
     if (!preparable || effect === 'anything') this.changedBy = 'schema';
     else if (mayRunCode(profile)) this.changedBy ??= 'code';
-    // Unless it comes to its end, nothing is known of it.
+    // Until it has ended, nothing is known of it.
     const wasPlain = this.isPlain;
     this.isPlain = false;
     const endChange = canCommit && !isVacuum ? this.profiles.beginChange(this.project.id) : null;
@@ -171,15 +171,15 @@ export class ExclusiveSession {
     }
     this.effect = worstEffect(this.effect, exchange.effect);
     this.isPlain = wasPlain && isPlain(profile);
-    // Before it is asked what it does: the answer is about what there is after it.
+    // Before the catalog is asked about it: the answer describes the state after it.
     if (this.changedBy === 'code') {
       this.profiles.forget(this.project.id, 'code');
       this.changedBy = null;
     }
-    // Many that wait for this process look slow although they are not: whether it is, the lanes find out.
+    // When this process is busy, statements look slower than they are. Pipelines find out which ones really are slow.
     if (exchange.isLarge) noteDuration(profile, 1_000);
     else if (exchange.durationMs < profile.usualMs) noteDuration(profile, exchange.durationMs);
-    // Never inside a transaction of the caller's: a question that failed would undo it.
+    // Never inside the caller's transaction: a question that failed would undo it.
     if (exchange.endsIdle && !this.project.actingUser) learn(profile, this.session);
   }
 
@@ -202,7 +202,7 @@ export class ExclusiveSession {
     this.isPlain &&= isPlain;
     const framed = this.frameOf(first, last, readOnly);
     return queryFramed(this.session, query, parameters, framed).catch((error) => {
-      // It ran code of the project's after all.
+      // It ran the project's code after all.
       if (triedToWrite(error)) this.isPlain = false;
       const isAnswered = error instanceof StatementFailed || error instanceof RowhouseError;
       if (!isAnswered && changes) throw errors.outcomeUnknown(error);
@@ -223,14 +223,14 @@ export class ExclusiveSession {
     return { before, after: [...last, 'commit'], explain: actingUser ? refusalOf : statementFailed };
   }
 
-  /** Begins a transaction; a visitor's, as that user. One that is `readOnly` stays so. */
+  /** Begins a transaction, as the acting user if there is one. A `readOnly` one stays read-only. */
   async begin(text: string, readOnly = false): Promise<void> {
     const { actingUser } = this.project;
     const commands = actingUser ? enter(actingUser, text) : readOnly ? [text, lockReadOnly] : [text];
     await tell(this.session, commands, actingUser ? refusalOf : statementFailed, errors.unavailable);
   }
 
-  /** Ends the transaction; what is in `commands` before that has to hold. */
+  /** Commits, if the `commands` before the commit succeed. */
   async commit(commands: readonly Command[]): Promise<void> {
     const explain = (error: ServerError, status: StatementFailed['status']) => {
       const reason = sqlFailure(error);
@@ -239,16 +239,16 @@ export class ExclusiveSession {
     };
     this.deadline.noteChange();
     const tag = await tell(this.session, commands, explain, errors.outcomeUnknown);
-    // What cannot be committed is rolled back without an error.
+    // PostgreSQL answers COMMIT in a failed transaction with ROLLBACK, without an error.
     if (tag !== 'COMMIT') throw errors.unavailable(`commit gave ${tag}`);
   }
 
-  /** A statement of ours, waited for. */
+  /** A statement of the service. */
   command(text: string): Promise<void> {
     return command(this.session, text);
   }
 
-  /** Rows from the caller into a table; how many. `leaves`: what they can leave here if all goes well. */
+  /** Copies the caller's rows into a table and returns their number. `leaves`: what a successful copy leaves in the session. */
   async copy(input: CopyInput, leaves: 'plain' | 'sequences' | 'rows'): Promise<number> {
     const copy = new CopyRows(this.session, input);
     this.deadline.follow(copy);
@@ -265,7 +265,7 @@ export class ExclusiveSession {
     return this.session.serverMajor;
   }
 
-  /** The deadline, or a caller who hung up. */
+  /** The deadline, or a caller that hung up. */
   get stoppedBy(): RowhouseError | null {
     return this.deadline.stoppedBy;
   }
@@ -277,7 +277,7 @@ export class ExclusiveSession {
   }
 }
 
-/** After a statement of the same transaction. What was parsed here would be another text to PostgreSQL. */
+/** PostgreSQL would read the text differently from the parser that judged it. */
 const otherReading = [
   'A statement before this one changed standard_conforming_strings or client_encoding.',
   'Leave both as they are. For a backslash in a string, write E\'…\' or use "params".',
@@ -287,7 +287,7 @@ async function command(session: Session, text: string): Promise<void> {
   await tell(session, [text], (error) => new StatementFailed(sqlFailure(error), 'idle'), errors.unavailable);
 }
 
-/** The last one's tag. `onLost`: what it means that the session broke meanwhile. */
+/** Returns the tag of the last command. `onLost`: the error if the session breaks meanwhile. */
 function tell(
   session: Session,
   commands: readonly Command[],
