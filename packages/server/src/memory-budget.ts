@@ -1,24 +1,24 @@
-// How much memory something may take: together in this process, and of that for one project.
+// Counts the memory that one kind of data takes, and limits it per project and for the whole process.
 
 export class MemoryBudget {
-  private readonly limits: Readonly<{ perProject: number; inAll: number }>;
+  private readonly limits: Readonly<{ perProject: number; total: number }>;
   private readonly byProject = new Map<string, number>();
-  private all = 0;
+  private total = 0;
 
-  constructor(limits: Readonly<{ perProject: number; inAll: number }>) {
+  constructor(limits: Readonly<{ perProject: number; total: number }>) {
     this.limits = limits;
   }
 
   get taken(): number {
-    return this.all;
+    return this.total;
   }
 
-  /** False, and nothing is taken, if there is not so much. A negative size gives back. */
+  /** Returns false, and counts nothing, if a limit would be exceeded. A negative size releases memory. */
   take(project: string, bytes: number): boolean {
     const ofProject = (this.byProject.get(project) ?? 0) + bytes;
-    const { perProject, inAll } = this.limits;
-    if (bytes > 0 && (ofProject > perProject || this.all + bytes > inAll)) return false;
-    this.all += bytes;
+    const { perProject, total } = this.limits;
+    if (bytes > 0 && (ofProject > perProject || this.total + bytes > total)) return false;
+    this.total += bytes;
     if (ofProject > 0) this.byProject.set(project, ofProject);
     else this.byProject.delete(project);
     return true;

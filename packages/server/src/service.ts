@@ -93,7 +93,7 @@ export async function openService(options: Options): Promise<Service> {
   const upgrades = openUpgrades({ control, server });
   const parser = startParser();
   const { budget, kept: keptOpen = budget, share } = options.connections;
-  const poolLimits = { budget, kept: keptOpen, share, ...waits };
+  const poolLimits = { budget, maxOpen: keptOpen, share, ...waits };
   const terminations = openTerminations(server);
   const traces = countTraces();
   const profiles = openStatementProfiles(() => sessions.counts().open);

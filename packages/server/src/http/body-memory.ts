@@ -9,7 +9,7 @@ import { onResponseEnd } from './response-end.ts';
 
 const mb = 1024 * 1024;
 /** What a body takes is estimated. One of the largest always fits, and some smaller ones of others beside it. */
-const bodyMemory = new MemoryBudget({ perProject: 200 * mb, inAll: 210 * mb });
+const bodyMemory = new MemoryBudget({ perProject: 200 * mb, total: 210 * mb });
 /** Of a body's bytes: as they came, as text, and on their way to PostgreSQL. */
 const bytesFactor = 3;
 /** Of each value in it. */

@@ -1,14 +1,14 @@
-// A statement of the service's own in a session of a project: its rows as texts, within a time that nothing the project
-// has written can stretch.
+// Runs one of the service's own statements in a project's session and returns its rows as text. Code that the project
+// has written cannot extend the deadline.
 import { isRaised, type ServerError } from './server-error.ts';
 import { type Session, silent } from './session.ts';
 
 export type TextRow = (string | null)[];
 
-/** PostgreSQL refused the statement; the session is fine. */
+/** PostgreSQL refused the statement. The session is still usable. */
 export class AskError extends Error {
   override readonly name = 'AskError';
-  /** Empty where code of the project's chose it: it means nothing then. */
+  /** Empty if the project's code chose it, because it means nothing then. */
   readonly sqlstate: string;
 
   constructor(error: ServerError) {
@@ -17,19 +17,19 @@ export class AskError extends Error {
   }
 }
 
-/** All of them together; more is nothing that we ask for. */
+/** Limit for all rows together. No statement of the service needs more. */
 const maxBytes = 64 * 1024 * 1024;
 
 type Bounds = {
   timeoutMs: number;
-  /** Ends the session by force: a function of the project's can go on after a cancel. */
+  /** Ends the session by force: a function of the project can continue after a cancel. */
   terminate: (session: Session) => void;
   signal?: AbortSignal;
 };
 
-const patienceMs = 1_000;
+const terminateAfterMs = 1_000;
 
-/** Rejects with AskError, or with what broke the session. At the deadline it cancels, and a second later terminates. */
+/** Rejects with AskError, or with the error that broke the session. Cancels at the deadline, and terminates 1 s later. */
 export function ask(
   session: Session,
   text: string,
@@ -38,39 +38,39 @@ export function ask(
 ): Promise<TextRow[]> {
   return new Promise((resolve, reject) => {
     const rows: TextRow[] = [];
-    let bytesTaken = 0;
+    let receivedBytes = 0;
     let failure: ServerError | null = null;
-    let harder: NodeJS.Timeout | undefined;
+    let terminateTimer: NodeJS.Timeout | undefined;
     const stop = () => {
       void session.cancel();
-      harder ??= setTimeout(() => terminate(session), patienceMs);
+      terminateTimer ??= setTimeout(() => terminate(session), terminateAfterMs);
     };
     const timer = setTimeout(stop, Math.max(1, timeoutMs));
     signal?.addEventListener('abort', stop, { once: true });
     if (signal?.aborted) stop();
-    const end = (act: () => void) => {
+    const finish = (settle: () => void) => {
       clearTimeout(timer);
-      clearTimeout(harder);
+      clearTimeout(terminateTimer);
       signal?.removeEventListener('abort', stop);
-      act();
+      settle();
     };
     session.out.parse('', text).bind('', parameters).execute(0).sync();
     session.send({
       ...silent,
       row: (bytes, start, stopAt) => {
-        bytesTaken += stopAt - start;
-        if (bytesTaken > maxBytes) terminate(session);
+        receivedBytes += stopAt - start;
+        if (receivedBytes > maxBytes) terminate(session);
         else rows.push(readRow(bytes, start));
       },
       error: (error) => {
         failure ??= error;
       },
       ready: () =>
-        end(() => {
+        finish(() => {
           if (failure) reject(new AskError(failure));
           else resolve(rows);
         }),
-      lost: (error) => end(() => reject(error)),
+      lost: (error) => finish(() => reject(error)),
     });
   });
 }

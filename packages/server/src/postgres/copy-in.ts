@@ -1,51 +1,51 @@
-// COPY … FROM STDIN: bytes go from a source to PostgreSQL at the pace of the slower one. At most four frames are on their
-// way; while they are, the source is not asked for more. Whatever goes wrong, the connection speaks the ordinary protocol
-// again afterwards, or is lost.
+// COPY … FROM STDIN: sends bytes from a source to PostgreSQL at the pace of the slower side. While four frames are
+// unsent, nothing is read from the source. After any failure the connection is either back in the ordinary protocol
+// or lost.
 import type { FrontendMessages } from './frontend-messages.ts';
 import type { ServerError } from './server-error.ts';
 import { type Receiver, type Session, silent } from './session.ts';
 
 export type CopyInOptions = Readonly<{
   session: Session;
-  /** Statements before the COPY and behind it; all leave without waiting for one another. */
+  /** Statements before and after the COPY. They are sent without waiting for each other's results. */
   before: readonly string[];
   text: string;
   after: Readonly<{ count: number; write(out: FrontendMessages): void }>;
-  /** Its pieces are copied at once. It is never closed: nothing more is taken from it, that is all. */
+  /** Each piece is copied at once. The source is never closed; reading simply stops. */
   source: AsyncIterable<Buffer>;
-  /** Told when the source is waited for, and when no longer. */
+  /** Paused while waiting for the source. */
   clock: { pause(): void; resume(): void };
 }>;
 
 export type CopyEnd = 'idle' | 'transaction' | 'failed' | Error;
 
 const frameBytes = 64 * 1024;
-const framesAtOnce = 4;
-/** The type of the message and its size. */
+const maxFrames = 4;
+/** The message's type and size. */
 const headBytes = 5;
 
 export class CopyIn {
-  /** Of the COPY itself. */
+  /** The command tag of the COPY itself. */
   tag = '';
   failure: ServerError | null = null;
   sourceFailure: { error: unknown } | null = null;
   /** PostgreSQL has asked for rows. */
   hasBegun = false;
-  /** All of it was sent, the end as well: from here on it can take effect. */
+  /** Everything was sent, including CopyDone and the statements after it: from now on it can take effect. */
   isSent = false;
   private readonly options: CopyInOptions;
   private readonly receiver: Receiver;
-  /** Statements that have come to their end. */
+  /** The number of statements that have completed. */
   private completed = 0;
 
   private isStopped = false;
-  /** Nothing more is sent for this exchange. */
+  /** Nothing more will be sent for this exchange. */
   private isOver = false;
   private end: (end: CopyEnd) => void = () => {};
   private wakeFromSource: () => void = () => {};
   private wakeFromFrame: () => void = () => {};
-  private readonly free: Buffer[] = [];
-  private made = 0;
+  private readonly freeFrames: Buffer[] = [];
+  private frameCount = 0;
   private frame: Buffer | null = null;
   private filled = headBytes;
 
@@ -57,18 +57,18 @@ export class CopyIn {
       complete: (tag) => this.complete(tag ?? ''),
       error: (error) => {
         this.failure ??= error;
-        // PostgreSQL passes over whatever was on its way to it, up to this.
+        // PostgreSQL skips everything that is still in flight, up to this Sync.
         this.finish('sync');
       },
       ready: (status) => this.end(status),
       lost: (error) => {
-        this.leave();
+        this.markOver();
         this.end(error);
       },
     };
   }
 
-  /** Every statement has come to its end. */
+  /** Every statement has completed. */
   get isComplete(): boolean {
     const { before, after } = this.options;
     return this.completed === before.length + 1 + after.count && this.failure === null;
@@ -77,7 +77,7 @@ export class CopyIn {
   run(): Promise<CopyEnd> {
     const { session, before, text } = this.options;
     for (const statement of [...before, text]) session.out.parse('', statement).bind('', []).execute(0);
-    // No Sync yet: PostgreSQL would pass over it once it reads rows, and then wait for one.
+    // No Sync yet: once PostgreSQL reads rows, it would skip the Sync and then wait for another.
     session.out.flush();
     return new Promise((resolve) => {
       this.end = resolve;
@@ -86,7 +86,7 @@ export class CopyIn {
     });
   }
 
-  /** No more rows, and none of those that were sent. Before PostgreSQL asks for rows, only a cancel helps. */
+  /** Stops sending and discards the rows sent so far. Before PostgreSQL asks for rows, only a cancel has an effect. */
   stop(): void {
     this.isStopped = true;
     if (this.hasBegun) this.finish('fail');
@@ -102,11 +102,11 @@ export class CopyIn {
   private complete(tag: string): void {
     if (this.completed++ !== this.options.before.length) return;
     this.tag = tag;
-    // PostgreSQL has seen an end where the source has none. What was read so far is not all.
+    // PostgreSQL has found an end marker before the source ended, so it has not read all rows.
     if (!this.isSent) this.options.session.destroy();
   }
 
-  /** The COPY itself came to its end. */
+  /** The COPY itself has completed. */
   get isCopied(): boolean {
     return this.completed > this.options.before.length;
   }
@@ -130,7 +130,7 @@ export class CopyIn {
     }
   }
 
-  /** A promise of its own for each piece: racing with one that lasts would gather a listener a piece. */
+  /** Each piece gets its own promise: racing with one long-lived promise would add a listener for each piece. */
   private async next(pieces: AsyncIterator<Buffer>): Promise<IteratorResult<Buffer> | null> {
     const { clock } = this.options;
     clock.pause();
@@ -157,21 +157,21 @@ export class CopyIn {
     }
   }
 
-  /** null: it is over. */
+  /** Returns null once the exchange is over. */
   private async takeFrame(): Promise<Buffer | null> {
-    // A source that always has more, and a PostgreSQL that always has room, would leave no turn to anybody else.
-    if (this.made > 0) await new Promise((resolve) => setImmediate(resolve));
-    while (this.free.length === 0 && this.made === framesAtOnce && !this.isOver) {
+    // If the source always has data and PostgreSQL always reads it, no other work would get a turn of the event loop.
+    if (this.frameCount > 0) await new Promise((resolve) => setImmediate(resolve));
+    while (this.freeFrames.length === 0 && this.frameCount === maxFrames && !this.isOver) {
       await new Promise<void>((resolve) => {
         this.wakeFromFrame = resolve;
       });
     }
-    if (this.free.length === 0 && this.made < framesAtOnce) {
-      this.made++;
-      this.free.push(Buffer.allocUnsafeSlow(headBytes + frameBytes));
+    if (this.freeFrames.length === 0 && this.frameCount < maxFrames) {
+      this.frameCount++;
+      this.freeFrames.push(Buffer.allocUnsafeSlow(headBytes + frameBytes));
     }
     if (this.isOver) return null;
-    this.frame = this.free.pop() ?? null;
+    this.frame = this.freeFrames.pop() ?? null;
     return this.frame;
   }
 
@@ -183,14 +183,14 @@ export class CopyIn {
     this.frame = null;
     this.filled = headBytes;
     this.options.session.write(frame.subarray(0, filled), () => {
-      this.free.push(frame);
+      this.freeFrames.push(frame);
       this.wakeFromFrame();
     });
   }
 
   private finish(how: 'done' | 'fail' | 'sync'): void {
     if (this.isOver) return;
-    this.leave();
+    this.markOver();
     const { session, after } = this.options;
     const { out } = session;
     if (how === 'fail') out.copyFail('the rows end here');
@@ -202,7 +202,7 @@ export class CopyIn {
     session.write(out.sync().take());
   }
 
-  private leave(): void {
+  private markOver(): void {
     this.isOver = true;
     this.wakeFromSource();
     this.wakeFromFrame();

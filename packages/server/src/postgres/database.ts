@@ -1,7 +1,6 @@
-// The service's own connections (control database and maintenance): a pool with bounded waits, whose failures are
-// told apart into "PostgreSQL said no" (rethrown as PostgresError), "PostgreSQL is away" (503) and "it broke during a
-// change" (outcome_unknown).
-// Projects' own statements do not come through here.
+// The service's own connections (control database and maintenance): a pool with bounded waits. It distinguishes three
+// failures: PostgreSQL refused the statement (PostgresError), PostgreSQL is unavailable (503), or the connection broke
+// during a change (outcome_unknown). Projects' statements do not use it.
 import pg from 'pg';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Sql, sql } from './sql.ts';
@@ -13,7 +12,7 @@ export type Address = Readonly<{
   password: string;
   database: string;
   tls: false | { rejectUnauthorized: boolean };
-  /** A Unix socket of the same server, where there is one: cheaper than the way over the network. */
+  /** A Unix socket of the same server, if there is one: cheaper than TCP. */
   socket?: string;
 }>;
 
@@ -21,19 +20,19 @@ type Row = Record<string, unknown>;
 export type Queryable = { query<R = Row>(statement: Sql): Promise<R[]> };
 
 export type Database = {
-  /** `withinMs`: with less time than usual until the connection is given up. */
+  /** `withinMs`: a shorter time than usual until the connection counts as broken. */
   query<R = Row>(statement: Sql, withinMs?: number): Promise<R[]>;
-  /** A statement that changes something and commits by itself: a break while it runs is an unknown outcome. */
+  /** A statement that changes something and commits by itself: if the connection breaks, its outcome is unknown. */
   change<R = Row>(statement: Sql): Promise<R[]>;
   transaction<T>(run: (transaction: Queryable) => Promise<T>): Promise<T>;
-  /** One connection for as long as `run` takes: for session locks. It is closed afterwards. */
+  /** Gives `run` one connection for its whole duration, for session locks, and closes it afterwards. */
   session<T>(run: (session: Queryable, lost: AbortSignal) => Promise<T>): Promise<T>;
-  /** A statement without an end, on a connection of its own: what it raises as INFO or more is handed on, until `ended`. */
+  /** Runs an endless statement on its own connection, and passes on its messages (INFO and above) until `ended`. */
   follow(statement: Sql, onMessage: (text: string) => void, ended: AbortSignal): Promise<void>;
   end(): Promise<void>;
 };
 
-/** PostgreSQL answered with an error of severity ERROR: the connection is fine, the statement is not. */
+/** PostgreSQL answered with an error of severity ERROR: the statement failed, the connection is fine. */
 export class PostgresError extends Error {
   override readonly name = 'PostgresError';
   readonly sqlstate: string;
@@ -46,43 +45,43 @@ export class PostgresError extends Error {
   }
 }
 
-/** True only for an ERROR of PostgreSQL's own; a broken connection never has a state. */
+/** True only for an ERROR from PostgreSQL; a isBroken connection has no SQLSTATE. */
 export function isState(error: unknown, state: string): error is PostgresError {
   return error instanceof PostgresError && error.sqlstate === state;
 }
 
-/** Bounds on the service's own statements. Making a database is the longest of them. */
+/** For the service's own statements. Creating a database takes the longest. */
 const statementTimeoutMs = 60_000;
-/** What we wait for may be held by a project that means it. */
+/** A project may hold a lock on purpose. */
 const lockTimeoutMs = 2_000;
-/** PostgreSQL itself ends a statement before that. */
-const brokenMs = statementTimeoutMs + 5_000;
+/** After statement_timeout, so that PostgreSQL ends the statement first. */
+const silenceMs = statementTimeoutMs + 5_000;
 const connectTimeoutMs = 5_000;
 
-/** `queryMs`, `changeMs`: when a connection that does not answer is given up. */
+/** `queryMs`, `changeMs`: how long a connection may stay silent before it counts as broken. */
 type Options = { max?: number; searchPath?: string; queryMs?: number; changeMs?: number };
 
 export function openDatabase(
   address: Address,
-  { max = 4, searchPath = 'public', queryMs = brokenMs, changeMs = brokenMs }: Options = {},
+  { max = 4, searchPath = 'public', queryMs = silenceMs, changeMs = silenceMs }: Options = {},
 ): Database {
   const options = clientOptions(address, searchPath);
   const pool = new pg.Pool({ ...options, max, idleTimeoutMillis: 30_000, query_timeout: queryMs });
-  // A connection that breaks between two statements is replaced at the next use. Without listeners, on the pool for
-  // idle ones and on each connection for those in use, the event would end the process.
+  // A connection that breaks between two statements is replaced at the next use. Without a listener on the pool (for
+  // idle connections) and on each connection (for those in use), the error event would end the process.
   pool.on('error', () => {});
   pool.on('connect', (client) => void client.on('error', () => {}));
 
   const use = async <T>(run: (client: pg.PoolClient) => Promise<T>): Promise<T> => {
     const client = await pool.connect().catch(rethrow(errors.unavailable));
-    let broken = false;
+    let isBroken = false;
     try {
       return await run(client);
     } catch (error) {
-      broken = isBreak(error);
+      isBroken = isBreak(error);
       throw error;
     } finally {
-      client.release(broken);
+      client.release(isBroken);
     }
   };
 
@@ -98,7 +97,7 @@ export function openDatabase(
           await send(client, sql`commit`, errors.outcomeUnknown);
           return result;
         } catch (error) {
-          // A connection that cannot even roll back is thrown away by `use`; the first error is the one that counts.
+          // The first error counts. `use` discards a connection that cannot roll back.
           if (!isBreak(error)) await client.query('rollback').catch(() => {});
           throw error;
         }
@@ -110,7 +109,7 @@ export function openDatabase(
       client.on('end', () => lost.abort());
       await client.connect().catch(rethrow(errors.unavailable));
       try {
-        // Sessions wait for each other by advisory locks, as long as it takes.
+        // Sessions wait for each other's advisory locks without a time limit.
         await client.query('set lock_timeout = 0');
         return await run({ query: (statement) => send(client, statement, errors.unavailable) }, lost.signal);
       } finally {
@@ -122,7 +121,7 @@ export function openDatabase(
       client.on('error', () => {});
       client.on('notice', ({ message }) => onMessage(message ?? ''));
       await client.connect().catch(rethrow(errors.unavailable));
-      // Ended, not cancelled: that holds also if the statement has not begun yet.
+      // Terminated, not cancelled: this also works if the statement has not begun yet.
       let ending: Promise<unknown> = Promise.resolve();
       const stop = (pid: number) => {
         ending = pool
@@ -185,7 +184,7 @@ function clientOptions(address: Address, searchPath: string): pg.ClientConfig {
     ssl: address.tls,
     application_name: 'rowhouse',
     connectionTimeoutMillis: connectTimeoutMs,
-    query_timeout: brokenMs,
+    query_timeout: silenceMs,
     keepAlive: true,
     options: `-c statement_timeout=${statementTimeoutMs} -c lock_timeout=${lockTimeoutMs} -c search_path=${searchPath} -c TimeZone=UTC`,
   };

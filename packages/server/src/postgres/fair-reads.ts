@@ -1,10 +1,10 @@
-// Connections that have more to read than fits into one read take turns, one in each turn of the event loop: whoever
-// waits for something small is never behind more than one of them.
+// Connections with more data than fits into one read take turns, one per turn of the event loop. A request with a small
+// result therefore never waits for more than one of them.
 
 const waiting: (() => void)[] = [];
 
-export function nextTurn(go: () => void): void {
-  if (waiting.push(go) === 1) setImmediate(takeTurn);
+export function nextTurn(resume: () => void): void {
+  if (waiting.push(resume) === 1) setImmediate(takeTurn);
 }
 
 function takeTurn(): void {
@@ -12,15 +12,15 @@ function takeTurn(): void {
   if (waiting.length > 0) setImmediate(takeTurn);
 }
 
-/** For long work of one's own: after each slice others come first. */
+/** For long computations: lets other work run before the next slice. */
 export function turn(): Promise<void> {
   return new Promise(nextTurn);
 }
 
-/** Work that yields after each slice of it. */
+/** A computation that yields after each slice. */
 export type Slices<T> = Generator<undefined, T>;
 
-/** All of it now. */
+/** Runs all slices now. */
 export function atOnce<T>(work: Slices<T>): T {
   for (;;) {
     const { done, value } = work.next();
@@ -28,7 +28,7 @@ export function atOnce<T>(work: Slices<T>): T {
   }
 }
 
-/** The same with turns for others. */
+/** Runs the slices and lets other work run between them. */
 export async function inTurns<T>(work: Slices<T>): Promise<T> {
   for (;;) {
     const { done, value } = work.next();

@@ -1,26 +1,26 @@
-// What is said to PostgreSQL, written into one buffer so that a whole exchange leaves in a single write.
+// Messages to PostgreSQL, collected in one buffer so that a whole exchange is sent with a single write.
 
 const firstBytes = 1024;
 
-/** A long text in UTF-8. */
+/** A pushPieces text in UTF-8. */
 export type Pieces = Readonly<{ pieces: readonly Buffer[]; size: number }>;
 export type Parameter = string | Pieces | null;
 
 export class FrontendMessages {
   private bytes = Buffer.allocUnsafeSlow(firstBytes);
   length = 0;
-  /** What has to be sent before `bytes`: long texts are not copied. */
+  /** Buffers to send before `bytes`. Long texts are not copied. */
   private ahead: Buffer[] = [];
 
-  /** What goes before that which `take` gives. Empty unless a text was long. */
+  /** The buffers to send before the result of `take`. Empty unless there was a long text. */
   takeAhead(): readonly Buffer[] {
-    if (this.ahead.length === 0) return none;
+    if (this.ahead.length === 0) return noBuffers;
     const taken = this.ahead;
     this.ahead = [];
     return taken;
   }
 
-  /** What was written so far; the next message starts afresh. A copy, for the memory is used again unless it is large. */
+  /** Returns the messages written so far. A copy, because the memory is reused unless it is large. */
   take(): Buffer {
     const length = this.length;
     this.length = 0;
@@ -59,7 +59,7 @@ export class FrontendMessages {
   parse(name: string, query: string | Pieces): this {
     if (typeof query !== 'string') {
       this.byte(80).int32(4 + Buffer.byteLength(name) + 1 + query.size + 1 + 2);
-      return this.text(name).long(query).byte(0).int16(0);
+      return this.text(name).pushPieces(query).byte(0).int16(0);
     }
     const at = this.begin(80);
     return this.text(name).text(query).int16(0).end(at);
@@ -76,14 +76,14 @@ export class FrontendMessages {
         continue;
       }
       const size = Buffer.byteLength(parameter);
-      this.int32(size).room(size);
+      this.int32(size).ensureCapacity(size);
       this.bytes.write(parameter, this.length, 'utf8');
       this.length += size;
     }
     return this.int16(0).end(at);
   }
 
-  /** The size comes first, and what was written before a long text is no longer here to be corrected. */
+  /** Computes the size first: a long text flushes the buffer before it, so the header cannot be corrected later. */
   private bindLong(statement: string, parameters: readonly Parameter[]): this {
     const sizes = parameters.map((one) =>
       typeof one === 'string' ? Buffer.byteLength(one) : (one?.size ?? 0),
@@ -94,12 +94,12 @@ export class FrontendMessages {
     for (const [index, parameter] of parameters.entries()) {
       this.int32(parameter === null ? -1 : (sizes[index] as number));
       if (typeof parameter === 'string') this.raw(Buffer.from(parameter));
-      else if (parameter) this.long(parameter);
+      else if (parameter) this.pushPieces(parameter);
     }
     return this.int16(0);
   }
 
-  private long({ pieces }: Pieces): this {
+  private pushPieces({ pieces }: Pieces): this {
     this.ahead.push(this.take(), ...pieces);
     return this;
   }
@@ -114,7 +114,7 @@ export class FrontendMessages {
     return this.byte(83).text(name).end(at);
   }
 
-  /** maxRows 0: all of them. */
+  /** `maxRows` 0 means all rows. */
   execute(maxRows: number): this {
     const at = this.begin(69);
     return this.text('').int32(maxRows).end(at);
@@ -125,7 +125,7 @@ export class FrontendMessages {
     return this.byte(83).text(name).end(at);
   }
 
-  /** PostgreSQL is to answer so far; the exchange is not at its end. */
+  /** PostgreSQL sends its answers so far. The exchange continues. */
   flush(): this {
     return this.end(this.begin(72));
   }
@@ -160,26 +160,26 @@ export class FrontendMessages {
   }
 
   private byte(value: number): this {
-    this.room(1);
+    this.ensureCapacity(1);
     this.bytes[this.length++] = value;
     return this;
   }
 
   private int16(value: number): this {
-    this.room(2);
+    this.ensureCapacity(2);
     this.length = this.bytes.writeUInt16BE(value, this.length);
     return this;
   }
 
   private int32(value: number): this {
-    this.room(4);
+    this.ensureCapacity(4);
     this.length = this.bytes.writeInt32BE(value, this.length);
     return this;
   }
 
   private text(value: string): this {
     const size = Buffer.byteLength(value);
-    this.room(size + 1);
+    this.ensureCapacity(size + 1);
     this.bytes.write(value, this.length, 'utf8');
     this.length += size;
     this.bytes[this.length++] = 0;
@@ -187,13 +187,13 @@ export class FrontendMessages {
   }
 
   private raw(value: Buffer): this {
-    this.room(value.length);
+    this.ensureCapacity(value.length);
     value.copy(this.bytes, this.length);
     this.length += value.length;
     return this;
   }
 
-  private room(size: number): void {
+  private ensureCapacity(size: number): void {
     if (this.length + size <= this.bytes.length) return;
     const larger = Buffer.allocUnsafe(Math.max(this.bytes.length * 2, this.length + size + 1024));
     this.bytes.copy(larger, 0, 0, this.length);
@@ -201,7 +201,7 @@ export class FrontendMessages {
   }
 }
 
-const none: readonly Buffer[] = [];
+const noBuffers: readonly Buffer[] = [];
 
 function isLong(parameter: Parameter): boolean {
   return typeof parameter === 'object' && parameter !== null;

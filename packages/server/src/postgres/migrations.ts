@@ -1,4 +1,5 @@
-// Numbered, append-only migrations. Each runs once, in a transaction, under a lock; a changed or missing file is refused, and so is a database that a newer version has already migrated.
+// Numbered, append-only migrations. Each runs once, in a transaction, under a lock. A changed or missing file is refused,
+// and so is a database that a newer version has already migrated.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -10,7 +11,7 @@ export type Migration = { number: number; name: string; text: string; checksum: 
 
 export class MigrationError extends Error {
   override readonly name = 'MigrationError';
-  /** A newer version has migrated the database: it has all that this one knows, and more. */
+  /** A newer version has migrated the database: it has every migration of this version, and more. */
   readonly isNewer: boolean;
 
   constructor(message: string, { isNewer = false } = {}) {
@@ -33,14 +34,14 @@ export async function readMigrations(kind: 'control' | 'project' | 'guards'): Pr
         );
       }
       const text = await readFile(path.join(folder, file), 'utf8');
-      // A checkout with CRLF line ends is the same migration.
+      // A checkout with CRLF line endings is the same migration.
       const checksum = createHash('sha256').update(text.replaceAll('\r\n', '\n')).digest('hex');
       return { number: index + 1, name, text, checksum };
     }),
   );
 }
 
-/** `session` must be one connection: the lock is held by it. Returns the numbers that were applied now. */
+/** `session` must be one connection, because it holds the lock. Returns the numbers of the migrations applied now. */
 export async function migrate(session: Queryable, migrations: readonly Migration[]): Promise<number[]> {
   await session.query(sql`select pg_advisory_lock(hashtext('rowhouse migrations'))`);
   try {
@@ -62,14 +63,14 @@ export async function migrate(session: Queryable, migrations: readonly Migration
   }
 }
 
-/** All that are missing, in the transaction the caller has begun: every one of them or none. */
+/** Applies all missing migrations in the caller's transaction: all of them or none. */
 export async function migrateInside(
   transaction: Queryable,
   migrations: readonly Migration[],
   table: string,
 ): Promise<void> {
   await transaction.query(makeTable(table));
-  // Against others who do the same. Not an advisory lock: where those are not guarded, anybody could hold it.
+  // Against concurrent runs. Not an advisory lock: where advisory locks are not guarded, any role could hold it.
   await transaction.query(sql`lock table ${sql.id(table)} in share row exclusive mode`);
   for (const migration of await findPending(transaction, migrations, table)) {
     await apply(transaction, migration, table);

@@ -1,7 +1,7 @@
-// The statements that are prepared in a session, by their text: as many as are worth their memory there.
+// The prepared statements of a session, by text. Their number is limited, because each takes memory in PostgreSQL.
 import type { FrontendMessages } from './frontend-messages.ts';
 
-/** `columns`: what whoever runs it knows of its rows. `usedAt`: a number that grows with each use of any. */
+/** `columns`: what is known about its rows. `usedAt`: a counter that grows with each use of any statement. */
 export type PreparedStatement = {
   name: string;
   columns: unknown;
@@ -9,13 +9,13 @@ export type PreparedStatement = {
   usedAt: number;
 };
 
-const atMost = 100;
-let named = 0;
-let uses = 0;
+const maxStatements = 100;
+let lastNumber = 0;
+let useCount = 0;
 
-/** With a name that no other has. */
+/** Has a unique name. */
 export function newStatement(): PreparedStatement {
-  return { name: `s${++named}`, columns: null, parameterTypes: null, usedAt: 0 };
+  return { name: `s${++lastNumber}`, columns: null, parameterTypes: null, usedAt: 0 };
 }
 
 export class PreparedStatements {
@@ -30,24 +30,24 @@ export class PreparedStatements {
     return this.byText.get(text);
   }
 
-  /** Called at each use. What gives way is closed with the next that is sent. */
+  /** Called at each use. An evicted statement is closed with the next exchange. */
   keep(text: string, prepared: PreparedStatement): void {
-    prepared.usedAt = ++uses;
+    prepared.usedAt = ++useCount;
     const other = this.byText.get(text);
     if (other === prepared) return;
     this.byText.set(text, prepared);
-    // Several were sent before the first was there.
+    // Several Parse messages were sent before the first was answered.
     if (other) this.out.closeStatement(other.name);
-    if (this.byText.size > atMost) this.closeOldest();
+    if (this.byText.size > maxStatements) this.closeOldest();
   }
 
   close(text: string, prepared: PreparedStatement): void {
-    // Another may have been kept since.
+    // A newer one may have replaced it.
     if (this.byText.get(text) === prepared) this.byText.delete(text);
     this.out.closeStatement(prepared.name);
   }
 
-  /** They are gone already. */
+  /** For statements that PostgreSQL has already deallocated. */
   clear(): void {
     this.byText.clear();
   }

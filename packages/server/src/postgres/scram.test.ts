@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { scramClient, scramVerifier } from './scram.ts';
 
-/** PostgreSQL's side: whether the client knows the password, and what proves that the server does. */
+/** PostgreSQL's side: checks that the client knows the password, and returns the proof that the server does. */
 function logIn(password: string, verifier: string): { isGood: boolean; serverFinal: string } {
   const [, rounds, salt, stored = '', server = ''] =
     /^SCRAM-SHA-256\$(\d+):([^$]+)\$([^:]+):(.+)$/.exec(verifier) ?? [];

@@ -1,11 +1,11 @@
-// Passwords as PostgreSQL wants them: its stored form, made here so that none ever stands in a statement or a server's
-// log, and the client's side of logging in.
+// SCRAM-SHA-256: the stored form of a password, computed here so that no password appears in a statement or in a
+// server's log, and the client's side of a login.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 
 const iterations = 4096;
 
-/** Stretching a password takes longer than all else about opening a connection, and it is the same at each login. */
+/** Key stretching takes longer than the rest of opening a connection, and its result is the same at each login. */
 const stretched = new LRUCache<string, Buffer>({ max: 20_000 });
 
 export function scramVerifier(password: string, salt: Buffer = randomBytes(16)): string {
@@ -16,7 +16,7 @@ export function scramVerifier(password: string, salt: Buffer = randomBytes(16)):
   return `SCRAM-SHA-256$${iterations}:${salt.toString('base64')}$${storedKey}:${serverKey}`;
 }
 
-/** The client's side of a SCRAM-SHA-256 exchange. `verify` proves that the server knows the password too. */
+/** The client's side of a SCRAM-SHA-256 exchange. `verify` checks that the server knows the password too. */
 export function scramClient(password: string): {
   first(): string;
   final(serverFirst: string): string;

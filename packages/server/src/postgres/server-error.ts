@@ -1,4 +1,4 @@
-// PostgreSQL's own words about what went wrong, cut to a size that can be passed on.
+// PostgreSQL's error messages, truncated to a size that can be passed on.
 
 export type ServerError = Readonly<{
   severity: string;
@@ -15,7 +15,7 @@ export type ServerError = Readonly<{
   routine?: string;
 }>;
 
-/** A statement can raise an error with a message of any size; nobody reads more than this. */
+/** A statement can raise an error with a message of any size. */
 const maxTextBytes = 4096;
 
 const fields: Record<number, keyof ServerError> = {
@@ -34,20 +34,20 @@ const fields: Record<number, keyof ServerError> = {
 };
 
 /**
- * Whether a RAISE chose its SQLSTATE, so that the code says what the author of a function wanted and nothing of what
- * happened. PostgreSQL names the place in its own source at which an error arose, which nothing in SQL can change;
- * and of the languages that a project may use only PL/pgSQL can choose a code.
+ * Whether a RAISE chose the SQLSTATE. Then the code says what the author of a function wanted, not what happened.
+ * PostgreSQL names the routine in its own source that reported an error, and SQL cannot change that name. Of the
+ * languages that a project may use, only PL/pgSQL can choose a code.
  */
 export function isRaised({ routine }: Pick<ServerError, 'routine'>): boolean {
-  return routine !== undefined && raising.has(routine);
+  return routine !== undefined && raisingRoutines.has(routine);
 }
 
-/** The second one is PL/Python's, on servers where somebody else has installed it. */
-const raising = new Set(['exec_stmt_raise', 'PLy_output']);
+/** The second belongs to PL/Python, on servers where an operator has installed it. */
+const raisingRoutines = new Set(['exec_stmt_raise', 'PLy_output']);
 
 /**
- * Whether it was a function of ours that raised it. The first line of the context is the function at which it happened; ours
- * have their own search_path, so that the name is always qualified, and a project can make nothing in our schema.
+ * Whether one of the service's functions raised it. The first line of the context names the function that failed. Our
+ * functions set their own search_path, so the name is always qualified. A project cannot create objects in our schema.
  */
 export function isRaisedBy(name: `rowhouse.${string}`, error: ServerError): boolean {
   return isRaised(error) && error.where?.startsWith(`PL/pgSQL function ${name}(`) === true;
@@ -67,7 +67,7 @@ export function readServerError(bytes: Buffer, start: number, end: number): Serv
 
 function readText(bytes: Buffer, start: number, stop: number): string {
   if (stop - start <= maxTextBytes) return bytes.toString('utf8', start, stop);
-  // Not in the middle of a character.
+  // Not within a character.
   let end = start + maxTextBytes;
   while (end > start && ((bytes[end] as number) & 0xc0) === 0x80) end--;
   return `${bytes.toString('utf8', start, end)}…`;

@@ -1,10 +1,10 @@
-// How a session with PostgreSQL can fail besides being lost.
+// How a session can fail other than by losing its connection.
 import type { ServerError } from './server-error.ts';
 
-/** A message from PostgreSQL that is larger than we take in. */
+/** A message from PostgreSQL exceeds the size limit. */
 export class TooLargeError extends Error {
   override readonly name = 'TooLargeError';
-  /** PostgreSQL says by it that it has failed. */
+  /** The message was an ErrorResponse. */
   readonly isFailure: boolean;
 
   constructor(type: number) {
@@ -13,7 +13,7 @@ export class TooLargeError extends Error {
   }
 }
 
-/** PostgreSQL refused the connection: FATAL, with its state. */
+/** PostgreSQL refused the connection with a FATAL error. */
 export class RefusedError extends Error {
   override readonly name = 'RefusedError';
   readonly sqlstate: string;

@@ -1,28 +1,28 @@
-// Connections of projects: a budget of those in use, a share for each project, a bounded queue with a deadline. Opening
-// one costs a hundred times what a short statement does, so idle ones are kept as long as there is memory for them: then
-// the project that was idle longest gives one up.
+// The pool of project sessions: a budget for those in use, a share for each project, and a bounded queue with a deadline.
+// Opening a session costs a hundred times as much as a short statement, so idle sessions stay open while memory allows.
+// At the limit, the project that has been idle longest loses one.
 import { errors } from '../errors.ts';
 import type { Session } from './session.ts';
 
 export type SessionPool = {
-  /** A connection for this request alone. Throws 429 when none comes in time. */
+  /** A session for one request. Throws 429 if none becomes free in time. */
   acquire(project: string, open: () => Promise<Session>): Promise<Session>;
-  /** One that is open and idle, if there is any. */
+  /** An open idle session, or null. */
   takeIdle(project: string, isFit?: (session: Session) => boolean): Session | null;
-  /** Whether other projects wait for a connection. */
+  /** Whether other projects wait for a session. */
   isWanted(project: string): boolean;
-  /** Gives it back: clean, or not to be used again. */
+  /** Returns a session to the pool. One that is not reusable is closed. */
   release(project: string, session: Session, reusable: boolean): void;
-  /** Ends those that are idle. */
+  /** Closes the project's idle sessions. */
   drop(project: string): void;
   counts(): { open: number; idle: number; waiting: number };
   end(): Promise<void>;
 };
 
-/** `budget`: in use at a time. `kept`: open at all, at least as many. */
+/** `budget`: sessions in use at a time. `maxOpen`: open sessions, used and idle; at least `budget`. */
 export type PoolLimits = {
   budget: number;
-  kept: number;
+  maxOpen: number;
   share: number;
   waiting: number;
   waitMs: number;
@@ -40,16 +40,16 @@ type ProjectPool = { idle: Session[]; open: number; usedAt: number };
 const isAny = () => true;
 
 export function createSessionPool(limits: PoolLimits): SessionPool {
-  /** In the order in which they were last used. */
+  /** Least recently used first. */
   const pools = new Map<string, ProjectPool>();
   const waiters: Waiter[] = [];
   let open = 0;
   let used = 0;
   let ended = false;
-  let waking: NodeJS.Timeout | null = null;
+  let lateTimer: NodeJS.Timeout | null = null;
   let onEmpty: (() => void) | null = null;
 
-  const placeOf = (project: string): ProjectPool => {
+  const poolOf = (project: string): ProjectPool => {
     const found = pools.get(project);
     if (found) return found;
     const pool = { idle: [], open: 0, usedAt: 0 };
@@ -57,8 +57,8 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     return pool;
   };
 
-  const closed = (project: string) => {
-    const pool = placeOf(project);
+  const noteClosed = (project: string) => {
+    const pool = poolOf(project);
     pool.open--;
     open--;
     if (pool.open === 0) pools.delete(project);
@@ -75,17 +75,17 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
         used++;
         return session;
       }
-      closed(project);
+      noteClosed(project);
     }
     return null;
   };
 
-  /** Makes room by ending the connection that was idle longest. */
-  const giveUpIdle = (): boolean => {
+  /** Makes room by closing the session that has been idle longest. */
+  const closeLongestIdle = (): boolean => {
     for (const [project, pool] of pools) {
       if (pool.idle.length === 0) continue;
       pool.idle.shift()?.close();
-      closed(project);
+      noteClosed(project);
       return true;
     }
     return false;
@@ -94,15 +94,15 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const mayOpen = (project: string): boolean =>
     used < limits.budget &&
     (pools.get(project)?.open ?? 0) < limits.share &&
-    (open < limits.kept || giveUpIdle());
+    (open < limits.maxOpen || closeLongestIdle());
 
   const reserve = (project: string) => {
-    placeOf(project).open++;
+    poolOf(project).open++;
     open++;
     used++;
   };
 
-  /** Lets those wait no longer for whom there is a place now, first come first served. */
+  /** Serves every waiter for whom there is room now, first come, first served. */
   const serveWaiters = () => {
     for (let index = 0; index < waiters.length && used < limits.budget; ) {
       const waiter = waiters[index] as Waiter;
@@ -125,7 +125,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       return await openSession();
     } catch (error) {
       used--;
-      closed(project);
+      noteClosed(project);
       serveWaiters();
       throw error;
     }
@@ -134,28 +134,28 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const wait = (project: string, openSession: () => Promise<Session>): Promise<Session> => {
     if (waiters.length >= limits.waiting)
       throw errors.overloaded('Too many statements are waiting already.', 1);
-    waking ??= setInterval(wakeLate, limits.waitMs / 50);
+    lateTimer ??= setInterval(rejectLate, limits.waitMs / 50);
     return new Promise((resolve, reject) => {
       waiters.push({ project, since: performance.now(), openSession, resolve, reject });
     });
   };
 
-  /** Those who came first wait longest. One timer for all: nearly nobody waits that long. */
-  const wakeLate = () => {
+  /** The queue is in order of arrival. One timer serves all waiters, because hardly any waits that long. */
+  const rejectLate = () => {
     const before = performance.now() - limits.waitMs;
     while (waiters[0] && waiters[0].since < before) {
       waiters.shift()?.reject(errors.overloaded('No connection became free in time.', 1));
     }
-    if (waiters.length === 0 && waking) {
-      clearInterval(waking);
-      waking = null;
+    if (waiters.length === 0 && lateTimer) {
+      clearInterval(lateTimer);
+      lateTimer = null;
     }
   };
 
   const closeIdle = (project: string, pool: ProjectPool, from: number) => {
     for (const session of pool.idle.splice(from)) {
       session.close();
-      closed(project);
+      noteClosed(project);
     }
   };
 
@@ -164,7 +164,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     const now = performance.now();
     for (const [project, pool] of pools) {
       if (pool.usedAt < now - limits.idleMs) closeIdle(project, pool, 0);
-      // Of those beyond the budget a project keeps one for its next request, not all that a rush has opened.
+      // Beyond the budget, a project keeps one idle session for its next request, not all that a burst has opened.
       else if (open > limits.budget && pool.usedAt < now - sweepMs) closeIdle(project, pool, 1);
     }
   }, sweepMs).unref();
@@ -181,7 +181,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       return openNow(project, openSession);
     },
     release: (project, session, reusable) => {
-      const pool = placeOf(project);
+      const pool = poolOf(project);
       pool.usedAt = performance.now();
       pools.delete(project);
       pools.set(project, pool);
@@ -189,7 +189,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       if (reusable && session.isUsable && !ended) pool.idle.push(session);
       else {
         session.destroy();
-        closed(project);
+        noteClosed(project);
       }
       if (waiters.length > 0) serveWaiters();
     },

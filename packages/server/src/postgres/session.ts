@@ -1,7 +1,7 @@
-// One connection to a project's database, as that project's own role: bytes out, bytes in. Rows are handed on as they
-// lie in the socket's buffer, never as JavaScript values. Sizes are looked at before anything is kept or decoded.
+// One connection to a project's database, under that project's role: the wire protocol without a driver. Rows are passed
+// on as bytes in the socket's buffer, never as JavaScript values. Sizes are checked before anything is stored or decoded.
 import { connect, type Socket } from 'node:net';
-import { connectMs, connectPlain, inbox, placeOf, secure } from './connect.ts';
+import { connectMs, connectPlain, connectSecure, endpointOf, readBuffer } from './connect.ts';
 import type { Address } from './database.ts';
 import { nextTurn } from './fair-reads.ts';
 import { FrontendMessages } from './frontend-messages.ts';
@@ -12,56 +12,56 @@ import { RefusedError, TooLargeError } from './session-errors.ts';
 
 export { RefusedError, TooLargeError };
 
-/** What a running exchange is told. Everything comes in PostgreSQL's own order and ends with `ready` or `lost`. */
+/** Receives the answers to one exchange, in PostgreSQL's order. The last call is `ready` or `lost`. */
 export type Receiver = {
   rowDescription(bytes: Buffer, start: number, end: number): void;
   parameterTypes(oids: number[]): void;
   noData(): void;
   bound(): void;
   row(bytes: Buffer, start: number, end: number): void;
-  /** A row that is too large to be gathered, as it comes: `left` bytes follow. Without this it is gathered all the same. */
+  /** A part of a row too large to buffer; `left` bytes follow. Without this method, large rows are buffered as well. */
   rowPart?(bytes: Buffer, start: number, end: number, left: number): void;
-  /** The command's tag, or null when the row limit came first. */
+  /** The command tag, or null if the row limit was reached first. */
   complete(tag: string | null): void;
   error(error: ServerError): void;
-  /** COPY wants to speak its own protocol. Who cannot (all but copy-in.ts) has no use for the connection after this. */
+  /** COPY switches to its own protocol. Only copy-in.ts speaks it; to others the connection is useless after this. */
   copy(direction: 'in' | 'out'): void;
   ready(status: 'idle' | 'transaction' | 'failed'): void;
   lost(error: Error): void;
 };
 
 const maxRowBytes = 128 * 1024 * 1024;
-/** A larger row is handed on in parts. */
-const gatheredRowBytes = 128 * 1024;
+/** Larger rows are passed on in parts. */
+const bufferedRowBytes = 128 * 1024;
 const maxOtherBytes = 1024 * 1024;
 
 export class Session {
   pid = 0;
-  /** Of PostgreSQL: 18. */
+  /** PostgreSQL's major version, such as 18. */
   serverMajor = 0;
   readonly out = new FrontendMessages();
   readonly statements = new PreparedStatements(this.out);
-  /** Settings that PostgreSQL reports by itself, as they were at the start, and those that are others now. */
+  /** The settings that PostgreSQL reports, as they were at the start, and the names of those that have changed since. */
   private readonly settings = new Map<string, string>();
   private readonly altered = new Set<string>();
   private isStarted = false;
   private secret: Buffer = Buffer.alloc(0);
-  /** Exchanges on their way, in order: the first one is being answered. */
+  /** Exchanges in flight, in order. The first one is being answered. */
   private readonly receivers: Receiver[] = [];
   private isHeld = false;
   private isPaused = false;
-  /** Others have their turn first. */
+  /** Waits for its turn to read. */
   private isResting = false;
-  /** What came since the last rest. */
+  /** Bytes received since the last rest. */
   private sinceRest = 0;
-  /** Of a row that is handed on in parts, what has not come. */
+  /** Missing bytes of a row that is passed on in parts. */
   private rowLeft = 0;
-  /** The beginning of a message whose rest is on its way, and how much of it is needed to go on. */
-  private kept: Buffer[] = [];
-  private keptBytes = 0;
+  /** The beginning of an incomplete message, and how many bytes are needed to continue. */
+  private partial: Buffer[] = [];
+  private partialBytes = 0;
   private needed = 5;
   private isUnsent = false;
-  private skipping = 0;
+  private skipBytes = 0;
   private failure: Error | null = null;
   private readonly socket: Socket;
   private readonly address: Address;
@@ -78,7 +78,7 @@ export class Session {
   }
 
   static async open(address: Address, settings: Record<string, string>): Promise<Session> {
-    const session = new Session(address, address.tls ? await secure(address) : null);
+    const session = new Session(address, address.tls ? await connectSecure(address) : null);
     try {
       await session.start(settings);
       return session;
@@ -92,24 +92,24 @@ export class Session {
     return this.failure === null;
   }
 
-  /** Something that ran here has changed a setting that PostgreSQL reports, and nothing has set it back yet. */
+  /** A statement has changed a setting that PostgreSQL reports, and it has not been reset yet. */
   get isAltered(): boolean {
     return this.altered.size > 0;
   }
 
-  /** PostgreSQL would read a text otherwise than our parser does. */
+  /** PostgreSQL would read a text differently from our parser. */
   get readsOtherwise(): boolean {
     return this.altered.has('standard_conforming_strings') || this.altered.has('client_encoding');
   }
 
-  /** Whose answer comes now or next. */
+  /** The receiver of the current or next answer. */
   get first(): Receiver | undefined {
     return this.receivers[0];
   }
 
   /**
-   * Sends what `out` holds, behind what was sent before; its answers go to `receiver`. It leaves when this turn of the
-   * event loop has seen to all that came in: one write, and one awakening of PostgreSQL, for all of it.
+   * Queues the content of `out` behind earlier exchanges; its answers go to `receiver`. It is sent at the end of this
+   * turn of the event loop, so that all exchanges of a turn take one write and wake PostgreSQL once.
    */
   send(receiver: Receiver): void {
     if (this.failure) {
@@ -134,7 +134,7 @@ export class Session {
     this.socket.write(bytes);
   }
 
-  /** Of an exchange that has been sent in part: the rest of it, as it comes. `onSent`: the memory may be used again. */
+  /** Sends a further part of the current exchange. `onSent`: the memory may be reused. */
   write(bytes: Buffer, onSent: () => void = () => {}): void {
     if (!this.failure) this.socket.write(bytes, onSent);
   }
@@ -143,7 +143,7 @@ export class Session {
     return this.isHeld;
   }
 
-  /** Nothing is handed on until `carryOn`: the receiver has to find something out first. */
+  /** Passes on nothing until `carryOn`: the receiver has to look something up first. */
   hold(): void {
     this.isHeld = true;
     this.socket.pause();
@@ -151,11 +151,11 @@ export class Session {
 
   carryOn(): void {
     this.isHeld = false;
-    this.flow();
-    this.readKept();
+    this.resumeReading();
+    this.readPartial();
   }
 
-  /** Backpressure: PostgreSQL stops when its socket is full. */
+  /** Backpressure: PostgreSQL stops sending when its socket buffer is full. */
   pause(): void {
     this.isPaused = true;
     this.socket.pause();
@@ -166,33 +166,33 @@ export class Session {
     this.rest();
   }
 
-  private flow(): void {
+  private resumeReading(): void {
     if (!this.isPaused && !this.isHeld && !this.isResting) this.socket.resume();
   }
 
-  /** What fills the memory for one read is followed by more: without a rest Node.js would read on and on. */
+  /** A read that fills the buffer is followed by more. Without a rest, Node.js would read on without end. */
   private take(bytes: Buffer, sinceRest: number): void {
     this.receive(bytes);
-    if (sinceRest < inbox.length || this.failure) return;
+    if (sinceRest < readBuffer.length || this.failure) return;
     this.sinceRest = 0;
     this.socket.pause();
     this.rest();
   }
 
-  /** Reads on when its turn comes. */
+  /** Continues reading at its turn. */
   private rest(): void {
     if (this.isResting) return;
     this.isResting = true;
     nextTurn(() => {
       this.isResting = false;
-      this.flow();
+      this.resumeReading();
     });
   }
 
-  /** Asks PostgreSQL to cancel what runs, on a connection of its own as the protocol wants. */
+  /** Asks PostgreSQL to cancel the running statement, on a separate connection as the protocol requires. */
   cancel(): Promise<void> {
     return new Promise((resolve) => {
-      const socket = connect(placeOf(this.address));
+      const socket = connect(endpointOf(this.address));
       socket.setTimeout(2_000, () => socket.destroy());
       socket.on('error', () => {});
       socket.on('close', () => resolve());
@@ -200,7 +200,7 @@ export class Session {
     });
   }
 
-  /** Ends it, politely if it is idle. */
+  /** Closes the connection with a Terminate message. */
   close(): void {
     if (this.failure) return;
     const failure = new Error('The connection was closed.');
@@ -243,7 +243,7 @@ export class Session {
         else throw new Error('PostgreSQL asks for another kind of password than scram.');
         if (kind !== 12) this.socket.write(this.out.take());
       };
-      // Written at once: the socket keeps it until it is connected.
+      // Written at once: the socket buffers it until it is connected.
       this.out.startup({ user, database, client_encoding: 'UTF8', ...settings });
       this.socket.write(this.out.take());
     });
@@ -252,7 +252,7 @@ export class Session {
   private noteSetting(text: string): void {
     const [name, value = ''] = text.split('\0');
     if (name === 'server_version') this.serverMajor = Number.parseInt(value, 10);
-    if (name === undefined || ownSettings.has(name)) return;
+    if (name === undefined || ignoredSettings.has(name)) return;
     if (!this.isStarted) this.settings.set(name, value);
     else if (this.settings.get(name) === value) this.altered.delete(name);
     else this.altered.add(name);
@@ -264,42 +264,42 @@ export class Session {
     if (this.failure) return;
     this.failure = error;
     this.socket.destroy();
-    this.kept = [];
-    this.keptBytes = 0;
+    this.partial = [];
+    this.partialBytes = 0;
     this.rowLeft = 0;
     for (const receiver of this.receivers.splice(0)) receiver.lost(error);
   }
 
-  /** Messages that lie whole in one piece are read where they lie; one that does not is put together once. */
+  /** Complete messages are read in place. An incomplete one is assembled once. */
   private receive(bytes: Buffer): void {
     let at = 0;
-    if (this.skipping > 0) {
-      at = Math.min(this.skipping, bytes.length);
-      this.skipping -= at;
+    if (this.skipBytes > 0) {
+      at = Math.min(this.skipBytes, bytes.length);
+      this.skipBytes -= at;
     }
     if (this.rowLeft > 0) {
       const end = Math.min(bytes.length, at + this.rowLeft);
       this.passOnSafely(bytes, at, end);
       at = end;
     }
-    while (this.keptBytes > 0 && !this.isHeld) {
-      const missing = this.needed - this.keptBytes;
+    while (this.partialBytes > 0 && !this.isHeld) {
+      const missing = this.needed - this.partialBytes;
       if (bytes.length - at < missing) break;
-      this.kept.push(bytes.subarray(at, at + missing));
-      this.keptBytes += missing;
+      this.partial.push(bytes.subarray(at, at + missing));
+      this.partialBytes += missing;
       at += missing;
-      this.readKept();
+      this.readPartial();
     }
     if (at === bytes.length || this.failure) return;
-    if (this.keptBytes === 0 && !this.isHeld) this.readSafely(bytes, at);
-    else this.keepMore(bytes, at);
+    if (this.partialBytes === 0 && !this.isHeld) this.readSafely(bytes, at);
+    else this.appendPartial(bytes, at);
   }
 
-  private readKept(): void {
-    if (this.keptBytes === 0) return;
-    const bytes = Buffer.concat(this.kept, this.keptBytes);
-    this.kept = [];
-    this.keptBytes = 0;
+  private readPartial(): void {
+    if (this.partialBytes === 0) return;
+    const bytes = Buffer.concat(this.partial, this.partialBytes);
+    this.partial = [];
+    this.partialBytes = 0;
     this.readSafely(bytes, 0);
   }
 
@@ -327,39 +327,39 @@ export class Session {
   private readMessages(bytes: Buffer, start: number): void {
     let at = start;
     while (at < bytes.length && !this.failure) {
-      if (this.isHeld || bytes.length - at < 5) return this.keep(bytes, at, 5);
+      if (this.isHeld || bytes.length - at < 5) return this.startPartial(bytes, at, 5);
       const type = bytes[at] as number;
       const size = bytes.readInt32BE(at + 1);
       const end = at + 1 + size;
-      // Notices are nobody's business here and can be of any size: they are never even gathered.
+      // Notices are not used and can have any size, so they are skipped without being buffered.
       if (type === 78 && end > bytes.length) {
-        this.skipping = end - bytes.length;
+        this.skipBytes = end - bytes.length;
         return;
       }
       if (end > bytes.length) {
         if (size > (type === 68 ? maxRowBytes : maxOtherBytes)) {
           throw new TooLargeError(type);
         }
-        if (type === 68 && size > gatheredRowBytes && this.receivers[0]?.rowPart) {
+        if (type === 68 && size > bufferedRowBytes && this.receivers[0]?.rowPart) {
           this.rowLeft = size - 4;
           return this.passOn(bytes, at + 5, bytes.length);
         }
-        return this.keep(bytes, at, 1 + size);
+        return this.startPartial(bytes, at, 1 + size);
       }
       if (type !== 78) this.dispatch(type, bytes, at + 5, end);
       at = end;
     }
   }
 
-  private keep(bytes: Buffer, at: number, needed: number): void {
+  private startPartial(bytes: Buffer, at: number, needed: number): void {
     this.needed = needed;
-    this.keepMore(bytes, at);
+    this.appendPartial(bytes, at);
   }
 
-  /** A copy: what is read next comes into the same memory. */
-  private keepMore(bytes: Buffer, at: number): void {
-    this.kept.push(Buffer.from(bytes.subarray(at)));
-    this.keptBytes += bytes.length - at;
+  /** Copies the bytes: the next read overwrites this memory. */
+  private appendPartial(bytes: Buffer, at: number): void {
+    this.partial.push(Buffer.from(bytes.subarray(at)));
+    this.partialBytes += bytes.length - at;
   }
 
   private dispatch(type: number, bytes: Buffer, start: number, end: number): void {
@@ -408,8 +408,8 @@ export class Session {
   }
 }
 
-/** Changed by us, or by PostgreSQL itself. */
-const ownSettings = new Set(['default_transaction_read_only', 'in_hot_standby']);
+/** Changed by the service, or by PostgreSQL itself. */
+const ignoredSettings = new Set(['default_transaction_read_only', 'in_hot_standby']);
 
 const unsent: Session[] = [];
 

@@ -1,4 +1,4 @@
-// The sql`` tag: values become parameters, identifiers go through sql.id, fragments nest. No text is ever spliced in.
+// The sql`` tag: values become parameters, identifiers go through sql.id, fragments nest. Text is never interpolated.
 
 export type Sql = { readonly text: string; readonly values: readonly unknown[]; readonly [fragment]: true };
 
@@ -21,7 +21,7 @@ export function sql(strings: TemplateStringsArray, ...inputs: unknown[]): Sql {
   return build(all);
 }
 
-/** An identifier, quoted. PostgreSQL cuts a name at 63 bytes silently and may then mean another object: refused here. */
+/** A quoted identifier. PostgreSQL truncates longer names silently, and may then find another object: refused here. */
 sql.id = (name: string): Sql => {
   if (name === '' || name.includes('\0') || Buffer.byteLength(name) > 63) {
     throw new RangeError('An identifier has 1 to 63 bytes and no NUL.');
@@ -35,7 +35,7 @@ sql.literal = (value: string): Sql => {
   return build([{ literal: ` E'${value.replaceAll('\\', '\\\\').replaceAll("'", "''")}'` }]);
 };
 
-/** A text of our own with many statements (a migration). It has no parameters, so it goes by the simple protocol. */
+/** The service's own text with many statements (a migration). Without parameters, `pg` uses the simple protocol. */
 sql.script = (text: string): Sql => build([{ literal: text }]);
 
 function build(all: Part[]): Sql {

@@ -1,4 +1,4 @@
-// Settings as one startup parameter. PostgreSQL divides it at spaces; a backslash takes away the meaning of the next
+// Writes settings as the startup parameter `options`. PostgreSQL splits it at spaces; a backslash escapes the next
 // character.
 
 export function startupOptions(settings: Readonly<Record<string, string>>): string {

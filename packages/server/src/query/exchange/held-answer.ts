@@ -9,7 +9,7 @@ export type Answer = Buffer | HeldAnswer | null;
 
 const mb = 1024 * 1024;
 const maxBytes = 64 * mb;
-export const answerMemory = new MemoryBudget({ perProject: 96 * mb, inAll: 160 * mb });
+export const answerMemory = new MemoryBudget({ perProject: 96 * mb, total: 160 * mb });
 /** An answer up to this size is put together, so that it can be kept for an Idempotency-Key. */
 const wholeBytes = mb;
 

@@ -93,7 +93,7 @@ export function startParser(): Parser {
   const short = new FairQueue(threads[0].ask, 2);
   const [medium, large] = [new FairQueue(threads[1].ask, 1), new FairQueue(threads[2].ask, 1)];
   // No bound in all: with one, a few projects could have all others refused.
-  const waiting = new MemoryBudget({ perProject: maxWaiting, inAll: Number.POSITIVE_INFINITY });
+  const waiting = new MemoryBudget({ perProject: maxWaiting, total: Number.POSITIVE_INFINITY });
   const asked = new Map<string, Promise<Verdict>>();
 
   const ask = async (projectId: string, text: string): Promise<Verdict> => {
