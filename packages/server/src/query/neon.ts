@@ -1,4 +1,4 @@
-// Answers as Neon's SQL over HTTP gives them, for its driver and all that is built on it: fields as PostgreSQL describes
+// The response format of Neon's SQL over HTTP, for its driver and everything built on it: fields as PostgreSQL describes
 // them, and values as PostgreSQL's text, which the driver parses by type as `pg` does.
 import type { Form, Result } from './exchange/answer-writer.ts';
 import { toPostgresInterval, toPostgresIntervals } from './json/intervals.ts';
@@ -6,10 +6,10 @@ import { type Layout, type ResultShape, writerOf } from './json/layout.ts';
 import { type Column, planRows, type RowPlan } from './json/row-writer.ts';
 import { type Kind, string, type ValueType } from './json/value-kinds.ts';
 
-/** `rawText`: every value as text; else numbers, booleans and JSON as such. `arrays`: rows as arrays, not objects. */
+/** `rawText`: all values as text; otherwise numbers, booleans and JSON as such. `arrays`: rows as arrays, not objects. */
 export type NeonMode = Readonly<{ rawText: boolean; arrays: boolean }>;
 
-/** What stands around the answer of a statement: alone, or as the first or a later one of a batch. */
+/** The JSON around a statement's result: for a single statement, and for the first or a later one of a batch. */
 export function neonForms({ rawText, arrays }: NeonMode): { withSession: Form; first: Form; next: Form } {
   return (rawText ? textForms : jsonForms)[arrays ? 'arrays' : 'objects'];
 }
@@ -39,7 +39,7 @@ function layoutOf({ rawText, arrays }: NeonMode): Layout {
       return shape(columns.map(fieldOf), planRows(columns, kinds, arrays));
     },
     get empty() {
-      return empty;
+      return emptyShape;
     },
     needsTypes: !rawText,
   };
@@ -49,7 +49,7 @@ function layoutOf({ rawText, arrays }: NeonMode): Layout {
     columns: '',
     ...writerOf(plan),
   });
-  const empty = shape([], planRows([], []));
+  const emptyShape = shape([], planRows([], []));
   return layout;
 }
 
@@ -74,7 +74,7 @@ function textKind(oid: number): Kind {
   return oid === intervalsOid ? intervals : string;
 }
 
-/** What JSON can say without loss for every reader, whose numbers may be doubles; all else is text. */
+/** Only values that JSON carries without loss even where numbers are doubles; all others are text. */
 function jsonKind(oid: number, kind: Kind): Kind {
   if (oid === intervalOid) return interval;
   if (kind.is === 'array')
@@ -82,7 +82,7 @@ function jsonKind(oid: number, kind: Kind): Kind {
   return kind.is === 'number' || kind.is === 'boolean' || kind.is === 'json' ? kind : string;
 }
 
-/** SELECT 5, INSERT 0 5, CREATE TABLE: the first word and the last number, as `pg` reads it. */
+/** SELECT 5, INSERT 0 5, CREATE TABLE: the first word and the last number of the tag, as `pg` reads it. */
 function neonEnd({ tag }: Result, arrays: boolean): string {
   const [, command = '', count = 'null'] = /^(\w*)(?:.* (\d+))?/.exec(tag ?? '') ?? [];
   return `],"command":"${command}","rowCount":${count},"rowAsArray":${arrays}}`;

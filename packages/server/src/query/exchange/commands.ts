@@ -1,4 +1,4 @@
-// Statements of the service's own around a caller's, sent in the same write.
+// The service's own statements around a caller's statement, sent in the same write.
 import type { FrontendMessages } from '../../postgres/frontend-messages.ts';
 
 export type Command = string | Readonly<{ text: string; parameters: readonly string[] }>;

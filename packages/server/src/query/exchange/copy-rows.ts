@@ -1,4 +1,4 @@
-// Rows that a caller sends, on their way into a table by COPY: one transaction, and what the caller is told at its end.
+// Imports a caller's rows into a table with COPY in one transaction, and turns its outcome into a result or an error.
 import { errors, RowhouseError } from '../../errors.ts';
 import { CopyIn } from '../../postgres/copy-in.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
@@ -9,14 +9,14 @@ import { noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failu
 import type { Stoppable } from './statement-deadline.ts';
 
 export type CopyInput = Readonly<{
-  /** What has to hold for the COPY to begin, in the same transaction. */
+  /** Checks that must pass before the COPY, in the same transaction. */
   before: readonly string[];
   text: string;
   /** Ends the transaction. */
   after: readonly Command[];
-  /** Fails by itself if it takes too long: while it is waited for, no other clock runs. */
+  /** Must have its own time limit: the statement's clock is paused while waiting for it. */
   source: AsyncIterable<Buffer>;
-  /** PostgreSQL's no, as the caller hears it. `hasBegun`: it came with or after the first row, not before. */
+  /** Turns PostgreSQL's error into the caller's. `hasBegun`: it came with or after the first row, not before. */
   explain(error: ServerError, hasBegun: boolean): RowhouseError;
 }>;
 
@@ -30,7 +30,7 @@ export class CopyRows implements Stoppable {
     this.input = input;
     this.copy = new CopyIn({
       session,
-      // Whatever the role prefers: what `before` looks at must be what is there once its locks are held.
+      // Not the role's default: `before` must see the state that is current once its locks are held.
       before: ['begin isolation level read committed', ...input.before],
       text: input.text,
       after: { count: input.after.length, write: (out) => writeCommands(out, input.after) },
@@ -51,22 +51,22 @@ export class CopyRows implements Stoppable {
     this.copy.stop();
   }
 
-  /** How many rows. Throws what the caller is told; a `StatementFailed` error leaves the session usable. */
+  /** Returns the number of rows. Throws the caller's error; after a `StatementFailed` the session is usable. */
   async run(): Promise<number> {
     const status = await this.copy.run();
     const { failure, sourceFailure, isSent, isComplete, tag } = this.copy;
     if (status === 'idle' && isComplete) return Number(tag.replace('COPY ', ''));
     if (status instanceof TooLargeError) {
-      // It quotes the value; where it stands comes after that.
+      // The message quotes the value. The position comes after that, so it is unknown.
       throw new RowhouseError('sql_error', 'PostgreSQL refused a row with a message of more than 1 MB.', {
         hint: 'No row was imported. Look for a very long value in a column that takes no such.',
       });
     }
     const broken = status instanceof Error ? status : failure?.severity !== 'ERROR' ? failure : null;
-    // It was told to commit, and nobody heard whether it did.
+    // The commit was sent, and its result is unknown.
     if (broken && isSent) throw errors.outcomeUnknown(broken);
     if (this.stoppedBy) throw noteFate(this.stoppedBy, 'undone');
-    if (sourceFailure) throw asSound(sourceFailure.error, status);
+    if (sourceFailure) throw asStatementFailed(sourceFailure.error, status);
     if (broken || status instanceof Error || !failure) throw errors.unavailable(broken ?? status);
     const reason = this.input.explain(failure, this.copy.hasBegun);
     if (this.copy.isCopied && saysOverLimit(failure)) noteOverLimit(reason);
@@ -74,7 +74,7 @@ export class CopyRows implements Stoppable {
   }
 }
 
-function asSound(error: unknown, status: 'idle' | 'transaction' | 'failed' | Error): unknown {
+function asStatementFailed(error: unknown, status: 'idle' | 'transaction' | 'failed' | Error): unknown {
   return error instanceof RowhouseError && !(status instanceof Error)
     ? new StatementFailed(error, status)
     : error;

@@ -1,4 +1,5 @@
-// How a statement fails, for those who run it: whether the session can go on, whether anything ran, where PostgreSQL was.
+// Facts about a failed statement that its caller never sees: whether the session is usable, whether anything ran, and
+// where PostgreSQL failed.
 import { RowhouseError } from '../../errors.ts';
 import { isRaisedBy, type ServerError } from '../../postgres/server-error.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
@@ -10,17 +11,17 @@ const overLimit = new WeakSet<Error>();
 const raised = new WeakSet<Error>();
 const fates = new WeakMap<Error, Fate>();
 
-/** PostgreSQL's CONTEXT: where it was when it failed. For clearer messages; never passed on. */
+/** PostgreSQL's CONTEXT of the failure. For clearer messages; never passed on. */
 export function contextOf(error: Error): string | undefined {
   return contexts.get(error);
 }
 
-/** Which part of PostgreSQL it was that failed. For clearer messages; never passed on. */
+/** The routine in PostgreSQL's source that reported the failure. For clearer messages; never passed on. */
 export function routineOf(error: Error): string | undefined {
   return routines.get(error);
 }
 
-/** Code of the project's chose the SQLSTATE: it tells the caller something, and decides nothing here. */
+/** The project's code chose the SQLSTATE: it is information for the caller, and the service decides nothing by it. */
 export function wasRaised(error: unknown): boolean {
   return error instanceof Error && raised.has(error);
 }
@@ -32,26 +33,26 @@ export function noteRaised<T extends Error>(error: T): T {
 
 const overLimitState = 'RH507';
 
-/** By rowhouse.check_size. A deferred trigger of the project's fires beside it, and can raise the same. */
+/** Raised by rowhouse.check_size. A deferred trigger of the project fires at the same time and can raise the same state. */
 export function saysOverLimit(error: ServerError): boolean {
   return error.state === overLimitState && isRaisedBy('rowhouse.check_size', error);
 }
 
-/** undone: nothing of it is committed, for certain. uncertain: some of it may be, or all. */
+/** undone: certainly nothing is committed. uncertain: some or all of it may be. */
 export type Fate = 'undone' | 'uncertain';
 
-/** Undefined: nothing is known, which for what was stopped while it ran is as good as `uncertain`. */
+/** Undefined: unknown. For a statement that was stopped while it ran, this means the same as `uncertain`. */
 export function fateOf(error: Error): Fate | undefined {
   return fates.get(error);
 }
 
-/** Once something may be committed, what fails later does not undo it. */
+/** Once something may be committed, a later failure does not undo it. */
 export function noteFate<T extends Error>(error: T, fate: Fate): T {
   if (fates.get(error) !== 'uncertain') fates.set(error, fate);
   return error;
 }
 
-/** Our own look at the size, before the commit, said no. */
+/** Our size check before the commit refused it. */
 export function isOverLimit(error: unknown): boolean {
   return error instanceof Error && overLimit.has(error);
 }
@@ -63,14 +64,14 @@ export function noteOverLimit<T extends Error>(error: T): T {
 
 type Facts = { neverRan: boolean; context: string | undefined; routine: string | undefined };
 
-/** What is known of a failure besides what its caller is told. */
+/** Records facts about a failure that its caller is not told. */
 export function note(error: Error, { neverRan, context, routine }: Facts): void {
   if (neverRan) unstarted.add(error);
   if (context !== undefined) contexts.set(error, context);
   if (routine !== undefined) routines.set(error, routine);
 }
 
-/** `copy` says the same in other words. */
+/** `copy` describes the same failure with another message. */
 export function inherit<T extends Error>(copy: T, original: Error): T {
   const [context, routine] = [contexts.get(original), routines.get(original)];
   const fate = fates.get(original);
@@ -81,21 +82,21 @@ export function inherit<T extends Error>(copy: T, original: Error): T {
   return copy;
 }
 
-/** The statement failed before it was planned: nothing of it ran. */
+/** The statement failed before it was planned, so nothing ran. */
 export function neverRan(error: unknown): boolean {
   return error instanceof Error && unstarted.has(error);
 }
 
 /**
- * Of a statement that was taken to read alone, and so ran in a read-only transaction. A project's code can raise the same
- * state: then the statement runs again by itself, and its caller is told what it says.
+ * For a statement that was assumed only to read, and so ran in a read-only transaction. If the project's code raised the
+ * same state, the statement runs again in an exclusive session, and its caller gets that error.
  */
 export function triedToWrite(error: unknown): boolean {
   const reason = error instanceof StatementFailed ? error.reason : error;
   return reason instanceof RowhouseError && reason.sql?.state === sqlstate.readOnlyTransaction;
 }
 
-/** The statement failed, the session did not; `status` says whether a transaction is still open. */
+/** The statement failed, but the session is usable. `status` tells whether a transaction is still open. */
 export class StatementFailed extends Error {
   readonly reason: RowhouseError;
   readonly status: 'idle' | 'transaction' | 'failed';
@@ -107,5 +108,5 @@ export class StatementFailed extends Error {
   }
 }
 
-/** Not run here after all. */
+/** The statement did not run here and has to run elsewhere. */
 export class MovedError extends Error {}

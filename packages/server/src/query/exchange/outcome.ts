@@ -1,4 +1,4 @@
-// What it means for the caller how a statement ended, unless it simply ended well.
+// Turns the end of a statement into the error for its caller, or null if it succeeded.
 import { errors, RowhouseError } from '../../errors.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { TooLargeError } from '../../postgres/session.ts';
@@ -8,7 +8,7 @@ import { MovedError, note, noteOverLimit, StatementFailed, saysOverLimit } from 
 import type { Frame } from './frame.ts';
 import { sqlFailure } from './sql-failure.ts';
 
-/** PostgreSQL's status after it, or why there is none. */
+/** PostgreSQL's status after the statement, or the error that broke the connection. */
 export type Ended = 'idle' | 'transaction' | 'failed' | Error;
 
 type Outcome = Readonly<{
@@ -16,21 +16,21 @@ type Outcome = Readonly<{
   frame: Frame;
   statement: Statement;
   failure: ServerError | null;
-  /** COPY wanted to speak its own protocol. */
+  /** COPY tried to switch to its own protocol. */
   isCopy: boolean;
-  /** PostgreSQL had begun with it. */
+  /** PostgreSQL had begun to run it. */
   isBound: boolean;
-  /** It may have. */
+  /** PostgreSQL may have begun to run it. */
   isSent: boolean;
   isRead: boolean;
-  /** How many came to their end, those around the caller's statement included. */
+  /** The number of completed statements, including ours around the caller's. */
   step: number;
   tag: string | null;
 }>;
 
 const transactionTag = /^(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|PREPARE TRANSACTION)/;
 
-/** Null: nothing is wrong. A `StatementFailed` error leaves the session usable. */
+/** Null if it succeeded. After a `StatementFailed` the session is usable. */
 export function problemOf(outcome: Outcome): Error | null {
   const { status, frame, statement, failure, isCopy, isBound, isSent, isRead, step, tag } = outcome;
   if (isCopy) {
@@ -39,7 +39,7 @@ export function problemOf(outcome: Outcome): Error | null {
       'Use SELECT or INSERT.',
     );
   }
-  // What the sink threw is the caller's to hear.
+  // An error that the sink threw is for the caller.
   if (status instanceof MovedError || status instanceof RowhouseError) return status;
   if (status instanceof TooLargeError) {
     return status.message === 'row'
@@ -54,14 +54,14 @@ export function problemOf(outcome: Outcome): Error | null {
     if (step < frame.before.length) return refusalOf(failure, status);
     const reason = sqlFailure(failure);
     note(reason, { neverRan: !isBound, context: failure.where, routine: failure.routine });
-    // What the caller's own code raises comes with its statement, not after it.
+    // The caller's own code raises errors with its statement, not after it.
     if (step > frame.before.length && saysOverLimit(failure)) noteOverLimit(reason);
     return new StatementFailed(reason, status);
   }
-  // PostgreSQL found none in a text too large to be parsed.
+  // PostgreSQL found no statement in a text too large to be parsed.
   if (!statement.isParsed && tag === '')
     return errors.invalidRequest([{ path: 'query', problem: 'holds no statement' }]);
-  // Around a text too large to be parsed there can be a transaction of ours, in which these do nothing.
+  // A text too large to be parsed can run in a transaction of ours, in which these statements have no effect.
   const isControl = !statement.isParsed && transactionTag.test(tag ?? '');
   if (status === frame.endsIn && !isControl) return null;
   return errors.statementNotAllowed(

@@ -1,11 +1,11 @@
-// A statement of the service's own in a project's session: catalog look-ups.
+// Runs one of the service's own statements in a project's session, for catalog lookups.
 import type { ServerError } from '../../postgres/server-error.ts';
 import { type Session, silent } from '../../postgres/session.ts';
 import { type Command, writeCommands } from './commands.ts';
 import { noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
 import { sqlFailure } from './sql-failure.ts';
 
-/** The first value of the first row. */
+/** Returns the first value of the first row. */
 export function queryOne(
   session: Session,
   query: string,
@@ -19,7 +19,7 @@ export function queryOne(
 export type OwnFrame = Readonly<{
   before: readonly Command[];
   after: readonly Command[];
-  /** For a no to one of those before. */
+  /** The error for a failure of one of the commands before. */
   explain: (error: ServerError, status: StatementFailed['status']) => Error;
 }>;
 
@@ -27,7 +27,7 @@ export const statementFailed: OwnFrame['explain'] = (error, status) =>
   new StatementFailed(sqlFailure(error), status);
 const noFrame: OwnFrame = { before: [], after: [], explain: statementFailed };
 
-/** `isOurs`: what failed came after the statement, so a state of ours was not raised by code of the project's own. */
+/** `isOurs`: the failure came after the statement, so the project's code did not raise it. */
 function laterFailure(
   failure: ServerError,
   status: StatementFailed['status'],
@@ -38,7 +38,7 @@ function laterFailure(
   return new StatementFailed(reason, status);
 }
 
-/** The same between others of ours. A `StatementFailed` error leaves the session usable. */
+/** Like queryOne, between other commands of ours. After a `StatementFailed` the session is usable. */
 export function queryFramed(
   session: Session,
   query: string,
@@ -50,7 +50,7 @@ export function queryFramed(
   out.parse('', query).bind('', parameters).execute(1);
   writeCommands(out, after);
   out.sync();
-  return new Promise((resolve_, reject) => {
+  return new Promise((resolve, reject) => {
     let value: string | null = null;
     let failure: ServerError | null = null;
     let step = 0;
@@ -68,7 +68,7 @@ export function queryFramed(
         failure = error;
       },
       ready: (status) => {
-        if (!failure) resolve_(value);
+        if (!failure) resolve(value);
         else if (step < before.length) reject(explain(failure, status));
         else reject(laterFailure(failure, status, step > before.length));
       },

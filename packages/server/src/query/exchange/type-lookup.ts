@@ -1,4 +1,4 @@
-// Types of a project's own (enums, domains, composites, arrays of them), read from its catalog when a result has one.
+// Looks up a project's own types (enums, domains, composites, arrays of them) in its catalog when a result has one.
 import type { Session } from '../../postgres/session.ts';
 import { arrayOf, builtInType, string, type ValueType } from '../json/value-kinds.ts';
 import { queryOne } from './query-one.ts';
@@ -12,7 +12,7 @@ type TypeRow = {
   fields: { name: string; oid: number }[] | null;
 };
 
-/** Every type that is reached from those asked for. Names are qualified: search_path is the project's own business. */
+/** All types reachable from the given ones. Names are qualified, because the project controls search_path. */
 const lookup = `
   with recursive needed (oid) as (
     select pg_catalog.unnest($1::pg_catalog.oid[])
@@ -54,13 +54,13 @@ export async function lookUpTypes(
   return new Map(oids.map((oid) => [oid, resolve(oid, rows)]));
 }
 
-/** Composite types can change under the same number: only results without one are remembered. */
+/** A composite type can change under the same oid, so only results without one are cached. */
 export function isStable({ kind }: ValueType): boolean {
   if (kind.is === 'array') return isStable({ name: '', kind: kind.element });
   return kind.is !== 'composite';
 }
 
-/** Nested deeper than this, a type is written as PostgreSQL's text: what writes values recurses. */
+/** A type nested more deeply is written as PostgreSQL's text, because the writer recurses. */
 const maxDepth = 64;
 
 type Resolved = Map<number, ValueType | null>;
@@ -70,7 +70,7 @@ function resolve(oid: number, rows: ReadonlyMap<number, TypeRow>): ValueType {
   return resolveWithin(oid, rows, new Map(), maxDepth) ?? { name, kind: string };
 }
 
-/** Each type once: one that is a part of others many times over would take time without end. null: too deep. */
+/** Resolves each type once: a type that is part of many others would otherwise take unbounded time. Null if too deep. */
 function resolveWithin(
   oid: number,
   rows: ReadonlyMap<number, TypeRow>,

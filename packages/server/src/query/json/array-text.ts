@@ -1,11 +1,11 @@
-// PostgreSQL's text of an array, of any depth, out of JSON values.
+// Writes JSON values as the text form of a PostgreSQL array, of any depth.
 import { ExactNumber, toJsonText } from './json-text.ts';
 
 export function toArrayText(values: readonly unknown[]): string {
   return `{${values.map(toElement).join(',')}}`;
 }
 
-/** The same for an array of json: each entry is one document, and a string is a JSON string. */
+/** The same for an array of json: each entry is one document, so a string becomes a JSON string. */
 export function toJsonArrayText(values: readonly unknown[]): string {
   return `{${values.map(toJsonElement).join(',')}}`;
 }

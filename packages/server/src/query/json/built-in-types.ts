@@ -1,5 +1,5 @@
-// PostgreSQL 18's own types, as pg_type has them: number and name of each, and number and element of each array type
-// (with its delimiter where that is no comma). A test compares this with the server it runs on.
+// PostgreSQL 18's built-in types, as in pg_type: the oid and name of each, and the oid and element of each array type
+// (with its delimiter if it is not a comma). A test compares this with the server it runs on.
 export const baseTypes = `
   16 bool,17 bytea,18 char,19 name,20 int8,21 int2,23 int4,24 regproc,25 text,26 oid,27 tid,28
   xid,29 cid,32 pg_ddl_command,114 json,142 xml,194 pg_node_tree,269 table_am_handler,325

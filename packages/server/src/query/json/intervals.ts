@@ -1,17 +1,17 @@
-// Intervals in PostgreSQL's own default style. Sessions write them as ISO 8601, which the parsers of PostgreSQL's drivers
-// silently read as nothing.
+// Converts intervals to PostgreSQL's default style. Our sessions write ISO 8601, which the parsers of PostgreSQL drivers
+// silently read as an empty interval.
 
 const iso =
   /^P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?)(\d+)(\.\d+)?S)?)?$/;
 
-/** P1Y2M3DT4H5M6.5S → 1 year 2 mons 3 days 04:05:06.5. What is not ISO 8601 (infinity) stays as it is. */
+/** P1Y2M3DT4H5M6.5S → 1 year 2 mons 3 days 04:05:06.5. Text that is not ISO 8601 (infinity) stays unchanged. */
 export function toPostgresInterval(text: string): string {
   const found = iso.exec(text);
   if (!found) return text;
   const [, years, months, days, hours = '', minutes = '', minus, seconds = '', fraction = ''] = found;
   const parts: string[] = [];
-  // Behind a negative part PostgreSQL gives a positive one its sign.
-  let isBefore = false;
+  // After a negative part, PostgreSQL writes the sign of a positive one.
+  let isAfterNegative = false;
   for (const [value, unit] of [
     [years, 'year'],
     [months, 'mon'],
@@ -19,18 +19,18 @@ export function toPostgresInterval(text: string): string {
   ] as const) {
     if (value === undefined) continue;
     const isNegative = value.startsWith('-');
-    parts.push(`${isBefore && !isNegative ? '+' : ''}${value} ${unit}${value === '1' ? '' : 's'}`);
-    isBefore = isNegative;
+    parts.push(`${isAfterNegative && !isNegative ? '+' : ''}${value} ${unit}${value === '1' ? '' : 's'}`);
+    isAfterNegative = isNegative;
   }
   if (hours || minutes || seconds) {
     const isNegative = hours.startsWith('-') || minutes.startsWith('-') || minus === '-';
-    const sign = isNegative ? '-' : isBefore ? '+' : '';
+    const sign = isNegative ? '-' : isAfterNegative ? '+' : '';
     parts.push(`${sign}${twoDigits(hours)}:${twoDigits(minutes)}:${twoDigits(seconds)}${fraction}`);
   }
   return parts.join(' ');
 }
 
-/** The same for the text of an array of any depth; NULL is no interval. */
+/** The same for the text of an array of any depth. NULL stays unchanged. */
 export function toPostgresIntervals(text: string): string {
   const start = text.indexOf('{');
   const elements = text.slice(start).replace(/[^{},]+/g, (element) => {

@@ -1,4 +1,4 @@
-// Writing JSON straight into bytes, out of PostgreSQL's text form of a value as it lies in the socket's buffer.
+// Writes JSON bytes directly from PostgreSQL's text form of a value in the socket's buffer.
 import type { Kind } from './value-kinds.ts';
 
 const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [34, 92, 91, 93, 123, 125];
@@ -10,24 +10,24 @@ const [nullWord, trueWord, falseWord] = ['null', 'true', 'false'].map((word) => 
   Buffer,
 ];
 
-/** Answers are written into a few pieces of memory, again and again. */
-const pieceRoom = 128 * 1024;
+/** Responses are written into a few buffers that are used again. */
+const pieceBytes = 128 * 1024;
 const pieces: Buffer[] = [];
-const idlePieces = 64;
-/** An answer up to this size is copied out at its end. */
-const copiedBytes = 32 * 1024;
+const maxIdlePieces = 64;
+/** A response up to this size is copied, so that its buffer is free at once. */
+const maxCopiedBytes = 32 * 1024;
 
 function newPiece(): Buffer {
-  return pieces.pop() ?? Buffer.allocUnsafeSlow(pieceRoom);
+  return pieces.pop() ?? Buffer.allocUnsafeSlow(pieceBytes);
 }
 
 export function giveBack({ buffer }: Buffer): void {
-  if (buffer.byteLength === pieceRoom && pieces.length < idlePieces)
+  if (buffer.byteLength === pieceBytes && pieces.length < maxIdlePieces)
     pieces.push(Buffer.from(buffer as ArrayBuffer));
 }
 
-/** Longer texts are copied in pieces, so that room is made for what is there and not for the worst that could be. */
-const shortText = 2048;
+/** Longer texts are copied in pieces, so that memory is allocated for their real size and not for the worst case. */
+const maxShortText = 2048;
 
 export class JsonBytes {
   bytes: Buffer = newPiece();
@@ -39,7 +39,7 @@ export class JsonBytes {
     this.bigAsString = options.bigAsString;
   }
 
-  /** What was written so far, in memory to be given back with `giveBack` once it has been sent. */
+  /** Returns what was written so far. Once it has been sent, return the memory with `giveBack`. */
   take(): Buffer {
     const taken = this.bytes.subarray(0, this.length);
     this.bytes = newPiece();
@@ -48,10 +48,10 @@ export class JsonBytes {
     return taken;
   }
 
-  /** The last of it; nothing can be written after. */
+  /** Returns the last part. Nothing can be written afterwards. */
   end(): Buffer {
     const { bytes, length } = this;
-    if (length > copiedBytes) return bytes.subarray(0, length);
+    if (length > maxCopiedBytes) return bytes.subarray(0, length);
     const copy = Buffer.allocUnsafe(length);
     bytes.copy(copy, 0, 0, length);
     giveBack(bytes);
@@ -62,9 +62,9 @@ export class JsonBytes {
     this.copy(source, 0, source.length);
   }
 
-  /** Text of our own: no escaping. */
+  /** The service's own text, without escaping. */
   text(value: string): void {
-    this.room(value.length * 3);
+    this.ensureCapacity(value.length * 3);
     this.length += this.bytes.write(value, this.length, 'utf8');
   }
 
@@ -103,8 +103,8 @@ export class JsonBytes {
   }
 
   string(source: Buffer, start: number, end: number): void {
-    if (end - start > shortText) return this.longString(source, start, end);
-    this.room((end - start) * 6 + 2);
+    if (end - start > maxShortText) return this.longString(source, start, end);
+    this.ensureCapacity((end - start) * 6 + 2);
     const bytes = this.bytes;
     let at = this.length;
     bytes[at++] = quote;
@@ -123,30 +123,30 @@ export class JsonBytes {
     this.byte(quote);
   }
 
-  /** Part of a string, without its quotes. */
+  /** A part of a string, without quotes. */
   escaped(source: Buffer, start: number, end: number): void {
     let from = start;
     for (let index = start; index < end; index++) {
       const byte = source[index] as number;
       if (byte >= space && byte !== quote && byte !== backslash) continue;
       this.copy(source, from, index);
-      this.room(6);
+      this.ensureCapacity(6);
       this.length = writeEscape(this.view, this.length, byte);
       from = index + 1;
     }
     this.copy(source, from, end);
   }
 
-  /** PostgreSQL's text of a number is JSON's, but for NaN and the infinities. */
+  /** PostgreSQL writes numbers as JSON does, except NaN and the infinities. */
   private number(source: Buffer, start: number, end: number): void {
     const first = source[source[start] === minus ? start + 1 : start] as number;
     if (first >= zero && first <= nine) this.copy(source, start, end);
     else this.string(source, start, end);
   }
 
-  /** 2026-11-14 09:30:00.5+00 → "2026-11-14T09:30:00.5Z". What does not look so (infinity, BC) keeps its own words. */
+  /** 2026-11-14 09:30:00.5+00 → "2026-11-14T09:30:00.5Z". Infinity stays unchanged, and BC stays as a suffix. */
   private timestamp(source: Buffer, start: number, end: number, zoned: boolean): void {
-    // Not indexOf: where there is none, as in infinity, it would look through everything that follows.
+    // Not indexOf: without a space, as in infinity, it would search everything that follows.
     let gap = start;
     while (gap < end && source[gap] !== space) gap++;
     const isIso = gap > start && gap < end && source[gap - 3] === minus && source[gap - 6] === minus;
@@ -164,7 +164,7 @@ export class JsonBytes {
     this.byte(quote);
   }
 
-  /** {1,NULL,"a \"b\""} and {{1,2},{3,4}}, perhaps after [0:1]=. */
+  /** {1,NULL,"a \"b\""} and {{1,2},{3,4}}, optionally after [0:1]=. */
   private array(element: Kind, delimiter: number, source: Buffer, start: number, end: number): void {
     let at = source[start] === openBracket ? source.indexOf(openBrace, start) : start;
     let afterValue = false;
@@ -207,7 +207,7 @@ export class JsonBytes {
     this.byte(closeBracket);
   }
 
-  /** (1,"a b",) — without a description (a bare row(…)) the fields are f1, f2, … and their types unknown: strings. */
+  /** (1,"a b",). Without a description, as for row(…), the fields are f1, f2, … of unknown type: strings. */
   private composite(
     fields: readonly { key: Buffer; kind: Kind }[] | null,
     source: Buffer,
@@ -261,7 +261,7 @@ export class JsonBytes {
     this.byte(closeBrace);
   }
 
-  /** What stood between quotes, with its escapes (\x, "") taken out first where there are any. */
+  /** Text between quotes. Its escapes (\x, "") are removed first. */
   private unquoted(kind: Kind, source: Buffer, start: number, end: number): void {
     let index = start;
     while (index < end && source[index] !== backslash && source[index] !== quote) index++;
@@ -276,13 +276,13 @@ export class JsonBytes {
   }
 
   byte(value: number): void {
-    this.room(1);
+    this.ensureCapacity(1);
     this.bytes[this.length++] = value;
   }
 
   copy(source: Buffer, start: number, end: number): void {
     const size = end - start;
-    this.room(size);
+    this.ensureCapacity(size);
     if (size < 32) {
       const bytes = this.bytes;
       let at = this.length;
@@ -294,8 +294,8 @@ export class JsonBytes {
     this.length += size;
   }
 
-  /** Makes sure that so many bytes can be written. */
-  room(size: number): void {
+  /** Ensures that `size` more bytes can be written. */
+  ensureCapacity(size: number): void {
     if (this.length + size <= this.bytes.length) return;
     const larger = Buffer.allocUnsafe(Math.max(this.bytes.length * 4, this.length + size));
     this.bytes.copy(larger, 0, 0, this.length);
@@ -325,7 +325,7 @@ export function writeEscape(out: DataView, at: number, byte: number): number {
 
 const shortEscapes: Record<number, number> = { 8: 98, 9: 116, 10: 110, 12: 102, 13: 114 };
 
-/** The place of the closing quote: a doubled or escaped one does not close. */
+/** The position of the closing quote. A doubled or escaped quote does not close. */
 function quotedEnd(source: Buffer, start: number, end: number): number {
   let at = start;
   for (; at < end; at++) {

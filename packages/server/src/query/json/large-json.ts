@@ -1,37 +1,37 @@
-// Reading JSON that is too large to be parsed in one go. A text is cut between the entries of its arrays and objects;
-// each slice is parsed by JSON.parse, and after each slice others have their turn. The result is what parseJsonText
-// gives of the whole text; a test compares the two.
+// Parses JSON that is too large to parse at once. The text is cut between the entries of its arrays and objects.
+// JSON.parse reads each slice, and other work runs between slices. The result equals that of parseJsonText for the
+// whole text; a test compares the two.
 import { isUtf8 } from 'node:buffer';
 import { errors } from '../../errors.ts';
 import { turn } from '../../postgres/fair-reads.ts';
 import { parseJsonText, readWellFormed } from './json-text.ts';
 
-/** What is larger is parsed, and written again, in slices of this size. */
+/** Larger texts are parsed, and written again, in slices of this size. */
 export const sliceBytes = 64 * 1024;
-/** Deeper than anybody nests by hand; JSON.stringify and PostgreSQL recurse. */
+/** More than real data needs. A limit is necessary because JSON.stringify and PostgreSQL recurse. */
 export const maxDepth = 1_000;
-/** An object with more keys takes longer to look at than others can wait. */
+/** Listing the keys of a larger object would block the event loop for too long. */
 const maxKeys = 100_000;
 /** PostgreSQL's numeric has up to 147,455 digits. */
 const maxTokenBytes = 256 * 1024;
-/** Each takes up to a hundred bytes, however short its text is. */
+/** Each value takes up to a hundred bytes, however short its text is. */
 const maxValues = 2_000_000;
 
 const largeValues = new WeakSet<object>();
 
-/** It takes long to be written, too: see large-text.ts. */
+/** Writing it takes long, too: see large-text.ts. */
 export function isLarge(value: unknown): boolean {
   if (typeof value === 'string') return value.length > sliceBytes;
   return typeof value === 'object' && value !== null && largeValues.has(value);
 }
 
-/** So that it is written in slices. */
+/** Marks the value to be written in slices. */
 export function markLarge<T extends object>(value: T): T {
   largeValues.add(value);
   return value;
 }
 
-/** What is wrong, and where, in bytes; null: nobody knows. */
+/** `offset`: where the error is, in bytes; null if unknown. */
 export class LargeSyntaxError extends Error {
   readonly offset: number | null;
 
@@ -41,7 +41,7 @@ export class LargeSyntaxError extends Error {
   }
 }
 
-/** `exact`: numbers that a double cannot hold come as ExactNumber. `onValues`: told how many more there are; may throw. */
+/** `exact`: numbers that a double cannot hold become ExactNumber. `onValues`: receives the count of new values; may throw. */
 type ReadOptions = { exact: boolean; onValues?: (more: number) => void };
 
 export function parseLargeJson(bytes: Buffer, options: ReadOptions): Promise<unknown> {
@@ -124,7 +124,7 @@ class LargeJson {
     setOwn(object, name, await this.readValue(depth));
   }
 
-  /** Behind a large entry. */
+  /** Called after a large entry. */
   private async isEnd(isArray: boolean): Promise<boolean> {
     await this.skipSpace();
     const byte = this.bytes[this.at];
@@ -133,7 +133,7 @@ class LargeJson {
     return byte !== comma;
   }
 
-  /** Entries that lie whole in the next slice; null: not even one does. */
+  /** The entries that are complete within the next slice; null if there are none. */
   private findRun(depth: number): Run {
     const { bytes } = this;
     const stop = Math.min(bytes.length, this.at + sliceBytes);
@@ -148,18 +148,18 @@ class LargeJson {
         this.values++;
         if (depth + ++inner > maxDepth) throw tooDeep();
       } else if (byte === closeBracket || byte === closeBrace) {
-        if (inner-- === 0) return this.counted(before, { end: at, is: 'last entries' });
+        if (inner-- === 0) return this.withCount(before, { end: at, is: 'last entries' });
       } else if (byte === comma) {
         this.values++;
         if (inner === 0) lastComma = at;
       }
     }
     if (lastComma < 0 && stop === bytes.length) throw new LargeSyntaxError(stop);
-    return this.counted(before, lastComma < 0 ? null : { end: lastComma, is: 'entries' });
+    return this.withCount(before, lastComma < 0 ? null : { end: lastComma, is: 'entries' });
   }
 
-  /** What is looked at twice counts twice, which is on the safe side. */
-  private counted(before: number, run: Run): Run {
+  /** Values that are scanned twice count twice, which is on the safe side. */
+  private withCount(before: number, run: Run): Run {
     if (this.values > maxValues) throw tooManyValues();
     this.onValues?.(this.values - before);
     return run;
@@ -186,7 +186,7 @@ class LargeJson {
     }
   }
 
-  /** In pieces that end neither within a character nor within an escape. */
+  /** Reads pieces that end neither within a character nor within an escape. */
   private async readString(): Promise<string> {
     const { bytes } = this;
     let text = '';
@@ -230,7 +230,7 @@ class LargeJson {
   }
 }
 
-/** The closing quote's place, or `stop`. */
+/** The position of the closing quote, or `stop`. */
 function endOfString(bytes: Buffer, start: number, stop: number): number {
   for (let at = start; at < stop; at++) {
     const byte = bytes[at];
@@ -240,7 +240,7 @@ function endOfString(bytes: Buffer, start: number, stop: number): number {
   return stop;
 }
 
-/** The closing quote's place, or where the string can be cut at or a little behind `stop`. */
+/** The position of the closing quote, or the first position from `stop` on where the string can be cut. */
 function endOfPiece(bytes: Buffer, start: number, stop: number): number {
   let at = start;
   while (at < bytes.length && bytes[at] !== quote) {
@@ -264,7 +264,7 @@ function addAll(object: Record<string, unknown>, entries: object): number {
   return names.length;
 }
 
-/** As JSON.parse does: each is a property of its own, __proto__ included. */
+/** Defines an own property, even for __proto__, as JSON.parse does. */
 function setOwn(object: Record<string, unknown>, name: string, value: unknown): void {
   if (name !== '__proto__') object[name] = value;
   else Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
@@ -274,7 +274,7 @@ function isSpace(byte: number): boolean {
   return byte === 32 || byte === 10 || byte === 13 || byte === 9;
 }
 
-/** Of what a number or a word can be made of. */
+/** A byte that can be part of a number or of true, false and null. */
 function isTokenByte(byte: number): boolean {
   return (
     (byte >= 48 && byte <= 57) ||

@@ -1,5 +1,4 @@
-// Writing what is too large to be written in one go: the text of a parameter as UTF-8, slice by slice, with turns for
-// others in between.
+// Writes a parameter that is too large to write at once: its text as UTF-8, slice by slice, with other work in between.
 
 import { turn } from '../../postgres/fair-reads.ts';
 import type { Pieces } from '../../postgres/frontend-messages.ts';
@@ -7,7 +6,7 @@ import { escapeElement, toElement, toJsonElement } from './array-text.ts';
 import { toJsonText } from './json-text.ts';
 import { isLarge, markLarge, sliceBytes } from './large-json.ts';
 
-/** Collects text and hands it on as bytes. */
+/** Collects text and returns it as bytes. */
 export class TextPieces {
   readonly pieces: Buffer[] = [];
   size = 0;
@@ -19,21 +18,21 @@ export class TextPieces {
   }
 
   get isFull(): boolean {
-    return this.pieces.length > this.taken;
+    return this.pieces.length > this.yieldedAt;
   }
 
-  private taken = 0;
+  private yieldedAt = 0;
 
-  /** Others have their turn, if anything was written since the last one. */
-  async rest(): Promise<void> {
+  /** Lets other work run, if any piece was completed since the last call. */
+  async yieldIfFull(): Promise<void> {
     if (!this.isFull) return;
-    this.taken = this.pieces.length;
+    this.yieldedAt = this.pieces.length;
     await turn();
   }
 
-  /** What there is so far. */
+  /** Returns the pieces so far. */
   take(): Buffer[] {
-    this.taken = 0;
+    this.yieldedAt = 0;
     return this.pieces.splice(0);
   }
 
@@ -51,25 +50,25 @@ export class TextPieces {
   }
 }
 
-/** The text itself. `change` is given slices that hold whole characters. */
+/** Adds the text. `transform` receives slices of whole characters. */
 export async function addText(
   out: TextPieces,
   text: string,
-  change: (slice: string) => string = same,
+  transform: (slice: string) => string = identity,
 ): Promise<void> {
   for (let at = 0; at < text.length; ) {
     let end = Math.min(text.length, at + sliceBytes);
-    // Not between the halves of a character.
+    // Not between the halves of a surrogate pair.
     if (end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end--;
-    out.add(change(text.slice(at, end)));
-    await out.rest();
+    out.add(transform(text.slice(at, end)));
+    await out.yieldIfFull();
     at = end;
   }
 }
 
-const same = (slice: string) => slice;
+const identity = (slice: string) => slice;
 
-/** Inside JSON: the text of an array of json, which toJsonArrayText writes of small ones. */
+/** An array of json as text inside JSON, as toJsonArrayText writes it for small arrays. */
 export class JsonArrayText {
   readonly values: readonly unknown[];
 
@@ -79,52 +78,52 @@ export class JsonArrayText {
   }
 }
 
-/** As toJsonText writes it. `change`: of each piece of it, if it goes into something else. */
-export async function addJson(out: TextPieces, value: unknown, change = same): Promise<void> {
-  if (!isLarge(value)) return out.add(change(toJsonText(value)));
-  const inString = (slice: string) => change(JSON.stringify(slice).slice(1, -1));
+/** Writes as toJsonText does. `transform` escapes each piece, if the JSON becomes part of another text. */
+export async function addJson(out: TextPieces, value: unknown, transform = identity): Promise<void> {
+  if (!isLarge(value)) return out.add(transform(toJsonText(value)));
+  const inString = (slice: string) => transform(JSON.stringify(slice).slice(1, -1));
   if (typeof value === 'string' || value instanceof JsonArrayText) {
-    out.add(change('"'));
+    out.add(transform('"'));
     if (typeof value === 'string') await addText(out, value, inString);
     else await addArray(out, value.values, 'json', inString);
-    out.add(change('"'));
+    out.add(transform('"'));
     return;
   }
   const isArray = Array.isArray(value);
-  out.add(isArray ? change('[') : change('{'));
+  out.add(isArray ? transform('[') : transform('{'));
   let isFirst = true;
   for (const [name, entry] of isArray ? value.entries() : Object.entries(value as object)) {
     const key = isArray ? '' : `${JSON.stringify(name)}:`;
-    out.add(change(isFirst ? key : `,${key}`));
+    out.add(transform(isFirst ? key : `,${key}`));
     isFirst = false;
-    if (isLarge(entry)) await addJson(out, entry, change);
-    else out.add(change(toJsonText(entry)));
-    if (out.isFull) await out.rest();
+    if (isLarge(entry)) await addJson(out, entry, transform);
+    else out.add(transform(toJsonText(entry)));
+    if (out.isFull) await out.yieldIfFull();
   }
-  out.add(isArray ? change(']') : change('}'));
+  out.add(isArray ? transform(']') : transform('}'));
 }
 
-/** As toArrayText writes it, or toJsonArrayText. */
+/** Writes as toArrayText or toJsonArrayText does. */
 export async function addArray(
   out: TextPieces,
   values: readonly unknown[],
   of: 'any' | 'json' = 'any',
-  change = same,
+  transform = identity,
 ): Promise<void> {
   const isJson = of === 'json';
-  const escaped = (slice: string) => change(escapeElement(slice));
+  const escaped = (slice: string) => transform(escapeElement(slice));
   out.add('{');
   for (const [index, value] of values.entries()) {
     if (index > 0) out.add(',');
-    if (!isLarge(value)) out.add(change(isJson ? toJsonElement(value) : toElement(value)));
-    else if (Array.isArray(value) && !isJson) await addArray(out, value, of, change);
+    if (!isLarge(value)) out.add(transform(isJson ? toJsonElement(value) : toElement(value)));
+    else if (Array.isArray(value) && !isJson) await addArray(out, value, of, transform);
     else {
-      out.add(change('"'));
+      out.add(transform('"'));
       if (typeof value === 'string' && !isJson) await addText(out, value, escaped);
       else await addJson(out, value, escaped);
-      out.add(change('"'));
+      out.add(transform('"'));
     }
-    if (out.isFull) await out.rest();
+    if (out.isFull) await out.yieldIfFull();
   }
   out.add('}');
 }

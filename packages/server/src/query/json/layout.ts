@@ -1,28 +1,28 @@
-// How a result is laid out: what is said of its columns, and how each row is written.
+// The layout of a result: how its columns are described and how each row is written.
 import { type Column, compileRowWriter, planRows, type RowPlan, type RowWriter } from './row-writer.ts';
 import type { ValueType } from './value-kinds.ts';
 
-/** What is the same for every run of a statement, worked out once. */
+/** What is the same for every run of a statement, computed once. */
 export type ResultShape = Readonly<{
   layout: Layout;
   head: Buffer;
-  /** What the head says of the columns. */
+  /** The part of the head that describes the columns. */
   columns: string;
   write: RowWriter;
-  /** For rows that are written as they come. */
+  /** For rows that are written while they arrive. */
   plan: RowPlan;
 }>;
 
-/** What was worked out is kept for the layout it was worked out for, so there is one object for each. */
+/** Shapes are cached with their layout and compared by identity, so each layout is one object. */
 export type Layout = Readonly<{
   shapeOf(columns: readonly Column[], types: readonly ValueType[]): ResultShape;
-  /** Of a statement that gives no rows. */
+  /** For a statement that returns no rows. */
   empty: ResultShape;
-  /** Whether it matters what the project's own types are. */
+  /** Whether the project's own types have to be looked up. */
   needsTypes: boolean;
 }>;
 
-/** The API's own: rows are objects, values as docs/query.md says. */
+/** The API's layout: rows are objects, with values as in docs/query.md. */
 export const objects: Layout = {
   shapeOf: (columns, types) => ({
     layout: objects,
@@ -30,17 +30,17 @@ export const objects: Layout = {
     ...writerOf(planRows(columns, types)),
   }),
   get empty() {
-    return nothing;
+    return emptyShape;
   },
   needsTypes: true,
 };
-const nothing: ResultShape = { layout: objects, ...headOf([], []), ...writerOf(planRows([], [])) };
+const emptyShape: ResultShape = { layout: objects, ...headOf([], []), ...writerOf(planRows([], [])) };
 
 export function writerOf(plan: RowPlan): Pick<ResultShape, 'write' | 'plan'> {
   return { write: compileRowWriter(plan), plan };
 }
 
-/** Types come before the rows, so that a reader knows what they are while they stream in. */
+/** Types come before the rows, so that a client knows them while the rows stream in. */
 function headOf(columns: readonly Column[], types: readonly ValueType[]): { head: Buffer; columns: string } {
   const [names, kinds] = [columns, types].map((list) => JSON.stringify(list.map(({ name }) => name)));
   const described = `"columns":${names},"types":${kinds}`;

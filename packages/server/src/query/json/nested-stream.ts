@@ -1,4 +1,4 @@
-// Reading what PostgreSQL writes with punctuation, quotes and escapes around smaller values, piece by piece.
+// Reads PostgreSQL's text of a nested value piece by piece: punctuation, quotes and escapes around smaller values.
 import type { JsonBytes } from './json-bytes.ts';
 
 export type ValueStream = {
@@ -8,7 +8,7 @@ export type ValueStream = {
 
 export abstract class NestedStream implements ValueStream {
   protected readonly json: JsonBytes;
-  /** The value that is being read; null between values. */
+  /** The current value; null between values. */
   protected inner: ValueStream | null = null;
   private state: 'between' | 'bare' | 'quoted' | 'escaped' | 'closing' = 'between';
 
@@ -16,13 +16,13 @@ export abstract class NestedStream implements ValueStream {
     this.json = json;
   }
 
-  /** Punctuation; true: a value without quotes begins here. */
+  /** Handles punctuation. Returns true if an unquoted value begins here. */
   protected abstract between(byte: number): boolean;
   protected abstract endOfBare(source: Buffer, start: number, end: number): number;
-  /** What the next value goes to. */
+  /** Creates the stream for the next value. */
   protected abstract begin(isQuoted: boolean): ValueStream;
 
-  /** A value without quotes that lies whole in a piece, as nearly all do. */
+  /** An unquoted value that is complete within a piece, as nearly all are. */
   protected whole(source: Buffer, start: number, end: number): void {
     const inner = this.begin(false);
     inner.push(source, start, end);

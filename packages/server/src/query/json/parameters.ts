@@ -1,4 +1,4 @@
-// JSON values as parameters of a statement: PostgreSQL reads them as text of the type it expects.
+// Converts JSON values to parameters of a statement: text that PostgreSQL reads as the type it expects.
 import { errors } from '../../errors.ts';
 import type { Parameter, Pieces } from '../../postgres/frontend-messages.ts';
 import { toArrayText } from './array-text.ts';
@@ -11,7 +11,7 @@ export function needsTypes(values: readonly unknown[]): boolean {
   return values.some(Array.isArray);
 }
 
-/** Goes to PostgreSQL as JSON, whatever type is expected. */
+/** Sent to PostgreSQL as JSON, whatever type it expects. */
 export class JsonParameter {
   readonly value: unknown;
 
@@ -20,12 +20,12 @@ export class JsonParameter {
   }
 }
 
-/** It has to be written in slices. */
+/** Whether it has to be written in slices. */
 export function isLargeParameter(value: unknown): boolean {
   return isLarge(value instanceof JsonParameter ? value.value : value);
 }
 
-/** The same as `toParameter`, with turns for others. */
+/** Like `toParameter`, but lets other work run in between. */
 export async function toLargeParameter(value: unknown, oid: number | undefined): Promise<Parameter> {
   if (!isLargeParameter(value)) return toParameter(value, oid);
   const out = new TextPieces();
@@ -51,7 +51,7 @@ export function toParameter(value: unknown, oid: number | undefined): string | n
   try {
     return Array.isArray(value) && isArrayType(oid) ? toArrayText(value) : toJsonText(value);
   } catch (error) {
-    // Both recurse, and a body may be nested as deep as its size allows.
+    // Both functions recurse, and a body may be nested as deep as its size allows.
     if (!(error instanceof RangeError)) throw error;
     throw errors.invalidRequest([{ path: 'params', problem: 'holds a value that is nested too deeply' }]);
   }
@@ -60,6 +60,6 @@ export function toParameter(value: unknown, oid: number | undefined): string | n
 function isArrayType(oid: number | undefined): boolean {
   if (oid === undefined) return false;
   const type = builtInType(oid);
-  // Of the project's own types, only an array can make sense of an array.
+  // Of the project's own types, only array types accept an array.
   return type === undefined || type.kind.is === 'array';
 }

@@ -85,7 +85,7 @@ describe('a row that comes in parts is written as one that came whole', () => {
         const expected = whole.end().toString();
         for (const size of [1, 2, 3, 7, 1000, row.length]) {
           if (row.length / size > 100_000) continue;
-          // A difference of this size would be shown in full.
+          // Not toBe: it would print the whole of a difference this large.
           expect(inParts(plan, row, size).text === expected, `${size} of ${text?.slice(0, 100)}`).toBe(true);
         }
       }

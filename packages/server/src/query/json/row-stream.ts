@@ -1,34 +1,34 @@
-// A row that is too large to be held: written as it comes out of the socket, value by value and piece by piece.
+// Writes a row that is too large to buffer while it arrives from the socket, value by value and piece by piece.
 import type { JsonBytes } from './json-bytes.ts';
 import type { RowPlan } from './row-writer.ts';
 import { streamValue, type ValueStream } from './value-stream.ts';
 
-/** A piece of this size is written in well under a millisecond, and six times of it fit into a piece of JSON. */
+/** Written in well under a millisecond. Even at six bytes of JSON per byte, it fits into one buffer of JsonBytes. */
 const sliceBytes = 8 * 1024;
-/** Of each value for whoever wants to know the last row: more than fits into a cursor. */
-const keptBytes = 8 * 1024 + 1;
+/** Stored of each value for a caller that needs the last row: more than fits into a cursor. */
+const prefixBytes = 8 * 1024 + 1;
 
 export class RowStream {
   private readonly plan: RowPlan;
   private readonly json: JsonBytes;
   private readonly onSlice: () => void;
-  /** Column count or size of a value, of which not all bytes have come. */
+  /** An incomplete column count or value size. */
   private readonly head = Buffer.alloc(4);
   private headSize = 0;
   private column = -1;
-  /** Of the current value, what has not come. */
+  /** Missing bytes of the current value. */
   private left = 0;
   private value: ValueStream | null = null;
-  /** The values so far, each cut after `keptBytes`. */
-  private readonly kept: (Buffer[] | null)[] | null;
-  private keptSize = 0;
+  /** The values so far, each truncated to `prefixBytes`. */
+  private readonly prefixes: (Buffer[] | null)[] | null;
+  private prefixSize = 0;
 
-  /** `onSlice` is called after each slice: the JSON can be taken then. `keeps`: `shortened` will be asked for. */
-  constructor(plan: RowPlan, json: JsonBytes, onSlice: () => void, keeps: boolean) {
+  /** `onSlice` is called after each slice, when the JSON can be taken. `collects`: `shortened` will be called. */
+  constructor(plan: RowPlan, json: JsonBytes, onSlice: () => void, collects: boolean) {
     this.plan = plan;
     this.json = json;
     this.onSlice = onSlice;
-    this.kept = keeps ? [] : null;
+    this.prefixes = collects ? [] : null;
     if (plan.keys.length === 0) json.byte(plan.open);
   }
 
@@ -52,11 +52,11 @@ export class RowStream {
     this.json.byte(this.plan.close);
   }
 
-  /** The row as PostgreSQL would send it if its values were no longer than what was kept. */
+  /** The row as PostgreSQL would send it if its values ended after their prefixes. */
   shortened(): Buffer {
     const count = Buffer.alloc(2);
-    count.writeUInt16BE(this.kept?.length ?? 0);
-    const values = (this.kept ?? []).map((pieces) => {
+    count.writeUInt16BE(this.prefixes?.length ?? 0);
+    const values = (this.prefixes ?? []).map((pieces) => {
       const value = Buffer.concat(pieces ?? []);
       const size = Buffer.alloc(4);
       size.writeInt32BE(pieces ? value.length : -1);
@@ -74,10 +74,10 @@ export class RowStream {
     const { plan, json, column } = this;
     const key = plan.keys[column];
     const kind = plan.kinds[column];
-    // Those behind the last key are the service's own.
+    // Columns after the last key are the service's own.
     if (key) json.raw(key);
-    this.kept?.push(size < 0 ? null : []);
-    this.keptSize = 0;
+    this.prefixes?.push(size < 0 ? null : []);
+    this.prefixSize = 0;
     if (size < 0) {
       if (key) json.null();
       return this.next();
@@ -89,10 +89,10 @@ export class RowStream {
 
   private take(source: Buffer, start: number, end: number): void {
     this.value?.push(source, start, end);
-    if (this.kept && this.keptSize < keptBytes) {
-      const stop = Math.min(end, start + keptBytes - this.keptSize);
-      this.kept.at(-1)?.push(Buffer.from(source.subarray(start, stop)));
-      this.keptSize += stop - start;
+    if (this.prefixes && this.prefixSize < prefixBytes) {
+      const stop = Math.min(end, start + prefixBytes - this.prefixSize);
+      this.prefixes.at(-1)?.push(Buffer.from(source.subarray(start, stop)));
+      this.prefixSize += stop - start;
     }
     this.left -= end - start;
     if (this.left === 0) this.closeValue();

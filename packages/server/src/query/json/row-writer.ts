@@ -1,16 +1,16 @@
-// Compiled once for each row description: the JSON of a row's keys, and how each value is written.
+// Row writers, compiled once for each row description: the JSON of the row's keys and how to write each value.
 import { type JsonBytes, writeEscape } from './json-bytes.ts';
 import { builtInType, type Kind, string, type ValueType } from './value-kinds.ts';
 
 export type Column = {
-  /** No other column of the result has the same. */
+  /** Unique within the result. */
   name: string;
   oid: number;
   /** As PostgreSQL describes it. */
   given: { name: string; table: number; attribute: number; size: number; modifier: number };
 };
 export type RowWriter = (row: Buffer, start: number, end: number, json: JsonBytes) => void;
-/** What is written around each value, and how the value is. */
+/** The JSON before each value, and how to write the value. */
 export type RowPlan = Readonly<{
   keys: readonly Buffer[];
   kinds: readonly Kind[];
@@ -18,10 +18,10 @@ export type RowPlan = Readonly<{
   close: number;
 }>;
 
-/** Column names in result order; a repeated one gets _2, _3. */
+/** Columns in result order. A repeated name gets _2, _3. */
 export function readColumns(bytes: Buffer, start: number): Column[] {
   const count = bytes.readUInt16BE(start);
-  const taken = new Set<string>();
+  const used = new Set<string>();
   const columns: Column[] = [];
   let at = start + 2;
   for (let index = 0; index < count; index++) {
@@ -40,14 +40,14 @@ export function readColumns(bytes: Buffer, start: number): Column[] {
   const given = new Set(columns.map(({ name }) => name));
   return columns.map((column) => {
     const { name } = column;
-    let free = name;
-    // A suffix that is itself the name of another column is passed over.
-    for (let n = 2; taken.has(free); n++) {
+    let unique = name;
+    // Skips a suffixed name that is the name of another column.
+    for (let n = 2; used.has(unique); n++) {
       const next = `${name}_${n}`;
-      free = given.has(next) && !taken.has(next) ? name : next;
+      unique = given.has(next) && !used.has(next) ? name : next;
     }
-    taken.add(free);
-    return { ...column, name: free };
+    used.add(unique);
+    return { ...column, name: unique };
   });
 }
 
@@ -55,15 +55,15 @@ export function unknownTypes(columns: readonly Column[]): number[] {
   return [...new Set(columns.map(({ oid }) => oid).filter((oid) => !builtInType(oid)))];
 }
 
-/** Without an entry (dropped a moment ago) a type is written as its text. */
-export function typesOf(columns: readonly Column[], looked: ReadonlyMap<number, ValueType>): ValueType[] {
-  return columns.map(({ oid }) => builtInType(oid) ?? looked.get(oid) ?? { name: 'unknown', kind: string });
+/** A type without an entry, because it was just dropped, is written as text. */
+export function typesOf(columns: readonly Column[], lookedUp: ReadonlyMap<number, ValueType>): ValueType[] {
+  return columns.map(({ oid }) => builtInType(oid) ?? lookedUp.get(oid) ?? { name: 'unknown', kind: string });
 }
 
-/** Rows up to this size are written with room made once, and without a call for each value. */
+/** For rows up to this size, capacity is ensured once, and no function is called for each value. */
 const smallRow = 16_384;
 
-/** Rows as objects, or as arrays. */
+/** Plans rows as objects or as arrays. */
 export function planRows(
   columns: readonly Column[],
   types: readonly Pick<ValueType, 'kind'>[],
@@ -98,23 +98,23 @@ export function compileRowWriter({ keys, kinds, open, close }: RowPlan): RowWrit
   };
   if (count === 0) return writeAny;
 
-  // Keys as words of four bytes, all behind each other; a key may be written a little too long, what follows covers it.
+  // All keys in one array of four-byte words. A key may be written up to three bytes too long; the value overwrites them.
   const words = keys.map(toWords);
   const firsts = keys.map((_, index) => words.slice(0, index).reduce((sum, { length }) => sum + length, 0));
   const keyWords = Int32Array.from(words.flatMap((list) => [...list]));
   const keySizes = keys.map(({ length }) => length);
   const keyBytes = keyWords.length * 4;
-  const ways = Uint8Array.from(kinds, ({ is }) => wayOf[is] ?? rare);
+  const encodings = Uint8Array.from(kinds, ({ is }) => encodingOf[is] ?? other);
 
   return (row, start, end, json) => {
     const base = row.byteOffset;
-    // Four bytes at a time may read a little past the row's end.
+    // Reading four bytes at a time may read up to three bytes past the row's end.
     if (end - start > smallRow || base + end + 4 > row.buffer.byteLength)
       return writeAny(row, start, end, json);
     const source = viewOf(row.buffer);
-    // A byte becomes six at worst (\u0001), null is written where there is nothing, and words may run over by three.
-    const room = keyBytes + (end - start) * 6 + count * 8 + 16;
-    json.room(room);
+    // At worst, a byte becomes six (\u0001), a NULL without bytes becomes four, and words run over by three bytes.
+    const capacity = keyBytes + (end - start) * 6 + count * 8 + 16;
+    json.ensureCapacity(capacity);
     let out = json.view;
     let at = json.length;
     let from = base + start + 2;
@@ -131,22 +131,22 @@ export function compileRowWriter({ keys, kinds, open, close }: RowPlan): RowWrit
         continue;
       }
       const to = from + size;
-      let way = ways[index] as number;
+      let encoding = encodings[index] as number;
       const first = source.getUint8(from);
-      if (way === big) way = json.bigAsString ? text : digits;
-      if (way === text) {
+      if (encoding === big) encoding = json.bigAsString ? text : digits;
+      if (encoding === text) {
         out.setUint8(at++, quote);
         at = writeText(out, at, source, from, to);
         out.setUint8(at++, quote);
-      } else if (way === asIs || (way === digits && first >= 48 && first <= 57)) {
+      } else if (encoding === asIs || (encoding === digits && first >= 48 && first <= 57)) {
         for (let n = from; n < to; n += 4, at += 4) out.setInt32(at, source.getInt32(n));
         at -= -size & 3;
-      } else if (way === truth) {
+      } else if (encoding === bool) {
         out.setInt32(at, first === 116 ? trueWord : falsWord);
         at += 4;
         if (first !== 116) out.setUint8(at++, 101);
       } else if (
-        way === moment &&
+        encoding === utcTime &&
         size >= 22 &&
         source.getUint8(from + 10) === 32 &&
         (source.getInt32(to - 4) & 0xffffff) === utcWord
@@ -158,10 +158,10 @@ export function compileRowWriter({ keys, kinds, open, close }: RowPlan): RowWrit
         out.setUint8(at++, 90);
         out.setUint8(at++, quote);
       } else {
-        // Everything that is rarer: it may need more room, and then the bytes are others.
+        // Rare kinds may need more capacity, and then the buffer is replaced.
         json.length = at;
         json.value(kinds[index] as Kind, row, from - base, to - base);
-        json.room(room);
+        json.ensureCapacity(capacity);
         out = json.view;
         at = json.length;
       }
@@ -173,15 +173,15 @@ export function compileRowWriter({ keys, kinds, open, close }: RowPlan): RowWrit
 }
 
 const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [34, 92, 91, 93, 123, 125];
-/** What the fast way knows; numbers, because they are compared for every value. */
-const [rare, text, digits, big, truth, asIs, moment] = [0, 1, 2, 3, 4, 5, 6];
-const wayOf: Partial<Record<Kind['is'], number>> = {
-  ...{ string: text, number: digits, big, boolean: truth, json: asIs, timestamptz: moment },
+/** What the fast path can write. Numbers, because they are compared for every value. */
+const [other, text, digits, big, bool, asIs, utcTime] = [0, 1, 2, 3, 4, 5, 6];
+const encodingOf: Partial<Record<Kind['is'], number>> = {
+  ...{ string: text, number: digits, big, boolean: bool, json: asIs, timestamptz: utcTime },
 };
 const [nullWord, trueWord, falsWord] = ['null', 'true', 'fals'].map((word) =>
   Buffer.from(word).readInt32BE(0),
 ) as [number, number, number];
-/** +00, behind any other byte. */
+/** The bytes of +00, without the byte before them. */
 const utcWord = 0x2b3030;
 
 /** Four bytes at a time while none of them needs an escape. */
@@ -193,7 +193,7 @@ function writeText(out: DataView, start: number, source: DataView, from: number,
       const word = source.getInt32(n);
       const quotes = word ^ 0x22222222;
       const slashes = word ^ 0x5c5c5c5c;
-      // The highest bit of a byte is set if it is below a space, a quote or a backslash (or, at times, by its neighbour).
+      // The highest bit of a byte is set if it is below a space, a quote or a backslash (sometimes falsely, by a carry).
       const low = ((word - 0x20202020) | 0) & ~word;
       const quoted = ((quotes - 0x01010101) | 0) & ~quotes;
       const slashed = ((slashes - 0x01010101) | 0) & ~slashes;
@@ -218,7 +218,7 @@ function toWords(key: Buffer): Int32Array {
 
 let lastView: DataView = new DataView(new ArrayBuffer(0));
 
-/** Nearly always the one memory that sessions read into. */
+/** Nearly always the same buffer: the one that sessions read into. */
 function viewOf(buffer: ArrayBufferLike): DataView {
   if (lastView.buffer !== buffer) lastView = new DataView(buffer);
   return lastView;

@@ -1,4 +1,4 @@
-// How each PostgreSQL type becomes JSON: one rule a type, never depending on the value.
+// How each PostgreSQL type becomes JSON: one rule per type, independent of the value.
 import { arrayTypes, baseTypes } from './built-in-types.ts';
 
 export type Kind =
@@ -16,11 +16,11 @@ export type Kind =
     }
   | { is: 'array'; element: Kind; delimiter: number }
   | { is: 'vector'; element: Kind }
-  /** A string of our own making; `isList`: each part between commas can be rewritten by itself, behind a brace. */
+  /** A string that we rewrite. `isList`: each part between commas can be rewritten separately, after a brace. */
   | { is: 'rewritten'; rewrite: (text: string) => string; isList?: boolean }
   | { is: 'composite'; fields: readonly { key: Buffer; kind: Kind }[] };
 
-/** A type as a result shows it: its name, and how its values are written. */
+/** A type as results name it, and how its values are written. */
 export type ValueType = { name: string; kind: Kind };
 
 export const string: Kind = { is: 'string' };
@@ -28,7 +28,7 @@ const number: Kind = { is: 'number' };
 /** bigint and numeric: numbers, or strings for languages whose numbers are doubles. */
 const big: Kind = { is: 'big' };
 
-/** Every other type of PostgreSQL's own is written as its text. */
+/** All other built-in types are written as text. */
 const special: Record<string, Kind> = {
   bool: { is: 'boolean' },
   int2: number,
@@ -49,7 +49,7 @@ for (const entry of words(baseTypes)) {
   const [oid, name = ''] = entry.split(/\s+/);
   builtIn.set(Number(oid), { name, kind: special[name] ?? string });
 }
-// These two are arrays in name, but written without braces.
+// These two are array types, but written without braces.
 builtIn.set(22, { name: 'int2vector', kind: { is: 'vector', element: number } });
 builtIn.set(30, { name: 'oidvector', kind: { is: 'vector', element: string } });
 for (const entry of words(arrayTypes)) {
@@ -62,7 +62,7 @@ export function arrayOf({ name, kind }: ValueType, delimiter: string): ValueType
   return { name: `${name}[]`, kind: { is: 'array', element: kind, delimiter: delimiter.charCodeAt(0) } };
 }
 
-/** undefined: a type of the project's own, of an extension, or a catalog's row type; it has to be looked up. */
+/** Undefined for the project's own types, types of extensions and row types of catalogs, which have to be looked up. */
 export function builtInType(oid: number): ValueType | undefined {
   return builtIn.get(oid);
 }

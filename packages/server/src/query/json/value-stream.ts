@@ -1,5 +1,5 @@
-// Writing a value that is too large to be held: its bytes come in pieces, and the JSON of each piece is written at once.
-// What is written is the same as what JsonBytes.value writes of the whole; a test compares the two.
+// Writes a value that is too large to buffer: its bytes arrive in pieces, and the JSON of each piece is written at once.
+// The result equals that of JsonBytes.value for the whole value; a test compares the two.
 import { errors } from '../../errors.ts';
 import { isNull, type JsonBytes } from './json-bytes.ts';
 import { NestedStream, type ValueStream } from './nested-stream.ts';
@@ -65,14 +65,14 @@ class RawStream implements ValueStream {
   end(): void {}
 }
 
-/** The first two bytes tell a number from NaN and the infinities, which are short. */
+/** Buffers the first bytes to distinguish a number from NaN and the infinities, which are short. */
 class NumberStream extends RawStream {
-  private first: Buffer | null = nothing;
+  private first: Buffer | null = noBytes;
 
   override push(source: Buffer, start: number, end: number): void {
     if (this.first === null) return super.push(source, start, end);
     this.first = Buffer.concat([this.first, source.subarray(start, end)]);
-    if (this.first.length <= longestWord) return;
+    if (this.first.length <= maxWordBytes) return;
     const { first } = this;
     this.first = null;
     super.push(first, 0, first.length);
@@ -83,11 +83,11 @@ class NumberStream extends RawStream {
   }
 }
 
-/** Values whose text PostgreSQL keeps short: gathered whole. */
+/** Values whose text is always short: buffered whole. */
 class ShortStream implements ValueStream {
   private readonly kind: Kind;
   private readonly json: JsonBytes;
-  private bytes: Buffer = nothing;
+  private bytes: Buffer = noBytes;
 
   constructor(kind: Kind, json: JsonBytes) {
     this.kind = kind;
@@ -96,8 +96,8 @@ class ShortStream implements ValueStream {
 
   push(source: Buffer, start: number, end: number): void {
     this.bytes = Buffer.concat([this.bytes, source.subarray(start, end)]);
-    if (this.bytes.length > maxShort)
-      throw errors.resultTooLarge(`A timestamp or interval is larger than ${maxShort} bytes.`);
+    if (this.bytes.length > maxShortBytes)
+      throw errors.resultTooLarge(`A timestamp or interval is larger than ${maxShortBytes} bytes.`);
   }
 
   end(): void {
@@ -105,7 +105,7 @@ class ShortStream implements ValueStream {
   }
 }
 
-/** A list whose elements are rewritten one by one, as the text of one string. */
+/** A list whose elements are rewritten one by one, written as one string. */
 class ListStream implements ValueStream {
   private readonly rewrite: (text: string) => string;
   private readonly json: JsonBytes;
@@ -122,7 +122,7 @@ class ListStream implements ValueStream {
     const text = this.rest + source.toString('utf8', start, end);
     const cut = text.lastIndexOf(',') + 1;
     this.rest = text.slice(cut);
-    if (this.rest.length > maxShort) throw errors.resultTooLarge('An element of a list is too large.');
+    if (this.rest.length > maxShortBytes) throw errors.resultTooLarge('An element of a list is too large.');
     if (cut > 0) this.write(text.slice(0, cut));
   }
 
@@ -131,7 +131,7 @@ class ListStream implements ValueStream {
     this.json.byte(quote);
   }
 
-  /** Only the first piece has the brace that the rewriting looks for. */
+  /** `rewrite` expects a brace, which only the first piece has. */
   private write(text: string): void {
     const rewritten = this.isFirst ? this.rewrite(text) : this.rewrite(`{${text}`).slice(1);
     this.isFirst = false;
@@ -173,7 +173,7 @@ class VectorStream implements ValueStream {
   }
 }
 
-/** {1,NULL,"a \"b\""} and {{1,2},{3,4}}, perhaps after [0:1]=. */
+/** {1,NULL,"a \"b\""} and {{1,2},{3,4}}, optionally after [0:1]=. */
 class ArrayStream extends NestedStream {
   private readonly element: Kind;
   private readonly delimiter: number;
@@ -210,11 +210,11 @@ class ArrayStream extends NestedStream {
   }
 }
 
-/** An element without quotes: NULL is none. */
+/** An unquoted element, which may be NULL. */
 class NullableStream implements ValueStream {
   private readonly kind: Kind;
   private readonly json: JsonBytes;
-  private first: Buffer = nothing;
+  private first: Buffer = noBytes;
   private inner: ValueStream | null = null;
 
   constructor(kind: Kind, json: JsonBytes) {
@@ -225,7 +225,7 @@ class NullableStream implements ValueStream {
   push(source: Buffer, start: number, end: number): void {
     if (this.inner) return this.inner.push(source, start, end);
     this.first = Buffer.concat([this.first, source.subarray(start, end)]);
-    if (this.first.length <= longestWord) return;
+    if (this.first.length <= maxWordBytes) return;
     this.inner = streamValue(this.kind, this.json);
     this.inner.push(this.first, 0, this.first.length);
   }
@@ -236,7 +236,7 @@ class NullableStream implements ValueStream {
   }
 }
 
-/** (1,"a b",): without a description the fields are f1, f2, … and strings. */
+/** (1,"a b",). Without a description the fields are f1, f2, … and strings. */
 class CompositeStream extends NestedStream {
   private readonly fields: readonly { key: Buffer; kind: Kind }[] | null;
   private index = -1;
@@ -267,18 +267,18 @@ class CompositeStream extends NestedStream {
 
   protected begin(): ValueStream {
     this.hasValue = true;
-    if (!this.writeKey()) return nowhere;
+    if (!this.writeKey()) return discard;
     return streamValue(this.fields?.[this.index]?.kind ?? string, this.json);
   }
 
   override end(): void {
     super.end();
-    // Fields that were added to the type a moment ago.
+    // Fields that were just added to the type.
     for (; this.fields && this.index < this.fields.length; this.index++) this.writeNull();
     this.json.byte(closeBrace);
   }
 
-  /** False: a field that the type no longer has. */
+  /** Returns false for a field that the type no longer has. */
   private writeKey(): boolean {
     const { fields, index, json } = this;
     const field = fields?.[index];
@@ -306,7 +306,7 @@ class HstoreStream extends NestedStream {
     return false;
   }
 
-  /** NULL; all else is between quotes. */
+  /** Only NULL is unquoted. */
   protected endOfBare(source: Buffer, start: number, end: number): number {
     let at = start;
     while (at < end && source[at] !== comma) at++;
@@ -316,7 +316,7 @@ class HstoreStream extends NestedStream {
   protected begin(isQuoted: boolean): ValueStream {
     if (isQuoted) return streamValue(string, this.json);
     this.json.null();
-    return nowhere;
+    return discard;
   }
 
   override end(): void {
@@ -325,8 +325,8 @@ class HstoreStream extends NestedStream {
   }
 }
 
-const nothing = Buffer.alloc(0);
-const nowhere: ValueStream = { push: () => {}, end: () => {} };
+const noBytes = Buffer.alloc(0);
+const discard: ValueStream = { push: () => {}, end: () => {} };
 
 function writeBare(kind: Kind, json: JsonBytes, source: Buffer, start: number, end: number): void {
   if (end - start === 4 && isNull(source, start)) json.null();
@@ -335,7 +335,7 @@ function writeBare(kind: Kind, json: JsonBytes, source: Buffer, start: number, e
 
 const number: Kind = { is: 'number' };
 /** -Infinity */
-const longestWord = 9;
-const maxShort = 1024;
+const maxWordBytes = 9;
+const maxShortBytes = 1024;
 const [quote, openBracket, closeBracket, openBrace, closeBrace] = [34, 91, 93, 123, 125];
 const [comma, space, closeParenthesis, equals, greater, colon] = [44, 32, 41, 61, 62, 58];
