@@ -26,7 +26,7 @@ import { countTraces } from './query/sessions/session-audit.ts';
 import { openStatementProfiles } from './query/sessions/statement-profiles.ts';
 import { openGroupCommit } from './query/sharing/group-commit.ts';
 import { openPipelines } from './query/sharing/pipelines.ts';
-import { startParser } from './query/statement/statement.ts';
+import { startParser } from './query/statement/parser.ts';
 import { openCompactions } from './quotas/compact.ts';
 import { openDiskRelief } from './quotas/disk-relief.ts';
 import { openHeadroom } from './quotas/headroom.ts';

@@ -33,7 +33,7 @@ export function noteRaised<T extends Error>(error: T): T {
 
 const overLimitState = 'RH507';
 
-/** Raised by rowhouse.check_size. A deferred trigger of the project fires at the same time and can raise the same state. */
+/** Raised by rowhouse.check_size. The project's deferred triggers run at the same time and can raise the same state. */
 export function saysOverLimit(error: ServerError): boolean {
   return error.state === overLimitState && isRaisedBy('rowhouse.check_size', error);
 }

@@ -41,7 +41,7 @@ export class LargeSyntaxError extends Error {
   }
 }
 
-/** `exact`: numbers that a double cannot hold become ExactNumber. `onValues`: receives the count of new values; may throw. */
+/** `exact`: numbers that a double cannot hold become ExactNumber. `onValues`: gets the count of new values; may throw. */
 type ReadOptions = { exact: boolean; onValues?: (more: number) => void };
 
 export function parseLargeJson(bytes: Buffer, options: ReadOptions): Promise<unknown> {

@@ -1,5 +1,4 @@
-// Sessions in projects' databases: how they are opened, cleaned between two requests, and ended by force.
-
+// Sessions in projects' databases: opening them, resetting them between two requests, and ending them by force.
 import { shortenNotifyQueue } from '../../engine/notify-queue.ts';
 import { isUserLogin, loginOf, type ProjectLogin, restoreLogin } from '../../engine/provision.ts';
 import type { Server } from '../../engine/servers.ts';
@@ -20,57 +19,57 @@ import {
 import { sessionSettings } from './session-settings.ts';
 
 /**
- * `read`: of what is known to read alone; PostgreSQL holds it to that. `plain`: of what leaves nothing but a moved sequence,
- * and does not see whether one was moved. `any`: of everything else.
+ * `read`: statements known only to read; PostgreSQL enforces it. `plain`: statements that leave behind at most a moved
+ * sequence, and cannot see whether one was moved. `any`: all others.
  */
 export type SessionUse = 'read' | 'plain' | 'any';
 
 export type ProjectSessions = {
   acquire(project: ProjectLogin, use: SessionUse): Promise<Session>;
-  /** One that is open and idle. */
+  /** An open idle session, or null. */
   takeIdle(project: ProjectLogin, use: 'read' | 'plain'): Session | null;
-  /** Whether other projects wait for a connection. */
+  /** Whether other projects wait for a session. */
   isWanted(project: ProjectLogin): boolean;
-  /** Cleans it of what was left, without the caller's waiting for that, and gives it back. */
+  /** Resets the session, without making the caller wait, and returns it to the pool. */
   release(project: ProjectLogin, session: Session, leaves: SessionState): void;
-  /** A session outside the pool's count, for looking something up while another one waits. */
+  /** Runs `use` in a session outside the pool's limits, for a lookup while another session waits. */
   aside<T>(project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
-  /** `waitMs`: how long its last words, which tell that what ran was undone, are waited for. */
+  /** `waitMs`: how long to wait for its last message, which tells that the statement was rolled back. */
   terminate(session: Session, waitMs?: number): void;
-  /** A statement met a limit of PostgreSQL's: if it was the queue of notifications, neighbours meet it too. */
+  /** A statement hit a limit of PostgreSQL. If it was the notification queue, other projects hit it too. */
   limitReached(): void;
   counts(): { open: number; idle: number; waiting: number };
   end(): Promise<void>;
 };
 
-/** A statement that was taken for plain has left these in a session that others share. */
+/** A statement that was assumed plain has left these traces in a shared session. */
 type OnTraces = (projectId: string, source: TraceSource, traces: readonly string[]) => void;
-/** A look takes PostgreSQL a millisecond or two: no more than a tenth of a core for all sessions together. */
+/** An audit takes PostgreSQL 1 to 2 ms: at most a tenth of a core for all sessions together. */
 const [auditEveryMs, auditEachMs] = [10_000, 20];
 
-/** A session that does not answer in time is cut: whoever waits for it hears of that. */
+/** A session that does not answer in time is destroyed, which rejects the pending answer. */
 async function within<T>(ms: number, session: Session, answer: Promise<T>): Promise<T> {
-  const late = setTimeout(() => session.destroy(), ms);
+  const timer = setTimeout(() => session.destroy(), ms);
   try {
     return await answer;
   } finally {
-    clearTimeout(late);
+    clearTimeout(timer);
   }
 }
 const [resetMs, asideMs] = [5_000, 10_000];
 
-const asideAtOnce = 4;
+const maxAsides = 4;
 type Aside = { session: Promise<Session>; users: number };
 const shortenAgainMs = 50;
-/** How long the last words of a session that is ended by force are waited for. */
-const cutMs = 300;
+/** How long to wait for the last message of a terminated session. */
+const terminateMs = 300;
 /**
- * While PostgreSQL is away or starting, one attempt in so long is made, and everybody else is told what became of it:
- * each costs it a process, and hundreds a second make its recovery take several times as long.
+ * While PostgreSQL is unavailable or starting, one attempt per period is made, and all other requests get its result:
+ * each attempt costs PostgreSQL a process, and hundreds per second make its recovery take several times as long.
  */
-const awayMs = 200;
+const outageMs = 200;
 
-/** `ensureCurrent`: called before a project's database is entered, which may have been made by an earlier version. */
+/** `ensureCurrent`: called before a session is opened, because an earlier version may have created the database. */
 export function openProjectSessions(
   server: Server,
   ensureCurrent: (projectId: string) => Promise<void>,
@@ -79,9 +78,9 @@ export function openProjectSessions(
 ): ProjectSessions {
   const pool = createSessionPool(limits);
   const owners = new WeakMap<Session, ProjectLogin>();
-  /** Where one was found, others may have been left: none that is idle is used again. */
+  /** If one session has traces, others may have them: all idle ones are closed. */
   const report = (project: ProjectLogin, source: TraceSource, traces: readonly string[]) => {
-    pool.drop(placeOf(project));
+    pool.drop(poolKeyOf(project));
     onTraces(project.id, source, traces);
   };
   const audit = openAudit(
@@ -95,21 +94,21 @@ export function openProjectSessions(
   const asides = new Map<string, Aside>();
   const waitingAside: (() => void)[] = [];
   let shortenedAt = Number.NEGATIVE_INFINITY;
-  /** Where a plain insert has moved a sequence: cleaned before the first statement that could see it. */
-  const moved = new WeakSet<Session>();
-  const reading = new WeakSet<Session>();
-  /** Whoever gets one of these waits until it is known to be clean. */
+  /** A plain insert has moved a sequence here: reset before the first statement that could see it. */
+  const withMovedSequences = new WeakSet<Session>();
+  const readOnly = new WeakSet<Session>();
+  /** A request that gets one of these waits until the reset has succeeded. */
   const resetting = new WeakMap<Session, Promise<void>>();
   const isClean = (session: Session) => !resetting.has(session);
 
-  let away = { until: Number.NEGATIVE_INFINITY, cause: null as unknown };
-  const noteAway = (error: unknown): Error => {
-    if (isAway(error)) away = { until: performance.now() + awayMs, cause: error };
+  let outage = { until: Number.NEGATIVE_INFINITY, cause: null as unknown };
+  const noteOutage = (error: unknown): Error => {
+    if (isOutage(error)) outage = { until: performance.now() + outageMs, cause: error };
     return errors.unavailable(error);
   };
 
   const open = async (project: ProjectLogin): Promise<Session> => {
-    if (performance.now() < away.until) throw errors.unavailable(away.cause);
+    if (performance.now() < outage.until) throw errors.unavailable(outage.cause);
     await ensureCurrent(project.id);
     const start = async (login: ProjectLogin) => {
       const session = await Session.open(
@@ -123,76 +122,76 @@ export function openProjectSessions(
     try {
       return await start(project);
     } catch (error) {
-      if (!isRestorable(error, project)) throw noteAway(error);
+      if (!isRestorable(error, project)) throw noteOutage(error);
     }
     return start(await restoreLogin(server, project)).catch((error) => {
-      throw noteAway(error);
+      throw noteOutage(error);
     });
   };
 
-  /** All of a project share one, so that one with many leaves room for the others; who finds no room waits for it. */
+  /** A project's lookups share one session, so that a busy project leaves room for others. Without room they wait. */
   const joinAside = async (project: ProjectLogin): Promise<Aside> => {
-    const place = placeOf(project);
-    while (asides.size >= asideAtOnce && (!asides.has(place) || waitingAside.length > 0))
+    const poolKey = poolKeyOf(project);
+    while (asides.size >= maxAsides && (!asides.has(poolKey) || waitingAside.length > 0))
       await new Promise<void>((resolve) => waitingAside.push(resolve));
-    const aside = asides.get(place) ?? { session: open(project), users: 0 };
-    asides.set(place, aside);
+    const aside = asides.get(poolKey) ?? { session: open(project), users: 0 };
+    asides.set(poolKey, aside);
     aside.users++;
     return aside;
   };
   const leaveAside = (project: ProjectLogin, aside: Aside): void => {
     if (--aside.users > 0) return;
-    asides.delete(placeOf(project));
+    asides.delete(poolKeyOf(project));
     aside.session.then(
       (session) => session.close(),
       () => {},
     );
-    for (const goOn of waitingAside.splice(0)) goOn();
+    for (const wake of waitingAside.splice(0)) wake();
   };
 
-  const makeFit = (session: Session, use: SessionUse): Session => {
-    if (use === 'any' && moved.delete(session)) resetSequences(session);
-    if (use === 'read' && !reading.has(session)) {
-      reading.add(session);
+  const prepareFor = (session: Session, use: SessionUse): Session => {
+    if (use === 'any' && withMovedSequences.delete(session)) resetSequences(session);
+    if (use === 'read' && !readOnly.has(session)) {
+      readOnly.add(session);
       setMode(session, 'read');
-    } else if (use !== 'read' && reading.delete(session)) setMode(session, 'write');
+    } else if (use !== 'read' && readOnly.delete(session)) setMode(session, 'write');
     return session;
   };
 
   return {
     acquire: async (project, use) => {
       for (;;) {
-        const place = placeOf(project);
-        const session = pool.takeIdle(place, isClean) ?? (await pool.acquire(place, () => open(project)));
+        const poolKey = poolKeyOf(project);
+        const session = pool.takeIdle(poolKey, isClean) ?? (await pool.acquire(poolKey, () => open(project)));
         const reset = resetting.get(session);
         if (reset) await within(resetMs, session, reset);
-        if (session.isUsable || !reset) return makeFit(session, use);
-        pool.release(place, session, false);
+        if (session.isUsable || !reset) return prepareFor(session, use);
+        pool.release(poolKey, session, false);
       }
     },
     takeIdle: (project, use) => {
-      const session = pool.takeIdle(placeOf(project), isClean);
-      return session && makeFit(session, use);
+      const session = pool.takeIdle(poolKeyOf(project), isClean);
+      return session && prepareFor(session, use);
     },
-    isWanted: (project) => pool.isWanted(placeOf(project)),
+    isWanted: (project) => pool.isWanted(poolKeyOf(project)),
     release: (project, session, leaves) => {
-      const place = placeOf(project);
-      if (leaves === 'broken') return pool.release(place, session, false);
+      const poolKey = poolKeyOf(project);
+      if (leaves === 'broken') return pool.release(poolKey, session, false);
       if (leaves === 'plain' || leaves === 'sequences') {
-        if (leaves === 'sequences') moved.add(session);
-        // Nothing that leaves nothing changes a setting.
+        if (leaves === 'sequences') withMovedSequences.add(session);
+        // A plain statement does not change a setting.
         if (session.isAltered) report(project, 'reported', []);
         else audit.sample(session);
-        return pool.release(place, session, !session.isAltered);
+        return pool.release(poolKey, session, !session.isAltered);
       }
-      reading.delete(session);
-      moved.delete(session);
+      readOnly.delete(session);
+      withMovedSequences.delete(session);
       const reset = (leaves === 'anything' ? discardAll : resetSession)(session, project.loginAs);
       resetting.set(
         session,
         reset.then(() => void resetting.delete(session)),
       );
-      pool.release(place, session, true);
+      pool.release(poolKey, session, true);
     },
     aside: async (project, use) => {
       const aside = await joinAside(project);
@@ -203,10 +202,10 @@ export function openProjectSessions(
         leaveAside(project, aside);
       }
     },
-    terminate: (session, waitMs = cutMs) => {
+    terminate: (session, waitMs = terminateMs) => {
       const owner = owners.get(session);
       if (owner) terminations.end(owner, session.pid);
-      // A server that hangs says none.
+      // A server that hangs sends none.
       setTimeout(() => session.destroy(), waitMs).unref();
     },
     limitReached: () => {
@@ -220,20 +219,20 @@ export function openProjectSessions(
   };
 }
 
-/** Sessions of one project as different roles are not each other's. */
-function placeOf({ id, loginAs }: ProjectLogin): string {
+/** Each role of a project has its own sessions. */
+function poolKeyOf({ id, loginAs }: ProjectLogin): string {
   return loginAs === undefined ? id : `${id} ${loginAs}`;
 }
 
-/** Nothing that one project could bring about for the others: nobody listens, or PostgreSQL says that it starts or stops. */
-function isAway(error: unknown): boolean {
+/** No process listens, or PostgreSQL starts or stops. One project cannot cause this for the others. */
+function isOutage(error: unknown): boolean {
   if (error instanceof RefusedError) return error.sqlstate === sqlstate.cannotConnectNow;
   return ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '');
 }
 
-/** A visitor's role that was being made when the service died may not be let in yet. */
+/** If the service died while it created an end users' role, that role may not have the right to connect yet. */
 function isRestorable(error: unknown, { loginAs }: ProjectLogin): boolean {
   if (!(error instanceof RefusedError)) return false;
-  const isShutOut = isUserLogin(loginAs) && error.sqlstate === sqlstate.insufficientPrivilege;
-  return isShutOut || error.sqlstate === sqlstate.invalidPassword;
+  const lacksConnect = isUserLogin(loginAs) && error.sqlstate === sqlstate.insufficientPrivilege;
+  return lacksConnect || error.sqlstate === sqlstate.invalidPassword;
 }

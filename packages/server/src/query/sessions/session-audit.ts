@@ -1,11 +1,10 @@
-// A sampled look into sessions that statements share without a reset in between: is there anything in them that no
-// statement taken for plain can have left? It does not depend on how that was judged. What it finds is counted, and must
-// stay 0.
+// Samples sessions that statements share without a reset, and searches them for traces that no plain statement can leave.
+// The check is independent of how a statement was judged plain. Findings are counted; the count must stay 0.
 import { type Session, silent } from '../../postgres/session.ts';
 
 /**
- * The names of what should not be there, one a row. Sequences are cleaned before the first who could see them. Settings
- * that nobody has declared (`app.name`) are shown by PostgreSQL to nobody.
+ * The names of unexpected traces, one per row. Sequences are not checked: they are reset before the first statement that
+ * could see them. Undeclared settings (`app.name`) cannot be checked: PostgreSQL does not list them.
  */
 const auditText = `
   select name from pg_catalog.pg_settings
@@ -22,7 +21,7 @@ const auditText = `
   select 'temporary table' from pg_catalog.pg_class
   where relnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema()`;
 
-/** `reported`: PostgreSQL told that a setting had changed. `sampled`: it was found by a look. */
+/** `reported`: PostgreSQL reported a changed setting. `sampled`: an audit found it. */
 export type TraceSource = 'reported' | 'sampled';
 
 export function countTraces() {
@@ -36,11 +35,11 @@ export function countTraces() {
 }
 
 export type Audit = {
-  /** Looks at it if that has not been done for some time. Goes behind what was sent; nobody waits for the answer. */
+  /** Audits the session if the last audit is old enough. Sent behind earlier exchanges; no request waits for it. */
   sample(session: Session): void;
 };
 
-/** `everyMs`: for each session. `onTraces`: what was found. */
+/** `everyMs`: the interval for one session. `onTraces`: receives the findings. */
 export function openAudit(
   everyMs: () => number,
   onTraces: (session: Session, traces: readonly string[]) => void,
@@ -52,7 +51,7 @@ export function openAudit(
       const last = auditedAt.get(session);
       if (last !== undefined && now - last < everyMs()) return;
       auditedAt.set(session, now);
-      // Most live for a few statements only: the first look comes when it has been used for a while.
+      // Most sessions live for a few statements only, so the first audit comes after a while of use.
       if (last === undefined) return;
       const traces: string[] = [];
       session.out.parse('', auditText).bind('', []).execute(20).sync();

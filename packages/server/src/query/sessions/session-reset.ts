@@ -1,4 +1,4 @@
-// How a session is cleaned between two requests, and switched between reading and writing.
+// Resets a session between two requests, and switches it between reading and writing.
 import { randomInt } from 'node:crypto';
 import { isUserLogin, type ProjectLogin } from '../../engine/provision.ts';
 import { type Receiver, type Session, silent } from '../../postgres/session.ts';
@@ -7,7 +7,7 @@ import type { SessionEffect } from '../statement/statement.ts';
 
 type LoginAs = ProjectLogin['loginAs'];
 
-/** What DISCARD ALL does, but for prepared statements: those are ours, and worth keeping. */
+/** What DISCARD ALL does, except for prepared statements: those are ours and worth keeping. */
 const resets = {
   reset_settings: 'reset all',
   reset_cursors: 'close all',
@@ -20,17 +20,17 @@ const modes = {
   mode_write: 'set default_transaction_read_only = off',
 };
 /**
- * RESET ALL leaves the role as it is, and a function that a policy calls can change it for the session. By text: such a
- * function could put another statement in the place of one that is prepared, and the next user find what it left.
+ * RESET ALL does not reset the role, and a function that a policy calls can change it for the session. Sent as text, not
+ * prepared: such a function could replace a prepared statement, and the next user would then find its traces.
  */
 const userResets = ['set role none', ...Object.values(resets)];
 /**
- * Code of the project's can prepare a statement under the name of one of ours. Ours come by the protocol, never by SQL. By
- * text, and before anything that has a name.
+ * Finds statements that the project's code has prepared, possibly under the name of one of ours. Ours are prepared by the
+ * protocol, never by SQL. Sent as text, and before any named statement is used.
  */
 const foreignStatements = 'select from pg_catalog.pg_prepared_statements where from_sql';
 
-/** setseed, and the setting of that name, decide what random() gives from then on. Neither RESET nor DISCARD undoes it. */
+/** setseed() and the setting `seed` determine the next results of random(). Neither RESET nor DISCARD undoes them. */
 const reseed = 'select pg_catalog.setseed($1)';
 const seedSteps = 2 ** 47;
 
@@ -40,8 +40,8 @@ function newSeed(): string {
 }
 
 /**
- * Cleans it of what a statement can have left that ran code. Whoever comes next must wait: until the answer is there, the
- * statements that are prepared are not known to be ours.
+ * Resets everything that a statement that ran code can have left. The next request must wait: until the answer arrives,
+ * the prepared statements are not known to be ours.
  */
 export function resetSession(session: Session, loginAs: LoginAs): Promise<void> {
   const { out } = session;
@@ -53,7 +53,7 @@ export function resetSession(session: Session, loginAs: LoginAs): Promise<void> 
   }
   out.sync();
   return new Promise((resolve) => {
-    const receiver = intact(session);
+    const receiver = destroyOnFailure(session);
     let isFirst = true;
     session.send({
       ...receiver,
@@ -72,23 +72,23 @@ export function resetSession(session: Session, loginAs: LoginAs): Promise<void> 
   });
 }
 
-/** Cleans it of everything, prepared statements included. It can fail too, by a deadline that was set before it. */
+/** Resets everything, including prepared statements. It can fail as well, by a timeout that a statement has set. */
 export function discardAll(session: Session, loginAs: LoginAs): Promise<void> {
   session.statements.clear();
   session.out.parse('', 'discard all').bind('', []).execute(0).sync();
-  session.send(intact(session));
+  session.send(destroyOnFailure(session));
   writeCommands(session.out, [{ text: reseed, parameters: [newSeed()] }]);
   return prepareResets(session, loginAs);
 }
 
-/** Prepared, because they run after nearly every change. DISCARD ALL takes them away with all else. */
+/** The resets are prepared because they run after nearly every change. DISCARD ALL deallocates them as well. */
 export function prepareResets(session: Session, loginAs: LoginAs): Promise<void> {
   if (!isUserLogin(loginAs))
     for (const [name, text] of Object.entries({ ...resets, ...modes, reset_seed: reseed }))
       session.out.parse(name, text);
   session.out.sync();
   return new Promise((resolve) => {
-    const receiver = intact(session);
+    const receiver = destroyOnFailure(session);
     session.send({
       ...receiver,
       ready: (status) => {
@@ -101,21 +101,21 @@ export function prepareResets(session: Session, loginAs: LoginAs): Promise<void>
 }
 
 export function resetSequences(session: Session): void {
-  tell(session, 'reset_sequences');
+  runPrepared(session, 'reset_sequences');
 }
 
-/** What is taken to read alone runs in read-only transactions: PostgreSQL itself sees to it that it does. */
+/** Statements assumed only to read run in read-only transactions, so that PostgreSQL enforces it. */
 export function setMode(session: Session, mode: 'read' | 'write'): void {
-  tell(session, `mode_${mode}`);
+  runPrepared(session, `mode_${mode}`);
 }
 
-function tell(session: Session, name: keyof typeof resets | keyof typeof modes): void {
+function runPrepared(session: Session, name: keyof typeof resets | keyof typeof modes): void {
   session.out.bind(name, []).execute(0).sync();
-  session.send(intact(session));
+  session.send(destroyOnFailure(session));
 }
 
-/** A session that cannot be cleaned is not used again. */
-function intact(session: Session): Receiver {
+/** Destroys a session whose reset fails. */
+function destroyOnFailure(session: Session): Receiver {
   return {
     ...silent,
     error: () => session.destroy(),

@@ -1,12 +1,12 @@
-// What sessions in projects' databases start with. As startup options, because these beat what the role has set for itself
-// with ALTER ROLE, and because RESET and DISCARD go back to them.
+// The settings of new sessions in projects' databases. They are startup options, because those take precedence over
+// ALTER ROLE … SET, and because RESET and DISCARD restore them.
 import type { ProjectLogin } from '../../engine/provision.ts';
 import type { UserSettings } from '../../engine/user-settings.ts';
 import { startupOptions } from '../../postgres/startup-options.ts';
 
 type Settings = Readonly<Record<string, string>>;
 
-/** Formats are what the JSON writer expects. What a statement means must not depend on what the role has set. */
+/** The JSON writer expects these formats. The meaning of a statement must not depend on the role's settings. */
 const common: Settings = {
   DateStyle: 'ISO, MDY',
   TimeZone: 'UTC',
@@ -27,11 +27,11 @@ const common: Settings = {
 };
 const own: Record<'project' | 'auth', Settings> = {
   project: { search_path: 'public' },
-  // Nothing of the project's own is ever found by name here; what it has locked is not waited for.
+  // The project's own objects are never found by name here, and its locks are not waited for beyond 3 s.
   auth: { search_path: 'pg_catalog', lock_timeout: '3000' },
 };
 
-/** `loginAs`: 'auth' for the role that keeps users, undefined for the project's own. */
+/** `loginAs`: 'auth' for the role that manages end users, undefined for the project's own role. */
 export function sessionSettings(users: UserSettings, loginAs: ProjectLogin['loginAs']): Settings {
   const settings = { ...users.current(), ...common, ...own[loginAs === 'auth' ? 'auth' : 'project'] };
   return { application_name: 'rowhouse query', options: startupOptions(settings) };

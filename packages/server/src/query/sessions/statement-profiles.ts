@@ -1,72 +1,74 @@
-// What is known of a project's statements from earlier runs: whether they provably run nothing but PostgreSQL's own
-// harmless code, so that they leave nothing in a session and no reset has to follow them, and whether they are short. The
-// parser says what a statement names (references.ts), the catalog what these names mean (reachable-code.ts). Until that is known the
-// reset is done; it is asked again every few seconds. What turns out to be otherwise is never trusted again.
+// What earlier runs taught us about a project's statements: whether they are plain, and how long they take. A plain
+// statement provably runs only PostgreSQL's own harmless code, so it leaves nothing in a session and needs no reset. The
+// parser finds the names in a statement (references.ts), and the catalog tells what they mean (reachable-code.ts). Until
+// the catalog has answered, the reset is done; it is asked again every few seconds. A statement that turns out not to be
+// plain is never trusted again.
 import { LRUCache } from 'lru-cache';
 import { RowhouseError } from '../../errors.ts';
 import type { Session } from '../../postgres/session.ts';
 import { queryOne } from '../exchange/query-one.ts';
 import { toArrayText } from '../json/array-text.ts';
-import { quickQuestion, wholeQuestion } from '../statement/reachable-code.ts';
+import { fullCheck, quickCheck } from '../statement/reachable-code.ts';
 import type { Statement } from '../statement/statement.ts';
 
 export type StatementProfile = {
   readonly statement: Statement;
-  readonly project: ProjectHabits;
-  /** What the catalog said, or is presumed to say; for how long that is trusted; from when on it is asked again. */
+  readonly project: ProjectProfiles;
+  /** The catalog's answer, or the presumed one, until when it is trusted, and when to ask again. */
   wasPlain: boolean;
   trustedUntil: number;
   askFrom: number;
   asking: Promise<void> | null;
   hasRun: boolean;
-  /** It did what it was taken not to do: it tried to write, or changed its session. */
+  /** It broke the assumption: it tried to write, or changed its session. */
   isDistrusted: boolean;
-  /** How long it usually takes, the last runs counting most. Infinity: it has not run yet. */
+  /** How long it usually takes, weighted towards the last runs. Infinity before the first run. */
   usualMs: number;
-  /** How long it took with others in one transaction, its part of the commit included. Infinity: it has not been yet. */
+  /** How long it took in a group commit, including its part of the commit. Infinity before the first time. */
   sharedMs: number;
 };
-/** A project's statements; `changes` counts what may have made another of the tables. */
-type ProjectHabits = {
+/** A project's statements. `changes` counts events that may have changed its tables. */
+type ProjectProfiles = {
   profiles: Map<Statement, StatementProfile>;
   changes: number;
-  /** As far as is known, there is code of the project's own, so that it has to be looked at more closely. */
+  /** The project seems to have code of its own, so the full check is necessary. */
   hasCode: boolean;
-  /** Until then the project is known to have no function, operator or cast of its own: nothing can run code. */
+  /** Until then the project is known to have no function, operator or cast of its own, so no statement can run code. */
   codelessUntil: number;
-  /** Counts changes by statements that say so; those by code are among `changes` only. */
+  /** Counts changes by explicit statements. Changes by code count in `changes` only. */
   schemaChanges: number;
-  /** So many statements run that can change tables before they end. */
+  /** The number of running statements that can change tables before they end. */
   changing: number;
-  /** Until then nothing of it is taken for plain: a session that its statements shared was not as it should be. */
+  /** Until then no statement counts as plain, because a session that they shared had unexpected traces. */
   suspectUntil: number;
   trustedMs: () => number;
 };
 
 export type StatementProfiles = {
   of(projectId: string, statement: Statement): StatementProfile;
-  /** Something ran that may have changed what tables are: by its own words, or by code of the project's. */
+  /** A statement may have changed tables: explicitly ('schema'), or through the project's code ('code'). */
   forget(projectId: string, by: 'schema' | 'code'): void;
-  /** A statement runs that can change tables and commit before it ends. Gives what ends that. */
+  /** Call before a statement that can change tables and commit before it ends. Call the returned function at its end. */
   beginChange(projectId: string): () => void;
-  /** A statement that was taken for plain left something in a session, and nobody knows which. */
+  /** A statement that was assumed plain left traces in a session, and it is unknown which one. */
   suspect(projectId: string): void;
 };
 
 /**
- * To ask takes PostgreSQL milliseconds. With hundreds of projects at work it is asked more seldom, so that it takes no more
- * than a tenth of a core for all of them together.
+ * The check takes PostgreSQL milliseconds. With hundreds of active projects it runs less often, so that it takes at most
+ * a tenth of a core for all of them together.
  */
-const [trustedAtLeastMs, trustedAtMostMs, eachMs] = [10_000, 60_000, 10];
+const [minTrustedMs, maxTrustedMs, trustedMsPerSession] = [10_000, 60_000, 10];
 const askAgainMs = 1_000;
-const perProject = 500;
+const maxProfiles = 500;
 const suspectMs = 10 * 60_000;
 
-/** `countSessions`: how many are open, which tells how many projects are at work. */
+/** `countSessions`: the number of open sessions, which indicates how many projects are active. */
 export function openStatementProfiles(countSessions: () => number): StatementProfiles {
-  const trustedMs = () => Math.min(trustedAtMostMs, Math.max(trustedAtLeastMs, countSessions() * eachMs));
-  const projects = new LRUCache<string, ProjectHabits>({ max: 5_000 });
-  const habitsOf = (projectId: string): ProjectHabits => {
+  const trustedMs = () =>
+    Math.min(maxTrustedMs, Math.max(minTrustedMs, countSessions() * trustedMsPerSession));
+  const projects = new LRUCache<string, ProjectProfiles>({ max: 5_000 });
+  const profilesOf = (projectId: string): ProjectProfiles => {
     const known = projects.get(projectId);
     if (known) return known;
     const never = Number.NEGATIVE_INFINITY;
@@ -79,7 +81,7 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
   };
   return {
     of: (projectId, statement) => {
-      const project = habitsOf(projectId);
+      const project = profilesOf(projectId);
       const known = project.profiles.get(statement);
       if (known) return known;
       const profile: StatementProfile = {
@@ -88,7 +90,7 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
         ...{ usualMs: Number.POSITIVE_INFINITY, sharedMs: Number.POSITIVE_INFINITY },
       };
       project.profiles.set(statement, profile);
-      if (project.profiles.size > perProject) {
+      if (project.profiles.size > maxProfiles) {
         const [oldest] = project.profiles.keys();
         if (oldest) project.profiles.delete(oldest);
       }
@@ -106,25 +108,25 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
       const now = performance.now();
       for (const profile of project.profiles.values()) {
         profile.trustedUntil = Number.NEGATIVE_INFINITY;
-        // To ask costs less than a change of tables did, and more than an insert whose trigger may have made one.
+        // The check costs less than a change of tables, but more than an insert whose trigger may have changed one.
         const from = by === 'schema' && profile.wasPlain ? now : now + askAgainMs;
         profile.askFrom = Math.min(profile.askFrom, from);
       }
     },
     beginChange: (projectId) => {
-      const project = habitsOf(projectId);
+      const project = profilesOf(projectId);
       project.changing++;
       return () => {
         project.changing--;
       };
     },
     suspect: (projectId) => {
-      habitsOf(projectId).suspectUntil = performance.now() + suspectMs;
+      profilesOf(projectId).suspectUntil = performance.now() + suspectMs;
     },
   };
 }
 
-/** Known to leave nothing in a session, now. */
+/** Known now to leave nothing in a session. */
 export function isPlain({
   statement,
   project,
@@ -138,27 +140,27 @@ export function isPlain({
   return statement.isProven || (wasPlain && project.changing === 0 && now < trustedUntil);
 }
 
-/** It can run code of the project's, which can do anything, change another statement's tables included. */
+/** It can run the project's code, which can do anything, such as change the tables of other statements. */
 export function mayRunCode(profile: StatementProfile): boolean {
   return !isPlain(profile) && performance.now() >= profile.project.codelessUntil;
 }
 
 /**
- * If it is not known, it is asked behind what runs in the session, and nobody waits for the answer. Not at the first run,
- * unless nothing is known of the project: a text with its values inside never comes again, and the question takes longer
- * than the statement.
+ * If the answer is unknown, the check runs in the session behind the statement, and no request waits for it. The first
+ * run skips it, unless nothing is known about the project: a text with its values inline never comes again, and the
+ * check takes longer than the statement.
  */
 export function learn(profile: StatementProfile, session: Session): void {
-  if (profile.hasRun || performance.now() >= profile.project.codelessUntil) void find(profile, session);
+  if (profile.hasRun || performance.now() >= profile.project.codelessUntil) void askCatalog(profile, session);
   profile.hasRun = true;
 }
 
-/** Until what there is to be known is known. */
+/** Waits until the catalog has answered, if it has to be asked. */
 export async function know(profile: StatementProfile, session: Session): Promise<void> {
-  await (profile.asking ?? find(profile, session));
+  await (profile.asking ?? askCatalog(profile, session));
 }
 
-function find(profile: StatementProfile, session: Session): Promise<void> | null {
+function askCatalog(profile: StatementProfile, session: Session): Promise<void> | null {
   const { reached, isProven, isRead, changes: isChange } = profile.statement;
   if (isProven || reached === null || profile.isDistrusted) return null;
   const now = performance.now();
@@ -169,18 +171,18 @@ function find(profile: StatementProfile, session: Session): Promise<void> | null
   const isQuick = isRead && !project.hasCode;
   const named = [reached.relations, reached.shadowed, reached.functions, reached.types].map(toArrayText);
   const purposes = isRead ? ['read'] : isChange ? ['read', 'insert', 'change'] : ['read', 'insert'];
-  const further = [reached.operators, reached.collations, purposes].map(toArrayText);
-  const question = isQuick
-    ? queryOne(session, quickQuestion, named)
-    : queryOne(session, wholeQuestion, [...named, ...further]);
-  const asking = question.then(
+  const moreNames = [reached.operators, reached.collations, purposes].map(toArrayText);
+  const check = isQuick
+    ? queryOne(session, quickCheck, named)
+    : queryOne(session, fullCheck, [...named, ...moreNames]);
+  const asking = check.then(
     (answer) => {
       profile.asking = null;
       if (answer === 'false') profile.wasPlain = false;
-      // Without code, whatever ran meanwhile was none and changed nothing.
+      // Without code in the project, statements that ran meanwhile have not changed tables through code.
       const isCodeless = isQuick && answer === 'true' && project.schemaChanges === schemaChanges;
       if (isCodeless) project.codelessUntil = now + project.trustedMs();
-      // What changed meanwhile may be what was looked at.
+      // A change meanwhile may concern the objects that were checked.
       if (project.changes !== changes && !isCodeless) return;
       if (answer === 'code') {
         project.hasCode = true;
@@ -190,12 +192,12 @@ function find(profile: StatementProfile, session: Session): Promise<void> | null
       profile.wasPlain = answer === 'true';
       const trustedMs = project.trustedMs();
       profile.trustedUntil = now + trustedMs;
-      // A little before the end, so that a busy statement never falls back.
+      // A little before the answer expires, so that a busy statement never needs a reset.
       profile.askFrom = now + trustedMs * 0.8;
     },
     (error) => {
       profile.asking = null;
-      // A session that was lost says nothing about the statement.
+      // A lost session tells nothing about the statement.
       if (error instanceof RowhouseError) profile.wasPlain = false;
       else profile.askFrom = Number.NEGATIVE_INFINITY;
     },
@@ -204,7 +206,7 @@ function find(profile: StatementProfile, session: Session): Promise<void> | null
   return asking;
 }
 
-/** It tried to write although it was taken to read alone. Once is enough. */
+/** It tried to write although it was assumed only to read. Once is enough. */
 export function distrust(profile: StatementProfile): void {
   profile.isDistrusted = true;
 }

@@ -1,4 +1,4 @@
-// One worker for many projects: each project that waits gets a turn before any gets a second one.
+// Shares one worker among projects: each waiting project gets a turn before any gets a second one.
 
 type Waiting<Job, Result> = {
   job: Job;
@@ -10,12 +10,12 @@ export class FairQueue<Job, Result> {
   private readonly run: (job: Job) => Promise<Result>;
   private readonly maxRunning: number;
   private running = 0;
-  /** By project. The order of the map is the order of turns. */
+  /** By project, in the order of turns. */
   private readonly waiting = new Map<string, Waiting<Job, Result>[]>();
-  /** The same of projects that have a job at the worker: their next turn comes after that of all who wait by its end. */
+  /** Waiting jobs of projects with a running job. When it ends, their next turn comes after all waiting projects. */
   private readonly served = new Map<string, Waiting<Job, Result>[]>();
 
-  /** `maxRunning`: jobs handed to the worker at a time. A newcomer waits for these, and for one of each project before it. */
+  /** `maxRunning`: jobs at the worker at a time. A new job waits for these, and for one job of each project before it. */
   constructor(run: (job: Job) => Promise<Result>, maxRunning: number) {
     this.run = run;
     this.maxRunning = maxRunning;
@@ -48,7 +48,7 @@ export class FairQueue<Job, Result> {
   }
 
   private takeTurn(): { project: string; next: Waiting<Job, Result> } | undefined {
-    // With nobody else waiting, a project may have several at the worker.
+    // If no other project waits, a project may have several jobs at the worker.
     for (const lists of [this.waiting, this.served]) {
       for (const [project, list] of lists) {
         const next = list.shift();

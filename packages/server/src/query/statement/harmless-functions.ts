@@ -1,4 +1,4 @@
-// Built-in functions that are known to leave nothing in a session. One that is missing here costs a full reset, no more.
+// Built-in functions that are known to leave nothing in a session. A missing entry only costs a full reset.
 export const harmlessFunctions: ReadonlySet<string> = new Set(
   `abs acos age any_value array_agg array_append array_cat array_dims array_fill array_length array_lower array_ndims
   array_position array_positions array_prepend array_remove array_replace array_sample array_shuffle array_sort

@@ -1,16 +1,16 @@
-// A text that is too large to be parsed here is judged by its first word: only statements that have a reason to be so large
-// are sent to PostgreSQL. What is refused of a parsed text is refused here with the same error.
+// Judges a text that is too large to parse by its first word. Only statements that have a reason to be so large are sent
+// to PostgreSQL. Statements that the parser would refuse are refused here with the same error.
 
-/** So many comments before the first word, or inside of each other: whatever a text holds, it is judged in milliseconds. */
+/** The limit for comments before the first word, nested ones included. Any text is judged within milliseconds. */
 const maxSteps = 50_000;
 
-/** Statements that can be this large: by their literals, or by their body. */
+/** Statements that can be this large because of their literals or their body. */
 const allowed = new Set([
   ...['select', 'values', 'table', 'with', 'insert', 'update', 'delete', 'merge', 'explain', 'do', 'call'],
   ...['create', 'alter', 'drop', 'truncate', 'comment', 'grant', 'revoke'],
 ]);
 
-/** For each word that begins a statement which is not run over HTTP, a short one that the parser refuses the same way. */
+/** For each first word of a refused statement, a short statement that the parser refuses with the same error. */
 const samples: Readonly<Record<string, string>> = {
   begin: 'begin',
   start: 'start transaction',
@@ -37,7 +37,7 @@ const samples: Readonly<Record<string, string>> = {
   copy: 'copy a from stdin',
 };
 
-/** `likeText`: it is refused as this is. */
+/** `likeText`: a short text that the parser refuses with the same error. */
 export type OversizedText =
   | { is: 'allowed' }
   | { is: 'empty' | 'other' }
@@ -46,14 +46,14 @@ export type OversizedText =
 export function judgeOversizedText(text: string): OversizedText {
   const start = skipLead(text);
   if (start === null) return { is: 'empty' };
-  // PostgreSQL says better than we could what is wrong with a text that begins with no word.
+  // PostgreSQL has the best error message for a text that does not begin with a word.
   const word = /^[a-z_]+/i.exec(text.slice(start, start + 64))?.[0].toLowerCase();
   if (word === undefined || allowed.has(word)) return { is: 'allowed' };
   const likeText = Object.hasOwn(samples, word) ? samples[word] : undefined;
   return likeText === undefined ? { is: 'other' } : { is: 'refused', likeText };
 }
 
-/** Where the first word is: behind blanks, semicolons, parentheses and comments, which are nested. null: there is none. */
+/** The position of the first word after blanks, semicolons, parentheses and (nested) comments; null if there is none. */
 function skipLead(text: string): number | null {
   const mark = /[^ \t\n\r\f\v;(]/g;
   const comment = /\/\*|\*\//g;

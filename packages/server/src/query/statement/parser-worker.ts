@@ -1,29 +1,9 @@
-// The thread in which libpg-query (PostgreSQL's own parser) runs. A nested expression can exhaust its stack and leave
-// it corrupt; here that costs a thread, not the service.
+// The thread that runs libpg-query, PostgreSQL's own parser. A deeply nested expression can exhaust its stack and leave
+// it corrupt; in a thread, this does not affect the service.
 import { parentPort } from 'node:worker_threads';
 import { loadModule, parseSync } from 'libpg-query';
-import { findReferences, type Node, type Reached } from './references.ts';
-import type { SessionEffect } from './statement.ts';
-
-export type Verdict =
-  | {
-      kind: 'statement';
-      effect: SessionEffect;
-      preparable: boolean;
-      writes: boolean;
-      isRead: boolean;
-      reached: Reached | null;
-      lazyText: string | null;
-      isDelete: boolean;
-      isInsert: boolean;
-      changes: boolean;
-      canShrink: boolean;
-      isVacuum: boolean;
-      canCommit: boolean;
-    }
-  | { kind: 'refused'; what: string; hint: string }
-  | { kind: 'several'; count: number }
-  | { kind: 'empty' | 'invalid' | 'broken' };
+import { findReferences, type Node } from './references.ts';
+import type { Verdict } from './statement.ts';
 
 const transaction = {
   what: 'Transactions make no sense over HTTP: each request is one of its own.',
@@ -68,7 +48,7 @@ const refusals: Record<string, { what: string; hint: string }> = {
   LoadStmt: { what: 'Libraries cannot be loaded.', hint: 'CREATE EXTENSION brings what is available.' },
 };
 
-/** What takes away, or writes anew in less room. */
+/** Statements that remove data, or rewrite it in less space. */
 const shrinking = new Set([
   'DropStmt',
   'DropOwnedStmt',
@@ -80,7 +60,7 @@ const shrinking = new Set([
   'RenameStmt',
 ]);
 
-/** Without CONCURRENTLY, which is looked for in the text. */
+/** Statements that can commit by themselves. CONCURRENTLY is searched for in the text. */
 const committing = new Set(['CallStmt', 'DoStmt', 'VacuumStmt', 'ClusterStmt', 'ReindexStmt']);
 
 await loadModule();
@@ -145,9 +125,9 @@ function examineOne(name: string, body: Node, text: string): Verdict {
 }
 
 /**
- * PostgreSQL makes the whole of a series in FROM before the first row of it is seen; in a select list it makes one row
- * after the other. For a caller who wants the first few of a billion that is the difference between never and now.
- * Only `… from generate_series(…)` alone, with whole numbers, is written so; null: as it was.
+ * In FROM, PostgreSQL computes a whole series before it returns the first row; in a select list it computes one row at a
+ * time. A caller who wants the first few of a billion rows would otherwise never get them. Rewrites only
+ * `… from generate_series(…)` with nothing else in FROM and with integers; null if there is nothing to rewrite.
  */
 function makeLazy({ fromClause }: Node, text: string): string | null {
   if (!Array.isArray(fromClause) || fromClause.length !== 1) return null;
@@ -155,19 +135,19 @@ function makeLazy({ fromClause }: Node, text: string): string | null {
   if (!from || from.ordinality || from.is_rowsfrom || from.coldeflist || from.lateral) return null;
   const at = locationOfCall(from.functions);
   if (at === null) return null;
-  // Positions are counted in bytes.
+  // The parser counts positions in bytes.
   const start = Buffer.from(text).subarray(0, at).toString().length;
   const call = /^generate_series\s*\([-\d\s,]*\)/i.exec(text.slice(start))?.[0];
   if (!call) return null;
   const { aliasname, colnames } = (from.alias ?? {}) as { aliasname?: string; colnames?: unknown };
-  // With names of its own for the columns, the alias alone means the value in one form and a row in the other.
+  // With column aliases, the table alias alone means the value in one form and a row in the other.
   if (colnames) return null;
   const column = `"${(aliasname ?? 'generate_series').replaceAll('"', '""')}"`;
   const rest = text.slice(start + call.length);
   return `${text.slice(0, start)}(select pg_catalog.${call} as ${column})${aliasname ? '' : ` as ${column}`}${rest}`;
 }
 
-/** Where the only function of FROM is called. */
+/** The position of the only function call in FROM. */
 function locationOfCall(functions: unknown): number | null {
   type Call = { FuncCall?: { location?: number } };
   type List = { List?: { items?: Call[] } };

@@ -1,17 +1,17 @@
-// SQL for one question: can a statement that names these objects run code of the project's own? Decided by what is known
-// to be good. Everything that is reached has to be PostgreSQL's own (an oid below 16384), and every function has to be on
-// the list of harmless ones: built-in functions can change settings or write too. Stored expressions are read as
-// PostgreSQL keeps them, by oid. Exempt are enums and arrays, which run only built-in code, and what a superuser owns:
-// operators and operator classes that an extension brought. All names and operators are qualified: the project's own
-// objects must not take part in the answer.
+// SQL for one question: can a statement that names these objects run the project's own code? This is an allowlist: every
+// reachable object must be built in (an oid below 16384), and every function must be on the list of harmless functions,
+// because built-in functions can change settings or write, too. Stored expressions are read as PostgreSQL stores them, by
+// oid. Exempt are enums and arrays, which run only built-in code, and objects that a superuser owns: operators and
+// operator classes of extensions. All names and operators are qualified, so that the project's own objects cannot
+// influence the answer.
 import { harmlessFunctions } from './harmless-functions.ts';
 
-const firstOwnOid = '16384';
+const firstUserOid = '16384';
 const superuser = '10';
-const isOwn = (oid: string) => `${oid} operator(pg_catalog.>=) ${firstOwnOid}`;
+const isOwn = (oid: string) => `${oid} operator(pg_catalog.>=) ${firstUserOid}`;
 const textArray = (values: Iterable<string>) => `'{${[...values].join(',')}}'::pg_catalog.text[]`;
 
-/** Nodes of stored expressions; those with a name of their own are of PostgreSQL 16. */
+/** Nodes of stored expressions. The last ones (CASE, WHEN, …) are the names that PostgreSQL 16 uses. */
 const knownNodes = textArray(
   `VAR CONST FUNCEXPR OPEXPR DISTINCTEXPR NULLIFEXPR SCALARARRAYOPEXPR BOOLEXPR RELABELTYPE COERCEVIAIO ARRAYCOERCEEXPR
   COLLATEEXPR CASEEXPR CASEWHEN CASETESTEXPR ARRAYEXPR ROWEXPR ROWCOMPAREEXPR COALESCEEXPR MINMAXEXPR SQLVALUEFUNCTION
@@ -19,23 +19,23 @@ const knownNodes = textArray(
     /\s+/,
   ),
 );
-/** Their numbers that are no oids of what could be code: places in a text, and the sequence of an identity column. */
+/** Numeric fields that are not oids of possible code: positions in a text, and the sequence of an identity column. */
 const harmlessNumbers = textArray(['location', 'stmt_location', 'stmt_len', 'seqid']);
 const functionNumbers = textArray(['funcid', 'aggfnoid', 'winfnoid']);
 const harmless = textArray(harmlessFunctions);
 
-/** A type whose input, output, comparison or conversion may be code. */
+/** A type whose input, output, comparison or conversion may run code. */
 function isOwnType(oid: string): string {
   return `(${isOwn(oid)} and not exists (
     select from pg_catalog.pg_type as type
     left join pg_catalog.pg_type as element on element.oid operator(pg_catalog.=) type.typelem
       and type.typsubscript operator(pg_catalog.=) 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
     where type.oid operator(pg_catalog.=) ${oid}
-      and (${isPlainEnum('type')} or ${isPlainEnum('element')} or element.oid operator(pg_catalog.<) ${firstOwnOid})
+      and (${isPlainEnum('type')} or ${isPlainEnum('element')} or element.oid operator(pg_catalog.<) ${firstUserOid})
       and not exists (select from pg_catalog.pg_cast where ${oid} in (castsource, casttarget))))`;
 }
 
-/** With casts or operators of its own, an enum runs code after all. */
+/** An enum with its own casts or operators can run code. */
 function isPlainEnum(type: string): string {
   return `(${type}.typtype operator(pg_catalog.=) 'e'
         and not exists (select from pg_catalog.pg_cast where ${type}.oid in (castsource, casttarget))
@@ -43,10 +43,10 @@ function isPlainEnum(type: string): string {
 }
 
 /**
- * CTEs that end in `code (relation, purpose)`: what of the relations in `chosen (oid)` is not known to be harmless, for
- * whoever reads them ('read'), adds rows to them ('insert' as well) or changes rows ('change' as well). When PostgreSQL
- * plans, it evaluates what it can of index expressions and the like, whatever the statement does; and a foreign key makes
- * it plan a look into another table, as that table's owner.
+ * CTEs that end in `code (relation, purpose)`: the relations in `chosen (oid)` with parts that are not known to be
+ * harmless, for statements that read them ('read'), add rows to them (also 'insert') or change rows (also 'change').
+ * When PostgreSQL plans any statement, it evaluates what it can of index expressions and similar. A foreign key makes it
+ * plan a query on another table, under that table's owner.
  */
 export const codeInChosen = `
   planned (relation, purpose, oid) as (
@@ -88,25 +88,25 @@ export const codeInChosen = `
       when function.oid is null then part[2] operator(pg_catalog.=) any (${functionNumbers})
       else function.proname::pg_catalog.text operator(pg_catalog.<>) all (${harmless})
         and function.proname operator(pg_catalog.<>) 'nextval'
-        -- A cast of PostgreSQL's own.
+        -- A built-in cast.
         and not exists (
           select from pg_catalog.pg_cast
-          where castfunc operator(pg_catalog.=) function.oid and pg_cast.oid operator(pg_catalog.<) ${firstOwnOid})
+          where castfunc operator(pg_catalog.=) function.oid and pg_cast.oid operator(pg_catalog.<) ${firstUserOid})
     end
     union all
     select relation, purpose
     from planned join pg_catalog.pg_index on indrelid operator(pg_catalog.=) planned.oid
-    where ${firstOwnOid} operator(pg_catalog.<=) any (indcollation::pg_catalog.oid[])
-      or ${firstOwnOid} operator(pg_catalog.<=) any (indclass::pg_catalog.oid[]) and exists (
+    where ${firstUserOid} operator(pg_catalog.<=) any (indcollation::pg_catalog.oid[])
+      or ${firstUserOid} operator(pg_catalog.<=) any (indclass::pg_catalog.oid[]) and exists (
         select from pg_catalog.pg_opclass
         where pg_opclass.oid operator(pg_catalog.=) any (indclass::pg_catalog.oid[])
           and opcowner operator(pg_catalog.<>) ${superuser} and ${isOwn('pg_opclass.oid')})
     union all
     select relation, purpose
     from planned join pg_catalog.pg_constraint on conrelid operator(pg_catalog.=) planned.oid
-    where ${firstOwnOid} operator(pg_catalog.<=) any (conexclop)
-      or ${firstOwnOid} operator(pg_catalog.<=) any (conpfeqop)
-      or ${firstOwnOid} operator(pg_catalog.<=) any (conffeqop)
+    where ${firstUserOid} operator(pg_catalog.<=) any (conexclop)
+      or ${firstUserOid} operator(pg_catalog.<=) any (conpfeqop)
+      or ${firstUserOid} operator(pg_catalog.<=) any (conffeqop)
     union all
     select class.oid, 'read'
     from chosen join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) chosen.oid
@@ -127,14 +127,14 @@ export const codeInChosen = `
     where purpose operator(pg_catalog.<>) 'read'
       and (class.relkind operator(pg_catalog.<>) 'r' or class.relforcerowsecurity)
     union all
-    -- It takes rows of other tables with it.
+    -- The change cascades to rows of other tables.
     select confrelid, 'change'
     from chosen join pg_catalog.pg_constraint on confrelid operator(pg_catalog.=) chosen.oid
     where confupdtype operator(pg_catalog.=) any ('{c,n,d}'::pg_catalog."char"[])
       or confdeltype operator(pg_catalog.=) any ('{c,n,d}'::pg_catalog."char"[])
   )`;
 
-/** Of schemas that the service owns. What is in them is never found by its name alone. */
+/** The schemas that the service owns. Their objects are never found by an unqualified name. */
 const serviceSchemas = `(
       select oid from pg_catalog.pg_namespace
       where nspname operator(pg_catalog.=) any ('{rowhouse,auth}'::pg_catalog.name[])
@@ -144,19 +144,19 @@ const ownFunctions = `
       select from pg_catalog.pg_proc as function
       where ${isOwn('function.oid')} and function.pronamespace operator(pg_catalog.<>) all ${serviceSchemas}`;
 
-/** $3: names of functions. `row.name` can mean a built-in one too: those that are not volatile do no harm. */
+/** $3: names of functions. `row.name` can also call a built-in function; those that are not volatile are harmless. */
 const volatileFunctions = `
       select from pg_catalog.pg_proc as function
       where function.proname operator(pg_catalog.=) any ($3::pg_catalog.name[])
         and function.provolatile operator(pg_catalog.=) 'v'
         and function.proname::pg_catalog.text operator(pg_catalog.<>) all (${harmless})`;
 
-/** A cast without a function runs the input and output of its types, which are looked at where they are used. */
+/** A cast without a function runs the input and output functions of its types, which are checked where they are used. */
 const ownCasts = `
       select from pg_catalog.pg_cast
       left join pg_catalog.pg_proc as function on function.oid operator(pg_catalog.=) castfunc
       where ${isOwn('pg_cast.oid')} and castfunc operator(pg_catalog.<>) 0 and (
-        function.oid operator(pg_catalog.<) ${firstOwnOid} or function.proowner operator(pg_catalog.<>) ${superuser})`;
+        function.oid operator(pg_catalog.<) ${firstUserOid} or function.proowner operator(pg_catalog.<>) ${superuser})`;
 
 const ownOperators = `
       select from pg_catalog.pg_operator as operator
@@ -169,7 +169,7 @@ const namedTypes = `
       select from pg_catalog.pg_type as named
       where named.typname operator(pg_catalog.=) any ($4::pg_catalog.name[])`;
 
-/** $1: relations that must exist. $2: relations that may. One that must and does not is null. */
+/** $1: relations that must exist; a missing one gives null. $2: relations that may exist. */
 const chosen = `
   chosen (oid) as (
     select pg_catalog.to_regclass(name)::pg_catalog.oid from pg_catalog.unnest($1::pg_catalog.text[]) as given (name)
@@ -182,20 +182,20 @@ const chosen = `
 const allExist = 'not exists (select from chosen where oid is null)';
 
 /**
- * What ran in this session before may have changed where names are found, so that they mean something else here than in the
- * next session. Then nothing is known.
+ * Earlier statements in this session may have changed how names are resolved, so that they mean something else than in the
+ * next session. Then the answer is negative.
  */
-const namesAreAsUsual = `pg_catalog.current_setting('search_path') operator(pg_catalog.=) 'public'
+const resolvesNamesAsUsual = `pg_catalog.current_setting('search_path') operator(pg_catalog.=) 'public'
     and (pg_catalog.pg_my_temp_schema() operator(pg_catalog.=) 0 or not exists (
       select from pg_catalog.pg_class where relnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema()
       union all
       select from pg_catalog.pg_type where typnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema()))`;
 
-/** 'true' or 'false'. $3: names of functions, $4: of types, $5: of operators, $6: of collations; $7: purposes. */
-export const wholeQuestion = `
+/** Returns 'true' (harmless) or 'false'. Names of functions: $3, types: $4, operators: $5, collations: $6. Purposes: $7. */
+export const fullCheck = `
   with ${chosen}, ${codeInChosen}
   select (
-    ${namesAreAsUsual} and ${allExist}
+    ${resolvesNamesAsUsual} and ${allExist}
     and not exists (select from code where purpose operator(pg_catalog.=) any ($7::pg_catalog.text[]))
     and not exists (${ownCasts})
     and not exists (${ownOperators} and operator.oprname operator(pg_catalog.=) any ($5::pg_catalog.name[]))
@@ -208,18 +208,18 @@ export const wholeQuestion = `
   )::pg_catalog.text`;
 
 /**
- * The same for a read in a project that has no code at all, which most have not: without a function, an operator, a cast or
- * a collation of its own, expressions hold only what PostgreSQL itself calls immutable. It takes a fraction of the time,
- * and leaves less memory behind in the session. 'code': the whole has to be asked.
+ * The same for a read in a project without code, as most projects are: without a function, operator, cast or collation of
+ * its own, stored expressions contain only what PostgreSQL itself calls immutable. It takes a fraction of the time, and
+ * leaves less memory allocated in the session. Returns 'code' if the full check is necessary.
  */
-export const quickQuestion = `
+export const quickCheck = `
   with ${chosen}
   select case
     when exists (${ownFunctions}) or exists (${ownCasts}) or exists (${ownOperators}) or exists (${volatileFunctions})
       or exists (select from pg_catalog.pg_collation where ${isOwn('pg_collation.oid')})
       or exists (${namedTypes} and ${isOwn('named.oid')})
     then 'code'
-    else (${namesAreAsUsual} and ${allExist} and not exists (
+    else (${resolvesNamesAsUsual} and ${allExist} and not exists (
       select from chosen join pg_catalog.pg_class as class on class.oid operator(pg_catalog.=) chosen.oid
       where class.relkind operator(pg_catalog.<>) all ('{r,m}'::pg_catalog."char"[]) or class.relrowsecurity
         or class.relhasrules or class.relhassubclass or class.relispartition

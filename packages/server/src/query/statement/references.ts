@@ -1,38 +1,38 @@
-// What a statement can reach, by its parse tree: the relations, functions, operators, types and collations that it names,
-// and what it does to rows. Decided by what is known to be harmless: a kind of node that is not listed here, or a function
-// that is not on the list of harmless ones, makes the statement `unbounded`. Whether the names mean PostgreSQL's own objects is
-// for the catalog to say (reachable-code.ts).
+// Finds what a statement can reach in its parse tree: the relations, functions, operators, types and collations that it
+// names, and what it does to rows. This is an allowlist: a node that is not listed here, or a function that is not known
+// to be harmless, makes the statement `unbounded`. The catalog tells whether the names mean PostgreSQL's own objects
+// (reachable-code.ts).
 import { harmlessFunctions } from './harmless-functions.ts';
 
 export type Node = Record<string, unknown>;
 
-/** Names of objects, as the statement resolves them along the search path. */
+/** Names of objects, which PostgreSQL resolves with the search path. */
 export type Reached = Readonly<{
-  /** Each has to exist: quoted, for to_regclass. */
+  /** Relations that have to exist. Quoted, for to_regclass. */
   relations: readonly string[];
-  /** Names that a WITH query has too, so that they may mean nothing in the catalog. */
+  /** Names that are also names of WITH queries, so they need not exist in the catalog. */
   shadowed: readonly string[];
-  /** `row.name` calls a function if there is no such column. */
+  /** Includes column references: `row.name` calls a function if there is no such column. */
   functions: readonly string[];
   operators: readonly string[];
-  /** A call of `name('literal')` is a cast where a type has that name. */
+  /** Includes function names: `name('literal')` is a cast if a type has that name. */
   types: readonly string[];
   collations: readonly string[];
 }>;
 
 export type References = Readonly<{
-  /** It can run what is not known to be harmless. */
+  /** It can run code that is not known to be harmless. */
   unbounded: boolean;
   writes: boolean;
-  /** It removes rows, and neither adds nor changes any. */
+  /** It removes rows, and neither adds nor updates any. */
   deletesAlone: boolean;
-  /** It changes or removes rows that were there before. */
+  /** It changes or removes existing rows. */
   changes: boolean;
   locks: boolean;
   reached: Reached;
 }>;
 
-/** Every kind of node whose meaning is known: what it can call is either named in it or among `impliedOperators`. */
+/** Nodes whose meaning is known: everything they can call is either named in them or in `impliedOperators`. */
 const knownNodes = new Set(
   `SelectStmt InsertStmt UpdateStmt DeleteStmt MergeStmt MergeWhenClause ResTarget MultiAssignRef SetToDefault
   CommonTableExpr RangeVar RangeSubselect RangeFunction JoinExpr LockingClause SortBy WindowDef GroupingSet IndexElem
@@ -43,7 +43,7 @@ const knownNodes = new Set(
   JsonScalarExpr JsonSerializeExpr`.split(/\s+/),
 );
 
-/** Their fields that hold nodes. `intoClause`, which makes a table anywhere in a UNION, is not among them. */
+/** The fields of these nodes that contain nodes. Not `intoClause`, which creates a table, even within a UNION. */
 const knownFields = new Set(
   `agg_filter agg_order alias arg args arrayBounds boolval bsval coldeflist collClause collation collname colnames cols
   constructor content context_item ctequery ctes cycle_clause cycle_col_list cycle_mark_default cycle_mark_value
@@ -56,10 +56,10 @@ const knownFields = new Set(
   withClause`.split(/\s+/),
 );
 
-/** Used without being named: by IN, BETWEEN, LIKE, CASE x WHEN y, NULLIF, USING, row comparisons and the like. */
+/** Used without being named, by IN, BETWEEN, LIKE, CASE x WHEN y, NULLIF, USING, row comparisons and similar. */
 const impliedOperators = '= <> < <= > >= ~~ !~~ ~~* !~~* ~ !~'.split(' ');
 
-/** All below the root, WITH queries included. Without recursion: trees can be deep. */
+/** Visits the whole tree, including WITH queries. Without recursion, because trees can be deep. */
 export function findReferences(root: Node): References {
   const pending: unknown[] = [root];
   let unbounded = false;
@@ -104,7 +104,7 @@ export function findReferences(root: Node): References {
     if (typeof node !== 'object' || node === null) continue;
     for (const [key, value] of Object.entries(node)) {
       if (typeof value !== 'object' || value === null) continue;
-      // Kinds of nodes begin with a capital letter, their fields do not.
+      // Node names begin with a capital letter, field names do not.
       if (!(key < 'a' ? knownNodes : knownFields).has(key)) unbounded = true;
       visit(key, value as Node);
       pending.push(value);
@@ -142,7 +142,7 @@ function namesIn(parts: unknown): string[] {
   return (parts as { String?: { sval?: string } }[]).flatMap((part) => part.String?.sval ?? []);
 }
 
-/** As PostgreSQL's to_regclass reads it. */
+/** In the form that to_regclass reads. */
 function quotedName({ schemaname, relname }: Node): string {
   return schemaname ? `${quoted(schemaname)}.${quoted(relname)}` : quoted(relname);
 }

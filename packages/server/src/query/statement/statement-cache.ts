@@ -1,11 +1,11 @@
-// Statements that were parsed before, by project. A project can use all the memory that no other one needs; when it
-// runs out, the project that holds the most gives some back, so that a flood of new texts evicts its own.
+// Caches parsed statements by project. A project can use all memory that no other project needs. At the limit, the
+// project with the largest share loses entries, so that a flood of new texts evicts only its own.
 import type { Statement } from './statement.ts';
 
 type Entry = { statement: Statement; bytes: number; wasUsed: boolean };
-type Share = { entries: Map<string, Entry>; bytes: number; usedIn: number };
+type Share = { entries: Map<string, Entry>; bytes: number; usedInPeriod: number };
 
-/** About what a statement takes beside its text. */
+/** The approximate size of a statement without its text. */
 const entryBytes = 1_000;
 const periodMs = 60_000;
 
@@ -14,7 +14,7 @@ export class StatementCache {
   private readonly now: () => number;
   private readonly shares = new Map<string, Share>();
   private bytes = 0;
-  /** Counts minutes, but only those in which something was added: reading the clock on each hit would cost more than the hit. */
+  /** Counts minutes in which something was added. Reading the clock at each hit would cost more than the hit. */
   private period = 0;
   private periodEnds = 0;
 
@@ -26,7 +26,7 @@ export class StatementCache {
   get(project: string, text: string): Statement | undefined {
     const share = this.shares.get(project);
     if (!share) return undefined;
-    share.usedIn = this.period;
+    share.usedInPeriod = this.period;
     const entry = share.entries.get(text);
     if (!entry) return undefined;
     entry.wasUsed = true;
@@ -34,13 +34,13 @@ export class StatementCache {
   }
 
   add(project: string, text: string, statement: Statement): void {
-    this.keepTime();
+    this.advancePeriod();
     let share = this.shares.get(project);
     if (!share) {
-      share = { entries: new Map(), bytes: 0, usedIn: this.period };
+      share = { entries: new Map(), bytes: 0, usedInPeriod: this.period };
       this.shares.set(project, share);
     }
-    share.usedIn = this.period;
+    share.usedInPeriod = this.period;
     this.remove(share, text);
     const bytes = text.length + entryBytes;
     share.entries.set(text, { statement, bytes, wasUsed: false });
@@ -49,7 +49,7 @@ export class StatementCache {
     while (this.bytes > this.maxBytes) this.evictSome();
   }
 
-  /** Of a large share many at once: to find it, and its oldest entries, takes longer than to remove them. */
+  /** Evicts many entries of a large share at once: finding them takes longer than removing them. */
   private evictSome(): void {
     const [project, share] = this.largest();
     let left = Math.ceil(share.entries.size / 64);
@@ -59,7 +59,7 @@ export class StatementCache {
         if (--left === 0) break;
         continue;
       }
-      // A second chance, behind all others.
+      // A second chance: it moves behind all others.
       entry.wasUsed = false;
       share.entries.delete(text);
       share.entries.set(text, entry);
@@ -67,15 +67,15 @@ export class StatementCache {
     if (share.entries.size === 0) this.shares.delete(project);
   }
 
-  /** What a project holds counts twice as much after each minute in which it asked for nothing. */
+  /** The weight of a project's share doubles after each minute without a request. */
   private largest(): [string, Share] {
     let largest: [string, Share] | undefined;
-    let most = 0;
+    let maxWeight = 0;
     for (const each of this.shares) {
-      const [, { bytes, usedIn }] = each;
-      const weight = bytes * 2 ** (this.period - usedIn);
-      if (weight <= most) continue;
-      most = weight;
+      const [, { bytes, usedInPeriod }] = each;
+      const weight = bytes * 2 ** (this.period - usedInPeriod);
+      if (weight <= maxWeight) continue;
+      maxWeight = weight;
       largest = each;
     }
     if (!largest) throw new Error('An empty cache has nothing to evict');
@@ -90,7 +90,7 @@ export class StatementCache {
     this.bytes -= entry.bytes;
   }
 
-  private keepTime(): void {
+  private advancePeriod(): void {
     const now = this.now();
     if (now < this.periodEnds) return;
     this.period++;
