@@ -35,7 +35,8 @@ import type { QueryInput, StatementRequest } from './sessions/request.ts';
 import { distrust, isPlain, type StatementProfiles } from './sessions/statement-profiles.ts';
 import { canGroup, type GroupCommit } from './sharing/group-commit.ts';
 import { canPipeline, type Pipelines } from './sharing/pipelines.ts';
-import type { Parser, Statement } from './statement/statement.ts';
+import type { Parser } from './statement/parser.ts';
+import type { Statement } from './statement/statement.ts';
 
 export type QueryDeps = {
   sessions: ProjectSessions;

@@ -5,8 +5,16 @@ import { errors } from '../../errors.ts';
 import { MemoryBudget } from '../../memory-budget.ts';
 import { FairQueue } from './fair-queue.ts';
 import { judgeOversizedText } from './oversized-text.ts';
-import type { Parser, Statement, Verdict } from './statement.ts';
+import type { Statement, Verdict } from './statement.ts';
 import { StatementCache } from './statement-cache.ts';
+
+export type Parser = {
+  /** The cached statement, if the text was parsed before. */
+  recall(projectId: string, text: string): Statement | undefined;
+  /** Throws errors.overloaded if too many texts of the project are already waiting. */
+  parse(projectId: string, text: string): Promise<Statement>;
+  stop(): Promise<void>;
+};
 
 /** Larger texts are not parsed: PostgreSQL accepts only one statement anyway, and the session gets a full reset. */
 const maxParsedBytes = 1024 * 1024;

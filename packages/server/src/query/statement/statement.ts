@@ -41,15 +41,6 @@ export function worstEffect(one: SessionEffect, other: SessionEffect): SessionEf
 }
 const order: SessionEffect[] = ['none', 'rows', 'anything'];
 
-/** See parser.ts. */
-export type Parser = {
-  /** The cached statement, if the text was parsed before. */
-  recall(projectId: string, text: string): Statement | undefined;
-  /** Throws errors.overloaded if too many texts of the project are already waiting. */
-  parse(projectId: string, text: string): Promise<Statement>;
-  stop(): Promise<void>;
-};
-
 /** The result of the parser's thread for a text. */
 export type Verdict =
   | {
