@@ -57,7 +57,7 @@ export class CopyRows implements Stoppable {
     const { failure, sourceFailure, isSent, isComplete, tag } = this.copy;
     if (status === 'idle' && isComplete) return Number(tag.replace('COPY ', ''));
     if (status instanceof TooLargeError) {
-      // The message quotes the value. The position comes after that, so it is unknown.
+      // The message quotes the value before it names the position, so the position is unknown.
       throw new RowhouseError('sql_error', 'PostgreSQL refused a row with a message of more than 1 MB.', {
         hint: 'No row was imported. Look for a very long value in a column that takes no such.',
       });

@@ -61,7 +61,7 @@ export function problemOf(outcome: Outcome): Error | null {
   // PostgreSQL found no statement in a text too large to be parsed.
   if (!statement.isParsed && tag === '')
     return errors.invalidRequest([{ path: 'query', problem: 'holds no statement' }]);
-  // A text too large to be parsed can run in a transaction of ours, in which these statements have no effect.
+  // A text too large to be parsed can run in a transaction that we began, in which these statements have no effect.
   const isControl = !statement.isParsed && transactionTag.test(tag ?? '');
   if (status === frame.endsIn && !isControl) return null;
   return errors.statementNotAllowed(

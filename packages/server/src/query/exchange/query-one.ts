@@ -38,7 +38,7 @@ function laterFailure(
   return new StatementFailed(reason, status);
 }
 
-/** Like queryOne, between other commands of ours. After a `StatementFailed` the session is usable. */
+/** Like queryOne, with other commands before and after it. After a `StatementFailed` the session is usable. */
 export function queryFramed(
   session: Session,
   query: string,

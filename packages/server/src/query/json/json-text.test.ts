@@ -64,7 +64,7 @@ describe('numbers', () => {
   });
 });
 
-/** Sign, significant digits and the place of the point: the same for every way to write a number. */
+/** Sign, significant digits and position of the point: equal for all spellings of a number. */
 function canonical(number: string): string {
   const [, sign, whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(number) ?? [];

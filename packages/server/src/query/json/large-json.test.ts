@@ -118,7 +118,7 @@ describe('large JSON', () => {
   });
 });
 
-/** Without showing megabytes of difference. */
+/** A failing toEqual would print megabytes of difference. */
 function same(one: unknown, other: unknown): boolean {
   try {
     expect(one).toEqual(other);

@@ -51,7 +51,7 @@ export function openAudit(
       const last = auditedAt.get(session);
       if (last !== undefined && now - last < everyMs()) return;
       auditedAt.set(session, now);
-      // Most sessions live for a few statements only, so the first audit comes after a while of use.
+      // Most sessions live for a few statements only, so a session is first audited after some time of use.
       if (last === undefined) return;
       const traces: string[] = [];
       session.out.parse('', auditText).bind('', []).execute(20).sync();

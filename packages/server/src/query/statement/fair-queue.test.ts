@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { FairQueue } from './fair-queue.ts';
 
-/** A queue whose jobs end when the test says so; `begun` is the order in which they reached the worker. */
+/** A queue whose jobs the test ends. `begun`: the jobs in the order in which they reached the worker. */
 function open(maxRunning: number) {
   const begun: string[] = [];
   const ends = new Map<string, { resolve: (result: string) => void; reject: (error: Error) => void }>();

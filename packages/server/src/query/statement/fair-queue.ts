@@ -1,4 +1,4 @@
-// Shares one worker among projects: each waiting project gets a turn before any gets a second one.
+// Shares one worker among projects: each waiting project is served once before any is served a second time.
 
 type Waiting<Job, Result> = {
   job: Job;

@@ -182,7 +182,7 @@ const chosen = `
 const allExist = 'not exists (select from chosen where oid is null)';
 
 /**
- * Earlier statements in this session may have changed how names are resolved, so that they mean something else than in the
+ * Earlier statements in this session may have changed how names are resolved, so that they have another meaning in the
  * next session. Then the answer is negative.
  */
 const resolvesNamesAsUsual = `pg_catalog.current_setting('search_path') operator(pg_catalog.=) 'public'
@@ -191,7 +191,7 @@ const resolvesNamesAsUsual = `pg_catalog.current_setting('search_path') operator
       union all
       select from pg_catalog.pg_type where typnamespace operator(pg_catalog.=) pg_catalog.pg_my_temp_schema()))`;
 
-/** Returns 'true' (harmless) or 'false'. Names of functions: $3, types: $4, operators: $5, collations: $6. Purposes: $7. */
+/** 'true' (harmless) or 'false'. Names of functions: $3, types: $4, operators: $5, collations: $6. $7: purposes. */
 export const fullCheck = `
   with ${chosen}, ${codeInChosen}
   select (
