@@ -19,9 +19,9 @@ import type { ValueType } from '../json/value-kinds.ts';
 import type { SessionEffect, Statement } from '../statement/statement.ts';
 import { AnswerWriter, type Clock, type Form, type StatementInput } from './answer-writer.ts';
 import { writeCommands } from './commands.ts';
-import { MovedError, noteFate, StatementFailed } from './failures.ts';
+import { MovedError, noteFate } from './failures.ts';
 import type { Frame } from './frame.ts';
-import { type Ended, problemOf } from './outcome.ts';
+import { type Ended, isSentWithCommit, problemOf } from './outcome.ts';
 import type { Sink } from './reader.ts';
 import { isStable, lookUpTypes } from './type-lookup.ts';
 
@@ -164,69 +164,15 @@ export class Exchange implements Receiver {
   }
 
   private settle(status: Ended): void {
-    if (this.stoppedBy && !this.isCommitted(status))
-      throw this.mayHaveStayed(status)
-        ? errors.outcomeUnknown(status)
-        : noteFate(this.stoppedBy, this.isUndone(status) ? 'undone' : 'uncertain');
     const { frame, statement } = this.options;
-    const { failure, isCopy, isBound, isSent, step, tag } = this;
-    const { refusedBy } = this.answer;
-    if (refusedBy && status === 'idle' && !failure) throw errors.rowsNotShown(refusedBy);
-    if (status === frame.endsIn && !failure && !isCopy && statement.isParsed) return;
-    const isRead = this.effect === 'none';
-    const problem = problemOf({
-      status,
-      frame,
-      statement,
-      failure,
-      isCopy,
-      isBound,
-      isSent,
-      isRead,
-      step,
-      tag,
-    });
-    if (problem && this.commitsByItself && isBound)
-      noteFate(problem instanceof StatementFailed ? problem.reason : problem, 'uncertain');
+    const { refusedBy, isDiscarding } = this.answer;
+    const { failure, stoppedBy, isCopy } = this;
+    const isOrdinary = !failure && !stoppedBy && !refusedBy && !isCopy && statement.isParsed;
+    if (isOrdinary && status === frame.endsIn) return;
+    const { effect, isBound, isSent, step, tag } = this;
+    const reached = { frame, statement, effect, failure, isCopy, isBound, isSent, step, tag };
+    const problem = problemOf(status, { ...reached, stoppedBy, isDiscarding, refusedBy });
     if (problem) throw problem;
-  }
-
-  /** A procedure, or a statement that runs outside transactions: an error does not undo what it has committed. */
-  private get commitsByItself(): boolean {
-    const { frame, statement } = this.options;
-    return statement.canCommit && frame.before.length === 0 && frame.endsIn === 'idle';
-  }
-
-  /** After a stop: PostgreSQL has reported that it failed, or was never told to commit. */
-  private isUndone(status: Ended): boolean {
-    if (!this.isSent || !this.endsIdle) return true;
-    // The session was cut: only a read is known to have changed nothing.
-    if (status instanceof Error) return this.effect === 'none';
-    return this.failure?.severity === 'ERROR' && !this.commitsByItself;
-  }
-
-  /** Its commit was sent with it: if the session is lost, the outcome is unknown. */
-  private get commitsItself(): boolean {
-    const { after } = this.options.frame;
-    return this.effect !== 'none' && this.endsIdle && after.at(-1) !== 'rollback';
-  }
-
-  /** It was stopped by cutting the session. An error before its end, a termination included, undoes it. */
-  private mayHaveStayed(status: Ended): boolean {
-    if (!(status instanceof Error) || status instanceof MovedError || !this.isSent) return false;
-    const { before, after } = this.options.frame;
-    const isUndone = this.failure !== null && this.step < before.length + 1 + after.length;
-    // It was too large, and its size is checked before the commit: it cannot have been committed.
-    const isChecked = after.some((command) => typeof command !== 'string');
-    const isRefused = isChecked && this.stoppedBy?.status === 507;
-    return this.commitsItself && !isUndone && !isRefused;
-  }
-
-  /** It ended before the stop took effect: the caller gets its answer. */
-  private isCommitted(status: Ended): boolean {
-    const { before, after, endsIn } = this.options.frame;
-    const isWhole = this.step === before.length + 1 + after.length && this.failure === null;
-    return isWhole && !this.answer.isDiscarding && endsIn === 'idle' && status === 'idle';
   }
 
   /** Parameter types are needed for arrays only: one more round trip, once for each statement and session. */
@@ -393,7 +339,8 @@ export class Exchange implements Receiver {
       },
       (error) => {
         // The statement was sent with its commit, and may have been committed.
-        this.stop(this.commitsItself ? errors.outcomeUnknown(error) : errors.unavailable(error));
+        const isCommitSent = isSentWithCommit({ frame: this.options.frame, effect: this.effect });
+        this.stop(isCommitSent ? errors.outcomeUnknown(error) : errors.unavailable(error));
         session.destroy();
       },
     );

@@ -2,19 +2,20 @@
 import { errors, RowhouseError } from '../../errors.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { TooLargeError } from '../../postgres/session.ts';
-import type { Statement } from '../statement/statement.ts';
+import type { SessionEffect, Statement } from '../statement/statement.ts';
 import { refusalOf } from './acting-users.ts';
-import { MovedError, note, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
+import { MovedError, note, noteFate, noteOverLimit, StatementFailed, saysOverLimit } from './failures.ts';
 import type { Frame } from './frame.ts';
 import { sqlFailure } from './sql-failure.ts';
 
 /** PostgreSQL's status after the statement, or the error that broke the connection. */
 export type Ended = 'idle' | 'transaction' | 'failed' | Error;
 
-type Outcome = Readonly<{
-  status: Ended;
+/** How far a statement had come when it ended. */
+export type Course = Readonly<{
   frame: Frame;
   statement: Statement;
+  effect: SessionEffect;
   failure: ServerError | null;
   /** COPY tried to switch to its own protocol. */
   isCopy: boolean;
@@ -22,17 +23,75 @@ type Outcome = Readonly<{
   isBound: boolean;
   /** PostgreSQL may have begun to run it. */
   isSent: boolean;
-  isRead: boolean;
-  /** The number of completed statements, including ours around the caller's. */
+  /** The number of completed statements, including the frame's. */
   step: number;
   tag: string | null;
+  /** Set by the deadline, or when the caller has hung up. */
+  stoppedBy: RowhouseError | null;
+  /** Rows were not shown, because it was stopped or moved. */
+  isDiscarding: boolean;
+  /** Why its rows could not be shown, although it ran to its end. */
+  refusedBy: RowhouseError | null;
 }>;
 
 const transactionTag = /^(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|PREPARE TRANSACTION)/;
 
 /** Null if it succeeded. After a `StatementFailed` the session is usable. */
-export function problemOf(outcome: Outcome): Error | null {
-  const { status, frame, statement, failure, isCopy, isBound, isSent, isRead, step, tag } = outcome;
+export function problemOf(status: Ended, course: Course): Error | null {
+  const { stoppedBy, refusedBy, failure, isBound } = course;
+  if (stoppedBy && !isCommitted(status, course)) {
+    if (mayHaveStayed(status, course)) return errors.outcomeUnknown(status);
+    return noteFate(stoppedBy, isUndone(status, course) ? 'undone' : 'uncertain');
+  }
+  if (refusedBy && status === 'idle' && !failure) return errors.rowsNotShown(refusedBy);
+  const problem = problemBy(status, course);
+  if (problem && isBound && commitsInside(course))
+    noteFate(problem instanceof StatementFailed ? problem.reason : problem, 'uncertain');
+  return problem;
+}
+
+/** Its commit was sent with it: if the session is lost, the outcome is unknown. */
+export function isSentWithCommit({ frame, effect }: Pick<Course, 'frame' | 'effect'>): boolean {
+  return effect !== 'none' && frame.endsIn === 'idle' && frame.after.at(-1) !== 'rollback';
+}
+
+/** A procedure, or a statement that runs outside transactions: an error does not undo what it has committed. */
+function commitsInside({ frame, statement }: Course): boolean {
+  return statement.canCommit && frame.before.length === 0 && frame.endsIn === 'idle';
+}
+
+/** After a stop: PostgreSQL has reported that it failed, or was never told to commit. */
+function isUndone(status: Ended, course: Course): boolean {
+  if (!course.isSent || course.frame.endsIn !== 'idle') return true;
+  // The session was cut: only a read is known to have changed nothing.
+  if (status instanceof Error) return course.effect === 'none';
+  return course.failure?.severity === 'ERROR' && !commitsInside(course);
+}
+
+/** It was stopped by cutting the session. An error before its end, a termination included, undoes it. */
+function mayHaveStayed(status: Ended, course: Course): boolean {
+  const { frame, failure, isSent, step, stoppedBy } = course;
+  if (!(status instanceof Error) || status instanceof MovedError || !isSent) return false;
+  const hasFailed = failure !== null && step < lengthOf(frame);
+  // It was too large, and its size is checked before the commit: it cannot have been committed.
+  const isChecked = frame.after.some((command) => typeof command !== 'string');
+  const isRefused = isChecked && stoppedBy?.status === 507;
+  return isSentWithCommit(course) && !hasFailed && !isRefused;
+}
+
+/** It ended before the stop took effect: the caller gets its answer. */
+function isCommitted(status: Ended, { frame, failure, step, isDiscarding }: Course): boolean {
+  const isWhole = step === lengthOf(frame) && failure === null;
+  return isWhole && !isDiscarding && frame.endsIn === 'idle' && status === 'idle';
+}
+
+function lengthOf({ before, after }: Frame): number {
+  return before.length + 1 + after.length;
+}
+
+function problemBy(status: Ended, course: Course): Error | null {
+  const { frame, statement, failure, isCopy, isBound, isSent, step, tag } = course;
+  const isRead = course.effect === 'none';
   if (isCopy) {
     return errors.statementNotAllowed(
       'COPY to or from the client makes no sense over HTTP.',
