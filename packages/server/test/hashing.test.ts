@@ -2,7 +2,7 @@
 import { pbkdf2Sync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Hashing, type HashingSlot, openHashing } from '../src/users/hashing.ts';
+import { type Hashing, openHashing, type Reservation } from '../src/users/hashing.ts';
 import { formatHash, parseHash } from '../src/users/passwords.ts';
 import { until } from './helpers.ts';
 import { hashProcessesOf, isRunning } from './process.ts';
@@ -38,7 +38,7 @@ async function openStill(slots: number) {
   return { ...hashing, pid, goOn: () => process.kill(pid, 'SIGCONT') };
 }
 
-const many = (hashing: Hashing, projectId: string, count: number): HashingSlot[] =>
+const many = (hashing: Hashing, projectId: string, count: number): Reservation[] =>
   Array.from({ length: count }, () => hashing.reserve(projectId));
 
 /** What became of it, without a complaint that nobody listened. */
@@ -219,7 +219,7 @@ describe('places', () => {
       expect(() => hashing.reserve(projectId)).toThrow(expect.objectContaining(refusal));
     // Those who held fewest when they came are all still there.
     for (const place of c) follow(place.hash('password'));
-    follow((b[0] as HashingSlot).hash('password'));
+    follow((b[0] as Reservation).hash('password'));
     expect(hashing.counts()).toEqual({ running: 1, waiting: 2 });
     hashing.goOn();
   });
@@ -263,7 +263,7 @@ describe('places', () => {
 
   it('are free again when they are given back, even while they wait or hash', async () => {
     const hashing = await openStill(1);
-    const [hashes, waits] = many(hashing, 'a', 2) as [HashingSlot, HashingSlot];
+    const [hashes, waits] = many(hashing, 'a', 2) as [Reservation, Reservation];
     const hash = hashes.hash('password');
     const waiting = follow(waits.hash('password'));
     waits.release();
@@ -279,7 +279,7 @@ describe('places', () => {
 
   it('are for one password at a time', async () => {
     const hashing = await openStill(1);
-    const [busy, waits] = many(hashing, 'a', 2) as [HashingSlot, HashingSlot];
+    const [busy, waits] = many(hashing, 'a', 2) as [Reservation, Reservation];
     const first = [busy.hash('password'), waits.hash('password')];
     for (const place of [busy, waits])
       await expect(place.hash('password')).rejects.toThrow('one password at a time');
@@ -329,7 +329,7 @@ describe('when the process that hashes dies', () => {
     await settled();
     expect(hashes.map(({ outcome }) => outcome)).toEqual(Array(3).fill('unavailable'));
     expect(() => hashing.reserve('a')).toThrow(expect.objectContaining({ status: 503 }));
-    await expect((places[0] as HashingSlot).hash('password')).rejects.toMatchObject({ status: 503 });
+    await expect((places[0] as Reservation).hash('password')).rejects.toMatchObject({ status: 503 });
     expect(hashing.counts()).toEqual({ running: 0, waiting: 0 });
     expect(isRunning(hashing.pid)).toBe(false);
     expect(hashing.reported).toEqual([]);

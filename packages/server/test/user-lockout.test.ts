@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { forgetPast } from '../src/users/rate-limits.ts';
+import { deleteFullBuckets } from '../src/users/rate-limits.ts';
 import { inside, type TestProject } from './end-users.ts';
 import { type Answer, address, openTestService, type TestService, until, useTestService } from './helpers.ts';
 
@@ -362,7 +362,7 @@ it('a limit that is past is forgotten, and never one that was just used again', 
   try {
     const tidying = await database.transaction(async (attempt) => {
       await attempt.query(sql`update auth.attempts set used_until = now() + interval '30 s'`);
-      const running = database.query(sql.script(forgetPast));
+      const running = database.query(sql.script(deleteFullBuckets));
       await until('the deletion waits', async () => {
         const waiting = await database.query(sql`
           select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`);

@@ -1,9 +1,9 @@
-// Access tokens of end users: JWTs under HS256 with the project key as the secret, so any library verifies them with that
-// key alone. Read far more strictly than made: what signToken would not have written, byte for byte, is not ours.
+// Access tokens of end users: JWTs signed with HS256 and the project key as the secret, so any library can verify them
+// with that key alone. Reading is strict: a token that signToken would not have written byte for byte is rejected.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { errors } from '../errors.ts';
 
-/** `id` goes into the header as kid; the secret is the project key's text. */
+/** `id` goes into the header as `kid`; the secret is the text of the project key. */
 export type SigningKey = Readonly<{ id: string; secret: string }>;
 
 export type Claims = Readonly<{
@@ -13,7 +13,7 @@ export type Claims = Readonly<{
   iss: string;
   iat: number;
   exp: number;
-  /** The session, so that signing out can end what is signed for a day. */
+  /** The session, so that signing out can end a token before its one-day lifetime is over. */
   sid: string;
 }>;
 
@@ -21,16 +21,16 @@ type Expected = {
   issuer: string;
   /** In milliseconds. */
   now: number;
-  /** The secret of a key of this project that is good now, or null. */
+  /** The secret of a key of this project that is valid now, or null. */
   secretOf: (kid: string) => string | null;
 };
 
 export const tokenLifetimeS = 86_400;
 
-/** Clocks of several machines differ. */
+/** Tolerates clock skew between machines. */
 const leewayS = 60;
 const maxLength = 8192;
-/** 43 characters are the 32 bytes of an HMAC. */
+/** The 32 bytes of an HMAC are 43 base64url characters. */
 const form = /^([\w-]+)\.([\w-]+)\.([\w-]{43})$/;
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -46,17 +46,18 @@ export function signToken(key: SigningKey, claims: Claims): string {
   return token;
 }
 
-/** Throws errors.invalidToken unless the token is ours and good now. */
+/** Throws errors.invalidToken unless this service issued the token and it is valid now. */
 export function readToken(token: string, { issuer, now, secretOf }: Expected): Claims {
   if (token.length > maxLength) throw errors.invalidToken();
   const [, header = '', payload = '', signature = ''] = form.exec(token) ?? [];
   const kid = readKid(header);
   if (kid === null) throw errors.invalidToken();
-  // An unknown key costs the same work as a wrong signature. `||`: an empty secret would be one that everybody knows.
+  // An unknown key costs the same work as a wrong signature. `||` instead of `??`: anyone could sign with an empty
+  // secret.
   const secret = secretOf(kid) || randomBytes(32);
   const given = Buffer.from(signature, 'base64url');
   const isSigned = timingSafeEqual(hmac(secret, `${header}.${payload}`), given);
-  // The last character has two bits that mean nothing: one signature must not have four spellings.
+  // The last base64url character has two unused bits: one signature must not have four spellings.
   if (!isSigned || given.toString('base64url') !== signature) throw errors.invalidToken();
   const claims = readClaims(payload);
   if (!claims || claims.iss !== issuer) throw errors.invalidToken();
@@ -79,13 +80,16 @@ function payloadOf({ sub, email, role, iss, iat, exp, sid }: Claims): string {
   return encode({ sub, email, role, iss, iat, exp, sid });
 }
 
-/** Written again and compared: no other algorithm, no further or repeated members, no blanks, one spelling of base64url. */
+/**
+ * Re-encodes the header and compares it: this allows no other algorithm, no extra or repeated members, no whitespace
+ * and one base64url spelling.
+ */
 function readKid(header: string): string | null {
   const kid = decode(header)?.kid;
   return typeof kid === 'string' && headerOf(kid) === header ? kid : null;
 }
 
-/** Written again and compared, like the header; a missing claim is not written, and is told by its type besides. */
+/** Re-encoded and compared, like the header. The type checks also catch missing claims, which JSON.stringify omits. */
 function readClaims(payload: string): Claims | null {
   const { sub, email, role, iss, iat, exp, sid } = decode(payload) ?? {};
   if (!isUuid(sub) || !isUuid(sid) || !isInteger(iat) || !isInteger(exp)) return null;

@@ -1,31 +1,32 @@
-// Changing a user's row: by itself or by an administrator, one statement for all of it.
+// Changes a user's row, for the user itself or for an administrator. One statement makes all changes, so they apply
+// together or not at all.
 import type { User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { maxDataBytes, tooMuchData } from './data.ts';
 import type { AuthContext, UserDeps } from './deps.ts';
 import { type Email, readEmail } from './emails.ts';
-import { liftedBy } from './password-attempts.ts';
+import { clearedByNewPassword } from './password-attempts.ts';
 import { attemptId } from './rate-limits.ts';
 import { liveUser } from './sessions.ts';
 import { lockById, userJson } from './store.ts';
 
-/** null: stays as it is. */
+/** null: unchanged. */
 export type Columns = Readonly<{
   email: Email | null;
-  /** JSON text: laid over what is there, name by name; null takes a name away. */
+  /** JSON text, merged into the stored object by top-level key; null removes a key. */
   data: string | null;
   role: string | null;
   isVerified: boolean | null;
   isBanned: boolean | null;
 }>;
 
-/** `old` null: whatever it was. */
+/** `old` must be the stored hash; null: any stored hash will do. */
 export type Hashes = Readonly<{ old: string | null; fresh: string }>;
 
 type Outcome = { found: boolean; live: boolean; taken: boolean; user: User | null };
 
 /**
- * `by`: the session in which the user changes itself, if it still lives; a new password ends all others.
+ * `by`: the session in which users change their own row; it must still be live. A new password ends all other sessions.
  * Throws if there is no such user.
  */
 export async function changeColumns(
@@ -38,16 +39,16 @@ export async function changeColumns(
 ): Promise<User> {
   const params = [
     ...[id, email?.typed ?? null, email?.key ?? null, data, role, flag(isVerified), flag(isBanned)],
-    ...[hashes?.old ?? null, hashes?.fresh ?? null, by, liftedBy(context, readEmail(known).key)],
+    ...[hashes?.old ?? null, hashes?.fresh ?? null, by, clearedByNewPassword(context, readEmail(known).key)],
     by && attemptId('session', by),
   ];
-  // A ban, a role or another e-mail can always be set.
+  // A ban, a role or an e-mail can be set even when the project is full. `data` counts as growth.
   const changed =
     data === null
       ? deps.store.ask<Outcome>(context.projectId, changing, params, lockById(id))
       : deps.store.add<Outcome>(context, changing, params, lockById(id));
   const outcome = await changed.catch((error) => {
-    // Two changes to one e-mail at the same moment.
+    // Two concurrent changes to the same e-mail.
     if (isTaken(error)) throw errors.emailTaken();
     throw error;
   });
@@ -68,7 +69,7 @@ function isTaken(error: unknown): boolean {
   return cause?.sql?.state === '23505';
 }
 
-const laidOver = `(users.data || $4::jsonb) - array(
+const mergedData = `(users.data || $4::jsonb) - array(
   select key from jsonb_each($4::jsonb) as given (key, value) where given.value = 'null'::jsonb)`;
 
 const changing = `
@@ -78,7 +79,7 @@ const changing = `
   changed as (
     update auth.users set
       email = coalesce($2, email), email_key = coalesce($3, email_key),
-      data = case when $4::jsonb is null then users.data else ${laidOver} end,
+      data = case when $4::jsonb is null then users.data else ${mergedData} end,
       role = coalesce($5, role),
       email_verified_at = case
         when $6::boolean then coalesce(email_verified_at, now())
@@ -88,7 +89,7 @@ const changing = `
       updated_at = now()
     from target
     where users.id = target.id and exists (select from live) and not exists (select from taken)
-      and ($4::jsonb is null or octet_length((${laidOver})::text) <= ${maxDataBytes})
+      and ($4::jsonb is null or octet_length((${mergedData})::text) <= ${maxDataBytes})
       and ($8::text is null or exists (select from auth.passwords where user_id = target.id and hash = $8))
     returning users.*
   ), password as (

@@ -1,5 +1,6 @@
-// One-time codes: for a new password when the old one is lost, and to show that an e-mail is one's own. They go to the
-// application (a key that may manage gets them in the answer) or out by mail or webhook; never to a browser.
+// One-time codes: to set a new password when the old one is lost, and to verify an e-mail. A code goes to the
+// application (in the response, for a key that may manage the project) or out by mail or webhook, but never to a
+// browser.
 import type { Recover, User, Verify } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
@@ -8,17 +9,17 @@ import { readEmail } from './emails.ts';
 import { dropOldNetworks, networkIdOf, rememberNetwork } from './known-networks.ts';
 import { hashNew } from './new-passwords.ts';
 import { hashCode, isCode, makeCode } from './one-time-codes.ts';
-import { liftedBy, newcomerOf } from './password-attempts.ts';
+import { clearedByNewPassword, newcomerOf } from './password-attempts.ts';
 import { attemptId, count, waitFor } from './rate-limits.ts';
 import { insertSession, newSession, type SignedIn, toBytea, toSession } from './sessions.ts';
 import { lockByCode, lockByEmail, userJson } from './store.ts';
 
 type Kind = 'recovery' | 'verification';
 
-/** Handed to the application, or on its way to the user (if there is one). */
+/** Returned to the application, or sent to the user if there is one. */
 export type Issued = { code: string; expires_at: string } | { sent: true };
 
-const hoursGood: Record<Kind, number> = { recovery: 1, verification: 24 };
+const hoursValid: Record<Kind, number> = { recovery: 1, verification: 24 };
 
 export async function recover(
   deps: UserDeps,
@@ -27,16 +28,23 @@ export async function recover(
 ): Promise<Issued | SignedIn> {
   const { code, email, password, send } = input;
   if (code === undefined) {
-    if (password !== undefined) throw neitherNor('recovery');
+    if (password !== undefined) throw ambiguous('recovery');
     return issue(deps, context, 'recovery', email, send);
   }
-  if (email !== undefined || send !== undefined) throw neitherNor('recovery');
+  if (email !== undefined || send !== undefined) throw ambiguous('recovery');
   if (password === undefined) throw errors.invalidRequest([{ path: 'password', problem: 'is required' }]);
   const emailKey = await checkCode(deps, context, 'recovery', code);
   const hash = await hashNew(deps, context, password);
   const session = newSession(deps, context.projectId);
   const used = toBytea(hashCode(code));
-  const params = [used, hash, session.id, session.hash, liftedBy(context, emailKey), networkIdOf(context)];
+  const params = [
+    used,
+    hash,
+    session.id,
+    session.hash,
+    clearedByNewPassword(context, emailKey),
+    networkIdOf(context),
+  ];
   const user = await deps.store.ask<User>(context.projectId, recovering, params, lockByCode(used));
   if (!user) throw errors.invalidCode();
   return { user, session: await toSession(deps, context, user, session) };
@@ -49,15 +57,15 @@ export async function verify(
 ): Promise<Issued | { user: User }> {
   const { code, email, send } = input;
   if (code === undefined) return issue(deps, context, 'verification', email, send);
-  if (email !== undefined || send !== undefined) throw neitherNor('verification');
+  if (email !== undefined || send !== undefined) throw ambiguous('verification');
   const hash = isCode(code) ? toBytea(hashCode(code)) : null;
   const user = hash && (await deps.store.ask<User>(context.projectId, verifying, [hash], lockByCode(hash)));
   if (!user) throw errors.invalidCode();
   return { user };
 }
 
-/** One endpoint does two things: the request is for none of them, or for both. */
-function neitherNor(kind: Kind) {
+/** One endpoint issues and uses codes: this request asks for neither, or for both. */
+function ambiguous(kind: Kind) {
   const use = kind === 'recovery' ? '"code" with "password" uses it' : '"code" uses it';
   return errors.invalidRequest([{ path: '', problem: `"email" asks for a code; ${use}` }]);
 }
@@ -71,7 +79,7 @@ async function issue(
   typed: string | undefined,
   send: boolean | undefined,
 ): Promise<Issued> {
-  if (typed === undefined) throw neitherNor(kind);
+  if (typed === undefined) throw ambiguous(kind);
   const email = readEmail(typed);
   const isHandedOver = context.mayManage && send !== true;
   if (!isHandedOver && !deps.delivery.isConfigured) {
@@ -90,7 +98,7 @@ async function issue(
   ];
   const found = await deps.store.ask<Found>(
     context.projectId,
-    issuing(hoursGood[kind]),
+    issuing(hoursValid[kind]),
     params,
     lockByEmail(email.key),
   );
@@ -100,13 +108,13 @@ async function issue(
     if (!user || !expiresAt) throw errors.userNotFound('The project has no user with this e-mail.');
     return { code, expires_at: expiresAt };
   }
-  // Nobody is told whether there is such a user, not even by how long it takes.
+  // The response does not reveal whether the user exists, and neither does its timing.
   if (user && expiresAt)
     sendLater(deps, context, { kind, email: user.email, code, expiresAt: new Date(expiresAt) });
   return { sent: true };
 }
 
-/** One code of a kind is good at a time. */
+/** Only one code of a kind is valid at a time. */
 function issuing(hours: number): string {
   return `
   with by_address as (${count('newcomer', '$5')}),
@@ -128,7 +136,7 @@ function issuing(hours: number): string {
     'expiresAt', (select to_char(expires_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') from made))`;
 }
 
-/** Before a password is hashed for nothing. The e-mail it was made for, in its plain form. */
+/** Checked before the expensive password hash. Returns the key of the e-mail for which the code was issued. */
 async function checkCode(
   { store }: UserDeps,
   { projectId }: AuthContext,
@@ -136,12 +144,12 @@ async function checkCode(
   code: string,
 ): Promise<string> {
   const found =
-    isCode(code) && (await store.ask<string>(projectId, looking, [toBytea(hashCode(code)), kind]));
+    isCode(code) && (await store.ask<string>(projectId, findingCode, [toBytea(hashCode(code)), kind]));
   if (!found) throw errors.invalidCode();
   return found;
 }
 
-const looking = `select to_json(email_key) from auth.codes where hash = $1::bytea and kind = $2 and expires_at > now()`;
+const findingCode = `select to_json(email_key) from auth.codes where hash = $1::bytea and kind = $2 and expires_at > now()`;
 
 const used = (kind: Kind) => `
   used as (
@@ -151,7 +159,7 @@ const used = (kind: Kind) => `
     where users.banned_at is null
   )`;
 
-/** The new password ends every session there was, and lifts what strangers have used up of the attempts. */
+/** The new password ends all sessions and clears the attempts that others have used up. */
 const recovering = `
   with ${used('recovery')}, changed as (
     update auth.users set last_sign_in_at = now(), updated_at = now() from target where users.id = target.id
@@ -164,8 +172,8 @@ const recovering = `
   ), forgiven as (
     delete from auth.attempts where id = any ($5::bytea[]) and exists (select from target)
   ), session as (${insertSession('target', '$3', '$4')}),
-  place as (${rememberNetwork('target', '$6')}),
-  old_places as (${dropOldNetworks('target')})
+  known_network as (${rememberNetwork('target', '$6')}),
+  old_networks as (${dropOldNetworks('target')})
   select ${userJson('changed')} from changed`;
 
 const verifying = `
@@ -175,15 +183,15 @@ const verifying = `
   )
   select ${userJson('changed')} from changed`;
 
-/** Somebody who has only a token changed the address: the owner of the old one hears of it, where mail goes out. */
-export function tellOldAddress(deps: UserDeps, context: AuthContext, email: string): void {
+/** A stolen token is enough to change the e-mail, so the owner of the old address is notified if mail is configured. */
+export function notifyOldAddress(deps: UserDeps, context: AuthContext, email: string): void {
   if (!deps.delivery.isConfigured) return;
-  const tell = async () => {
+  const notify = async () => {
     const params = [attemptId('notice', readEmail(email).key)];
     const counted = await deps.store.ask<number>(context.projectId, noticing, params);
     if (counted) sendLater(deps, context, { kind: 'email_changed', email, code: null, expiresAt: null });
   };
-  tell().catch(deps.onError);
+  notify().catch(deps.onError);
 }
 
 const noticing = `with counted as (${count('notice', '$1')}) select 1 from counted`;

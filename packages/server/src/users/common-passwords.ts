@@ -1,52 +1,53 @@
-// Passwords that attackers try first: a list of the commonest ones, and what people usually make of them when a form asks
-// for more. What is added to a common word costs a guesser a few tries, so it does not make the password a good one.
+// Detects the passwords that attackers try first: a list of the most common ones, and the usual variations when a form
+// asks for more. An addition to a common word costs an attacker only a few more tries, so it does not make a password
+// strong.
 import { readFileSync } from 'node:fs';
 
-/** A shorter word says too little: "al8213-77" would be "al" with something behind it. */
+/** Shorter words would match too much: "al8213-77" would count as "al" with a suffix. */
 const minLetters = 4;
-/** Digits and punctuation next to the word may stand for letters of it: "$unshine", "princes$". */
+/** Digits and punctuation next to the word may replace letters of it: "$unshine", "princes$". */
 const maxEdge = 4;
-/** What is added to a common number: a year, or "123!". */
+/** Characters added to a common number: a year, or "123!". */
 const maxAdded = 4;
 
 /**
- * True for a password of the list and for a common word (one of the list, or the word inside one) after these changes, in
- * any combination: upper case; digits, punctuation and blanks before, behind or between the letters; digits and signs that
- * look like letters; the word repeated. Also for a common number with up to four characters added, and for anything that
- * repeats up to four characters all the way.
+ * True for a password on the list, and for a common word (an entry of the list, or the word inside one) after any
+ * combination of these changes: upper case; digits, punctuation and spaces before, after or between the letters; digits
+ * and symbols that look like letters; the word repeated. Also true for a common number with up to four characters
+ * added, and for a text that only repeats a unit of up to four characters.
  */
 export function isCommon(password: string): boolean {
   const text = password.normalize('NFKC').toLowerCase();
   const { list, words } = common();
-  if (list.has(text) || isMonotonous(text)) return true;
+  if (list.has(text) || isRepetition(text)) return true;
   const edges = /^([^\p{L}]*)(.*?)([^\p{L}]*)$/su.exec(text);
-  const [before = '', word = '', behind = ''] = edges?.slice(1) ?? [];
+  const [before = '', word = '', after = ''] = edges?.slice(1) ?? [];
   if (word === '') return isCommonNumber(text, list);
   for (let left = 0; left <= Math.min(maxEdge, before.length); left++) {
-    for (let right = 0; right <= Math.min(maxEdge, behind.length); right++) {
-      const part = before.slice(before.length - left) + word + behind.slice(0, right);
+    for (let right = 0; right <= Math.min(maxEdge, after.length); right++) {
+      const part = before.slice(before.length - left) + word + after.slice(0, right);
       if (spellings(part).some((spelling) => words.has(spelling))) return true;
     }
   }
   return false;
 }
 
-/** How a word may be meant: as it is, without what divides it, and with letters for what looks like one. */
+/** Possible readings of a word: as written, without separators, and with look-alike characters as letters. */
 function spellings(part: string): string[] {
   const joined = part.replace(/[^\p{L}\p{N}@$!]/gu, '');
   const letters = joined.replace(/[^\p{L}]/gu, '');
   const repeated = unitOf(letters);
   const all = [part, joined, joined.replace(/[@$!]/g, ''), ...(repeated === letters ? [] : [repeated])];
-  // In "901f" there is no word, although it can be read as "golf".
+  // "901f" is not a word, although it can be read as "golf".
   if (letters.length * 2 >= joined.length) all.push(asLetters(joined, 'i'), asLetters(joined, 'l'));
   return all.flatMap((text) => [text, unitOf(text)]);
 }
 
 function asLetters(text: string, one: 'i' | 'l'): string {
-  return [...text].map((char) => (char === '1' ? one : (alike[char] ?? char))).join('');
+  return [...text].map((char) => (char === '1' ? one : (lookAlikes[char] ?? char))).join('');
 }
 
-const alike: Record<string, string> = {
+const lookAlikes: Record<string, string> = {
   ...{ '@': 'a', '4': 'a', '8': 'b', '3': 'e', '6': 'g', '9': 'g', '!': 'i' },
   ...{ '0': 'o', $: 's', '5': 's', '7': 't', '2': 'z' },
 };
@@ -59,27 +60,27 @@ function isCommonNumber(text: string, list: ReadonlySet<string>): boolean {
       if (list.has(rest)) return true;
     }
   }
-  return isMonotonous(digits);
+  return isRepetition(digits);
 }
 
-/** It repeats a few characters all the way. */
-function isMonotonous(text: string): boolean {
+/** The text only repeats a few characters. */
+function isRepetition(text: string): boolean {
   const { length } = unitOf(text);
   return length < text.length && length <= maxAdded;
 }
 
-/** What the text repeats from its beginning to its end; the text itself if it repeats nothing. */
+/** The unit that the whole text repeats, or the text itself. */
 function unitOf(text: string): string {
   const period = `${text}${text}`.indexOf(text, 1);
   return period > 0 && period < text.length ? text.slice(0, period) : text;
 }
 
 type Common = Readonly<{ list: ReadonlySet<string>; words: ReadonlySet<string> }>;
-let kept: Common | undefined;
+let loaded: Common | undefined;
 
-/** Most projects never ask: it is read when the first one does. */
+/** Read at the first use: most projects do not enable this check. */
 function common(): Common {
-  if (kept) return kept;
+  if (loaded) return loaded;
   const list = new Set(readLines('common-passwords.txt'));
   const words = new Set(readLines('common-words.txt'));
   for (const entry of list) {
@@ -87,8 +88,8 @@ function common(): Common {
     for (const one of [word, unitOf(word)])
       if (one.replace(/[^a-z]/g, '').length >= minLetters) words.add(one);
   }
-  kept = { list, words };
-  return kept;
+  loaded = { list, words };
+  return loaded;
 }
 
 function readLines(name: string): string[] {

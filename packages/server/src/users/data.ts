@@ -1,4 +1,4 @@
-// The free-form attributes of a user, and the role among them.
+// Validates the free-form `data` of a user, and the role inside it.
 import { errors } from '../errors.ts';
 import { ExactNumber, isJsonObject, toJsonText } from '../query/json/json-text.ts';
 import type { AuthContext } from './deps.ts';
@@ -8,7 +8,7 @@ const maxDepth = 64;
 export const defaultRole = 'authenticated';
 const roleForm = /^[\w.:-]{1,64}$/;
 
-/** As JSON text that PostgreSQL can keep. Left out: an empty object. */
+/** JSON text that PostgreSQL can store; `undefined` becomes an empty object. */
 export function readData(data: unknown): string {
   if (data === undefined) return '{}';
   if (!isJsonObject(data)) throw bad('must be an object');
@@ -22,7 +22,7 @@ export function tooMuchData() {
   return bad(`must be at most ${maxDataBytes} bytes of JSON`);
 }
 
-/** The role that `data` asks for, if the key may say so; null if it asks for none. */
+/** The role that `data` asks for, if the key may assign roles; otherwise null. */
 export function readRole(context: Pick<AuthContext, 'isPublic' | 'mayManage'>, data: unknown): string | null {
   const asked = isJsonObject(data) && Object.hasOwn(data, 'role') ? data.role : undefined;
   if (asked === undefined || asked === null) return null;
@@ -42,8 +42,8 @@ export function readRole(context: Pick<AuthContext, 'isPublic' | 'mayManage'>, d
 }
 
 /**
- * How many zeros its numbers have in their plain form: PostgreSQL writes 1e100000 with all of them, each time.
- * Without recursion: a body may be nested as deep as its size allows.
+ * Counts the zeros that its numbers have when written out: PostgreSQL writes 1e100000 with all of them, every time.
+ * Iterative, because a body may be nested as deep as its size allows.
  */
 function checkValues(root: object): number {
   let zeros = 0;
@@ -65,7 +65,7 @@ function checkValues(root: object): number {
   return zeros;
 }
 
-/** Digits after the point, in the plain form, that a jsonb can hold; before it there is room for more than `data` has. */
+/** Digits after the decimal point that jsonb can store. Before the point it stores more than fit into `data`. */
 const maxFraction = 16_383;
 
 function zerosOf(number: string): number {

@@ -1,5 +1,5 @@
-// Sends messages with codes to users, by mail or to a webhook. The operator says where to, for the whole installation:
-// an address given by a project would reach into the operator's own network.
+// Sends messages with codes to users, by mail or webhook. The operator configures the destination for the whole
+// installation: a URL chosen by a project could reach into the operator's internal network (SSRF).
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
@@ -17,11 +17,14 @@ export type Message = Readonly<{
 }>;
 
 export type Delivery = {
-  /** Look before `send`: without an operator's setting there is no way out. */
+  /** False if the operator configured no destination; `send` must not be called then. */
   readonly isConfigured: boolean;
-  /** Done when the message was taken. Throws overloaded, messageNotSent, or invalidRequest for an unusable address. */
+  /**
+   * Resolves once the message was accepted. Throws overloaded, messageNotSent, or invalidRequest for an unusable
+   * address.
+   */
   send(message: Message): Promise<void>;
-  /** Takes no more messages and waits for those under way. */
+  /** Accepts no further messages and waits for those in flight. */
   stop(): Promise<void>;
 };
 
@@ -31,16 +34,17 @@ export type DeliveryConfig = {
   webhookUrl: string | null;
   webhookSecret: string | null;
 };
-/** The signal comes at the deadline in any case: nothing may be left running after it. */
+
+/** The signal always fires at the deadline: nothing may keep running after it. */
 type Channel = (message: Message, signal: AbortSignal) => Promise<void>;
 
-const maxUnderWay = 32;
-/** One project that sends a flood leaves room for the others. */
-const maxOfOneProject = 8;
+const maxInFlight = 32;
+/** A project that floods the queue must leave capacity for the others. */
+const maxPerProject = 8;
 
 export function openDelivery(config: DeliveryConfig, { timeoutMs = 10_000 } = {}): Delivery {
   const channel = channelOf(config);
-  const underWay = new Set<{ slug: string; end: Promise<void> }>();
+  const inFlight = new Set<{ slug: string; end: Promise<void> }>();
   let isStopped = false;
   return {
     isConfigured: channel !== null,
@@ -48,24 +52,24 @@ export function openDelivery(config: DeliveryConfig, { timeoutMs = 10_000 } = {}
       if (!channel) throw new Error('Neither a mail server nor a webhook is configured.');
       if (isStopped) throw errors.messageNotSent(new Error('The service is being stopped.'));
       const { slug } = message.project;
-      const ofProject = [...underWay].filter((other) => other.slug === slug).length;
-      if (underWay.size >= maxUnderWay || ofProject >= maxOfOneProject) {
+      const ofProject = [...inFlight].filter((other) => other.slug === slug).length;
+      if (inFlight.size >= maxInFlight || ofProject >= maxPerProject) {
         throw errors.overloaded('Too many messages are being sent at the moment.', 2);
       }
       const sending = { slug, end: inTime(channel, message, timeoutMs) };
-      underWay.add(sending);
+      inFlight.add(sending);
       try {
         await sending.end;
       } catch (error) {
-        // What the other side said is for the log alone.
+        // The remote server's answer goes to the log only.
         throw error instanceof RowhouseError ? error : errors.messageNotSent(error);
       } finally {
-        underWay.delete(sending);
+        inFlight.delete(sending);
       }
     },
     async stop() {
       isStopped = true;
-      await Promise.allSettled([...underWay].map(({ end }) => end));
+      await Promise.allSettled([...inFlight].map(({ end }) => end));
     },
   };
 }
@@ -91,20 +95,20 @@ function mailChannel(smtpUrl: string, from: string): Channel {
     if (!plainAddress.test(email)) {
       throw errors.invalidRequest([{ path: 'email', problem: 'mail cannot be sent to this address' }]);
     }
-    // A connection for each message, opened here: only so can it be cut off at the deadline, whatever it is doing.
+    // One connection per message, opened here: otherwise it could not be aborted at the deadline in every state.
     const getSocket: SMTPTransportOptions['getSocket'] = (_, done) => {
       const connection = net.connect({ host: server.host, port: server.port, signal });
       connection.once('error', done);
       connection.once('connect', () => {
         connection.off('error', done);
-        // Whoever is at work on it tells of a failure; after that nobody listens any more.
+        // nodemailer reports failures while it uses the socket. Later errors would have no listener.
         connection.on('error', () => {});
         done(null, { connection });
       });
     };
     await createTransport({ ...server, getSocket }).sendMail({
       from,
-      // An object is one address and never a list.
+      // As an object it is one address and is never parsed as a list.
       to: { name: '', address: email },
       ...mailOf({ email, ...message }),
       textEncoding: 'quoted-printable',
@@ -115,7 +119,7 @@ function mailChannel(smtpUrl: string, from: string): Channel {
   };
 }
 
-/** Nothing that could be read as a second address, a comment, a route or another line. */
+/** Excludes whatever could be parsed as a second address, a comment, a route or another header line. */
 const plainAddress = /^[^\p{C}\p{Z}<>()[\]\\,;:"@]+@[^\p{C}\p{Z}<>()[\]\\,;:"@/?#%]+$/u;
 
 function mailServer({ protocol, hostname, port, username, password }: URL) {
@@ -126,8 +130,8 @@ function mailServer({ protocol, hostname, port, username, password }: URL) {
     host,
     port: Number(port) || (isSecure ? 465 : 587),
     secure: isSecure,
-    // To itself a machine needs no TLS, and a certificate for that is rarely a good one. To others no password goes
-    // without TLS, also when somebody on the way hides that the server offers it.
+    // Loopback connections need no TLS, and their certificates are rarely valid. Elsewhere a password is never sent
+    // without TLS, even if an attacker in the middle strips STARTTLS from the server's answer.
     ignoreTLS: isHere,
     requireTLS: !isHere && username !== '',
     ...(username && { auth: { user: decodeURIComponent(username), pass: decodeURIComponent(password) } }),
@@ -161,8 +165,8 @@ function mailOf({ kind, project, email, code, expiresAt }: Message): { subject: 
   };
 }
 
-// A name is whatever a project's owner likes: it must not look like lines of ours, nor like an encoded word (=?…?=),
-// which readers of mail would decode in a subject.
+// The project's owner chooses the name: it must not be able to imitate lines of the message, nor contain an encoded
+// word (=?…?=), which mail clients decode in a subject.
 function oneLine(text: string): string {
   return text
     .replace(/[\p{C}\p{Z}]+/gu, ' ')
@@ -184,15 +188,15 @@ function webhookChannel(url: URL, secret: string): Channel {
         'user-agent': 'Rowhouse',
         'rowhouse-signature': `t=${time},v1=${signature}`,
       },
-      // No connection is kept: one that the other side has just closed would lose a message.
+      // No keep-alive: a connection that the other side has just closed would lose a message.
       agent: false,
       signal,
     });
-    // After the first of them nobody waits for errors any more.
+    // `once` below handles the first error; later ones would have no listener.
     request.on('error', () => {});
     request.end(body);
     const [response] = (await once(request, 'response')) as [http.IncomingMessage];
-    // The status says it all. What else comes is let through until the deadline.
+    // Only the status matters. The body is discarded until the deadline.
     response.on('error', () => {}).resume();
     const status = response.statusCode ?? 0;
     if (status < 200 || status > 299) throw new Error(`The webhook answered with status ${status}.`);

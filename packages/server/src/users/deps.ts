@@ -1,4 +1,4 @@
-// What users' functions are given.
+// What the functions for end users need: their dependencies and the context of a request.
 import type { Control } from '../control/control.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import type { QueryDeps } from '../query/run.ts';
@@ -15,18 +15,18 @@ export type UserDeps = Readonly<{
   delivery: Delivery;
   refreshKey: Buffer;
   now: () => number;
-  /** For what happens after the answer. */
+  /** Reports errors of work that continues after the response. */
   onError: (error: unknown) => void;
 }>;
 
-/** The project that a request is about, and by what kind of key. */
+/** The project of a request, and what its key may do. */
 export type AuthContext = Readonly<{
   projectId: string;
   passwordVersion: number;
   slug: string;
-  /** The key is in browsers: everybody has it. */
+  /** The key is publishable: it is in browsers, so everyone has it. */
   isPublic: boolean;
   mayManage: boolean;
-  /** The end user's: where a request with a public key comes from. Of another key, what the application says, or null. */
+  /** The end user's address: the client's with a publishable key, otherwise the one the application sent, or null. */
   address: string | null;
 }>;

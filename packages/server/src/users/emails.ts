@@ -1,38 +1,39 @@
-// What counts as an e-mail, and when two are the same one. The only place that decides it: lower() in SQL and
-// toLowerCase() here differ for İ, and é can be written in two ways.
+// Defines what a valid e-mail is and when two are the same. No other code may decide this: SQL's lower() and
+// toLowerCase() differ for İ, and é has two encodings.
 import { domainToASCII } from 'node:url';
 import { errors } from '../errors.ts';
 
-/** `typed`: as it came, without blanks around it. `key`: what is unique in a project. */
+/** `typed`: as sent, trimmed. `key`: the normalized form, unique within a project. */
 export type Email = Readonly<{ typed: string; key: string }>;
 
 const maxCharacters = 254;
-/** Some single characters stand for 18 in their plain form; an index of PostgreSQL takes no more than 2,704 bytes. */
+/** NFKC expands some characters to 18; an index entry of PostgreSQL holds at most 2,704 bytes. */
 const maxKeyBytes = 4 * maxCharacters;
 /**
- * Blanks, and what nobody sees: with it, two e-mails could look the same. \p{C} holds characters that Unicode has not
- * assigned too: a later version may give them another plain form.
+ * Whitespace and invisible characters: with them, two different e-mails could look the same. \p{C} also contains
+ * characters that Unicode has not assigned yet: a later version may normalize them differently.
  */
-const unseen = /[\s\p{Z}\p{C}\p{Default_Ignorable_Code_Point}\u2800]/u;
-/** As HTML has it for `<input type=email>`, and letters, marks, digits and pictures of any script. */
+const invisible = /[\s\p{Z}\p{C}\p{Default_Ignorable_Code_Point}\u2800]/u;
+/** The rule of HTML's `<input type=email>`, plus letters, marks, digits and symbols of any script. */
 const localPart = /^[\p{L}\p{M}\p{N}\p{So}.!#$%&'*+/=?^_`{|}~-]+$/u;
 const label = /^[\p{L}\p{N}\p{So}](?:[\p{L}\p{M}\p{N}\p{So}-]*[\p{L}\p{M}\p{N}\p{So}])?$/u;
 const maxLocalBytes = 64;
 const maxLabelBytes = 63;
 const maxDomainBytes = 253;
 
-/** One that is looked for: some that were taken before the rules of `readNewEmail` are still in use. */
+/** For look-ups. Accepts more than `readNewEmail`: e-mails stored before those rules existed are still in use. */
 export function readEmail(input: string, path = 'email'): Email {
   const refuse = (problem: string) => errors.invalidRequest([{ path, problem }]);
   const typed = input.trim();
   if (typed === '') throw refuse('must not be empty');
-  // A character is at most two units: a long text is not even looked through.
+  // A character is at most two UTF-16 units, so a long text is rejected without iterating over it.
   if (typed.length > 2 * maxCharacters || [...typed].length > maxCharacters)
     throw refuse(`must have at most ${maxCharacters} characters`);
   if (!typed.isWellFormed()) throw refuse('holds half a character (a lone surrogate)');
-  const key = plainForm(typed);
-  // Both: ¨ is a blank with dots above in its plain form.
-  if (unseen.test(typed) || unseen.test(key)) throw refuse('must not hold blanks or invisible characters');
+  const key = normalizedForm(typed);
+  // Both forms: NFKC turns ¨ into a space with a combining diaeresis.
+  if (invisible.test(typed) || invisible.test(key))
+    throw refuse('must not hold blanks or invisible characters');
   const [name, domain, ...more] = key.split('@');
   if (!name || !domain || more.length > 0)
     throw refuse('must be an e-mail address: something, one @, and something after it');
@@ -40,7 +41,9 @@ export function readEmail(input: string, path = 'email'): Email {
   return { typed, key };
 }
 
-/** One that is to be kept. `present`: the user's own, which can be sent again whatever it is. */
+/**
+ * For e-mails to be stored. `present`: the user's current e-mail, which is accepted again even if it breaks the rules.
+ */
 export function readNewEmail(input: string, present?: string): Email {
   const email = readEmail(input);
   if (present !== undefined && readEmail(present).key === email.key) return email;
@@ -49,7 +52,7 @@ export function readNewEmail(input: string, present?: string): Email {
   return email;
 }
 
-/** Of the plain form: what only looks like a letter may become a bracket in it. */
+/** Checks the normalized form: a character that looks like a letter may normalize to a bracket. */
 function problemOf(key: string): string | null {
   const [name = '', domain = ''] = key.split('@');
   if (!localPart.test(name)) return "may hold letters, digits and .!#$%&'*+/=?^_`{|}~- before the @";
@@ -65,7 +68,7 @@ function problemOf(key: string): string | null {
 
 const isAscii = /^[\x21-\x7e]*$/;
 
-/** Lower case can take a text out of its normal form, and writes a sigma at the end of a word in another way. */
-function plainForm(text: string): string {
+/** Lowercasing can undo NFKC, and it writes a sigma at the end of a word as ς. */
+function normalizedForm(text: string): string {
   return text.normalize('NFKC').toLowerCase().normalize('NFKC').replaceAll('ς', 'σ');
 }

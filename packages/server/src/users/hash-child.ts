@@ -1,18 +1,19 @@
-// The service's end of the process that hashes passwords: started when it is needed, started again when it died.
+// The parent's side of the password-hashing process: starts it when it is first needed, and again after it died.
+// hash-process.ts is the child's side.
 import { type ChildProcess, fork } from 'node:child_process';
 import { errors } from '../errors.ts';
 import type { Answer, HashTask } from './hash-process.ts';
 
 export type HashChild = {
-  /** Throws errors.unavailable if the process cannot be started, or dies meanwhile. */
+  /** Throws errors.unavailable if the process cannot be started or dies before it answers. */
   run(task: Omit<HashTask, 'id'>): Promise<Buffer>;
   stop(): Promise<void>;
 };
 
 type Options = { slots: number; onError: (error: unknown) => void; program?: URL };
-type Asked = { resolve: (hash: Buffer) => void; reject: (error: Error) => void };
+type Pending = { resolve: (hash: Buffer) => void; reject: (error: Error) => void };
 
-/** One that cannot even start is not tried again and again at every sign-in. */
+/** A process that fails to start is not restarted by every sign-in. */
 const pauseMs = 1_000;
 
 export function keepHashChild({ slots, onError, program = programFile() }: Options): HashChild {
@@ -20,17 +21,17 @@ export function keepHashChild({ slots, onError, program = programFile() }: Optio
   let failure: { cause: unknown; at: number } | null = null;
   let isStopped = false;
   let next = 0;
-  /** All of them are in `child`. */
-  const asked = new Map<number, Asked>();
+  /** Requests sent to `child` and not answered yet. */
+  const pending = new Map<number, Pending>();
 
   const start = (): ChildProcess => {
     const started = fork(program, [], {
-      // Nothing of our own environment, which may hold the master key.
+      // Inherits no environment variables: they may contain the master key.
       env: { UV_THREADPOOL_SIZE: String(slots) },
       execArgv: [],
-      // A session of its own: Ctrl-C in a terminal does not reach it, and Linux can put its whole group last.
+      // Its own POSIX session: Ctrl-C in a terminal does not reach it, and Linux can deprioritize its whole autogroup.
       detached: true,
-      // A stack trace of a failed message could hold a password.
+      // A stack trace of a failed message could contain a password.
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
     let isReady = false;
@@ -49,8 +50,8 @@ export function keepHashChild({ slots, onError, program = programFile() }: Optio
   };
 
   const settle = (id: number, hash: string | null) => {
-    const { resolve, reject } = asked.get(id) ?? {};
-    asked.delete(id);
+    const { resolve, reject } = pending.get(id) ?? {};
+    pending.delete(id);
     if (hash === null) reject?.(new Error('The password could not be hashed.'));
     else resolve?.(Buffer.from(hash, 'base64'));
   };
@@ -59,11 +60,11 @@ export function keepHashChild({ slots, onError, program = programFile() }: Optio
     if (child !== ended) return;
     child = null;
     failure = wasReady ? null : { cause, at: performance.now() };
-    // After an error that was not its end.
+    // An 'error' event does not mean that the process ended.
     ended.kill('SIGKILL');
     if (!isStopped) onError(cause);
-    const lost = [...asked.values()];
-    asked.clear();
+    const lost = [...pending.values()];
+    pending.clear();
     for (const { reject } of lost) reject(errors.unavailable(cause));
   };
 
@@ -85,8 +86,8 @@ export function keepHashChild({ slots, onError, program = programFile() }: Optio
       const used = getChild();
       return new Promise((resolve, reject) => {
         const id = ++next;
-        asked.set(id, { resolve, reject });
-        // Without a pid it was not started, and an error event is about to say why.
+        pending.set(id, { resolve, reject });
+        // Without a pid the process was not started; an 'error' event with the reason follows.
         if (used.pid === undefined) return;
         used.send({ id, ...task } satisfies HashTask, (error) => error && end(used, true, error));
       });
@@ -104,7 +105,7 @@ export function keepHashChild({ slots, onError, program = programFile() }: Optio
 }
 
 function programFile(): URL {
-  // Beside this file once compiled; tests run the sources, and a process of its own cannot.
+  // Next to this file once compiled. Tests run the TypeScript sources, but a child process cannot: it uses dist.
   const here = import.meta.url;
   return new URL(here.endsWith('.ts') ? '../../dist/users/hash-process.js' : './hash-process.js', here);
 }

@@ -1,10 +1,10 @@
-// The process in which passwords are hashed, with the lowest priority there is: it gets the CPU that nobody else wants,
-// and neither the event loop nor the thread pool of the service notices. It keeps nothing and writes nothing.
+// The process that hashes passwords, at the lowest priority: it gets only CPU time that nothing else wants, and it
+// blocks neither the event loop nor the thread pool of the service. It stores nothing and writes nothing.
 import { pbkdf2 } from 'node:crypto';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 
-/** `burn`: iterations to be made for the time they take. */
+/** `burn`: extra iterations whose result is discarded, so that every verification takes the same time. */
 export type HashTask = Readonly<{
   id: number;
   password: string;
@@ -14,27 +14,27 @@ export type HashTask = Readonly<{
 }>;
 export type Answer = 'ready' | Readonly<{ id: number; hash: string | null }>;
 
-/** All that SHA-256 has. Nothing of the service is loaded here. */
+/** The full SHA-256 output. Defined again here because this process loads no module of the service. */
 const hashBytes = 32;
 
-yieldToAll();
+lowerPriority();
 process.on('message', work);
-// Its work is of use to nobody any more. Not process.exit(), which waits for what the threads are doing.
+// The parent is gone, so the results have no use. Not process.exit(): it waits for the running threads.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
-// Whoever stops the whole group means the service, which still finishes its requests and then ends this process.
+// A signal to the whole process group is meant for the service, which finishes its requests and then ends this process.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
 answer('ready');
 
-/** Without it hashing works all the same: no failure here is an error. */
-function yieldToAll(): void {
+/** Best effort: hashing also works at normal priority, so failures are ignored. */
+function lowerPriority(): void {
   const lowest = constants.priority.PRIORITY_LOW;
   attempt(() => setPriority(lowest));
   if (process.platform !== 'linux') return;
-  // Linux has a priority for each thread, and to load this file the pool was started already.
+  // On Linux each thread has its own priority, and loading this file has already started the thread pool.
   attempt(() => {
     for (const thread of readdirSync('/proc/self/task')) attempt(() => setPriority(Number(thread), lowest));
   });
-  // Where sessions are scheduled as groups, a priority counts only within one; PostgreSQL is in another.
+  // With autogroups, a nice value counts only within its own session, and PostgreSQL runs in another one.
   attempt(() => writeFileSync('/proc/self/autogroup', String(lowest)));
 }
 
@@ -42,7 +42,7 @@ function attempt(action: () => void): void {
   try {
     action();
   } catch {
-    // As it was, then.
+    // The priority stays as it was.
   }
 }
 
@@ -56,6 +56,6 @@ function work({ id, password, salt, iterations, burn }: HashTask): void {
 }
 
 function answer(message: Answer): void {
-  // A failure means that the service is gone, and so is this process in a moment.
+  // A failure means that the service is gone; 'disconnect' ends this process next.
   process.send?.(message, undefined, undefined, () => {});
 }

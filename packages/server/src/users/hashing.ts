@@ -1,5 +1,9 @@
-// Hashing takes a quarter of a second of a core, so there are only so many places, and turns are fair among projects: a
-// flood of sign-ins in one project is refused at the door, shuts out no other project and slows down no query.
+// The queue for password hashing. A hash takes a quarter of a second of a core, so slots (hashes that run at once) and
+// reservations (requests that may wait for a slot) are limited and shared fairly among projects: a flood of sign-ins in
+// one project is refused before it costs anything, blocks no other project and slows down no query.
+//
+// PBKDF2's rounds: `iterations` is the setting ROWHOUSE_PASSWORD_ITERATIONS (default 600,000, declared in config.ts).
+// passwords.ts stores them with each hash; a hash with fewer is replaced at the next sign-in (sign-in.ts).
 import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { errors } from '../errors.ts';
@@ -8,28 +12,28 @@ import type { HashTask } from './hash-process.ts';
 import { formatHash, hashBytes, parseHash, saltBytes } from './passwords.ts';
 
 export type Hashing = {
-  /** A place for one sign-up or sign-in, before anything is looked up. Throws errors.overloaded when there is none. */
-  reserve(projectId: string): HashingSlot;
-  /** `waiting`: for a slot. */
+  /** For one sign-up or sign-in, to be taken before any database look-up. Throws errors.overloaded if none is free. */
+  reserve(projectId: string): Reservation;
+  /** `waiting`: hashes that wait for a slot. */
   counts(): { running: number; waiting: number };
   stop(): Promise<void>;
 };
 
-export type HashingSlot = {
-  /** As it is to be kept. */
+export type Reservation = {
+  /** Returns the text to be stored. */
   hash(password: string): Promise<string>;
   /**
-   * `kept` null: there is no such user; takes as long and never matches.
-   * `isOutdated`: made with fewer iterations than now.
+   * `stored` null: there is no such user; this takes the same time and never matches.
+   * `isOutdated`: hashed with fewer iterations than configured now.
    */
-  verify(password: string, kept: string | null): Promise<{ matches: boolean; isOutdated: boolean }>;
-  /** Gives the place back; may be called twice. */
+  verify(password: string, stored: string | null): Promise<{ matches: boolean; isOutdated: boolean }>;
+  /** May be called more than once. */
   release(): void;
 };
 
 type Options = {
   iterations: number;
-  /** As many as there are cores, because hashing yields to everything else. */
+  /** Defaults to the number of cores: hashing runs at the lowest priority. */
   slots?: number;
   onError: (error: unknown) => void;
 };
@@ -41,144 +45,146 @@ type Waiting = {
   reject: (error: Error) => void;
   timer: NodeJS.Timeout;
 };
-type Reservation = {
+
+/** The state of a reservation. */
+type Entry = {
   projectId: string;
-  state: 'kept' | 'displaced' | 'released';
+  state: 'held' | 'displaced' | 'released';
   waiting: Waiting | null;
   isHashing: boolean;
-  /** What has cost CPU is not thrown away. */
+  /** It has cost CPU time, so it is not displaced. */
   hasBegun: boolean;
-  /** When it came, or was hashed last. */
+  /** When it was made, or when its last hash ended. */
   idleFrom: number;
 };
 
-/** Beside those that are hashing. */
-const placesPerSlot = 8;
+/** In addition to those that are hashing. */
+const reservationsPerSlot = 8;
 const waitMs = 2_000;
-/** Looking a user up takes milliseconds. Whose database takes longer has locked it, and keeps out nobody but itself. */
+/**
+ * Looking a user up takes milliseconds. A project that takes longer has locked its tables, and must block only itself.
+ */
 const lookUpMs = 250;
 
 export function openHashing({ iterations, slots = availableParallelism(), onError }: Options): Hashing {
   const child = keepHashChild({ slots, onError });
-  /** In the order in which they came. */
-  const reservations = new Set<Reservation>();
-  /** Those who wait, by project; the project whose turn is next comes first. */
-  const turns = new Map<string, Reservation[]>();
+  /** In order of arrival. */
+  const reservations = new Set<Entry>();
+  /** Waiting entries by project; the project whose turn is next comes first (round robin). */
+  const turns = new Map<string, Entry[]>();
   let running = 0;
   let isStopped = false;
 
   const begin = () => {
     while (running < slots) {
       const [projectId, queue] = turns.entries().next().value ?? [];
-      const reservation = queue?.shift();
-      if (projectId === undefined || !queue || !reservation?.waiting) return;
+      const entry = queue?.shift();
+      if (projectId === undefined || !queue || !entry?.waiting) return;
       turns.delete(projectId);
       if (queue.length > 0) turns.set(projectId, queue);
-      const { work, resolve, timer } = reservation.waiting;
+      const { work, resolve, timer } = entry.waiting;
       clearTimeout(timer);
-      reservation.waiting = null;
-      resolve(run(reservation, work));
+      entry.waiting = null;
+      resolve(run(entry, work));
     }
   };
 
-  const run = async (reservation: Reservation, work: Work): Promise<Buffer> => {
+  const run = async (entry: Entry, work: Work): Promise<Buffer> => {
     running++;
-    reservation.isHashing = true;
-    reservation.hasBegun = true;
+    entry.isHashing = true;
+    entry.hasBegun = true;
     try {
       return await child.run(work);
     } finally {
       running--;
-      reservation.isHashing = false;
-      reservation.idleFrom = performance.now();
+      entry.isHashing = false;
+      entry.idleFrom = performance.now();
       begin();
     }
   };
 
-  const wait = (reservation: Reservation, work: Work): Promise<Buffer> => {
+  const wait = (entry: Entry, work: Work): Promise<Buffer> => {
     if (isStopped) throw errors.unavailable('stopping');
-    if (reservation.state === 'displaced') throw tooMany();
-    if (reservation.state === 'released') throw new Error('The place was given back before.');
-    if (reservation.waiting || reservation.isHashing)
-      throw new Error('A place is for one password at a time.');
+    if (entry.state === 'displaced') throw tooMany();
+    if (entry.state === 'released') throw new Error('The place was given back before.');
+    if (entry.waiting || entry.isHashing) throw new Error('A place is for one password at a time.');
     return new Promise((resolve, reject) => {
       const late = 'Too many sign-ups and sign-ins came before this one.';
-      const timer = setTimeout(() => leave(reservation, busy(late)), waitMs);
-      reservation.waiting = { work, resolve, reject, timer };
-      const queue = turns.get(reservation.projectId);
-      if (queue) queue.push(reservation);
-      else turns.set(reservation.projectId, [reservation]);
+      const timer = setTimeout(() => leave(entry, busy(late)), waitMs);
+      entry.waiting = { work, resolve, reject, timer };
+      const queue = turns.get(entry.projectId);
+      if (queue) queue.push(entry);
+      else turns.set(entry.projectId, [entry]);
       begin();
     });
   };
 
-  /** Waits no longer. */
-  const leave = (reservation: Reservation, reason: Error) => {
-    if (!reservation.waiting) return;
-    const { reject, timer } = reservation.waiting;
+  /** Stops waiting for a slot. */
+  const leave = (entry: Entry, reason: Error) => {
+    if (!entry.waiting) return;
+    const { reject, timer } = entry.waiting;
     clearTimeout(timer);
-    reservation.waiting = null;
-    const others = (turns.get(reservation.projectId) ?? []).filter((other) => other !== reservation);
-    if (others.length > 0) turns.set(reservation.projectId, others);
-    else turns.delete(reservation.projectId);
+    entry.waiting = null;
+    const others = (turns.get(entry.projectId) ?? []).filter((other) => other !== entry);
+    if (others.length > 0) turns.set(entry.projectId, others);
+    else turns.delete(entry.projectId);
     reject(reason);
   };
 
-  const giveUp = (reservation: Reservation, state: 'displaced' | 'released', reason: Error) => {
-    reservation.state = state;
-    reservations.delete(reservation);
-    leave(reservation, reason);
+  const giveUp = (entry: Entry, state: 'displaced' | 'released', reason: Error) => {
+    entry.state = state;
+    reservations.delete(entry);
+    leave(entry, reason);
   };
 
   const isFull = (projectId: string) => {
     const stuckBefore = performance.now() - lookUpMs;
     let idle = 0;
-    for (const reservation of reservations) {
-      const isStuck = !reservation.waiting && reservation.idleFrom < stuckBefore;
-      if (!reservation.isHashing && (!isStuck || reservation.projectId === projectId)) idle++;
+    for (const entry of reservations) {
+      const isStuck = !entry.waiting && entry.idleFrom < stuckBefore;
+      if (!entry.isHashing && (!isStuck || entry.projectId === projectId)) idle++;
     }
-    return idle >= placesPerSlot * slots;
+    return idle >= reservationsPerSlot * slots;
   };
 
   /**
-   * The greediest project gives up its newest place that has cost nothing yet, unless the other would then hold more
-   * than it does: two floods would only take places from each other.
+   * Displaces a reservation of the project that holds the most: the newest one that has cost no CPU time yet. Refuses if
+   * the new project would then hold more than that one: two floods would only displace each other.
    */
   const makeRoom = (projectId: string) => {
     const held = new Map<string, number>();
-    for (const reservation of reservations)
-      held.set(reservation.projectId, (held.get(reservation.projectId) ?? 0) + 1);
-    let most = (held.get(projectId) ?? 0) + 2;
-    let newest: Reservation | null = null;
-    for (const reservation of reservations) {
-      const count = held.get(reservation.projectId) ?? 0;
-      if (reservation.hasBegun || count < most) continue;
-      most = count;
-      newest = reservation;
+    for (const entry of reservations) held.set(entry.projectId, (held.get(entry.projectId) ?? 0) + 1);
+    let maxHeld = (held.get(projectId) ?? 0) + 2;
+    let newest: Entry | null = null;
+    for (const entry of reservations) {
+      const count = held.get(entry.projectId) ?? 0;
+      if (entry.hasBegun || count < maxHeld) continue;
+      maxHeld = count;
+      newest = entry;
     }
     if (!newest) throw tooMany();
     giveUp(newest, 'displaced', tooMany());
   };
 
-  const hash = async (reservation: Reservation, password: string): Promise<string> => {
+  const hash = async (entry: Entry, password: string): Promise<string> => {
     const salt = randomBytes(saltBytes);
     const work = { password, salt: salt.toString('base64'), iterations, burn: 0 };
-    return formatHash({ iterations, salt, hash: await wait(reservation, work) });
+    return formatHash({ iterations, salt, hash: await wait(entry, work) });
   };
 
-  const verify = async (reservation: Reservation, password: string, kept: string | null) => {
-    const known = kept === null ? null : parseHash(kept);
-    if (kept !== null && !known) onError(new Error('A kept password hash cannot be read.'));
-    // Nobody's: the same work for an e-mail that is not there.
+  const verify = async (entry: Entry, password: string, stored: string | null) => {
+    const known = stored === null ? null : parseHash(stored);
+    if (stored !== null && !known) onError(new Error('A kept password hash cannot be read.'));
+    // A random hash for an unknown e-mail: the same work, so timing does not reveal whether the user exists.
     const { salt, hash, ...made } = known ?? {
       iterations,
       salt: randomBytes(saltBytes),
       hash: randomBytes(hashBytes),
     };
-    // One that was made with fewer iterations takes as long as any other.
+    // A hash with fewer iterations takes the same time as any other.
     const burn = Math.max(0, iterations - made.iterations);
     const work = { password, salt: salt.toString('base64'), iterations: made.iterations, burn };
-    const isSame = timingSafeEqual(await wait(reservation, work), hash);
+    const isSame = timingSafeEqual(await wait(entry, work), hash);
     return { matches: isSame && known !== null, isOutdated: made.iterations < iterations };
   };
 
@@ -186,16 +192,16 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     reserve: (projectId) => {
       if (isStopped) throw errors.unavailable('stopping');
       if (isFull(projectId)) makeRoom(projectId);
-      const reservation: Reservation = {
-        ...{ projectId, state: 'kept', waiting: null, isHashing: false, hasBegun: false },
+      const entry: Entry = {
+        ...{ projectId, state: 'held', waiting: null, isHashing: false, hasBegun: false },
         idleFrom: performance.now(),
       };
-      reservations.add(reservation);
+      reservations.add(entry);
       return {
-        hash: (password) => hash(reservation, password),
-        verify: (password, kept) => verify(reservation, password, kept),
+        hash: (password) => hash(entry, password),
+        verify: (password, stored) => verify(entry, password, stored),
         release: () => {
-          if (reservation.state === 'kept') giveUp(reservation, 'released', errors.unavailable('given back'));
+          if (entry.state === 'held') giveUp(entry, 'released', errors.unavailable('given back'));
         },
       };
     },
@@ -206,7 +212,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     },
     stop: async () => {
       isStopped = true;
-      for (const reservation of [...reservations]) leave(reservation, errors.unavailable('stopping'));
+      for (const entry of [...reservations]) leave(entry, errors.unavailable('stopping'));
       await child.stop();
     },
   };
@@ -216,7 +222,7 @@ function tooMany(): Error {
   return busy('Too many sign-ups and sign-ins are waiting already.');
 }
 
-/** Those who are refused together do not all come back together. */
+/** A random delay, so that requests refused together do not all retry together. */
 function busy(message: string): Error {
   return errors.overloaded(message, randomInt(1, 3));
 }

@@ -1,4 +1,4 @@
-// Users as an administrator sees them: with a key that may manage the project.
+// Administration of users, for keys that may manage the project. self.ts is what users do with their own account.
 import type { ChangeUser, CreateUser, ListUsers, User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { changeColumns } from './change.ts';
@@ -47,7 +47,7 @@ export async function createUser(deps: UserDeps, context: AuthContext, input: Cr
   const email = readNewEmail(input.email);
   const data = readData(input.data);
   const role = input.role ?? readRole(context, input.data) ?? defaultRole;
-  // Before the hash, which takes long.
+  // Checked before the expensive hash.
   await deps.query.admission.headroom.require(context.projectId);
   const hash = input.password === undefined ? null : await hashNew(deps, context, input.password);
   const params = [email.typed, email.key, role, data, hash, String(input.email_verified ?? false)];
@@ -64,7 +64,7 @@ const creating = `
   ), password as (insert into auth.passwords (user_id, hash) select id, $5 from made where $5::text is not null)
   select ${userJson('made')} from made`;
 
-/** A new password and a ban end every session of the user. */
+/** A new password or a ban ends all sessions of the user. */
 export async function changeUser(
   deps: UserDeps,
   context: AuthContext,

@@ -1,19 +1,19 @@
-// A password that is set otherwise than at sign-up, and what a project refuses in any new one.
+// Hashes a password that is set outside of sign-up, and refuses common passwords where the project's settings say so.
 import { errors } from '../errors.ts';
 import { isCommon } from './common-passwords.ts';
 import type { AuthContext, UserDeps } from './deps.ts';
 import { checkPassword } from './passwords.ts';
 import { getSettings } from './settings.ts';
 
-/** As it is to be kept. The same bounds, and the same queue, as at sign-up. */
+/** Returns the text to be stored. The length limits and the hashing queue are those of sign-up. */
 export async function hashNew(deps: UserDeps, context: AuthContext, password: string): Promise<string> {
   checkPassword(password);
-  const place = deps.hashing.reserve(context.projectId);
+  const reservation = deps.hashing.reserve(context.projectId);
   try {
     if ((await getSettings(deps, context)).refuse_common_passwords) refuseCommon(password);
-    return await place.hash(password);
+    return await reservation.hash(password);
   } finally {
-    place.release();
+    reservation.release();
   }
 }
 

@@ -1,4 +1,6 @@
-// What a password may be, and how the hash of one is written down.
+// Which passwords are allowed, and the text format of a stored hash: $pbkdf2-sha256$i=<rounds>$<salt>$<hash>. The
+// rounds of new hashes come from ROWHOUSE_PASSWORD_ITERATIONS (declared with its default in packages/api/src/settings.ts); hashing.ts
+// applies them.
 import { settings } from '@rowhouse/api/settings';
 import { errors } from '../errors.ts';
 
@@ -15,19 +17,19 @@ const maxBytes = 1_024;
 const { max: maxIterations } = settings.ROWHOUSE_PASSWORD_ITERATIONS;
 const form = /^\$pbkdf2-sha256\$i=([1-9]\d{0,7})\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/;
 
-/** One that is to be kept. */
+/** Checks a password that is to be stored. */
 export function checkPassword(password: string, path = 'password'): void {
   checkGiven(password, path);
   if (Buffer.byteLength(password) < minBytes) throw wrongLength(path);
 }
 
-/** One that is compared with what is kept: a short one is wrong like any other, what cannot be kept is not hashed. */
+/** Checks a password that is to be verified: a short one is just wrong; one that could not be stored is not hashed. */
 export function checkGiven(password: string, path = 'password'): void {
   const refuse = (problem: string) => errors.invalidRequest([{ path, problem }]);
-  // A unit is at least one byte: a long text is not even looked through.
+  // A UTF-16 unit is at least one byte, so a long text is rejected without iterating over it.
   if (password.length > maxBytes || Buffer.byteLength(password) > maxBytes) throw wrongLength(path);
   if (!password.isWellFormed()) throw refuse('holds half a character (a lone surrogate)');
-  // HMAC fills up its key with zeros: "x" and "x\0" would be the same password.
+  // HMAC pads its key with zeros: "x" and "x\0" would be the same password.
   if (password.includes('\0')) throw refuse('must not hold a NUL character');
 }
 
@@ -39,7 +41,7 @@ export function formatHash({ iterations, salt, hash }: PasswordHash): string {
   return `$pbkdf2-sha256$i=${iterations}$${base64(salt)}$${base64(hash)}`;
 }
 
-/** null: not as formatHash writes it, to the last bit. */
+/** null: not exactly what formatHash writes. */
 export function parseHash(text: string): PasswordHash | null {
   const [, iterations, salt, hash] = form.exec(text) ?? [];
   if (!iterations || !salt || !hash) return null;
@@ -48,7 +50,7 @@ export function parseHash(text: string): PasswordHash | null {
     salt: Buffer.from(salt, 'base64'),
     hash: Buffer.from(hash, 'base64'),
   };
-  // The last digit of each has bits that mean nothing.
+  // The last base64 digit of salt and hash has unused bits.
   return parsed.iterations <= maxIterations && formatHash(parsed) === text ? parsed : null;
 }
 

@@ -1,42 +1,46 @@
-// Limits on guessing and flooding, kept in the project's own database so that they hold across processes and restarts.
-// An attempt is counted before its password is looked at: however many come at once, no more than the limit get through.
+// Token buckets against guessing and flooding, stored in the project's database (auth.attempts) so that they hold
+// across processes and restarts. An attempt is counted before its password is checked, so concurrent requests cannot
+// exceed a limit.
 import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
 
-/** So many at once, and one more every so often. */
+/** A token bucket: `burst` attempts at once, and one more every `everyS` seconds. */
 type Rule = Readonly<{ burst: number; everyS: number }>;
 
+/** The names are part of the stored ids (see `attemptId`): renaming one resets its counts. */
 const rules = {
-  /** Wrong passwords for one e-mail, whether there is such a user or not. A right one clears it. */
+  /** Wrong passwords for one e-mail, whether or not the user exists. The right password clears it. */
   account: { burst: 10, everyS: 60 },
-  /** The slow way, once others have used up what is above. However many guess, these two are all they get. */
+  /** The slow limit once `account` is used up. However many clients guess, these two are all they get together. */
   late: { burst: 1, everyS: 30 },
-  /** Of the slow way, for one e-mail from one address: few addresses cannot take all of it. */
+  /** A share of `late` for one e-mail from one network, so that a few networks cannot use up all of it. */
   stranger: { burst: 3, everyS: 600 },
-  /** Wrong passwords for one e-mail from where its user has signed in before. */
+  /** Wrong passwords for one e-mail from a known network of its user. */
   place: { burst: 10, everyS: 60 },
-  /** Wrong current passwords in one session of a user. */
+  /** Wrong values of current_password in one session. */
   session: { burst: 10, everyS: 60 },
-  /** Wrong passwords from one address, where that is the user's own. */
+  /** Wrong passwords from one network, if the end user's address is known. */
   address: { burst: 30, everyS: 10 },
-  /** New users, their e-mails and codes from one address, by publishable keys: each tells whether an e-mail is taken. */
+  /**
+   * Sign-ups, new e-mails and codes from one network with publishable keys: each reveals whether an e-mail is taken.
+   */
   newcomer: { burst: 30, everyS: 60 },
   /** Codes for one e-mail. */
   code: { burst: 5, everyS: 300 },
-  /** Letters to one e-mail that it is a user's no longer. Anybody can say that it was theirs. */
+  /** Notices to one e-mail that it is no longer in use. Anyone can sign up with an e-mail that is not theirs. */
   notice: { burst: 3, everyS: 3_600 },
 } satisfies Record<string, Rule>;
 
 export type Limit = keyof typeof rules;
 
-/** What is counted together, as a bytea. */
+/** The id of a bucket, as a bytea. */
 export function attemptId(limit: Limit | 'network', ...about: string[]): string {
   return `\\x${createHash('sha256')
     .update(JSON.stringify([limit, ...about]))
     .digest('hex')}`;
 }
 
-/** Some proxies write a port behind the address: another one each time. */
+/** Some proxies append the port, which differs each time. */
 function withoutPort(given: string): string {
   return /^(?:(\d+\.\d+\.\d+\.\d+)|\[(.+)\])(?::\d+)?$/.exec(given)?.slice(1).find(Boolean) ?? given;
 }
@@ -45,7 +49,7 @@ export function isAddress(given: string): boolean {
   return isIP(withoutPort(given)) !== 0;
 }
 
-/** A user of IPv6 has a whole /64 to call from. */
+/** An IPv6 client controls a whole /64, so that counts as one network. */
 export function networkOf(given: string): string {
   const address = withoutPort(given);
   if (!address.includes(':')) return address;
@@ -63,8 +67,8 @@ export function networkOf(given: string): string {
 }
 
 /**
- * For a `with` clause: counts one attempt and gives a row, or none if the limit is reached. `id`: a parameter; null counts
- * nothing and gives none.
+ * For a `with` clause: counts one attempt and returns a row, or no row if the limit is reached. `id` is a parameter;
+ * null counts nothing and returns no row.
  */
 export function count(limit: Limit, id: string, condition = 'true'): string {
   const { burst, everyS } = rules[limit];
@@ -76,7 +80,7 @@ export function count(limit: Limit, id: string, condition = 'true'): string {
     returning 1`;
 }
 
-/** In how many seconds there is room for one again; null if nothing was counted yet. */
+/** Seconds until the next attempt is allowed; null if nothing was counted yet. */
 export function waitFor(limit: Limit, id: string): string {
   const { burst, everyS } = rules[limit];
   return `(
@@ -84,14 +88,16 @@ export function waitFor(limit: Limit, id: string): string {
     from auth.attempts where id = ${id}::bytea)`;
 }
 
-/** It was no wrong one: what was counted for it is given back. */
-export function giveBack(limit: Limit, id: string): string {
+/** Refunds one attempt: its password was right. */
+export function refund(limit: Limit, id: string): string {
   return `
     update auth.attempts set used_until = used_until - interval '${rules[limit].everyS} s' where id = ${id}::bytea`;
 }
 
-/** What is past says nothing any more. Asked twice: an attempt may be counted in the row while the deletion waits for it. */
-export const forgetPast = `
+/**
+ * Deletes full buckets. The condition is repeated: an attempt may be counted in a row while the deletion waits for it.
+ */
+export const deleteFullBuckets = `
   with gone as (
     delete from auth.attempts where used_until < now() and id = any (array(
       select id from auth.attempts where used_until < now() order by used_until limit 500))

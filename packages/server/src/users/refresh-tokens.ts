@@ -1,11 +1,11 @@
-// Refresh tokens: each names its session and its generation under a MAC. So a forged one is told from an old one (an old
-// one that comes again means theft), and the one that follows a given one is always the same: an answer that was lost on
-// its way can be given again. The database keeps a hash, and cannot be used to make any.
+// The format of refresh tokens: session id and generation under a MAC. The MAC distinguishes a forged token from an old
+// one (reuse of an old token means theft). The successor of a token is deterministic, so a response that was lost can
+// be sent again. The database stores only a hash, from which no token can be made.
 import { createHash, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
 
 export type RefreshToken = Readonly<{ sessionId: string; generation: number }>;
 
-/** 16 bytes of the session, 6 of the generation, 32 of the MAC: 72 characters with no bit to spare. */
+/** 16 bytes of session id, 6 of generation, 32 of MAC: 72 characters without unused bits. */
 const form = /^rh_ref_([\w-]{72})$/;
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const sessionBytes = 16;
@@ -20,12 +20,12 @@ export function makeRefreshToken(key: Buffer, projectId: string, token: RefreshT
   if (!Number.isInteger(token.generation)) throw new Error('A generation is a whole number.');
   const body = Buffer.alloc(bodyBytes);
   body.write(token.sessionId.replaceAll('-', ''), 'hex');
-  // Throws for what is negative or does not fit.
+  // Throws if the number is negative or does not fit.
   body.writeUIntBE(token.generation, sessionBytes, bodyBytes - sessionBytes);
   return `rh_ref_${Buffer.concat([body, mac(key, projectId, body)]).toString('base64url')}`;
 }
 
-/** Null: forged, malformed, or of another project. Says nothing about whether the token is still the newest. */
+/** null: forged, malformed, or of another project. Does not check whether the token is the newest. */
 export function readRefreshToken(key: Buffer, projectId: string, text: string): RefreshToken | null {
   const [, encoded] = form.exec(text) ?? [];
   if (!encoded) return null;
@@ -39,12 +39,12 @@ export function readRefreshToken(key: Buffer, projectId: string, text: string): 
   };
 }
 
-/** The MAC cannot be guessed: no salt and no slow hash is needed. */
+/** The MAC cannot be guessed, so neither a salt nor a slow hash is needed. */
 export function hashRefreshToken(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-/** The body has one length, so nothing can slide between it and the project. */
+/** The body has a fixed length, so the concatenation with the project id is unambiguous. */
 function mac(key: Buffer, projectId: string, body: Buffer): Buffer {
   return createHmac('sha256', key).update(body).update(projectId).digest();
 }

@@ -1,5 +1,5 @@
-// Deleting a user. As the project's own role, not as the owner of auth.users: what rows of the project's tables do when
-// their user goes (cascades, triggers) is code of the project's, and must run with no more rights than it has.
+// Deletes a user as the project's role, not as the owner of auth.users: cascades and triggers on the project's tables
+// run the project's code, which must not get more privileges than the project has.
 import type { User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import { wasRaised } from '../query/exchange/failures.ts';

@@ -1,9 +1,9 @@
-// What a signed-in user does with its own account.
+// What signed-in users do with their own account. manage.ts is the administrator's side.
 import type { ChangeOwnUser, User } from '@rowhouse/api';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Claims } from './access-tokens.ts';
 import { type Columns, changeColumns, type Hashes } from './change.ts';
-import { tellOldAddress } from './codes.ts';
+import { notifyOldAddress } from './codes.ts';
 import { readData, readRole } from './data.ts';
 import type { AuthContext, UserDeps } from './deps.ts';
 import { readNewEmail } from './emails.ts';
@@ -34,7 +34,7 @@ export async function changeOwnUser(
   claims: Claims,
   input: ChangeOwnUser,
 ): Promise<User> {
-  // Says no to a publishable key; nobody's own change gives a role.
+  // Only for its check of publishable keys: users cannot change their own role.
   readRole(context, input.data);
   const data = input.data === undefined ? null : readData(input.data);
   if ((input.password === undefined) !== (input.current_password === undefined)) {
@@ -53,11 +53,11 @@ export async function changeOwnUser(
       : await changePassword(deps, context, claims, current, password);
   const columns: Columns = { email, data, role: null, isVerified: email ? false : null, isBanned: null };
   const user = await changeColumns(deps, context, before, columns, hashes, claims.sid);
-  if (email && user.email !== before.email) tellOldAddress(deps, context, before.email);
+  if (email && user.email !== before.email) notifyOldAddress(deps, context, before.email);
   return user;
 }
 
-/** As at sign-up: an e-mail that is taken is told by the answer, and one that is not has been taken. */
+/** Limited like sign-up: the response reveals whether an e-mail is taken, and a free one is taken by asking. */
 async function countNewEmail({ store }: UserDeps, context: AuthContext): Promise<void> {
   const params = [newcomerOf(context)];
   const found = await store.ask<{ wait: number | null }>(context.projectId, counting, params);
@@ -77,7 +77,7 @@ async function changePassword(
 ): Promise<Hashes> {
   checkPassword(password);
   checkGiven(current, 'current_password');
-  const place = hashing.reserve(projectId);
+  const reservation = hashing.reserve(projectId);
   try {
     const known = await store.ask<{ wait: number | null; hash: string | null; refuseCommon: boolean }>(
       projectId,
@@ -87,11 +87,11 @@ async function changePassword(
     if (!known) throw errors.sessionEnded();
     if (known.wait) throw tooManyAttempts(known.wait);
     if (known.refuseCommon) refuseCommon(password);
-    const { matches } = await place.verify(current, known.hash);
+    const { matches } = await reservation.verify(current, known.hash);
     if (!matches || known.hash === null) throw wrongPassword();
-    return { old: known.hash, fresh: await place.hash(password) };
+    return { old: known.hash, fresh: await reservation.hash(password) };
   } finally {
-    place.release();
+    reservation.release();
   }
 }
 

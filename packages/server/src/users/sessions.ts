@@ -1,5 +1,5 @@
-// What a sign-in gives: an access token and a refresh token, tied to a row of auth.sessions. When the row goes, both are
-// worth nothing, on every process, because each use looks at it.
+// Sessions of end users: an access token and a refresh token, tied to a row of auth.sessions. Each use checks the row,
+// so deleting it invalidates both tokens on every process.
 import { randomUUID } from 'node:crypto';
 import type { Session, SignOut, User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
@@ -11,14 +11,14 @@ import { userJson } from './store.ts';
 
 export type SignedIn = { user: User; session: Session };
 
-/** From its last use on. */
+/** The lifetime of a refresh token, counted from its last use. */
 const sessionDays = 30;
-/** The oldest give way. */
-const sessionsEach = 200;
-/** A refresh whose answer was lost, or two at once, are not taken for theft. */
+/** The oldest sessions are dropped first. */
+const sessionsPerUser = 200;
+/** Within this time, a repeated refresh (a lost response, or two at once) does not count as theft. */
 const repeatS = 10;
 
-/** Of a session that is about to be written. */
+/** A session that is about to be inserted. */
 export type NewSession = Readonly<{ id: string; refreshToken: string; hash: string }>;
 
 export function newSession({ refreshKey }: Pick<UserDeps, 'refreshKey'>, projectId: string): NewSession {
@@ -27,20 +27,20 @@ export function newSession({ refreshKey }: Pick<UserDeps, 'refreshKey'>, project
   return { id, refreshToken, hash: toBytea(hashRefreshToken(refreshToken)) };
 }
 
-/** For a `with` clause: the session of the user whose id is in the relation `owner`; `id` and `hash` are parameters. */
+/** For a `with` clause: inserts a session for the user in the relation `owner`; `id` and `hash` are parameters. */
 export function insertSession(owner: string, id: string, hash: string): string {
   return `
     insert into auth.sessions (id, user_id, token_hash, expires_at)
     select ${id}::uuid, ${owner}.id, ${hash}::bytea, now() + interval '${sessionDays} days' from ${owner}`;
 }
 
-/** For a `with` clause beside it: sessions that are over, and the oldest if there are too many. */
+/** For a `with` clause next to `insertSession`: drops expired sessions, and the oldest if there are too many. */
 export function dropOldSessions(owner: string): string {
   return `
     delete from auth.sessions where user_id = (select id from ${owner})
       and (expires_at <= now() or id = any (array(
         select id from auth.sessions where user_id = (select id from ${owner})
-        order by created_at desc offset ${sessionsEach - 1})))`;
+        order by created_at desc offset ${sessionsPerUser - 1})))`;
 }
 
 export async function toSession(
@@ -54,7 +54,7 @@ export async function toSession(
   const { id: sub, email, role } = user;
   const claims: Claims = { sub, email, role, iss: issuerOf(slug), iat, exp, sid: id };
   return {
-    access_token: signToken(await presentKey(keyRing, projectId), claims),
+    access_token: signToken(await currentKey(keyRing, projectId), claims),
     token_type: 'bearer',
     expires_in: tokenLifetimeS,
     expires_at: new Date(exp * 1000).toISOString(),
@@ -62,14 +62,14 @@ export async function toSession(
   };
 }
 
-async function presentKey(keyRing: KeyRing, projectId: string) {
+async function currentKey(keyRing: KeyRing, projectId: string) {
   const keys = await keyRing.signingKeys(projectId);
   const present = keys.find(({ expiresAt }) => expiresAt === null);
   if (!present) throw new Error('The project has no key to sign with.');
   return present;
 }
 
-/** Whose token it is. Whether the session still lives is asked by whoever uses it, in the same statement. */
+/** Verifies the token only. Its user must check in the statement it runs that the session is still live. */
 export async function readClaims(
   { keyRing, now }: Pick<UserDeps, 'keyRing' | 'now'>,
   { projectId, slug }: Pick<AuthContext, 'projectId' | 'slug'>,
@@ -82,7 +82,7 @@ export async function readClaims(
   return readToken(token, { issuer: issuerOf(slug), now: at, secretOf });
 }
 
-/** For a `with` clause: the user of a session that lives; `session` and `user` are parameters. */
+/** For a `with` clause: the user of a live session; `session` and `user` are parameters. */
 export function liveUser(session: string, user: string): string {
   return `
     select users.* from auth.sessions join auth.users on users.id = sessions.user_id

@@ -1,4 +1,4 @@
-// What a project decides about its users, in the one row of auth.settings.
+// A project's settings for its users, stored in the single row of auth.settings.
 import type { ChangeUserSettings, UserSettings } from '@rowhouse/api';
 import type { AuthContext, UserDeps } from './deps.ts';
 

@@ -1,5 +1,5 @@
-// Sign-up and sign-in: a place in the hashing queue first, so that a flood is turned away before it costs anything; then
-// what the database knows; then the hash; then one statement that does all the rest.
+// Sign-up and sign-in, in this order: a reservation in the hashing queue, so that a flood is refused before it costs
+// anything; the database look-up; the hash; one statement that does everything else.
 import type { SignIn, SignUp, User } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { defaultRole, readData, readRole } from './data.ts';
@@ -9,7 +9,7 @@ import { dropOldNetworks, networkIdOf, rememberNetwork } from './known-networks.
 import { refuseCommon } from './new-passwords.ts';
 import { admit, newcomerOf } from './password-attempts.ts';
 import { checkGiven, checkPassword } from './passwords.ts';
-import { count, forgetPast, giveBack, waitFor } from './rate-limits.ts';
+import { count, deleteFullBuckets, refund, waitFor } from './rate-limits.ts';
 import { dropOldSessions, insertSession, newSession, type SignedIn, toSession } from './sessions.ts';
 import { lockById, userJson } from './store.ts';
 
@@ -18,7 +18,7 @@ export async function signUp(deps: UserDeps, context: AuthContext, input: SignUp
   checkPassword(input.password);
   const data = readData(input.data);
   const role = readRole(context, input.data) ?? defaultRole;
-  const place = deps.hashing.reserve(context.projectId);
+  const reservation = deps.hashing.reserve(context.projectId);
   try {
     const newcomer = newcomerOf(context);
     const found = await deps.store.ask<{ wait: number | null; taken: boolean; refuseCommon: boolean }>(
@@ -30,15 +30,15 @@ export async function signUp(deps: UserDeps, context: AuthContext, input: SignUp
     if (found?.taken) throw errors.emailTaken();
     if (found?.refuseCommon) refuseCommon(input.password);
     const session = newSession(deps, context.projectId);
-    // Before the hash, which takes long.
+    // Checked before the expensive hash.
     await deps.query.admission.headroom.require(context.projectId);
-    const hash = await place.hash(input.password);
+    const hash = await reservation.hash(input.password);
     const params = [email.typed, email.key, role, data, hash, session.id, session.hash, networkIdOf(context)];
     const user = await deps.store.add<User>(context, signingUp, params);
     if (!user) throw errors.emailTaken();
     return { user, session: await toSession(deps, context, user, session) };
   } finally {
-    place.release();
+    reservation.release();
   }
 }
 
@@ -55,30 +55,30 @@ const signingUp = `
     on conflict (email_key) do nothing returning *
   ), password as (insert into auth.passwords (user_id, hash) select id, $5 from made),
   session as (${insertSession('made', '$6', '$7')}),
-  place as (${rememberNetwork('made', '$8')})
+  known_network as (${rememberNetwork('made', '$8')})
   select ${userJson('made')} from made`;
 
 export async function signIn(deps: UserDeps, context: AuthContext, input: SignIn): Promise<SignedIn> {
   const email = readEmail(input.email);
   checkGiven(input.password);
-  const place = deps.hashing.reserve(context.projectId);
+  const reservation = deps.hashing.reserve(context.projectId);
   try {
-    const known = await admit(deps, context, email).finally(() => tidyNowAndThen(deps, context));
-    const kept = known.hash;
-    const { matches, isOutdated } = await place.verify(input.password, kept);
-    if (!matches || !known.id || kept === null) throw errors.invalidCredentials();
+    const known = await admit(deps, context, email).finally(() => tidyOccasionally(deps, context));
+    const stored = known.hash;
+    const { matches, isOutdated } = await reservation.verify(input.password, stored);
+    if (!matches || !known.id || stored === null) throw errors.invalidCredentials();
     if (known.isBanned) throw errors.userBanned();
-    const better = isOutdated ? await place.hash(input.password) : null;
+    const better = isOutdated ? await reservation.hash(input.password) : null;
     const session = newSession(deps, context.projectId);
     const counted = [known.forgets, known.address, networkIdOf(context)];
-    const params = [known.id, kept, better, session.id, session.hash, ...counted];
-    // Who is a user already can sign in for longer than others can be added.
+    const params = [known.id, stored, better, session.id, session.hash, ...counted];
+    // Existing users can still sign in when the project is too full for new ones.
     const user = await deps.store.addToReserve<User>(context, signingIn, params, lockById(known.id));
-    // Banned, deleted, or given another password while this one was hashed.
+    // The user was banned or deleted, or got another password, while this one was hashed.
     if (!user) throw errors.invalidCredentials();
     return { user, session: await toSession(deps, context, user, session) };
   } finally {
-    place.release();
+    reservation.release();
   }
 }
 
@@ -93,12 +93,12 @@ const signingIn = `
   ), session as (${insertSession('allowed', '$4', '$5')}),
   old as (${dropOldSessions('allowed')}),
   forgiven as (delete from auth.attempts where id = $6::bytea and exists (select from allowed)),
-  given_back as (${giveBack('address', '$7')} and exists (select from allowed)),
-  place as (${rememberNetwork('allowed', '$8')}),
-  old_places as (${dropOldNetworks('allowed')})
+  given_back as (${refund('address', '$7')} and exists (select from allowed)),
+  known_network as (${rememberNetwork('allowed', '$8')}),
+  old_networks as (${dropOldNetworks('allowed')})
   select ${userJson('touched')} from touched`;
 
-/** Limits that are past are forgotten by the way, by one sign-in in some hundred. */
-function tidyNowAndThen({ store, onError }: UserDeps, { projectId }: AuthContext): void {
-  if (Math.random() < 1 / 128) store.ask(projectId, forgetPast, []).catch(onError);
+/** One sign-in in 128 also deletes rate limits that no longer count anything. */
+function tidyOccasionally({ store, onError }: UserDeps, { projectId }: AuthContext): void {
+  if (Math.random() < 1 / 128) store.ask(projectId, deleteFullBuckets, []).catch(onError);
 }

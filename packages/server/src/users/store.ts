@@ -1,7 +1,9 @@
-// Users in the project's own database, as the role that owns them. One statement a step, one value back: JSON.
+// Runs statements on users in the project's database, as the role that owns them. Each statement returns one JSON
+// value.
 //
-// A statement sees what there was when it began, also when it then waits for a row. So what begins or ends sessions, or
-// uses codes, first locks its user in a statement of its own: else a sign-in with the old password could outlive the new.
+// A statement sees the snapshot of its start, even if it then waits for a row. So a statement that begins or ends
+// sessions, or uses codes, first locks its user in a separate statement. Otherwise a sign-in with the old password
+// could outlive the change of the password.
 import { errors, RowhouseError } from '../errors.ts';
 import { ownSize, sizeCheck, withHeadroom } from '../query/admission.ts';
 import { fateOf, isOverLimit, wasRaised } from '../query/exchange/failures.ts';
@@ -13,21 +15,23 @@ import { withSession } from '../query/sessions/exclusive.ts';
 import type { AuthContext } from './deps.ts';
 
 export type UserStore = {
-  /** The value that the statement gives, or null. `lock`: runs before it, in the same transaction. */
+  /** Returns the statement's value, or null. `lock` runs before it, in the same transaction. */
   ask<T>(
     projectId: string,
     text: string,
     params: readonly (string | null)[],
     lock?: UserLock,
   ): Promise<T | null>;
-  /** The same for what adds to the project: measured before it is committed, as a statement of the project is. */
+  /**
+   * The same for statements that make the project grow: measured before the commit, like the project's own statements.
+   */
   add<T>(
     context: AuthContext,
     text: string,
     params: readonly (string | null)[],
     lock?: UserLock,
   ): Promise<T | null>;
-  /** The same for what may use the reserve below the limit, which is kept for users who are there already. */
+  /** The same for statements that may use the reserve below the limit, which is kept for existing users. */
   addToReserve<T>(
     context: AuthContext,
     text: string,
@@ -38,7 +42,7 @@ export type UserStore = {
 
 export type UserLock = Readonly<{ text: string; parameters: readonly string[] }>;
 
-/** Before anything else that belongs to the user, as deleting one does: who locks in another order waits for ever. */
+/** Locks the user before its other rows, as deleting a user does: another order would deadlock. */
 function lockUser(condition: string): (value: string) => UserLock {
   return (value) => ({
     text: `select from auth.users where ${condition} for update`,
@@ -52,7 +56,7 @@ export const lockByCode = lockUser('id = (select user_id from auth.codes where h
 
 const timeoutMs = 5_000;
 
-/** It adds rows, and may be run again: what was rolled back did nothing. */
+/** These statements add rows, and can be repeated: one that was rolled back had no effect. */
 const adding = {
   ...{ canRepeat: true, canCommit: false, evenFar: false, changes: true, isUndone: false, canShrink: false },
   ...{ adds: true, isHarmless: false },
@@ -61,13 +65,13 @@ const adding = {
 export function openUserStore(query: QueryDeps): UserStore {
   const { admission } = query;
   const parse = <T>(answer: string | null) => (answer === null ? null : (parseJsonText(answer) as T));
-  const tell = (error: unknown) => {
+  const throwExplained = (error: unknown) => {
     throw explain(error);
   };
   return {
     ask: async (projectId, text, params, lock) => {
       const options = { timeoutMs, first: firstOf(lock), changes: true };
-      return parse(await ask(query, loginOf(projectId), text, [...params], options).catch(tell));
+      return parse(await ask(query, loginOf(projectId), text, [...params], options).catch(throwExplained));
     },
     add: async ({ projectId, passwordVersion }, text, params, lock) => {
       const project = { id: projectId, passwordVersion };
@@ -84,7 +88,7 @@ export function openUserStore(query: QueryDeps): UserStore {
           },
         ),
       );
-      return parse(await answer.catch(tell));
+      return parse(await answer.catch(throwExplained));
     },
     addToReserve: async (context, text, params, lock) => {
       const once = async () => {
@@ -97,16 +101,16 @@ export function openUserStore(query: QueryDeps): UserStore {
       };
       const answer = once().catch(async (error) => {
         if (!(error instanceof RowhouseError && error.code === 'project_full')) throw error;
-        // What others were refused may still lie on disk, beside what the tables are being rewritten to.
+        // Data of refused statements may still be on disk, next to the new files of tables that are being rewritten.
         await admission.reclaim.run({ id: context.projectId, passwordVersion: context.passwordVersion });
         return once();
       });
-      return parse(await answer.catch(tell));
+      return parse(await answer.catch(throwExplained));
     },
   };
 }
 
-/** Nothing but the size on disk decides. */
+/** Only the size on disk decides. */
 const wholeLimit = { comparesOwn: false, isCapped: false, extra: 0, left: 0 };
 
 function loginOf(projectId: string) {
@@ -117,11 +121,11 @@ function firstOf(lock: UserLock | undefined): readonly UserLock[] {
   return lock ? [lock] : [];
 }
 
-/** It is no SQL of the caller's: what went wrong with it is told only if the project itself is in the way. */
+/** The caller did not write this SQL: its error is passed on only if the project itself caused it. */
 function explain(error: unknown): unknown {
   if (!(error instanceof RowhouseError)) return errors.outcomeUnknown(error);
   if (fateOf(error) === 'uncertain') return errors.outcomeUnknown(error);
-  // A trigger on a table that refers to users.
+  // Raised by a trigger on a table that references users.
   if (wasRaised(error)) return error;
   if (error.code === 'query_timeout' || error.sql?.state === lockNotAvailable)
     return errors.usersLocked(error);
@@ -130,7 +134,7 @@ function explain(error: unknown): unknown {
 
 const lockNotAvailable = '55P03';
 
-/** A row of auth.users as the wire shows it. */
+/** SQL for a row of auth.users in its wire format. */
 export function userJson(row: string): string {
   const time = (column: string) => `to_char(${row}.${column}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
   return `json_build_object('id', ${row}.id, 'email', ${row}.email, 'role', ${row}.role, 'data', ${row}.data,
