@@ -1,7 +1,6 @@
-// The feed that makes a revoked key or a changed project hold on every process within a second.
-// A poll, not LISTEN: what a broken connection missed is simply in the next answer, and while polls fail nothing that
-// was kept in memory is trusted.
-
+// The change feed: makes a revoked key or a changed project take effect on every process within a second. It polls
+// instead of using LISTEN: the next poll returns what a broken connection missed, and while polls fail no cache is
+// trusted.
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
 
@@ -11,16 +10,16 @@ type Listener = (change: Change) => void;
 
 export type Feed = {
   listen(listener: Listener): void;
-  /** May what is kept in memory be used now? False once the last successful poll is too old. */
+  /** Whether caches may be used now. False once the last successful poll is too old. */
   isFresh(): boolean;
   stop(): Promise<void>;
 };
 
 const pollMs = 250;
-/** After so long without news, what is kept in memory is not used. */
+/** Caches are not used if the last successful poll is older than this. */
 export const trustedMs = 900;
 
-/** For a `with` clause beside the change itself, so that both commit together. */
+/** For a `with` clause of the statement that makes the change, so that both commit together. */
 export function recordChange({ projectId, keyId }: Partial<Change>): Sql {
   return sql`insert into changes (project_id, key_id) values (${projectId ?? null}, ${keyId ?? null})`;
 }
@@ -41,7 +40,7 @@ export function followChanges(control: Control): Feed {
       seen = snapshot;
       freshSince = startedAt;
     } catch {
-      // The request that needs PostgreSQL meets the same failure and reports it.
+      // Requests that need PostgreSQL get the same failure and report it.
     }
     if (!stopped) timer = setTimeout(start, pollMs);
   };
@@ -61,7 +60,7 @@ export function followChanges(control: Control): Feed {
   };
 }
 
-/** Everything that was not visible at the last look: by snapshots, because numbers become visible out of order. */
+/** Changes that the last poll did not see. Compares snapshots, because sequence numbers become visible out of order. */
 async function readChanges(control: Control, seen: string | null) {
   const rows = await control.query<Change & { snapshot: string }>(sql`
     select distinct pg_current_snapshot()::text as snapshot,
@@ -72,7 +71,7 @@ async function readChanges(control: Control, seen: string | null) {
   return { rows: rows.filter((row) => row.projectId ?? row.keyId), snapshot: rows[0]?.snapshot ?? null };
 }
 
-/** Old entries have been seen by everybody who trusts their memory. */
+/** Every process that still trusts its cache has seen entries of this age. */
 export async function forgetOldChanges(control: Control): Promise<void> {
   await control.query(sql`delete from changes where at < now() - interval '1 hour'`);
 }

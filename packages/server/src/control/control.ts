@@ -1,16 +1,18 @@
-// The control database: the service's own tables. Made and migrated at start; several services may start at once.
+// The control database, which holds the service's own tables. Created and migrated at start; several services may start
+// at once.
 import { type Address, type Database, openDatabase } from '../postgres/database.ts';
 import { migrate, readMigrations } from '../postgres/migrations.ts';
 import { sql } from '../postgres/sql.ts';
 
 export type Control = Database;
 
-/** Makes the control database on the server at `address` where it is missing, and brings it up to date. */
+/** Creates the control database on the server at `address` if it is missing, and migrates it. */
 export async function prepareControl(address: Address, database: string): Promise<void> {
   const maintenance = openDatabase(address, { max: 1 });
   try {
     await maintenance.session(async (session) => {
-      // Several services may start at once; advisory locks are per database, so this one is the maintenance database's.
+      // Serializes services that start at once. Advisory locks are per database, so this one is in the maintenance
+      // database.
       await session.query(sql`select pg_advisory_lock(hashtext('rowhouse control'))`);
       const [found] = await session.query(sql`select 1 from pg_database where datname = ${database}`);
       const name = sql.id(database);
@@ -19,7 +21,8 @@ export async function prepareControl(address: Address, database: string): Promis
           sql`create database ${name} template template0 encoding 'UTF8' allow_connections false`,
         );
       }
-      // Closed to PUBLIC before it lets anybody in; at every start, because an earlier one may have been interrupted.
+      // Closed to PUBLIC before it accepts connections; at every start, because an earlier one may have been
+      // interrupted.
       await session.query(sql`revoke all on database ${name} from public`);
       await session.query(sql`alter database ${name} with allow_connections true`);
     });
@@ -36,6 +39,6 @@ export async function prepareControl(address: Address, database: string): Promis
 }
 
 export function openControl(address: Address, database: string): Control {
-  // Small statements by key: one that takes longer is on a connection that no longer answers.
+  // All statements are short look-ups by key: one that takes longer is on a connection that no longer answers.
   return openDatabase({ ...address, database }, { max: 10, queryMs: 10_000, changeMs: 10_000 });
 }

@@ -1,4 +1,4 @@
-// Small facts the service keeps about itself in the control database.
+// Values that the service stores about itself in the control database, such as the installation's id.
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
@@ -9,7 +9,7 @@ export async function findSetting(control: Queryable, name: SettingName): Promis
   return row?.value ?? null;
 }
 
-/** The value that stands after the call: ours if there was none, else the one that was there first. */
+/** Stores the value unless there is one already. Returns the stored value. */
 export async function keepSetting(control: Queryable, name: SettingName, value: string): Promise<string> {
   await control.query(sql`
     insert into settings (name, value) values (${name}, ${value}) on conflict (name) do nothing`);

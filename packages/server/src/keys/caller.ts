@@ -1,4 +1,4 @@
-// Who an API key belongs to and what it may do.
+// The caller: the account or project that an API key belongs to, and the checks of what it may do.
 import type { Scope } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 
@@ -9,7 +9,7 @@ export type ProjectCaller = Readonly<{
   accountId: string;
   projectId: string;
   passwordVersion: number;
-  /** Replaced, and good only until its grace period ends. */
+  /** The key was replaced and is valid only until its grace period ends. */
   isRotated: boolean;
   slug: string;
   scopes: readonly Scope[];
@@ -25,22 +25,22 @@ export function requireAccount(caller: Caller, action: string): AccountCaller {
   return caller;
 }
 
-/** An account key has every scope in its own projects, and so has a project's own key. */
+/** Account keys have every scope in the account's projects; a project's own key has every scope in its project. */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (caller.kind === 'account' || caller.kind === 'project') return;
   if (!caller.scopes.includes(scope)) throw errors.scopeMissing(scope);
 }
 
-/** May it do everything inside the project? */
+/** Whether the caller may do everything inside the project. */
 export function mayManage(caller: Caller): boolean {
   return caller.kind === 'account' || caller.kind === 'project' || caller.scopes.includes('manage');
 }
 
-/** For what would hand out the whole project: its own key, its database password. */
+/** For actions that hand out full access to the project: its own key, its database password. */
 export function requireWhole(caller: Caller, action: string): void {
   if (caller.kind === 'account') return;
   if (caller.kind === 'project' && !caller.isRotated) return;
-  // A key is rotated because somebody else may have it: it must not be a way to the next one.
+  // Keys are rotated because they may have leaked: an old key must not give access to the new one.
   if (caller.kind === 'project') {
     throw errors.forbidden(
       `A rotated key may not ${action}.`,

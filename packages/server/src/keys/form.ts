@@ -1,5 +1,5 @@
-// What an API key looks like: a prefix, 32 random bytes and a checksum, so that a mistyped key is refused without a
-// look-up and a leaked one is found by secret scanners.
+// The format of API keys: a prefix, 32 random bytes and a checksum, so that a mistyped key is refused without a look-up
+// and secret scanners can find a leaked one.
 import { createHash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
@@ -13,13 +13,13 @@ export function makeKey(prefix: KeyPrefix): string {
   return body + checksum(body);
 }
 
-/** The prefix of a well-formed key, or null. Says nothing about whether the key exists. */
+/** The prefix of a well-formed key, or null. Checks the format only, not whether the key exists. */
 export function readKeyPrefix(text: string): KeyPrefix | null {
   const [, prefix, random, sum] = form.exec(text) ?? [];
   return prefix && checksum(prefix + random) === sum ? (prefix as KeyPrefix) : null;
 }
 
-/** Does this look as if it was meant to be a key? For a helpful message. */
+/** Whether the text was probably meant to be a key; for a better error message. */
 export function looksLikeKey(text: string): boolean {
   return /^rh_(acct|proj|pub)_/.test(text);
 }
@@ -29,7 +29,7 @@ export function hashKey(key: string): Buffer {
   return createHash('sha256').update(key).digest();
 }
 
-/** How a key begins: enough to recognise it by, far too little to guess it. */
+/** The beginning of a key: enough to recognize it, far too little to guess it. */
 export function startOf(key: string): string {
   return key.slice(0, key.lastIndexOf('_') + 5);
 }

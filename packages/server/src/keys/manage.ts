@@ -1,4 +1,4 @@
-// A project's keys: list, issue, revoke, rotate.
+// Manages the keys of a project: list, issue, revoke, rotate.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { IssueKey, Key, RotateKey, Scope } from '@rowhouse/api';
 import { recordChange, trustedMs } from '../control/changes.ts';
@@ -32,7 +32,7 @@ export async function issueKey(
   input: IssueKey,
 ): Promise<{ key: Key; apiKey: string }> {
   const { kind, scopes, expiresAt } = checkIssue(input, issuer, now());
-  await checkRoom(control, project.id);
+  await checkKeyCount(control, project.id);
   const apiKey = makeKey(kind === 'publishable' ? 'rh_pub_' : 'rh_proj_');
   const [row] = await control.change<KeyRow>(sql`
     insert into keys (id, kind, account_id, project_id, name, start, hash, scopes, tables, expires_at)
@@ -42,7 +42,7 @@ export async function issueKey(
   return { key: toKey(one(row)), apiKey };
 }
 
-/** A key that was revoked before stays as it is: to revoke twice is no error. */
+/** Idempotent: a key that was already revoked is returned unchanged. */
 export async function revokeKey(
   { control }: Pick<Deps, 'control'>,
   projectId: string,
@@ -68,7 +68,7 @@ export async function revokeKey(
   return toKey(row ?? found);
 }
 
-/** A new project key. The old one keeps working, and keeps verifying tokens, until the grace period is over. */
+/** Issues a new project key. The old one keeps working, and keeps verifying tokens, until the grace period ends. */
 export async function rotateKey(
   { control, server, masterKey, now }: Deps & { server: Server },
   projectId: string,
@@ -82,7 +82,7 @@ export async function rotateKey(
   const graceUntil = new Date(now() + graceSeconds * 1000);
   try {
     const rotated = await control.transaction(async (transaction) => {
-      // The row lock makes two rotations at once one after the other; the second replaces the first's key.
+      // The row lock serializes concurrent rotations; the second one replaces the key of the first.
       const [previous] = await transaction.query<KeyRow>(sql`
         with current as (
           select id from keys
@@ -93,14 +93,14 @@ export async function rotateKey(
         from current where keys.id = current.id
         returning ${keyColumns}`);
       if (!previous) throw rotatedMeanwhile();
-      // Memory may be a moment behind: the key that asks must be the one that is replaced.
+      // The caller may come from a cache that is slightly behind: its key must be the one that is replaced.
       if (caller.kind === 'project' && caller.keyId !== previous.id) throw rotatedMeanwhile();
-      // The project's too: others keep what its tokens are signed with.
+      // Also for the project: other processes cache its signing keys.
       await transaction.query(recordChange({ projectId, keyId: previous.id }));
       const [row] = await transaction.query<KeyRow>(sql`${insert} returning ${keyColumns}`);
       return { key: toKey(one(row)), apiKey, previous: toKey(previous) };
     });
-    // Whoever had the key may have fetched the database password with it.
+    // A holder of the old key may have fetched the database password with it.
     if (graceSeconds === 0) await changePassword(control, server, projectId);
     return rotated;
   } catch (error) {
@@ -109,22 +109,22 @@ export async function rotateKey(
   }
 }
 
-/** A new database password; sessions that came in with the old one end. */
+/** Sets a new database password and ends the sessions that were opened with the old one. */
 async function changePassword(control: Control, server: Server, projectId: string): Promise<void> {
   await control.change(sql`
     with change as (${recordChange({ projectId })})
     update projects set password_version = password_version + 1 where id = ${projectId}`);
-  const closeOldWay = async () => {
+  const endOldPassword = async () => {
     await resetPassword(server, projectId);
     await endSessions(server, projectId);
   };
-  await closeOldWay();
-  // Whoever was setting the old one again at this moment has seen by then that it is the old one.
+  await endOldPassword();
+  // Another process may have been setting the old password again just now. After this delay it knows the new version.
   await sleep(trustedMs);
-  await closeOldWay();
+  await endOldPassword();
 }
 
-/** `owner`: a select list and source that give the account's and the project's id. Used for new projects too. */
+/** `owner`: a select list and source that yield the ids of account and project. Also used for new projects. */
 export function newProjectKey(masterKey: Buffer, owner: Sql): { insert: Sql; apiKey: string } {
   const id = newKeyId();
   const apiKey = makeKey('rh_proj_');
@@ -206,7 +206,7 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
   if (kind === 'publishable' && input.scopes?.some((scope) => scope !== 'auth')) {
     problems.push({ path: 'scopes', problem: 'a publishable key can have the scope auth alone' });
   }
-  // A key that may manage must not make itself a stronger one.
+  // A key with the scope `manage` must not be able to issue a more powerful one.
   const scopes: Scope[] = kind === 'publishable' ? ['auth'] : (input.scopes ?? []);
   const beyond = issuer.kind === 'scoped' ? scopes.filter((scope) => !issuer.scopes.includes(scope)) : [];
   if (beyond.length > 0) {
@@ -253,8 +253,8 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
   return { kind, scopes, expiresAt };
 }
 
-/** Keys that work, and all that are still listed: ended ones are forgotten only after some weeks. */
-async function checkRoom(control: Control, projectId: string): Promise<void> {
+/** Limits working keys, and all listed keys: ended ones are deleted only after `keepEndedDays`. */
+async function checkKeyCount(control: Control, projectId: string): Promise<void> {
   const [row] = await control.query<{ live: number; all: number }>(sql`
     select count(*) filter (where revoked_at is null and (expires_at is null or expires_at > now()))::int as live,
            count(*)::int as "all"
@@ -266,7 +266,7 @@ async function checkRoom(control: Control, projectId: string): Promise<void> {
   );
 }
 
-/** Called by the keeper. */
+/** Called by the background work. */
 export async function forgetEndedKeys(control: Control): Promise<void> {
   await control.query(sql`
     delete from keys where least(revoked_at, expires_at) < now() - make_interval(days => ${keepEndedDays})`);

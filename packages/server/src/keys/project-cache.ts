@@ -1,56 +1,57 @@
-// What was looked up of projects and is kept in memory, for as long as the feed of changes says nothing else.
+// A cache of values looked up per project. The change feed invalidates its entries; while the feed is behind, no entry
+// is used.
 import { LRUCache } from 'lru-cache';
 import type { Change } from '../control/changes.ts';
 
 export type ProjectCache<T> = {
   of(projectId: string): Promise<T>;
-  /** `isAbout`: a change that names no project can be about this all the same. */
-  forget(change: Change, isAbout?: (kept: NonNullable<T>) => boolean): void;
+  /** `isAffected`: tells for a change that names no project which entries it affects. */
+  forget(change: Change, isAffected?: (value: NonNullable<T>) => boolean): void;
 };
 
 type Options = {
   max: number;
-  /** May what is kept in memory be used now? */
+  /** Whether cached values may be used now. */
   isFresh: () => boolean;
 };
 
-/** What `look` does not find (null) is looked for again. */
+/** A null from `load` is not cached. */
 export function openProjectCache<T>(
   { max, isFresh }: Options,
-  look: (projectId: string) => Promise<T>,
+  load: (projectId: string) => Promise<T>,
 ): ProjectCache<T> {
-  const remembered = new LRUCache<string, NonNullable<T>>({ max });
-  const looking = new Map<string, Promise<T>>();
+  const cached = new LRUCache<string, NonNullable<T>>({ max });
+  const pending = new Map<string, Promise<T>>();
   let changes = 0;
 
-  const lookAndKeep = async (projectId: string): Promise<T> => {
+  const loadAndCache = async (projectId: string): Promise<T> => {
     const changesBefore = changes;
-    const found = await look(projectId);
-    // A change that came in while we looked may be about this very project: then the answer is not kept.
-    if (found != null && changes === changesBefore) remembered.set(projectId, found);
+    const found = await load(projectId);
+    // A change that arrived during the look-up may affect this project: then the result is not cached.
+    if (found != null && changes === changesBefore) cached.set(projectId, found);
     return found;
   };
 
   return {
     of: async (projectId) => {
-      const known = isFresh() ? remembered.get(projectId) : undefined;
+      const known = isFresh() ? cached.get(projectId) : undefined;
       if (known) return known;
-      // Many requests at once look once.
-      const pending = looking.get(projectId);
-      if (pending) return pending;
-      const search = lookAndKeep(projectId).finally(() => {
-        if (looking.get(projectId) === search) looking.delete(projectId);
+      // Concurrent requests share one look-up.
+      const running = pending.get(projectId);
+      if (running) return running;
+      const search = loadAndCache(projectId).finally(() => {
+        if (pending.get(projectId) === search) pending.delete(projectId);
       });
-      looking.set(projectId, search);
+      pending.set(projectId, search);
       return search;
     },
-    forget: ({ projectId }, isAbout) => {
+    forget: ({ projectId }, isAffected) => {
       changes++;
-      // Who asks from now on must not hear what was found before.
-      looking.clear();
-      if (projectId !== null) remembered.delete(projectId);
-      if (!isAbout) return;
-      for (const [project, kept] of remembered.entries()) if (isAbout(kept)) remembered.delete(project);
+      // Later requests must not get the result of a look-up that began before the change.
+      pending.clear();
+      if (projectId !== null) cached.delete(projectId);
+      if (!isAffected) return;
+      for (const [project, value] of cached.entries()) if (isAffected(value)) cached.delete(project);
     },
   };
 }

@@ -1,5 +1,5 @@
-// Callers by the role and the password of a project's direct connection. The password follows from the master key and the
-// project's version of it, so that nothing but the version is looked up, and that is kept in memory as callers are.
+// Authenticates callers by the role and password of a project's direct connection. The password is derived from the
+// master key and the project's password version, so only the version is looked up, and it is cached like callers are.
 import { timingSafeEqual } from 'node:crypto';
 import type { Change } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
@@ -12,7 +12,7 @@ import { hashKey } from './form.ts';
 import { openProjectCache } from './project-cache.ts';
 
 export type RoleLogins = {
-  /** Throws unless the password is the role's own now. */
+  /** Throws unless this is the role's current password. */
   verify(role: string, password: string): Promise<ProjectCaller>;
   forget(change: Change): void;
 };
@@ -20,20 +20,20 @@ export type RoleLogins = {
 type Options = {
   control: Control;
   masterKey: Buffer;
-  /** May what is kept in memory be used now? */
+  /** Whether cached values may be used now. */
   isFresh: () => boolean;
 };
 
-const rememberedRoles = 20_000;
+const maxCachedRoles = 20_000;
 const roleForm = /^p_([a-z0-9]{1,40})$/;
 
-export function keepRoleLogins({ control, masterKey, isFresh }: Options): RoleLogins {
-  const callers = openProjectCache({ max: rememberedRoles, isFresh }, (id) => findCaller(control, id));
+export function openRoleLogins({ control, masterKey, isFresh }: Options): RoleLogins {
+  const callers = openProjectCache({ max: maxCachedRoles, isFresh }, (id) => findCaller(control, id));
   return {
     verify: async (role, password) => {
       const id = roleForm.exec(role)?.[1];
       const caller = id === undefined ? null : await callers.of(id);
-      // Derived for a role that does not exist, too: the time tells nothing.
+      // Also derived for an unknown role, so that timing does not reveal which roles exist.
       const right = derivePassword(masterKey, role, caller?.passwordVersion);
       const fits = timingSafeEqual(hashKey(password), hashKey(right));
       if (!caller || !fits) throw errors.wrongPassword(role);
@@ -43,7 +43,7 @@ export function keepRoleLogins({ control, masterKey, isFresh }: Options): RoleLo
   };
 }
 
-/** Whoever has the password can run every statement, and nothing else of the API. */
+/** The password allows every statement, and nothing else of the API. */
 async function findCaller(control: Control, projectId: string): Promise<ProjectCaller | null> {
   const [row] = await control.query<Pick<ProjectCaller, 'accountId' | 'passwordVersion' | 'slug'>>(sql`
     select account_id as "accountId", password_version as "passwordVersion", slug

@@ -1,11 +1,11 @@
-// What is kept although it is secret, under AES-256-GCM with the master key: project keys, which sign and verify users'
-// tokens, and answers that may have to be given again.
+// Encrypts secrets that must be stored, with AES-256-GCM and a key derived from the master key: project keys, which
+// sign and verify users' tokens, and responses that may have to be sent again (idempotency).
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
-/** What is sealed for one purpose does not open for another. */
+/** Each purpose has its own key: a value sealed for one cannot be opened for another. */
 type Purpose = 'project keys' | 'kept answers';
 
-/** `boundTo` (the key's id) is part of the seal: a sealed value moved to another row does not open. */
+/** `boundTo` (the key's id) is authenticated too: a sealed value that was moved to another row does not open. */
 export function seal(masterKey: Buffer, plain: string, boundTo: string): Buffer {
   return sealBytes(masterKey, 'project keys', Buffer.from(plain), boundTo);
 }
@@ -29,7 +29,7 @@ export function unsealBytes(masterKey: Buffer, purpose: Purpose, sealed: Buffer,
   return Buffer.concat([decipher.update(sealed.subarray(28)), decipher.final()]);
 }
 
-/** Tells whether a master key is the one this installation began with, and tells nothing else. */
+/** Verifies that a master key is the one this installation began with, and reveals nothing else about it. */
 export function masterKeyCheck(masterKey: Buffer): string {
   return createHmac('sha256', masterKey).update('rowhouse master key check').digest('hex');
 }

@@ -1,15 +1,16 @@
-// The keys that sign users' tokens: a project's own, with those that were rotated and are still in grace. Kept in memory as
-// callers are; verify.ts tells when what is kept may be used, and what has changed.
+// The keys that sign and verify users' tokens: the project's own key, and rotated ones within their grace period. They
+// are cached like callers are; verify.ts passes on changes and whether the cache is fresh.
 import type { Change } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { sql } from '../postgres/sql.ts';
 import { openProjectCache } from './project-cache.ts';
 import { unseal } from './seal.ts';
 
-/** The newest first. `expiresAt`: to be looked at when it is used. */
+/** `expiresAt` must be checked at each use: cached keys can expire. */
 export type SigningKey = Readonly<{ id: string; secret: string; expiresAt: number | null }>;
 
 export type SigningKeys = {
+  /** Newest first. */
   of(projectId: string): Promise<readonly SigningKey[]>;
   forget(change: Change): void;
 };
@@ -17,20 +18,20 @@ export type SigningKeys = {
 type Options = {
   control: Control;
   masterKey: Buffer;
-  /** May what is kept in memory be used now? */
+  /** Whether cached values may be used now. */
   isFresh: () => boolean;
 };
 
-const rememberedProjects = 5_000;
+const maxCachedProjects = 5_000;
 
-export function keepSigningKeys({ control, masterKey, isFresh }: Options): SigningKeys {
-  const kept = openProjectCache({ max: rememberedProjects, isFresh }, (id) =>
+export function openSigningKeys({ control, masterKey, isFresh }: Options): SigningKeys {
+  const cache = openProjectCache({ max: maxCachedProjects, isFresh }, (id) =>
     findSigningKeys(control, masterKey, id),
   );
   return {
-    of: kept.of,
+    of: cache.of,
     forget: (change) =>
-      kept.forget(
+      cache.forget(
         change,
         change.keyId === null ? undefined : (keys) => keys.some(({ id }) => id === change.keyId),
       ),

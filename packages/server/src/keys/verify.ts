@@ -1,5 +1,5 @@
-// From an API key to its caller: a checksum, a hash and, for a key seen before, memory. The feed of changes keeps that
-// memory true on every process; while the feed is behind, each request looks the key up.
+// Resolves an API key to its caller: checksum, hash, then a cache of keys seen before. The change feed invalidates the
+// cache on every process; while the feed is behind, each request looks its key up in the database.
 import { timingSafeEqual } from 'node:crypto';
 import type { Scope } from '@rowhouse/api';
 import { LRUCache } from 'lru-cache';
@@ -9,17 +9,17 @@ import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Caller, ProjectCaller } from './caller.ts';
 import { hashKey, looksLikeKey, readKeyPrefix } from './form.ts';
-import { keepRoleLogins } from './role-logins.ts';
-import { keepSigningKeys, type SigningKey } from './signing-keys.ts';
+import { openRoleLogins } from './role-logins.ts';
+import { openSigningKeys, type SigningKey } from './signing-keys.ts';
 
 export type KeyRing = {
-  /** Throws unless the key is good now. */
+  /** Throws unless the key is valid now. */
   verify(key: string): Promise<Caller>;
-  /** The caller of a good key if memory alone can tell. */
+  /** The caller of a valid key, if it is cached; null otherwise. Synchronous, for the fast path. */
   recall(key: string): Caller | null;
   /** The same for the role and the password of a project's direct connection. */
   verifyRole(role: string, password: string): Promise<ProjectCaller>;
-  /** What a project's tokens may be signed with now; the first is what signs new ones. */
+  /** The keys with which a project's tokens may be signed now; the first one signs new tokens. */
   signingKeys(projectId: string): Promise<readonly SigningKey[]>;
   stop(): Promise<void>;
 };
@@ -32,32 +32,32 @@ type Options = {
   onError: (error: unknown) => void;
 };
 
-const rememberedKeys = 20_000;
+const maxCachedKeys = 20_000;
 const flushMs = 5_000;
 
 export function openKeyRing({ control, feed, masterKey, now, onError }: Options): KeyRing {
-  const remembered = new LRUCache<string, Caller>({ max: rememberedKeys });
+  const cached = new LRUCache<string, Caller>({ max: maxCachedKeys });
   const used = new Map<string, number>();
-  // Checksum and hash of a good key are worked out once, not with every request.
-  const hashes = new LRUCache<string, { hash: Buffer; name: string }>({ max: rememberedKeys });
-  // Many requests with one key look it up once: else one caller's burst would keep all others from the control database.
-  const looking = new Map<string, Promise<Caller | null>>();
+  // Checksum and hash of a valid key are computed once, not with every request.
+  const hashes = new LRUCache<string, { hash: Buffer; name: string }>({ max: maxCachedKeys });
+  // Concurrent requests with one key share one look-up: otherwise one caller's burst would block the control database.
+  const pending = new Map<string, Promise<Caller | null>>();
   let changes = 0;
 
   const forget = ({ projectId, keyId }: Change) => {
     changes++;
     signing.forget({ projectId, keyId });
     roles.forget({ projectId, keyId });
-    // Who asks from now on must not hear what was found before.
-    looking.clear();
-    for (const [hash, caller] of remembered.entries()) {
+    // Later requests must not get the result of a look-up that began before the change.
+    pending.clear();
+    for (const [hash, caller] of cached.entries()) {
       const hit = caller.keyId === keyId || (caller.kind !== 'account' && caller.projectId === projectId);
-      if (hit) remembered.delete(hash);
+      if (hit) cached.delete(hash);
     }
   };
   feed.listen(forget);
-  const signing = keepSigningKeys({ control, masterKey, isFresh: feed.isFresh });
-  const roles = keepRoleLogins({ control, masterKey, isFresh: feed.isFresh });
+  const signing = openSigningKeys({ control, masterKey, isFresh: feed.isFresh });
+  const roles = openRoleLogins({ control, masterKey, isFresh: feed.isFresh });
 
   const flush = async () => {
     if (used.size === 0) return;
@@ -69,29 +69,29 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
 
   const find = async (hash: Buffer): Promise<Caller | null> => {
     const name = hash.toString('latin1');
-    const known = feed.isFresh() ? remembered.get(name) : undefined;
+    const known = feed.isFresh() ? cached.get(name) : undefined;
     if (known) return known;
-    const pending = looking.get(name);
-    if (pending) return pending;
-    const search = look(hash, name).finally(() => {
-      if (looking.get(name) === search) looking.delete(name);
+    const running = pending.get(name);
+    if (running) return running;
+    const search = lookUp(hash, name).finally(() => {
+      if (pending.get(name) === search) pending.delete(name);
     });
-    looking.set(name, search);
+    pending.set(name, search);
     return search;
   };
 
-  const look = async (hash: Buffer, name: string): Promise<Caller | null> => {
+  const lookUp = async (hash: Buffer, name: string): Promise<Caller | null> => {
     const changesBefore = changes;
     const caller = await findCaller(control, hash);
-    // A change that came in while we looked may be about this very key: then the answer is not kept.
-    if (caller && changes === changesBefore) remembered.set(name, caller);
+    // A change that arrived during the look-up may affect this key: then the result is not cached.
+    if (caller && changes === changesBefore) cached.set(name, caller);
     return caller;
   };
 
   return {
     recall: (key) => {
       const known = hashes.get(key);
-      const caller = known && feed.isFresh() ? remembered.get(known.name) : undefined;
+      const caller = known && feed.isFresh() ? cached.get(known.name) : undefined;
       const at = now();
       if (!caller || (caller.expiresAt !== null && caller.expiresAt <= at)) return null;
       used.set(caller.keyId, at);
@@ -126,7 +126,7 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
   };
 }
 
-/** null: not even the form of a key. */
+/** null: the text does not have the format of a key. */
 function hashOf(key: string): Buffer | null {
   return readKeyPrefix(key) ? hashKey(key) : null;
 }

@@ -1,5 +1,4 @@
-// Renaming, limits, deletion and restoring.
-
+// Changes a project after its creation: name, limit, deletion and restoration.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChangeProject, Project } from '@rowhouse/api';
 import { recordChange, trustedMs } from '../control/changes.ts';
@@ -23,7 +22,7 @@ type Deps = {
   limits: { maxLimitMb: number; keepDeletedDays: number };
 };
 
-/** A project's own key may rename it. How large it may grow is for the account to say. */
+/** A project's own key may rename it. Only the account may change its limit. */
 export async function changeProject(
   { control, server, headroom, limits }: Deps & { headroom: Headroom },
   caller: Caller,
@@ -35,7 +34,7 @@ export async function changeProject(
   if (limitMb !== undefined) {
     requireAccount(caller, 'change its own limit_mb');
     checkLimit(limitMb, limits.maxLimitMb);
-    // Whether it is full now is told by what it holds now.
+    // The response says whether the project is full, so its size must be current.
     await measure({ control, server }, [databaseOf(id)]);
   }
   const [row] = await update(
@@ -46,12 +45,12 @@ export async function changeProject(
   );
   if (!row) throw errors.projectNotFound(slug);
   if (limitMb !== undefined) headroom.forget(id);
-  // When it is told to be lower, it is so on every process.
+  // A lower limit must hold on every process before the response says so.
   if (limitMb !== undefined && limitMb < before) await sleep(trustedMs);
   return toProject(row, limits.keepDeletedDays);
 }
 
-/** Kept for some days, with no way in. It is deleted from the moment the row says so. */
+/** The database is kept for some days, closed to connections. The project counts as deleted once the row says so. */
 export async function deleteProject(
   { control, server, logins, limits }: Deps & { logins: Logins },
   caller: Caller,
@@ -66,7 +65,7 @@ export async function deleteProject(
   return toProject(row, limits.keepDeletedDays);
 }
 
-/** The row says so already, whatever becomes of the fence: the keeper sees to it later. */
+/** The row is already changed. If setting the fence fails, the background work sets it later. */
 async function settle(deps: { control: Control; server: Server }, id: string): Promise<void> {
   await settleFence(deps, id).catch((error) => {
     throw error instanceof RowhouseError && error.code === 'unavailable'

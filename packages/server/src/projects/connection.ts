@@ -1,4 +1,4 @@
-// A direct way to a project's database, for psql, ORMs and everything else that speaks PostgreSQL.
+// The connection string of a project's database, for psql, ORMs and other PostgreSQL clients.
 import type { ConnectionResponse } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { loginOf, type ProjectLogin, resetPassword } from '../engine/provision.ts';
@@ -26,7 +26,7 @@ export async function getConnection(
   return { url, host, port, database, user, password };
 }
 
-/** The project's role may have changed its own password: the one we hand out must work. */
+/** The project's role may have changed its own password: resets it, because the returned one must work. */
 async function ensureLogin(server: Server, login: ProjectLogin): Promise<void> {
   try {
     (await Session.open(loginOf(server, login), { application_name: 'rowhouse' })).close();

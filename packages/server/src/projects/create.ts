@@ -1,5 +1,5 @@
-// A new project: a spare database is claimed, and the project and its key are written, in one statement. So a project
-// is either there with all it needs, or not at all.
+// Creates a project: one statement claims a spare database and inserts the project and its key, so a project exists
+// either completely or not at all.
 import type { CreateProject, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import type { Server } from '../engine/servers.ts';

@@ -1,12 +1,14 @@
-// A deleted project's database lets nobody in; a live one's does. Deleting, restoring and the keeper all come here.
+// The fence closes the database of a deleted project to connections. Deletion, restoration and the background work all
+// set it here.
 import type { Control } from '../control/control.ts';
 import { fence, unfence } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
 
 /**
- * Does what the row says, and looks again: whoever is last to act has seen the last word, so a deletion and a restoring
- * at once end as one of them. No lock is held meanwhile, because the project can keep us waiting.
+ * Applies the state of the row, then reads the row again: the last process to act has seen the final state, so a
+ * concurrent deletion and restoration end in one of the two. No lock is held meanwhile, because the project can make
+ * this wait.
  */
 export async function settleFence(
   { control, server }: { control: Control; server: Server },

@@ -1,4 +1,4 @@
-// Looking projects up, for a caller who may see them.
+// Lists and finds projects. Every look-up checks that the caller may see the project.
 import type { ListProjects, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors.ts';
@@ -26,7 +26,7 @@ export async function listProjects(
   return { projects, page, limit, has_more: rows.length > limit };
 }
 
-/** The project by its slug, if the caller may see it: a project of somebody else's is not told from none. */
+/** Finds the project by its slug. A project that the caller may not see looks like one that does not exist. */
 export async function getProjectRow(
   control: Control,
   caller: Caller,

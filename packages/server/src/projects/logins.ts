@@ -1,5 +1,5 @@
-// Which project a caller means by a slug, and how to log in to it. A project's own key knows; for an account's it is looked
-// up once and kept as long as the feed of changes says nothing else.
+// Resolves a slug to a project and its login. A project's key already names its project; for an account key the project
+// is looked up once and cached until the change feed reports a change.
 import { LRUCache } from 'lru-cache';
 import type { Feed } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
@@ -8,23 +8,23 @@ import type { Caller } from '../keys/caller.ts';
 import { getProjectRow } from './find.ts';
 
 export type Logins = {
-  /** Throws unless the caller may see the project and it lives. */
+  /** Throws unless the caller may see the project and it is not deleted. */
   of(caller: Caller, slug: string): Promise<ProjectLogin>;
-  /** The same if memory alone can tell. */
+  /** The same from the cache alone; null if it is not cached. */
   recall(caller: Caller, slug: string): ProjectLogin | null;
-  /** It was changed by this very process, which knows before the feed does. */
+  /** For changes made by this process, which knows of them before the feed does. */
   forget(projectId: string): void;
 };
 
-const rememberedProjects = 20_000;
+const maxCachedProjects = 20_000;
 
 export function openLogins(control: Control, feed: Feed): Logins {
-  const remembered = new LRUCache<string, ProjectLogin>({ max: rememberedProjects });
+  const cached = new LRUCache<string, ProjectLogin>({ max: maxCachedProjects });
   let changes = 0;
 
   const forget = (projectId: string) => {
     changes++;
-    for (const [name, { id }] of remembered.entries()) if (id === projectId) remembered.delete(name);
+    for (const [name, { id }] of cached.entries()) if (id === projectId) cached.delete(name);
   };
   feed.listen(({ projectId }) => {
     if (projectId !== null) forget(projectId);
@@ -32,7 +32,7 @@ export function openLogins(control: Control, feed: Feed): Logins {
 
   const recall = (caller: Caller, slug: string): ProjectLogin | null => {
     if (caller.kind === 'account')
-      return (feed.isFresh() && remembered.get(nameOf(caller.accountId, slug))) || null;
+      return (feed.isFresh() && cached.get(nameOf(caller.accountId, slug))) || null;
     return caller.slug === slug ? { id: caller.projectId, passwordVersion: caller.passwordVersion } : null;
   };
 
@@ -45,8 +45,8 @@ export function openLogins(control: Control, feed: Feed): Logins {
       const changesBefore = changes;
       const row = await getProjectRow(control, caller, slug);
       const login = { id: row.id, passwordVersion: row.password_version };
-      // A change that came in while we looked may be about this very project: then the answer is not kept.
-      if (changes === changesBefore) remembered.set(nameOf(caller.accountId, slug), login);
+      // A change that arrived during the look-up may affect this project: then the result is not cached.
+      if (changes === changesBefore) cached.set(nameOf(caller.accountId, slug), login);
       return login;
     },
   };

@@ -1,4 +1,4 @@
-// A project as the control database keeps it and as the wire shows it.
+// A project as a row of the control database, and its conversion to the wire format.
 import type { Project } from '@rowhouse/api';
 import { sql } from '../postgres/sql.ts';
 import { isFull } from '../quotas/reserve.ts';

@@ -1,5 +1,5 @@
-// Puts right what a crash left half done and drops projects whose time to be restored is over. It never drops a
-// database that a project lives in: what has no counterpart is reported and left alone.
+// Repairs what a crash left half done, and drops deleted projects that can no longer be restored. It never drops the
+// database of an existing project: rows and databases without a counterpart are reported and left alone.
 import { forgetOldChanges } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { commentOf, databaseOf, dropProvisioned, dropRole, listRoles } from '../engine/provision.ts';
@@ -11,13 +11,13 @@ import { settleFence } from './fence.ts';
 
 type Deps = { control: Control; server: Server; limits: { keepDeletedDays: number } };
 
-/** What is wrong and is not ours to mend. */
+/** Problems that only an operator can resolve. */
 export type Discrepancies = { projectsWithoutDatabase: string[]; databasesWithoutRow: string[] };
 
-/** One project must not keep the others from being looked after; the next pass tries again. */
+/** Runs `act` and collects its error: a failing project must not block the others. The next pass tries again. */
 type Attempt = (act: () => Promise<unknown>) => Promise<void>;
 
-/** One pass. Everything in it can be repeated and interrupted anywhere. */
+/** One pass. Every step can be repeated, and interrupted at any point. */
 export async function reconcile({ control, server, limits }: Deps): Promise<Discrepancies> {
   const failures: unknown[] = [];
   const attempt: Attempt = (act) =>
@@ -46,7 +46,8 @@ async function dropExpired(
     where server_id = ${server.id} and deleted_at < now() - make_interval(days => ${keepDeletedDays})
     order by deleted_at limit 20`);
   for (const { id } of expired) {
-    // Its time is over, so it cannot be restored while its database goes (restoreProject looks at the same time).
+    // Past the deadline, so it cannot be restored while its database is dropped (restoreProject checks the same
+    // deadline).
     await attempt(async () => {
       await dropProvisioned(server, id);
       await control.query(sql`delete from projects where id = ${id} and deleted_at is not null`);
@@ -54,7 +55,7 @@ async function dropExpired(
   }
 }
 
-/** Roles whose database is gone and that could not be dropped with it. */
+/** Drops roles whose database is gone and that could not be dropped together with it. */
 async function dropLeftRoles(control: Control, server: Server, attempt: Attempt): Promise<void> {
   const roles = await listRoles(server);
   const rows = await control.query<{ name: string }>(sql`
@@ -66,13 +67,13 @@ async function dropLeftRoles(control: Control, server: Server, attempt: Attempt)
 
 type DatabaseRow = { name: string; open: boolean; ours: boolean };
 
-/** Compares rows with databases: fences are set right; what has no counterpart is reported and left alone. */
+/** Compares rows with databases: corrects fences, and reports what has no counterpart. */
 async function matchDatabases(control: Control, server: Server, attempt: Attempt): Promise<Discrepancies> {
   const rows = await control.query<{ id: string; deleted: boolean; project: boolean }>(sql`
     select id, deleted_at is not null as deleted, true as project from projects where server_id = ${server.id}
     union all
     select id, false, false from spares where server_id = ${server.id}`);
-  // Databases after rows: one that was made in between has its row already, so it is looked up again below.
+  // Databases are read after rows: one created in between looks like it has no row, so `withoutRow` checks again.
   const databases = await server.maintenance.query<DatabaseRow>(sql`
     select datname as name, datallowconn as open,
            coalesce(shobj_description(oid, 'pg_database') = ${commentOf(server)}, false) as ours

@@ -1,9 +1,9 @@
-// Slugs: made from a name in any script, or a random word where nothing of it can be spelled.
+// Slugs: derived from a name in any script, or from a random word if nothing of the name can be transliterated.
 import { randomInt } from 'node:crypto';
 import { slugPattern } from '@rowhouse/api';
 import anyAscii from 'any-ascii';
 
-const longest = 48;
+const maxLength = 48;
 const suffixLength = 5;
 const form = new RegExp(slugPattern);
 
@@ -11,21 +11,21 @@ export function isSlug(text: string): boolean {
   return form.test(text);
 }
 
-/** `my-shop` for the first attempt, `my-shop-x7k2q` for further ones. */
+/** `my-shop` for the first attempt, `my-shop-x7k2q` for later ones. */
 export function slugFromName(name: string, attempt: number): string {
-  const base = spell(name);
+  const base = transliterate(name);
   if (attempt === 0 && base.length >= 3) return base;
-  const room = longest - suffixLength - 1;
-  const start = base === '' ? randomWord() : base.slice(0, room).replace(/-+$/, '');
+  const maxStart = maxLength - suffixLength - 1;
+  const start = base === '' ? randomWord() : base.slice(0, maxStart).replace(/-+$/, '');
   return `${start}-${randomSuffix()}`;
 }
 
-function spell(name: string): string {
+function transliterate(name: string): string {
   return anyAscii(name.normalize('NFKC'))
     .toLowerCase()
     .replace(/['’]/g, '')
     .replace(/[^a-z0-9]+/g, '-')
-    .slice(0, longest)
+    .slice(0, maxLength)
     .replace(/^-+|-+$/g, '');
 }
 

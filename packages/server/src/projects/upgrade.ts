@@ -1,6 +1,6 @@
-// Databases of earlier versions get what this one counts on: at once when somebody asks for the project, the others in
-// the background. The control database knows who is behind, so projects that are not cost nothing, however many there
-// are. Deleted projects wait until they are restored; spares give way to new ones (engine/spares.ts).
+// Upgrades project databases that an earlier version created: immediately when a request needs the project, the others
+// in the background. The control database records which are outdated, so current projects cost nothing, however many
+// there are. Deleted projects are upgraded once they are restored; outdated spares are replaced (engine/spares.ts).
 import { LRUCache } from 'lru-cache';
 import type { Control } from '../control/control.ts';
 import { type ProjectSchema, putProjectSchema } from '../engine/project-schema.ts';
@@ -11,9 +11,9 @@ import { MigrationError } from '../postgres/migrations.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 
 export type Upgrades = {
-  /** Returns when the project's database has all that this version counts on; throws 503 if that cannot be had now. */
+  /** Resolves once the project's database is up to date; throws 503 if that is not possible now. */
   ensure(id: string): Promise<void>;
-  /** Brings some of those up to date that nobody has asked for. */
+  /** Upgrades a batch of outdated projects that no request has needed yet. */
   next(signal: AbortSignal): Promise<Progress>;
   stop(): Promise<void>;
 };
@@ -21,9 +21,9 @@ export type Upgrades = {
 export type Progress = {
   upgraded: number;
   failed: { id: string; error: unknown }[];
-  /** Still to do, failed ones included. */
+  /** Still outdated, including failed ones. */
   left: number;
-  /** Used by a newer version: left alone. */
+  /** Upgraded by a newer version of the service: left alone. */
   newer: string[];
 };
 
@@ -31,28 +31,28 @@ type Deps = { control: Control; server: Server };
 type Failure = { error: unknown; times: number; until: number };
 
 const batchSize = 50;
-/** In the background, and in all: each takes a connection, and may wait for locks that the project holds. */
+/** In the background, and in total: each takes a connection, and may wait for locks that the project holds. */
 const [batchAtOnce, allAtOnce] = [2, 4];
-const [firstPauseMs, longestPauseMs] = [1_000, 30_000];
-const rememberedProjects = 50_000;
+const [firstPauseMs, maxPauseMs] = [1_000, 30_000];
+const maxCachedProjects = 50_000;
 
 export function openUpgrades({ control, server }: Deps): Upgrades {
-  /** Seen to be up to date: that does not change while this version runs. */
-  const current = new LRUCache<string, true>({ max: rememberedProjects });
-  const failures = new LRUCache<string, Failure>({ max: rememberedProjects });
+  /** Known to be up to date, which does not change while this version runs. */
+  const current = new LRUCache<string, true>({ max: maxCachedProjects });
+  const failures = new LRUCache<string, Failure>({ max: maxCachedProjects });
   const running = new Map<string, Promise<void>>();
-  const enter = turnstile(allAtOnce);
+  const limited = limitConcurrency(allAtOnce);
 
   const isPaused = (id: string) => (failures.get(id)?.until ?? 0) > performance.now();
 
-  const bring = async (id: string): Promise<void> => {
+  const bringUpToDate = async (id: string): Promise<void> => {
     const state = await findState(control, server, id);
     if (state === 'gone') return;
     if (state === 'outdated') {
-      // After an attempt that failed nobody tries for a while.
+      // After a failure there is a pause before the next attempt.
       if (isPaused(id)) throw failures.get(id)?.error;
       try {
-        await enter(() => upgrade({ control, server }, id));
+        await limited(() => upgrade({ control, server }, id));
       } catch (error) {
         failures.set(id, failureAfter(failures.get(id), error));
         throw error;
@@ -62,11 +62,11 @@ export function openUpgrades({ control, server }: Deps): Upgrades {
     current.set(id, true);
   };
 
-  /** Whoever asks at the same moment shares one attempt. */
+  /** Concurrent requests share one attempt. */
   const share = (id: string): Promise<void> => {
     const found = running.get(id);
     if (found) return found;
-    const attempt = bring(id).finally(() => running.delete(id));
+    const attempt = bringUpToDate(id).finally(() => running.delete(id));
     running.set(id, attempt);
     return attempt;
   };
@@ -77,7 +77,7 @@ export function openUpgrades({ control, server }: Deps): Upgrades {
       await share(id).catch((error) => {
         const failure = failures.get(id);
         if (!failure || failure.error !== error) throw error;
-        // It has all that we count on, though the control database does not know that.
+        // The database has everything this version needs, although the control database does not know that.
         if (isNewer(error)) return;
         const waitMs = Math.max(0, failure.until - performance.now());
         throw errors.notUpgraded(error, Math.ceil(waitMs / 1000) || 1);
@@ -106,20 +106,20 @@ export function openUpgrades({ control, server }: Deps): Upgrades {
   };
 }
 
-/** The database first: if the note of it is lost, the next attempt finds nothing to do and makes the note again. */
+/** The database first: if recording the upgrade fails, the next attempt finds nothing to do and records it again. */
 async function upgrade({ control, server }: Deps, id: string): Promise<void> {
   await putProjectSchema({ ...server.address, database: databaseOf(id) }, server.projectSchema);
   const [template] = await server.maintenance.query<{ bytes: number }>(
     sql`select pg_database_size(oid)::float8 as bytes from pg_database where datname = ${server.template}`,
   );
-  // What is ours is not counted as the caller's.
+  // The service's own objects do not count towards the project's size.
   await control.query(sql`
     update projects
     set template = ${server.template}, empty_bytes = greatest(empty_bytes, ${template?.bytes ?? 0}::float8::bigint)
     where id = ${id}`);
 }
 
-/** A version of a server's contents; what `rowhouse doctor` can know without opening the server. */
+/** The version of a server's project schema: what `rowhouse doctor` knows without opening the server. */
 type Version = { id: number; template: string; projectSchema: ProjectSchema };
 
 export async function findOutdated(
@@ -150,7 +150,7 @@ async function findState(
   return row.fine ? 'fine' : 'outdated';
 }
 
-/** It has something that this version does not know. A template that nobody noted is older than the notes. */
+/** Contains migrations that this version does not know. A template that is not recorded is older than the records. */
 function newerThan({ projectSchema: { migrations, guards } }: Pick<Version, 'projectSchema'>): Sql {
   return sql`coalesce(templates.migrations > ${migrations.length} or templates.guards > ${guards.length}, false)`;
 }
@@ -161,14 +161,14 @@ function isNewer(error: unknown): boolean {
 
 function failureAfter(last: Failure | undefined, error: unknown): Failure {
   const times = (last?.times ?? 0) + 1;
-  const pauseMs = Math.min(firstPauseMs * 2 ** (times - 1), longestPauseMs);
+  const pauseMs = Math.min(firstPauseMs * 2 ** (times - 1), maxPauseMs);
   return { error, times, until: performance.now() + pauseMs };
 }
 
-/** Lets so many in at a time; the others wait in the order they came. */
-function turnstile(places: number): <T>(act: () => Promise<T>) => Promise<T> {
+/** Limits concurrency; further calls wait in order of arrival. */
+function limitConcurrency(limit: number): <T>(act: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
-  let free = places;
+  let free = limit;
   return async (act) => {
     if (free > 0) free--;
     else await new Promise<void>((resolve) => waiting.push(resolve));
