@@ -152,7 +152,7 @@ export async function openService(options: Options): Promise<Service> {
     logins,
     masterKey,
     query,
-    tables: { query, kept: openTableCache() },
+    tables: { query, cache: openTableCache() },
     users,
     idempotency,
     usageLooks,

@@ -14,12 +14,12 @@ export async function listProjects(
   caller: Caller,
   { limit = 50, page = 1, status = 'live' }: ListProjects,
 ): Promise<{ projects: Project[]; page: number; limit: number; has_more: boolean }> {
-  const mine =
+  const visible =
     caller.kind === 'account' ? sql`account_id = ${caller.accountId}` : sql`id = ${caller.projectId}`;
   const wanted = status === 'live' ? sql`deleted_at is null` : sql`deleted_at is not null`;
   const rows = await control.query<ProjectRow>(sql`
     select ${projectColumns} from projects
-    where ${mine} and ${wanted}
+    where ${visible} and ${wanted}
     order by created_at desc, id desc
     limit ${limit + 1} offset ${(page - 1) * limit}`);
   const projects = rows.slice(0, limit).map((row) => toProject(row, limits.keepDeletedDays));

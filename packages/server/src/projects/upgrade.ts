@@ -150,7 +150,10 @@ async function findState(
   return row.fine ? 'fine' : 'outdated';
 }
 
-/** Contains migrations that this version does not know. A template that is not recorded is older than the records. */
+/**
+ * Contains migrations or guards that this version does not know. A template that is not recorded is older than the
+ * records.
+ */
 function newerThan({ projectSchema: { migrations, guards } }: Pick<Version, 'projectSchema'>): Sql {
   return sql`coalesce(templates.migrations > ${migrations.length} or templates.guards > ${guards.length}, false)`;
 }

@@ -1,4 +1,4 @@
-// Rows inserted, changed and deleted without SQL: body and query string → tables → statements → rows → bytes.
+// Inserts, updates and deletes rows without SQL: body and query string → tables → statements → rows → bytes.
 import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { atOnce, inTurns, type Slices } from '../postgres/fair-reads.ts';
@@ -16,7 +16,7 @@ import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
 import { type ChangeRequest, readChangeRequest, readWord } from './request/request.ts';
 import { explainRefusal } from './row-security.ts';
-import { unknownWord } from './sql/allowed-names.ts';
+import { unknownName } from './sql/allowed-names.ts';
 import { statementOf, type TableDeps, tablesOf, withTables } from './table-cache.ts';
 import { explainWriteError } from './write/errors.ts';
 import { compilingInsert } from './write/insert.ts';
@@ -25,14 +25,14 @@ import { compileDelete, compilingUpdate } from './write/update-delete.ts';
 
 export type ChangeOptions = Readonly<{
   timeoutMs: number;
-  /** Throws if the caller may not use these. */
+  /** Throws if the caller may not use these tables. */
   check: (tables: readonly Table[]) => void;
   maySee: MaySee;
-  /** Throws if the caller may write but not read: rows that were there before are not shown then. */
+  /** Throws if the caller may write but not read: then existing rows must not be returned. */
   checkReading: () => void;
 }>;
 
-/** The whole answer, or null if it was streamed to the reader. */
+/** `answer`: the whole response, or null if it was streamed to the reader. */
 export type Changed = Readonly<{ answer: Answer; isNew: boolean }>;
 
 type Writes = Readonly<{ tables: readonly Table[]; writes: readonly CompiledWrite[] }>;
@@ -62,7 +62,7 @@ export async function insertRows(
     returning,
     select: request.select,
   };
-  const compile = (table: Table) => worked(body, compilingInsert(table, body, insert));
+  const compile = (table: Table) => runSlices(body, compilingInsert(table, body, insert));
   const form = returning === 'minimal' ? countForm : isMany ? rowsForm : rowForm;
   return change(deps, project, name, { ...options, maxAffected: null }, compile, request, form, reader);
 }
@@ -77,7 +77,7 @@ export function updateRows(
   reader: Reader,
 ): Promise<Changed> {
   const compile = (table: Table, request: ChangeRequest, returning: Returning) =>
-    worked(body, compilingUpdate(table, body, request, returning));
+    runSlices(body, compilingUpdate(table, body, request, returning));
   return changeFiltered(deps, project, name, rawQuery, compile, options, reader);
 }
 
@@ -114,7 +114,7 @@ async function changeFiltered(
   return change(deps, project, name, limits, compileOne, request, form, reader);
 }
 
-/** Null: it has no foreign keys. */
+/** null: the table has no foreign keys. */
 function relationOf(table: Table | undefined): string | null {
   if (!table || table.references.length === 0) return null;
   return `${sql.id(table.schema).text}.${sql.id(table.name).text}`;
@@ -133,10 +133,10 @@ function change(
   const tables = tablesOf(deps, project, maySee);
   const make = async (): Promise<Writes> => {
     const table = await tables.get(name);
-    // Before what is wrong with the body tells about a table that is none of the caller's business.
+    // Before the body is checked: its errors would reveal columns of a table that the caller may not use.
     check([table]);
     const seesWhole = project.actingUser === undefined && maySee === seesAll;
-    const unknown = seesWhole ? null : unknownWord(request, table, new Map());
+    const unknown = seesWhole ? null : unknownName(request, table, new Map());
     if (unknown) throw unknown;
     return { tables: [table], writes: await compile(table) };
   };
@@ -144,15 +144,15 @@ function change(
     let isNew = false;
     let rowCount = 0;
     let described = '';
-    const supervise = (exchange: Result) => {
+    const onClose = (exchange: Result) => {
       rowCount += exchange.rowCount;
       if (affectedBy(exchange) > 0) isNew = true;
-      // Only the types tell numbers among strings.
+      // With numbers as strings, only the types tell them apart from text.
       if (request.numbersAsStrings && exchange.shape) described = `,${exchange.shape.columns}`;
       return described;
     };
     const step = (write: CompiledWrite, made: Form): Step => ({
-      statement: statementOf(tables.kept, write.text, {
+      statement: statementOf(tables.cache, write.text, {
         isPlain: write.isPlain,
         writes: true,
         isDelete: write.input.verb === 'delete',
@@ -164,24 +164,24 @@ function change(
     });
     const [only] = writes;
     if (only && writes.length === 1) {
-      const { statement, input, form: whole } = step(only, form(only.hidden, 'whole', supervise));
+      const { statement, input, form: whole } = step(only, form(only.hidden, 'whole', onClose));
       const task = { statement, input, form: whole, timeoutMs, maxAffected, readOnly: false };
       return { answer: await runCompiled(deps.query, project, task, reader), isNew };
     }
-    const steps = writes.map((write) => step(write, form(write.hidden, 'part', supervise)));
+    const steps = writes.map((write) => step(write, form(write.hidden, 'part', onClose)));
     const parts = await runTogether(deps.query, project, steps, { timeoutMs, maxAffected }, reader);
-    return { answer: joined(form, parts, rowCount, described), isNew };
+    return { answer: joinParts(form, parts, rowCount, described), isNew };
   };
-  const tell = (error: unknown, made: Writes) => explain(error, made, request, project, maySee);
-  return withTables(tables, make, run, reader, tell);
+  const explainMade = (error: unknown, made: Writes) => explain(error, made, request, project, maySee);
+  return withTables(tables, make, run, reader, explainMade);
 }
 
-/** A small body at once, a large one with turns for others. */
-function worked<T>(body: unknown, exclusive: Slices<T>): T | Promise<T> {
-  return isLarge(body) ? inTurns(exclusive) : atOnce(exclusive);
+/** Compiles a small body at once; for a large one, other requests get turns in between. */
+function runSlices<T>(body: unknown, slices: Slices<T>): T | Promise<T> {
+  return isLarge(body) ? inTurns(slices) : atOnce(slices);
 }
 
-/** Which of several statements it was is nobody's business here: rows are named by their place in the body. */
+/** Callers do not see that a body became several statements: errors name rows by their index in the body. */
 function explain(
   error: unknown,
   { tables, writes }: Writes,
@@ -196,14 +196,15 @@ function explain(
   if (!write || !table || !error.sql) return error;
   const context = contextOf(error);
   const refused = actingUser ? explainRefusal(error, table, write.input.verb, actingUser.role) : error;
-  const told = explainWriteError(refused, write, context);
-  const isTold = told.message !== error.message;
+  const explained = explainWriteError(refused, write, context);
+  const isExplained = explained.message !== error.message;
   const filtered = { table, select, where, params: write.params };
-  return withoutHidden(error, isTold ? told : explainFilterError(told, filtered, context), table, maySee);
+  const final = isExplained ? explained : explainFilterError(explained, filtered, context);
+  return withoutHidden(error, final, table, maySee);
 }
 
-/** `watch` gives what is to be said about the columns. */
-type RowsForm = (hidden: number, what: 'whole' | 'part', watch: (exchange: Result) => string) => Form;
+/** How a statement's result is written. `onClose` sees its end and returns JSON that describes the columns, or ''. */
+type RowsForm = (hidden: number, what: 'whole' | 'part', onClose: (exchange: Result) => string) => Form;
 
 const openings = {
   row: Buffer.from('{"ok":true,"row":'),
@@ -212,44 +213,44 @@ const openings = {
   none: Buffer.alloc(0),
 };
 
-const rowForm: RowsForm = (hidden, _what, watch) => ({
+const rowForm: RowsForm = (hidden, _what, onClose) => ({
   opening: openings.row,
   hasHead: false,
   hasRows: true,
   hidden,
   onLastRow: null,
   close: (exchange) => {
-    const described = watch(exchange);
+    const described = onClose(exchange);
     return `${exchange.rowCount === 0 ? 'null' : ''}${described}}`;
   },
 });
 
-const rowsForm: RowsForm = (hidden, what, watch) => ({
+const rowsForm: RowsForm = (hidden, what, onClose) => ({
   opening: what === 'whole' ? openings.rows : openings.none,
   hasHead: false,
   hasRows: true,
   hidden,
   onLastRow: null,
   close: (exchange) => {
-    const described = watch(exchange);
+    const described = onClose(exchange);
     return what === 'whole' ? `],"row_count":${exchange.rowCount}${described}}` : '';
   },
 });
 
-const countForm: RowsForm = (hidden, what, watch) => ({
+const countForm: RowsForm = (hidden, what, onClose) => ({
   opening: what === 'whole' ? openings.count : openings.none,
   hasHead: false,
   hasRows: false,
   hidden,
   onLastRow: null,
   close: (exchange) => {
-    watch(exchange);
+    onClose(exchange);
     return what === 'whole' ? `"row_count":${affectedBy(exchange)}}` : String(affectedBy(exchange));
   },
 });
 
-/** The parts of one answer, from several statements. */
-function joined(form: RowsForm, { held, parts }: Parts, rowCount: number, described: string): Answer {
+/** Joins the results of several statements into one response. */
+function joinParts(form: RowsForm, { held, parts }: Parts, rowCount: number, described: string): Answer {
   if (form === countForm) {
     const count = parts.reduce((sum, pieces) => sum + Number(Buffer.concat(pieces)), 0);
     return held.compose([Buffer.from(`{"ok":true,"row_count":${count}}`)]).close();

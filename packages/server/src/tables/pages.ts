@@ -1,4 +1,4 @@
-// A page of a table's rows: request → tables → statement → rows → bytes.
+// Reads a page of a table's rows: request → tables → statement → rows → bytes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
@@ -14,11 +14,11 @@ import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
 import { type PageRequest, readPageRequest } from './request/request.ts';
 import { explainRefusal } from './row-security.ts';
-import { unknownWord } from './sql/allowed-names.ts';
+import { unknownName } from './sql/allowed-names.ts';
 import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './sql/compile.ts';
 import { type Relations, relate } from './sql/embeds.ts';
 import { statementOf, type TableDeps, type Tables, tablesOf, withTables } from './table-cache.ts';
-import { retell } from './write/errors.ts';
+import { reword } from './write/errors.ts';
 
 type Plan = Readonly<{
   request: PageRequest;
@@ -27,22 +27,23 @@ type Plan = Readonly<{
   page: CompiledPage;
   statement: Statement;
   tables: readonly Table[];
-  /** Why a caller who does not see the whole project may not have it. */
-  unknownWord: Error | null;
+  /** Why a caller who may not see the whole project is refused; null: allowed. */
+  unknownName: Error | null;
 }>;
 
 export type PageOptions = Readonly<{
   timeoutMs: number;
-  /** Throws if the caller may not see one of these. */
+  /** Throws if the caller may not see one of these tables. */
   check: (tables: readonly Table[]) => void;
   maySee: MaySee;
 }>;
 
-const keptQuery = 300;
-/** A count that takes longer than this is given as an estimate. */
+/** Plans of longer requests are not cached. */
+const maxCachedLength = 300;
+/** A count that takes longer is replaced by an estimate. */
 const countMs = 1_000;
 
-/** The whole answer, or null if it was streamed to the reader. */
+/** Returns the whole response, or null if it was streamed to the reader. */
 export function readPage(
   deps: TableDeps,
   project: ProjectLogin,
@@ -52,10 +53,10 @@ export function readPage(
   reader: Reader,
 ): Promise<Answer> {
   const tables = tablesOf(deps, project, options.maySee);
-  // An address holds no blank.
+  // A raw query string contains no space, so the key is unambiguous.
   const key = `${rawQuery} ${name}`;
-  // Before anything is looked up: most mistakes are in here.
-  const request = (tables.kept.plans.get(key) as Plan | undefined)?.request ?? readPageRequest(rawQuery);
+  // Before any look-up: most mistakes are in the request.
+  const request = (tables.cache.plans.get(key) as Plan | undefined)?.request ?? readPageRequest(rawQuery);
   return withTables(
     tables,
     () => makePlan(tables, name, request, key, options, project.actingUser === undefined),
@@ -85,15 +86,15 @@ function explain(
   const { select, where } = request;
   const refused = actingUser ? explainRefusal(error, table, 'select', actingUser.role) : error;
   const filtered = { table, select, where, params: page.params };
-  const told = explainFilterError(explainWriting(refused, table), filtered, contextOf(error));
-  return withoutHidden(error, told, table, maySee);
+  const explained = explainFilterError(explainWriting(refused, table), filtered, contextOf(error));
+  return withoutHidden(error, explained, table, maySee);
 }
 
-/** Said by PostgreSQL itself: a project's own code can raise any state. */
+/** Recognized by the routine inside PostgreSQL: the project's own code can raise any state. */
 function explainWriting(error: RowhouseError, { name }: Table): RowhouseError {
   if (routineOf(error) !== 'PreventCommandIfReadOnly') return error;
   const hint = `Rows are read in a read-only transaction, and something that "${name}" runs for it writes: a function of a view, of a policy or of a column. Call it by POST …/query instead.`;
-  return retell(error, { hint });
+  return reword(error, { hint });
 }
 
 async function makePlan(
@@ -105,11 +106,11 @@ async function makePlan(
   isOwn: boolean,
 ): Promise<Plan> {
   const seesWhole = isOwn && maySee === seesAll;
-  const known = tables.kept.plans.get(key) as Plan | undefined;
-  // Made for a key that sees more, it must not be what tells this one that a table exists.
-  if (known && (seesWhole || (!known.unknownWord && known.tables.every(maySee)))) return known;
+  const known = tables.cache.plans.get(key) as Plan | undefined;
+  // A plan that was made for a key that sees more must not reveal to this one that a table exists.
+  if (known && (seesWhole || (!known.unknownName && known.tables.every(maySee)))) return known;
   const table = await tables.get(name);
-  // Before what is wrong with the request tells about a table that is none of the caller's business.
+  // Before the request is checked: its errors would reveal columns of a table that the caller may not see.
   check([table]);
   const relations = await relate(tables.load, table, request.select, maySee);
   const all = [
@@ -117,12 +118,12 @@ async function makePlan(
     ...[...relations.values()].flatMap((one) => [one.table, ...(one.through ? [one.through] : [])]),
   ];
   check(all);
-  const unknown = unknownWord(request, table, relations);
+  const unknown = unknownName(request, table, relations);
   if (unknown && !seesWhole) throw unknown;
   const page = compilePage(request, table, relations);
-  const statement = statementOf(tables.kept, page.text, { isPlain: page.isPlain, writes: false });
-  const plan = { request, table, relations, page, statement, tables: all, unknownWord: unknown };
-  if (key.length <= keptQuery) tables.kept.plans.set(key, plan);
+  const statement = statementOf(tables.cache, page.text, { isPlain: page.isPlain, writes: false });
+  const plan = { request, table, relations, page, statement, tables: all, unknownName: unknown };
+  if (key.length <= maxCachedLength) tables.cache.plans.set(key, plan);
   return plan;
 }
 
@@ -167,7 +168,7 @@ function pageEnd({ rowCount, truncated }: Result, request: PageRequest, next: st
   );
 }
 
-/** Some of a row's values, as PostgreSQL wrote them. */
+/** Reads some values of a row as PostgreSQL wrote them. */
 function readTexts(row: Buffer, start: number, wanted: readonly number[]): (string | null)[] {
   const found: (string | null)[] = wanted.map(() => null);
   const count = row.readUInt16BE(start);
@@ -176,8 +177,8 @@ function readTexts(row: Buffer, start: number, wanted: readonly number[]): (stri
     const size = row.readInt32BE(at);
     at += 4;
     if (size < 0) continue;
-    for (const [place, column] of wanted.entries()) {
-      if (column === index) found[place] = row.toString('utf8', at, at + size);
+    for (const [position, column] of wanted.entries()) {
+      if (column === index) found[position] = row.toString('utf8', at, at + size);
     }
     at += size;
   }
@@ -186,7 +187,7 @@ function readTexts(row: Buffer, start: number, wanted: readonly number[]): (stri
 
 type Count = { rows: number; kind: 'exact' | 'estimated' } | null;
 
-/** Beside the rows, in a session of its own. null: neither could be had. */
+/** Runs in another session while the rows are read. null: neither an exact count nor an estimate was available. */
 function countRows(deps: TableDeps, project: ProjectLogin, plan: Plan): Promise<Count> {
   const { request, table, relations } = plan;
   const run = (count: 'exact' | 'estimated', timeoutMs: number) => {

@@ -1,23 +1,23 @@
-// What end users and strangers are refused on tables, told so that the project sees which statement lets them: row security, grants,
-// policies.
+// Refuses tables to end users and anonymous callers, with hints that name the statement that would allow the request:
+// row security, grants, policies.
 import { anonymousRole, type UserRole } from '../engine/shared-roles.ts';
 import { errors, type RowhouseError } from '../errors.ts';
 import { note, routineOf } from '../query/exchange/failures.ts';
 import type { Table } from './catalog/catalog.ts';
 import { id, nameOf } from './sql/expressions.ts';
-import { retell } from './write/errors.ts';
+import { reword } from './write/errors.ts';
 import type { Verb } from './write/statement.ts';
 
 export type Action = 'select' | Verb;
 
-/** Anybody may hold a publishable key and sign up: what row security does not guard is out of its reach. */
+/** Anyone can get a publishable key and sign up, so such a key reaches only tables that row security guards. */
 export function requireRowSecurity(tables: readonly Table[], action: Action, role: UserRole): void {
   const open = tables.find(({ exposed }) => exposed !== null);
   if (!open?.exposed) return;
   throw refusal(`${nameExposed(open, open.exposed)}.`, remedyOf(open, open.exposed, action, role));
 }
 
-/** Before what is wrong with a request tells about columns of a table that is none of a user's business. */
+/** Checked before the request: its errors would reveal columns of a table that the user may not use. */
 export function requireGrants(tables: readonly Table[], action: Action, role: UserRole): void {
   const closed = tables.find(({ grants }) => !grants.usage || !grants[action]);
   if (!closed) return;
@@ -41,7 +41,7 @@ function grantOf(table: { schema: string; name: string }, action: Action, role: 
   return `grant ${action} on table ${nameOf(table)} to ${role};`;
 }
 
-/** Reading can be opened as it is; what strangers may write is for the project to say. */
+/** A policy for reading can be complete; the conditions for writing are the project's decision. */
 function publicPolicy(table: { schema: string; name: string }, action: Action): string {
   const conditions = {
     select: 'using (true)',
@@ -59,7 +59,7 @@ const doing: Record<Action, string> = {
   delete: 'delete from',
 };
 
-/** What PostgreSQL itself refused a user. Its code, status and words stay. */
+/** Adds a hint to a refusal by PostgreSQL itself. Code, status and message stay. */
 export function explainRefusal(
   error: RowhouseError,
   table: Table,
@@ -67,10 +67,10 @@ export function explainRefusal(
   role: UserRole,
 ): RowhouseError {
   const hint = hintOf(error, table, action, role);
-  return hint === null ? error : retell(error, { hint });
+  return hint === null ? error : reword(error, { hint });
 }
 
-/** By the part of PostgreSQL that said so: a project's own code can raise any state, in any words. */
+/** Recognized by the routine inside PostgreSQL: the project's own code can raise any state with any message. */
 function hintOf(error: RowhouseError, table: Table, action: Action, role: UserRole): string | null {
   switch (routineOf(error)) {
     case 'ExecWithCheckOptions':
@@ -88,7 +88,7 @@ function hintOf(error: RowhouseError, table: Table, action: Action, role: UserRo
   }
 }
 
-/** It is about what the tables were when they were looked at, and nothing has run: they may be others by now. */
+/** Marked as never run: it is based on cached tables, which may have changed since, so the request can be repeated. */
 function refusal(message: string, hint: string): RowhouseError {
   const error = errors.forbidden(message, hint);
   note(error, { neverRan: true, context: undefined, routine: undefined });
@@ -135,7 +135,7 @@ function remedyOf(table: Table, exposed: Exposed, action: Action, role: UserRole
   }
 }
 
-/** Which user a row belongs to, if the table says so. */
+/** The column that names the user to whom a row belongs, if there is one. */
 function ownerColumn({ columns, references }: Table): string | null {
   const key = references.find(
     ({ isOwn, target, columns: own }) => isOwn && isOurs(target) && own.length === 1,

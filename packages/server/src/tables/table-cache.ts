@@ -1,5 +1,5 @@
-// What was read of projects' tables and compiled for them, kept for the next request. None of it can be used stale: every
-// statement carries the versions of its tables (see catalog.ts), and is refused by PostgreSQL once they are others.
+// Caches the tables of projects and the statements compiled for them. No entry can be used stale: every statement
+// contains the versions of its tables (see catalog.ts), and PostgreSQL refuses it once they have changed.
 import { LRUCache } from 'lru-cache';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { RowhouseError } from '../errors.ts';
@@ -17,16 +17,16 @@ import {
   getTable,
   isByGuard,
   type MaySee,
-  saysOtherTable,
+  meansTableChanged,
   type Table,
 } from './catalog/catalog.ts';
 import { TableChangedError } from './sql/embeds.ts';
 
-export type TableDeps = Readonly<{ query: QueryDeps; kept: TableCache }>;
+export type TableDeps = Readonly<{ query: QueryDeps; cache: TableCache }>;
 
 export type TableCache = { of(project: ProjectLogin): CachedTables };
 
-/** Of one project, as one role: what its users may read and write of a table is not what the project itself may. */
+/** Of one project and one role: end users have other privileges on a table than the project itself. */
 export type CachedTables = Readonly<{
   byName: LRUCache<string, Table>;
   byOid: LRUCache<number, Table>;
@@ -34,73 +34,73 @@ export type CachedTables = Readonly<{
   statements: LRUCache<string, Statement>;
 }>;
 
-const projects = 2_000;
-const tablesEach = 200;
-const plansEach = 300;
+const maxProjects = 2_000;
+const maxTables = 200;
+const maxPlans = 300;
 
 export function openTableCache(): TableCache {
-  const byLogin = new LRUCache<string, CachedTables>({ max: projects });
+  const byLogin = new LRUCache<string, CachedTables>({ max: maxProjects });
   return {
     of: ({ id, loginAs }) => {
       const key = loginAs === undefined ? id : `${id} ${loginAs}`;
       const known = byLogin.get(key);
       if (known) return known;
-      const kept: CachedTables = {
-        byName: new LRUCache({ max: tablesEach }),
-        byOid: new LRUCache({ max: tablesEach }),
-        plans: new LRUCache({ max: plansEach }),
-        statements: new LRUCache({ max: plansEach }),
+      const created: CachedTables = {
+        byName: new LRUCache({ max: maxTables }),
+        byOid: new LRUCache({ max: maxTables }),
+        plans: new LRUCache({ max: maxPlans }),
+        statements: new LRUCache({ max: maxPlans }),
       };
-      byLogin.set(key, kept);
-      return kept;
+      byLogin.set(key, created);
+      return created;
     },
   };
 }
 
 /** A project's tables for one request. */
 export type Tables = Readonly<{
-  kept: CachedTables;
-  /** What was given out, by number. */
+  cache: CachedTables;
+  /** The tables that this request got, by oid. */
   used: Map<number, Table>;
   ask: Ask;
   get(name: string): Promise<Table>;
   load(oids: readonly number[]): Promise<readonly Table[]>;
 }>;
 
-export function tablesOf({ query, kept }: TableDeps, project: ProjectLogin, maySee: MaySee): Tables {
-  const mine = kept.of(project);
-  // They call nothing of the project's; if one ever did, it could not write.
-  const look: Ask = (text, parameters) => ask(query, project, text, parameters, { readOnly: true });
+export function tablesOf({ query, cache }: TableDeps, project: ProjectLogin, maySee: MaySee): Tables {
+  const cached = cache.of(project);
+  // Catalog queries call no code of the project. Should one ever do so, that code could not write.
+  const askCatalog: Ask = (text, parameters) => ask(query, project, text, parameters, { readOnly: true });
   const used = new Map<number, Table>();
-  const give = (table: Table): Table => {
+  const use = (table: Table): Table => {
     used.set(table.oid, table);
     return table;
   };
   return {
-    kept: mine,
+    cache: cached,
     used,
-    ask: look,
+    ask: askCatalog,
     get: async (name) => {
-      const known = mine.byName.get(name);
-      if (known && maySee(known)) return give(known);
-      const table = await getTable(look, name, maySee);
-      mine.byName.set(name, table);
-      return give(table);
+      const known = cached.byName.get(name);
+      if (known && maySee(known)) return use(known);
+      const table = await getTable(askCatalog, name, maySee);
+      cached.byName.set(name, table);
+      return use(table);
     },
     load: async (oids) => {
-      const missing = oids.filter((oid) => !mine.byOid.has(oid));
-      const found = missing.length > 0 ? await findTables(look, missing) : [];
-      for (const table of found) mine.byOid.set(table.oid, table);
-      return oids.flatMap((oid) => mine.byOid.get(oid) ?? []).map(give);
+      const missing = oids.filter((oid) => !cached.byOid.has(oid));
+      const found = missing.length > 0 ? await findTables(askCatalog, missing) : [];
+      for (const table of found) cached.byOid.set(table.oid, table);
+      return oids.flatMap((oid) => cached.byOid.get(oid) ?? []).map(use);
     },
   };
 }
 
-const attempts = 5;
+const maxAttempts = 5;
 
 /**
- * Runs what `make` makes of the tables as they are kept; if it turns out that they have changed since, again with what
- * they are now. `tables` of what is made says what it was made for.
+ * Runs what `make` compiles from the cached tables. If they turn out to have changed, drops the cache and tries again.
+ * `Made.tables` are the tables that it was compiled for.
  */
 export async function withTables<Made extends { tables: readonly Table[] }, Result>(
   tables: Tables,
@@ -116,17 +116,18 @@ export async function withTables<Made extends { tables: readonly Table[] }, Resu
       return await run(made);
     } catch (error) {
       const known = made?.tables ?? [...tables.used.values()];
-      const isOther = error instanceof TableChangedError || isOtherTable(error);
-      if (attempt === attempts && isOther) throw alwaysChanging(known[0] ?? { name: '' }, 'Try again.');
-      const mayHave = made === null || neverRan(error) || isGuards(error, reader);
-      const isOutdated = isOther || (attempt < attempts && mayHave && (await haveChanged(tables, known)));
-      if (!isOutdated) throw withoutOurs(made ? explain(error, made) : error);
+      const hasChanged = error instanceof TableChangedError || saysTableChanged(error);
+      if (attempt === maxAttempts && hasChanged) throw alwaysChanging(known[0] ?? { name: '' }, 'Try again.');
+      const mayHaveChanged = made === null || neverRan(error) || isGuardError(error, reader);
+      const isOutdated =
+        hasChanged || (attempt < maxAttempts && mayHaveChanged && (await haveChanged(tables, known)));
+      if (!isOutdated) throw withoutInternals(made ? explain(error, made) : error);
       forget(tables);
     }
   }
 }
 
-/** Throws what `check` has against the table as it is now. */
+/** Runs `check` on the table as it is now, and throws its error. */
 export async function requireTable(
   tables: Tables,
   name: string,
@@ -140,8 +141,8 @@ export async function requireTable(
   await withTables(tables, make, async () => {}, { hasBegun: false });
 }
 
-/** A place in our own SQL, or which of our statements it was, is nothing that the caller has written. */
-function withoutOurs(error: unknown): unknown {
+/** Removes the position and the statement's number: they refer to compiled SQL that the caller did not write. */
+function withoutInternals(error: unknown): unknown {
   if (!(error instanceof RowhouseError)) return error;
   const { code, message, status, hint, retryAfterS, cause } = error;
   const { position, ...sql } = error.sql ?? {};
@@ -157,36 +158,38 @@ function withoutOurs(error: unknown): unknown {
   return inherit(copy, error);
 }
 
-/** Said by PostgreSQL of our own SQL. What it says of the project's, while it plans, has a context. */
-function isOtherTable(error: unknown): boolean {
+/**
+ * An error of PostgreSQL about the compiled SQL. Errors in the project's code, raised during planning, have a CONTEXT.
+ */
+function saysTableChanged(error: unknown): boolean {
   if (!(error instanceof RowhouseError) || !neverRan(error)) return false;
-  return saysOtherTable(error.sql?.state ?? '', contextOf(error));
+  return meansTableChanged(error.sql?.state ?? '', contextOf(error));
 }
 
-/** The guard of a type is asked when the statement runs, before its first row; a statement that fails leaves nothing. */
-function isGuards(error: unknown, reader: Pick<Reader, 'hasBegun'>): boolean {
+/** The guard of a type runs with the statement, before its first row; a statement that fails has no effect. */
+function isGuardError(error: unknown, reader: Pick<Reader, 'hasBegun'>): boolean {
   if (!(error instanceof RowhouseError) || reader.hasBegun) return false;
   return error.sql?.state === changedState && isByGuard(contextOf(error));
 }
 
-/** Whatever fails before it ran, or while it was made of what is kept, may only mean that the tables are others now. */
+/** A failure before the statement ran, or while it was compiled from cached tables, may mean that they have changed. */
 async function haveChanged({ ask }: Tables, known: readonly Table[]): Promise<boolean> {
   return known.length > 0 && !(await areUnchanged(ask, known));
 }
 
-function forget({ kept: { byName, byOid, plans }, used }: Tables): void {
+function forget({ cache: { byName, byOid, plans }, used }: Tables): void {
   byName.clear();
   byOid.clear();
   plans.clear();
   used.clear();
 }
 
-const nothingElse = { shadowed: [], functions: [], operators: [], types: [], collations: [] };
+const noOtherObjects = { shadowed: [], functions: [], operators: [], types: [], collations: [] };
 
 /**
- * The same text is the same statement, so that it is known what it usually does. `relation`: what it writes to, quoted, if
- * that table has foreign keys. They reach other tables, whose changes make PostgreSQL plan their part anew and not the
- * statement with its guard, so the catalog is asked from time to time.
+ * The same text gives the same statement object, so that its profile is found again. `relation`: the quoted table that
+ * the statement writes to, if it has foreign keys. A change of a referenced table makes PostgreSQL replan the foreign
+ * key's check, but not the statement with its guard, so the catalog is checked from time to time.
  */
 export function statementOf(
   { statements }: CachedTables,
@@ -207,7 +210,7 @@ export function statementOf(
     preparable: true,
     writes,
     isRead: !writes,
-    reached: isPlain && relation !== null ? { ...nothingElse, relations: [relation] } : null,
+    reached: isPlain && relation !== null ? { ...noOtherObjects, relations: [relation] } : null,
     isProven: isPlain && relation === null,
     lazyText: null,
     isDelete,

@@ -27,7 +27,7 @@ const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 const base64url = (text: string | Buffer) => Buffer.from(text).toString('base64url');
 const signatureOf = (signed: string, secret: string | Buffer = key.secret) =>
   createHmac('sha256', secret).update(signed).digest('base64url');
-/** A token of these texts with a good signature, unless another secret is given. */
+/** A token of these parts, with a valid signature unless another secret is given. */
 const forge = (headerText: string | Buffer, payloadText: string | Buffer, secret?: string | Buffer) => {
   const signed = `${base64url(headerText)}.${base64url(payloadText)}`;
   return `${signed}.${signatureOf(signed, secret)}`;
@@ -36,7 +36,7 @@ const withHeader = (other: unknown) => forge(JSON.stringify(other), JSON.stringi
 const withPayload = (other: unknown) => forge(JSON.stringify(header), JSON.stringify(other));
 const withPayloadText = (text: string | Buffer) => forge(JSON.stringify(header), text);
 
-/** Other spellings of the same bytes: the last character may have bits that no byte is made of. */
+/** Other spellings of the same bytes: the last character may have unused bits. */
 const twinsOf = (part: string) =>
   [...alphabet]
     .map((last) => part.slice(0, -1) + last)
@@ -53,7 +53,7 @@ const refusalOf = (token: string, other: Partial<typeof expected> = {}): Rowhous
   }
   throw new Error(`was taken: ${token.slice(0, 200)}`);
 };
-/** Refused in words that tell nothing about why. */
+/** Refused with a message that does not reveal the reason. */
 const expectRefused = (token: string, other: Partial<typeof expected> = {}) => {
   const { code, status, message, hint, details } = refusalOf(token, other);
   expect({ code, status, message, hint, details }).toEqual({
@@ -166,7 +166,7 @@ describe('a forged token', () => {
         expectRefused(forge(JSON.stringify({ ...header, kid }), JSON.stringify(claims), secret));
       }
     }
-    // A key without a secret is no key.
+    // A key with an empty secret must not verify anything.
     const unsigned = forge(JSON.stringify(header), JSON.stringify(claims), '');
     expectRefused(unsigned, { secretOf: () => '' });
     expectRefused(unsigned, { secretOf: () => null });
@@ -341,7 +341,7 @@ describe('a forged token', () => {
       part.replace(/.$/, ''),
       `${part.slice(0, 8)}\n${part.slice(8)}`,
       `${part.slice(0, 8)}%0A${part.slice(8)}`,
-      // What looks or normalises like the right letter: full width, Cyrillic.
+      // Characters that look like, or normalize to, the right letter: full width, Cyrillic.
       part.replace(/[a-zA-Z]/, (letter) => String.fromCodePoint(letter.charCodeAt(0) + 0xfee0)),
       `\u0435${part.slice(1)}`,
     ];

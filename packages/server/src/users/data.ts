@@ -24,8 +24,8 @@ export function tooMuchData() {
 
 /** The role that `data` asks for, if the key may assign roles; otherwise null. */
 export function readRole(context: Pick<AuthContext, 'isPublic' | 'mayManage'>, data: unknown): string | null {
-  const asked = isJsonObject(data) && Object.hasOwn(data, 'role') ? data.role : undefined;
-  if (asked === undefined || asked === null) return null;
+  const requested = isJsonObject(data) && Object.hasOwn(data, 'role') ? data.role : undefined;
+  if (requested === undefined || requested === null) return null;
   if (context.isPublic) {
     throw errors.forbidden(
       'A publishable key may not give roles.',
@@ -33,12 +33,12 @@ export function readRole(context: Pick<AuthContext, 'isPublic' | 'mayManage'>, d
     );
   }
   if (!context.mayManage) return null;
-  if (typeof asked !== 'string' || !roleForm.test(asked)) {
+  if (typeof requested !== 'string' || !roleForm.test(requested)) {
     throw errors.invalidRequest([
       { path: 'data.role', problem: 'must be 1 to 64 letters, digits, and . : _ -' },
     ]);
   }
-  return asked;
+  return requested;
 }
 
 /**

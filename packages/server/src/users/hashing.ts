@@ -131,7 +131,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     reject(reason);
   };
 
-  const giveUp = (entry: Entry, state: 'displaced' | 'released', reason: Error) => {
+  const drop = (entry: Entry, state: 'displaced' | 'released', reason: Error) => {
     entry.state = state;
     reservations.delete(entry);
     leave(entry, reason);
@@ -148,10 +148,10 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
   };
 
   /**
-   * Displaces a reservation of the project that holds the most: the newest one that has cost no CPU time yet. Refuses if
-   * the new project would then hold more than that one: two floods would only displace each other.
+   * Displaces a reservation of the project that holds the most: the newest one that has cost no CPU time yet. Refuses
+   * if the new project would then hold more than that one: two floods would only displace each other.
    */
-  const makeRoom = (projectId: string) => {
+  const displaceOne = (projectId: string) => {
     const held = new Map<string, number>();
     for (const entry of reservations) held.set(entry.projectId, (held.get(entry.projectId) ?? 0) + 1);
     let maxHeld = (held.get(projectId) ?? 0) + 2;
@@ -163,7 +163,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
       newest = entry;
     }
     if (!newest) throw tooMany();
-    giveUp(newest, 'displaced', tooMany());
+    drop(newest, 'displaced', tooMany());
   };
 
   const hash = async (entry: Entry, password: string): Promise<string> => {
@@ -191,7 +191,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
   return {
     reserve: (projectId) => {
       if (isStopped) throw errors.unavailable('stopping');
-      if (isFull(projectId)) makeRoom(projectId);
+      if (isFull(projectId)) displaceOne(projectId);
       const entry: Entry = {
         ...{ projectId, state: 'held', waiting: null, isHashing: false, hasBegun: false },
         idleFrom: performance.now(),
@@ -201,7 +201,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
         hash: (password) => hash(entry, password),
         verify: (password, stored) => verify(entry, password, stored),
         release: () => {
-          if (entry.state === 'held') giveUp(entry, 'released', errors.unavailable('given back'));
+          if (entry.state === 'held') drop(entry, 'released', errors.unavailable('given back'));
         },
       };
     },

@@ -13,7 +13,7 @@ export type Admitted = Readonly<{
   hash: string | null;
   isBanned: boolean;
   /** To be undone if the password is right: the attempts to clear, and the address to refund one attempt to. */
-  forgets: string | null;
+  cleared: string | null;
   address: string | null;
 }>;
 
@@ -39,7 +39,7 @@ export async function admit({ store }: UserDeps, context: AuthContext, { key }: 
   if (!found?.by) throw tooManyAttempts(found?.wait ?? 1);
   return {
     ...{ id: found.id, hash: found.hash, isBanned: found.isBanned },
-    forgets: { known: ids.known, account: ids.account, late: ids.stranger }[found.by],
+    cleared: { known: ids.known, account: ids.account, late: ids.stranger }[found.by],
     address: found.by === 'known' ? null : ids.address,
   };
 }

@@ -49,7 +49,7 @@ describe('passwords', () => {
     const password = 'x'.repeat(100_000_000);
     const before = performance.now();
     for (let n = 0; n < 1_000; n++) expect(() => checkPassword(password)).toThrow();
-    // To look through them a thousand times takes many seconds.
+    // Iterating over them a thousand times would take many seconds.
     expect(performance.now() - before).toBeLessThan(2_000);
   });
 });
@@ -86,7 +86,7 @@ describe('the form of a hash', () => {
     text.replace('AQEB', 'AQE'),
     text.replace('AQEB', 'AQEBA'),
     text.replace('AQEB', 'AQ_B'),
-    // The same bytes, written with bits that mean nothing.
+    // The same bytes, with the unused bits set.
     text.replace('AQ$', 'AR$'),
     text.replace(/8$/, '9'),
     text.replace(/8$/, ''),

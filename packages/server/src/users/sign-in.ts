@@ -70,7 +70,7 @@ export async function signIn(deps: UserDeps, context: AuthContext, input: SignIn
     if (known.isBanned) throw errors.userBanned();
     const better = isOutdated ? await reservation.hash(input.password) : null;
     const session = newSession(deps, context.projectId);
-    const counted = [known.forgets, known.address, networkIdOf(context)];
+    const counted = [known.cleared, known.address, networkIdOf(context)];
     const params = [known.id, stored, better, session.id, session.hash, ...counted];
     // Existing users can still sign in when the project is too full for new ones.
     const user = await deps.store.addToReserve<User>(context, signingIn, params, lockById(known.id));

@@ -1,17 +1,17 @@
-// The questions that catalog.ts asks. All names and operators are qualified: search_path and what lies in it are the
-// project's own business, and none of it may stand between us and the catalog.
+// The queries of catalog.ts. All names and operators are schema-qualified: the project controls search_path and the
+// objects in it, and none of them may be picked up instead of the catalog's.
 import { codeInChosen } from '../../query/statement/reachable-code.ts';
 
-/** Not for tables' addresses: PostgreSQL's own, and the service's own. */
-export const closedSchemas = `nspname operator(pg_catalog.<>) all ('{pg_catalog,information_schema,pg_toast,rowhouse}'::pg_catalog.name[])
+/** Excludes the schemas of PostgreSQL and of the service, whose tables have no endpoint. */
+export const openSchemas = `nspname operator(pg_catalog.<>) all ('{pg_catalog,information_schema,pg_toast,rowhouse}'::pg_catalog.name[])
   and nspname operator(pg_catalog.!~) '^pg_(temp|toast_temp)_'`;
 
-/** In an expression as PostgreSQL keeps it. */
+/** How a call of nextval looks in a stored expression (pg_node_tree). */
 const callsNextval = ':funcid 1574 ';
 
 const tableKinds = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}')`;
 
-/** A table's own row security; of a view, that whoever asks reads what is behind it by their own rights. */
+/** For a table: row security is enabled. For a view: it reads with the privileges of the caller (security_invoker). */
 const isRowSecure = `case when open.relkind operator(pg_catalog.=) any ('{r,p}') then open.relrowsecurity
     when open.relkind operator(pg_catalog.=) 'v' then coalesce((
       select option_value::pg_catalog.bool from pg_catalog.pg_options_to_table(open.reloptions)
@@ -21,7 +21,7 @@ const isRowSecure = `case when open.relkind operator(pg_catalog.=) any ('{r,p}')
 export const byName = describe(`
   select class.oid from pg_catalog.pg_class as class
   join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) class.relnamespace
-  where class.relname operator(pg_catalog.=) any ($2::pg_catalog.name[]) and ${tableKinds} and ${closedSchemas}
+  where class.relname operator(pg_catalog.=) any ($2::pg_catalog.name[]) and ${tableKinds} and ${openSchemas}
     and (nspname operator(pg_catalog.=) 'public' and relname operator(pg_catalog.=) $1::pg_catalog.text
       or pg_catalog.concat(nspname, '.', relname) operator(pg_catalog.=) $1::pg_catalog.text)
   order by nspname operator(pg_catalog.=) 'public' and relname operator(pg_catalog.=) $1::pg_catalog.text desc,
@@ -37,13 +37,13 @@ export const allNames = `
     select nspname as schema, relname as name
     from pg_catalog.pg_class
     join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) relnamespace
-    where ${tableKinds} and ${closedSchemas}
+    where ${tableKinds} and ${openSchemas}
       and pg_catalog.has_schema_privilege(namespace.oid, 'usage')
       and pg_catalog.has_any_column_privilege(pg_class.oid, 'select, insert, update')
     order by nspname operator(pg_catalog.<>) 'public', 1, 2 limit 5000
   ) as found`;
 
-/** `$columns` of `$relation` by their numbers, in the numbers' order. */
+/** The names of a relation's columns by their numbers, in the order of the numbers. */
 function columnNames(relation: string, numbers: string): string {
   return `(
     select pg_catalog.json_agg(attname order by place)
@@ -60,7 +60,7 @@ function tableName(oid: string): string {
     where named.oid operator(pg_catalog.=) ${oid})`;
 }
 
-/** A unique index over all rows of a table, whose columns are among, or hold, the given ones. */
+/** Whether the table has a unique index over all rows whose columns satisfy `comparison`. */
 function uniqueOver(relation: string, comparison: string): string {
   return `exists (
     select from pg_catalog.pg_index
@@ -68,7 +68,7 @@ function uniqueOver(relation: string, comparison: string): string {
       and (indkey::pg_catalog.int2[])[0:indnkeyatts operator(pg_catalog.-) 1] ${comparison})`;
 }
 
-/** One value: a JSON array of the tables whose numbers `which` selects. */
+/** Returns one value: a JSON array of the tables whose oids `which` selects. */
 function describe(which: string): string {
   return `
   with recursive chosen (oid) as (${which}),
@@ -98,7 +98,7 @@ function describe(which: string): string {
     select oid, conname, conrelid, conkey, confrelid, confkey
     from pg_catalog.pg_constraint as key
     where contype operator(pg_catalog.=) 'f'
-      -- Not the copies that PostgreSQL makes for the partitions of the table it points to.
+      -- Without the copies that PostgreSQL makes for the partitions of the referenced table.
       and not exists (
         select from pg_catalog.pg_constraint as parent
         where parent.oid operator(pg_catalog.=) key.conparentid and parent.conrelid operator(pg_catalog.=) key.conrelid)
@@ -185,7 +185,7 @@ function describe(which: string): string {
       from pointing as near
       join own_key as far on far.conrelid operator(pg_catalog.=) near.conrelid and far.oid operator(pg_catalog.<>) near.oid
       where near.confrelid operator(pg_catalog.=) class.oid
-        -- A table that joins two others is one whose rows are told apart by both.
+        -- A join table is one whose unique key covers both foreign keys.
         and ${uniqueOver('near.conrelid', 'operator(pg_catalog.@>) (near.conkey operator(pg_catalog.||) far.conkey)')}),
     'readsRunCode', exists (
       select from code where relation operator(pg_catalog.=) class.oid and purpose operator(pg_catalog.=) 'read'),

@@ -1,6 +1,7 @@
-// What a table looks like, read from PostgreSQL's catalog as the project's own role by one statement. It carries the
-// table's version; every statement compiled from it holds that version and is refused once it is another (see
-// migrations/project/0002_tables.sql), so what is kept here can never be used stale.
+// Describes a table, read from PostgreSQL's catalog by one statement, as the project's own role. The description
+// contains the table's version. Every statement compiled from it contains that version too, and PostgreSQL refuses the
+// statement once the version has changed (see migrations/project/0002_tables.sql), so a cached description can never be
+// used stale.
 import { errors, RowhouseError } from '../../errors.ts';
 import { builtInType } from '../../query/json/value-kinds.ts';
 import { allNames, byName, byOid } from './catalog-queries.ts';
@@ -13,20 +14,22 @@ export type Table = Readonly<{
   kind: 'table' | 'partitioned' | 'view' | 'materialized_view' | 'foreign';
   columns: ReadonlyMap<string, Column>;
   primaryKey: readonly string[];
-  /** Columns of unique keys that hold for all rows, the primary key not among them. */
+  /** Columns of the unique keys that cover all rows, without the primary key. */
   uniques: readonly (readonly string[])[];
   references: readonly Reference[];
-  /** Its rows can lie in other tables too, so that neither a key nor a place says which row is meant. */
+  /** Rows can also be in child tables or partitions, so neither a key nor a ctid alone identifies a row. */
   hasChildren: boolean;
   can: Readonly<{ insert: boolean; update: boolean; delete: boolean }>;
-  /** What the role that asked may do, by privileges. */
+  /** The privileges of the role that read the catalog. */
   grants: Readonly<{ usage: boolean; select: boolean; insert: boolean; update: boolean; delete: boolean }>;
-  /** Of all that it reads, itself among that, the first whose rows row security does not guard; null: it guards them all. */
+  /**
+   * The first relation that it reads, itself included, whose rows row security does not guard; null: all are guarded.
+   */
   exposed: Pick<Table, 'schema' | 'name' | 'kind'> | null;
-  /** Reading, or writing, calls nothing of the project's own and leaves nothing in a session… */
+  /** Reading, or writing, calls no code of the project and leaves no state in a session, except for sequences. */
   isPlainToRead: boolean;
   isPlainToWrite: boolean;
-  /** …but for what a sequence leaves. */
+  /** Inserting leaves the state of sequences (currval, lastval) in the session. */
   usesSequences: boolean;
   version: string;
 }>;
@@ -37,10 +40,10 @@ export type Column = Readonly<{
   type: string;
   typeOid: number;
   shape: TypeShape;
-  /** Where the operators of a type of the project's own are; all others are in pg_catalog. */
+  /** Schemas of the operators of types that the project defined, by operator; all others are in pg_catalog. */
   operators: ReadonlyMap<string, string>;
   notNull: boolean;
-  /** By the role that asked. */
+  /** By the role that read the catalog. */
   isReadable: boolean;
   hasDefault: boolean;
   identity: 'always' | 'by default' | null;
@@ -48,21 +51,21 @@ export type Column = Readonly<{
   enumValues: readonly string[] | null;
 }>;
 
-/** What matters of a type when a value of it becomes JSON or is compared. */
+/** The properties of a type that matter for JSON output and comparisons. */
 export type TypeShape = Readonly<{
   is: 'plain' | 'text' | 'json' | 'jsonb' | 'tsvector' | 'big' | 'timestamp' | 'timestamptz' | 'composite';
-  /** An array of such. */
+  /** The type is an array of these. */
   isArray: boolean;
   fields: readonly Readonly<{ name: string; shape: TypeShape }>[];
-  /** Of a composite: what holds its attributes. */
+  /** For a composite: the relation that defines its attributes. */
   relation: Readonly<{ oid: number; version: string }> | null;
 }>;
 
-/** A way from a table to another by foreign key; `through` a third one if there are many on both sides. */
+/** A relationship to another table by foreign key; `through` is the join table of a many-to-many relationship. */
 export type Reference = Readonly<{
-  /** Of the foreign key. */
+  /** The foreign key's name. */
   name: string;
-  /** Whether the foreign key is this table's own. */
+  /** Whether this table owns the foreign key. */
   isOwn: boolean;
   isToOne: boolean;
   columns: readonly string[];
@@ -70,28 +73,28 @@ export type Reference = Readonly<{
   targetColumns: readonly string[];
   through: null | Readonly<{
     table: TableName;
-    /** Of the third table, towards this one and towards the target. */
+    /** Columns of the join table that reference this table, and those that reference the target. */
     nearColumns: readonly string[];
     farColumns: readonly string[];
     farName: string;
   }>;
 }>;
 
-/** `version`: of the table that is named, when this was read. Its columns and keys are told of here too. */
+/** `version`: the named table's version when this was read, because a reference also describes its columns and keys. */
 export type TableName = Readonly<{ oid: number; schema: string; name: string; version: string }>;
 
-/** Whether the caller may be told of a table. */
+/** Whether the caller may know that a table exists. */
 export type MaySee = (table: Pick<Table, 'schema' | 'name'>) => boolean;
 
-/** Runs a statement in a session of the project and gives the first value of its first row. */
+/** Runs a statement in a session of the project and returns the first value of its first row. */
 export type Ask = (query: string, parameters: string[]) => Promise<string | null>;
 
 /**
- * A name in schema public, or `schema.table`. A table of public whose own name holds a dot comes first. One that the caller
- * may not be told of is looked for, and missed, exactly like one that does not exist.
+ * `name`: a table of schema public, or `schema.table`. A table of public whose own name contains a dot takes
+ * precedence. A table that the caller may not know of is handled exactly like one that does not exist.
  */
 export async function getTable(ask: Ask, name: string, maySee: MaySee = () => true): Promise<Table> {
-  const answer = isPossible(name) ? await ask(byName, [name, toArray(terminations(name))]) : null;
+  const answer = isPossible(name) ? await ask(byName, [name, toArray(possibleNames(name))]) : null;
   const [table] = readTables(answer);
   if (table && maySee(table)) return table;
   const others = JSON.parse((await ask(allNames, [])) ?? '[]') as Pick<Table, 'schema' | 'name'>[];
@@ -101,12 +104,12 @@ export async function getTable(ask: Ask, name: string, maySee: MaySee = () => tr
   throw errors.tableNotFound(name, nearestName(name, names));
 }
 
-/** By what a reference of another table names; one that is gone is missing from the result. */
+/** Tables by oid, as named by references of other tables. A dropped table is missing from the result. */
 export async function findTables(ask: Ask, oids: readonly number[]): Promise<Table[]> {
   return readTables(await ask(byOid, [toArray(oids.map(String))]));
 }
 
-/** For whoever keeps tables: what a failure before anything ran can mean, besides a mistake of the caller. */
+/** For caches: a failure before anything ran is either a mistake of the caller or a changed table. */
 export async function areUnchanged(ask: Ask, tables: readonly Table[]): Promise<boolean> {
   const found = await findTables(
     ask,
@@ -119,27 +122,32 @@ export async function areUnchanged(ask: Ask, tables: readonly Table[]): Promise<
   });
 }
 
-/** What can change without the table's noticing: foreign keys between others, types, who may use its schema. */
+/** What can change without a new version of the table: foreign keys of others, types, privileges on its schema. */
 function surroundings({ references, columns, grants }: Table): string {
   return JSON.stringify([references, [...columns.values()], grants]);
 }
 
-/** The state that a guard fails with. Projects can raise it too: see `isByGuard`. */
+/** The SQLSTATE of a failed guard. Projects can raise it too: see `isByGuard`. */
 export const changedState = 'RH001';
 
-/** What our own SQL fails with, before anything ran, once a table is another: by the guard, or for lack of what it names. */
-const otherTable: ReadonlySet<string> = new Set(['42P01', '42703', '3F000']);
+/** Besides the guard's: the SQLSTATEs of compiled SQL that names objects which no longer exist. */
+const missingObjectStates: ReadonlySet<string> = new Set(['42P01', '42703', '3F000']);
 
-/** `context`: PostgreSQL's. The guard names itself; what our own SQL lacks has none, and what a project raises always has. */
-export function saysOtherTable(state: string, context: string | undefined): boolean {
-  return state === changedState ? isByGuard(context) : otherTable.has(state) && context === undefined;
+/**
+ * `context`: PostgreSQL's CONTEXT. The guard names itself there. Errors about the compiled SQL have no CONTEXT; errors
+ * raised by the project's code always have one.
+ */
+export function meansTableChanged(state: string, context: string | undefined): boolean {
+  return state === changedState
+    ? isByGuard(context)
+    : missingObjectStates.has(state) && context === undefined;
 }
 
 export function isByGuard(context: string | undefined): boolean {
   return context?.startsWith('PL/pgSQL function rowhouse.is_unchanged(') === true;
 }
 
-/** For a table that was another at each attempt. */
+/** For a table that changed during every attempt. */
 export function alwaysChanging({ name }: Pick<Table, 'name'>, hint: string): RowhouseError {
   return new RowhouseError('conflict', `The table "${name}" is being changed again and again.`, {
     hint,
@@ -151,8 +159,8 @@ function isPossible(name: string): boolean {
   return name !== '' && !name.includes('\0') && Buffer.byteLength(name) <= 127;
 }
 
-/** What could be the table's own name: all of it, or what follows one of its dots. Longer than 63 bytes none can be. */
-function terminations(name: string): string[] {
+/** Possible table names: the whole text, or the part after one of its dots. Names have at most 63 bytes. */
+function possibleNames(name: string): string[] {
   const found = [name];
   for (let dot = name.indexOf('.'); dot >= 0; dot = name.indexOf('.', dot + 1))
     found.push(name.slice(dot + 1));
@@ -308,7 +316,7 @@ function shapeOf(oid: number, types: Types): TypeShape {
   const type = types.get(oid);
   if (!type) return plainShape;
   if (type.base !== 0) return shapeOf(type.base, types);
-  // An array of arrays, by way of a domain, is one to PostgreSQL as well.
+  // PostgreSQL also treats an array of a domain over an array as one array.
   if (type.element !== 0) return { ...shapeOf(type.element, types), isArray: true };
   if (type.kind !== 'c' || !type.fields) return plainShape;
   const fields = type.fields.map(({ name, oid: field }) => ({ name, shape: shapeOf(field, types) }));

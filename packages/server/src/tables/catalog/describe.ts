@@ -1,15 +1,15 @@
-// What a project holds, for people and for programs that write code: GET /tables and GET /schema. Read when asked,
-// never kept. Names on the wire are snake_case, so the answers can be passed on as they are.
+// Describes a project's schema for people and code generators: GET /tables and GET /schema. Always read from the
+// catalog, never cached. The SQL already produces the wire format with snake_case names.
 import type { Ask } from './catalog.ts';
-import { closedSchemas } from './catalog-queries.ts';
+import { openSchemas } from './catalog-queries.ts';
 
 export type ListedTable = {
   schema: string;
   name: string;
   kind: 'table' | 'partitioned' | 'view' | 'materialized_view' | 'foreign';
-  /** From the last VACUUM or ANALYZE; null: not known, or a view. */
+  /** From the last VACUUM or ANALYZE; null: unknown, or a view. */
   row_estimate: number | null;
-  /** With its indexes. */
+  /** Including indexes. */
   size_bytes: number;
   comment: string | null;
 };
@@ -63,7 +63,7 @@ export async function describeSchema(ask: Ask): Promise<SchemaDescription> {
   return JSON.parse((await ask(schema, [])) ?? '{}') as SchemaDescription;
 }
 
-/** `case … when` looks for an operator wherever search_path leads; this does not. */
+/** `case x when y` would look its operator up through search_path; this form does not. */
 function word(column: string, words: Record<string, string>): string {
   const arms = Object.entries(words).map(([letter, meaning]) => {
     return `when ${column} operator(pg_catalog.=) '${letter}' then '${meaning}'`;
@@ -79,10 +79,10 @@ const kind = word('relkind', {
   f: 'foreign',
 });
 
-/** Of the project's own making. `auth` has an address like other schemas, and a page of its own in the docs. */
-const ownSchemas = `${closedSchemas} and nspname operator(pg_catalog.<>) 'auth'`;
+/** Schemas of the project. Tables of `auth` have endpoints too, but they are documented separately. */
+const ownSchemas = `${openSchemas} and nspname operator(pg_catalog.<>) 'auth'`;
 
-/** A partition is part of its table. */
+/** Partitions are not listed: each is part of its table. */
 const shown = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}') and not relispartition and ${ownSchemas}
   and pg_catalog.has_schema_privilege(namespace.oid, 'usage')
   and pg_catalog.has_any_column_privilege(class.oid, 'select, insert, update')`;
@@ -90,7 +90,10 @@ const shown = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}') and not relisp
 const from = `pg_catalog.pg_class as class
   join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) relnamespace`;
 
-/** `own` for a table, `sum` over its partitions for one that has those. Apart, or each table would look through all of them. */
+/**
+ * `own` for a table, `sum` over its partitions for a partitioned one. Separate cases: otherwise the search for
+ * partitions would run for every table.
+ */
 function measured(own: string, sum: string): string {
   return `case when class.relkind operator(pg_catalog.=) any ('{r,m}') then ${own}
       when class.relkind operator(pg_catalog.=) 'p' then (
@@ -190,7 +193,7 @@ const schema = `
       join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) pronamespace
       join pg_catalog.pg_language as language on language.oid operator(pg_catalog.=) prolang
       where ${ownSchemas} and pg_catalog.has_function_privilege(proc.oid, 'execute')
-        -- What an extension brought along is its own business.
+        -- Without functions that belong to an extension.
         and not exists (
           select from pg_catalog.pg_depend
           where classid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass

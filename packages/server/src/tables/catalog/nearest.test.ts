@@ -23,7 +23,7 @@ it('takes no time that others would notice, however alike and many the names are
   const names = Array.from({ length: 5_000 }, (_, n) => `${'a'.repeat(56)}${String(n).padStart(5, '0')}b`);
   const before = process.cpuUsage();
   expect(nearestName(`${'a'.repeat(56)}zzzzzb`, names)).toBeNull();
-  // Of the processor, not of the clock: others may be at work.
+  // CPU time instead of wall time: other processes may be running.
   expect(process.cpuUsage(before).user).toBeLessThan(250_000);
   expect(nearestName(`${'a'.repeat(55)}00077b`, names)).toBe(names[77]);
 });

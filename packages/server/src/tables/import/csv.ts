@@ -1,20 +1,20 @@
-// The header line of a CSV body. The rows behind it are not looked at: PostgreSQL's COPY reads them itself.
+// Reads the header line of a CSV body. The rows after it are passed on unread: PostgreSQL's COPY parses them.
 import { isUtf8 } from 'node:buffer';
 import { errors, type RowhouseError } from '../../errors.ts';
 
 export type Csv = {
-  /** As they stand in the header, quotes taken off. */
+  /** The names in the header, unquoted. */
   names: string[];
-  /** How many lines the header takes up: a name between quotes can hold line breaks. */
+  /** The number of lines of the header: a quoted name can contain line breaks. */
   lines: number;
-  /** Everything behind the header line, untouched. */
+  /** Everything after the header, unchanged. */
   rest: AsyncGenerator<Buffer, void>;
 };
 
 const maxHeaderBytes = 256 * 1024;
 const maxColumns = 1600;
 
-/** The body's iterator is never closed: whoever gave it may still want to answer on its connection. */
+/** The body's iterator is never closed: its owner may still have to respond on the same connection. */
 export async function openCsv(body: AsyncIterable<Buffer>): Promise<Csv> {
   const pieces = body[Symbol.asyncIterator]();
   const scan = findHeaderEnd();
@@ -55,15 +55,15 @@ async function* passOn(
 }
 
 /**
- * For PostgreSQL before 18, which takes a line \\. for the end, wherever it stands, and says nothing of what follows.
- * `number`: of the first line.
+ * For PostgreSQL before 18, which treats any line \\. as the end and silently ignores what follows. `number`: the
+ * number of the first line.
  */
 export async function* refuseEndMarks(
   pieces: AsyncIterable<Buffer>,
   number: number,
 ): AsyncGenerator<Buffer, void> {
   let line = number;
-  /** How the line begins; more of it than a mark and a carriage return is of no interest. */
+  /** The first bytes of the line, as many as a mark and a carriage return need, plus one. */
   let start: number[] = [];
   const isMark = () =>
     start[0] === 92 && start[1] === 46 && (start.length === 2 || (start.length === 3 && start[2] === 13));
@@ -93,12 +93,15 @@ export async function* refuseEndMarks(
 const quote = 34;
 const newline = 10;
 
-/** For each piece: where the header ends in it, behind its line break; -1: not yet. A line break between quotes is part of a name. */
+/**
+ * For each piece: the position after the header's line break, or -1 if the header continues. A line break between
+ * quotes is part of a name.
+ */
 function findHeaderEnd(): (piece: Buffer) => number {
   let inQuotes = false;
   return (piece) => {
     for (let at = 0; at < piece.length; at++) {
-      // A doubled quote ends and begins again.
+      // A doubled quote closes and reopens the quotes.
       if (piece[at] === quote) inQuotes = !inQuotes;
       else if (piece[at] === newline && !inQuotes) return at + 1;
     }
@@ -113,7 +116,7 @@ function countLines(header: Buffer): number {
 
 function readNames(line: Buffer): string[] {
   if (!isUtf8(line)) throw problem('is not valid UTF-8');
-  // Spreadsheets begin a file with a byte order mark.
+  // Spreadsheet programs write a byte order mark.
   const text = line
     .toString('utf8')
     .replace(/^\uFEFF/, '')
@@ -138,7 +141,7 @@ function readNames(line: Buffer): string[] {
   return names;
 }
 
-/** RFC 4180: a name between quotes, where "" is a quote, or one without any. */
+/** RFC 4180: a quoted name, in which "" is a quote, or an unquoted one. */
 function splitNames(text: string): string[] {
   const names: string[] = [];
   for (let at = 0; ; ) {

@@ -1,5 +1,5 @@
-// Many rows at once, as they stream in: CSV or JSON lines go through PostgreSQL's COPY, all of them or none, and never
-// more than a few pieces of them are held.
+// Imports a stream of CSV or JSON lines through PostgreSQL's COPY: all rows or none, with only a few pieces of the
+// stream in memory.
 import type { ProjectLogin } from '../../engine/provision.ts';
 import { errors, RowhouseError } from '../../errors.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
@@ -14,7 +14,7 @@ import {
   alwaysChanging,
   type Column,
   findTables,
-  saysOtherTable,
+  meansTableChanged,
   type Table,
   type TypeShape,
 } from '../catalog/catalog.ts';
@@ -26,18 +26,18 @@ export type ImportFormat = 'csv' | 'json-lines';
 
 export type ImportOptions = Readonly<{
   timeoutMs: number;
-  /** How long the sender may send nothing. Its time is not PostgreSQL's: the deadline waits for it. */
+  /** How long the client may send nothing. This time does not count towards the statement's deadline. */
   stallMs?: number;
-  /** The rows begin to go to PostgreSQL. */
+  /** Called when the rows begin to go to PostgreSQL. */
   onBegin?: () => void;
 }>;
 
 const defaultStallMs = 30_000;
-const attempts = 3;
+const maxAttempts = 3;
 
 /**
- * `table` may be an older view of it: what counts is looked up again. Of `body` no more is read than what was taken in
- * when it fails, and its iterator is not closed: whoever gave it may still want to answer on its connection.
+ * `table` may be outdated: it is checked again in the session. After a failure no more of `body` is read, and its
+ * iterator is not closed: its owner may still have to respond on the same connection.
  */
 export async function importRows(
   deps: QueryDeps,
@@ -49,9 +49,9 @@ export async function importRows(
   reader: Reader,
 ): Promise<{ rowCount: number }> {
   if (project.actingUser) throw notForUsers();
-  // Before there is a session: a sender that takes its time for the first line keeps nobody from anything.
-  const rows = await openRows[format](impatient(body, stallMs));
-  // What was read of the body is gone; and what takes so long can be measured at its end.
+  // Before a session is taken: a client that is slow to send the first line must not occupy one.
+  const rows = await openRows[format](withStallLimit(body, stallMs));
+  // Cannot be repeated, because the body is a stream. Long enough to be measured at its end even far from the limit.
   const growth = {
     canRepeat: false,
     canCommit: false,
@@ -66,25 +66,25 @@ export async function importRows(
     withSession(deps, project, { reader, timeoutMs, use: 'any', supervise }, async (exclusive) => {
       const own = await ownSize(exclusive, measure);
       for (let attempt = 1; ; attempt++) {
-        const present = await lookAgain(exclusive, table, attempt > 1);
+        const current = await findCurrent(exclusive, table, attempt > 1);
         onBegin?.();
-        const rowCount = await copyOnce(exclusive, present, rows, closing(measure, own));
+        const rowCount = await copyOnce(exclusive, current, rows, closing(measure, own));
         if (rowCount !== null) return { rowCount };
         await exclusive.command('rollback');
-        if (attempt === attempts)
+        if (attempt === maxAttempts)
           throw new StatementFailed(alwaysChanging(table, 'No row was imported. Try again.'), 'idle');
       }
     }),
   );
 }
 
-/** What a body says first, and its rows for COPY. */
+/** The column names of a body, and its rows for COPY. */
 type Rows = {
   names: readonly string[];
-  /** Where the names stand. */
+  /** Where the names are, for error messages. */
   path: string;
   format: 'csv' | 'text';
-  /** Lines of the body that PostgreSQL does not see. */
+  /** Lines of the body that are not sent to PostgreSQL. */
   linesBefore: number;
   bytes(columns: readonly Column[], serverMajor: number): AsyncIterable<Buffer>;
 };
@@ -120,7 +120,7 @@ const openRows: Record<ImportFormat, (body: AsyncIterable<Buffer>) => Promise<Ro
   },
 };
 
-/** null: the table has changed since it was looked at, and nothing was read. */
+/** null: the table has changed since its description was read, and no row of the body was consumed. */
 async function copyOnce(
   exclusive: ExclusiveSession,
   table: Table,
@@ -133,7 +133,8 @@ async function copyOnce(
   try {
     return await exclusive.copy(
       {
-        // With the lock that COPY takes anyway it stays what it is: columns, triggers and defaults need a stronger one.
+        // With the lock that COPY takes anyway, the table stays as the guard found it: changes of columns, triggers and
+        // defaults need a stronger lock.
         before: [
           ...(table.kind === 'table' || table.kind === 'partitioned'
             ? [`lock table only ${nameOf(table)} in row exclusive mode`]
@@ -144,8 +145,8 @@ async function copyOnce(
         after,
         source: rows.bytes(columns, exclusive.serverMajor),
         explain: (error, hasBegun) => {
-          // Before the first row nothing but our own SQL has run.
-          hasChanged = !hasBegun && saysOtherTable(error.state, error.where);
+          // Before the first row, only compiled SQL has run.
+          hasChanged = !hasBegun && meansTableChanged(error.state, error.where);
           return explain(error, hasBegun, table, rows.linesBefore);
         },
       },
@@ -157,7 +158,7 @@ async function copyOnce(
   }
 }
 
-/** A composite type can change without the table's noticing. */
+/** A composite type can change without a new version of the table. */
 function recordGuards(columns: readonly Column[]): string[] {
   const guards = new Set<string>();
   const collect = ({ relation, fields }: TypeShape) => {
@@ -169,15 +170,17 @@ function recordGuards(columns: readonly Column[]): string[] {
 }
 
 function leavesOf({ isPlainToWrite, usesSequences, references }: Table): 'plain' | 'sequences' | 'rows' {
-  // What foreign keys reach can change without the table's noticing.
+  // Referenced tables can change without a new version of this table.
   if (!isPlainToWrite || references.length > 0) return 'rows';
   return usesSequences ? 'sequences' : 'plain';
 }
 
-/** The table of that name as it is now; `table` itself if it still is, unless it is known not to be. */
-async function lookAgain(exclusive: ExclusiveSession, table: Table, hasChanged: boolean): Promise<Table> {
+/**
+ * The table of that name as it is now; `table` itself if its version is unchanged and it is not known to have changed.
+ */
+async function findCurrent(exclusive: ExclusiveSession, table: Table, hasChanged: boolean): Promise<Table> {
   const ask = (query: string, parameters: string[]) => exclusive.ask(query, parameters);
-  const answer = await ask(present, [nameOf(table)]);
+  const answer = await ask(currentVersion, [nameOf(table)]);
   const { oid, version } = JSON.parse(answer ?? '{}') as { oid: number | null; version: string | null };
   if (!hasChanged && oid === table.oid && version === table.version) return table;
   const [found] = oid === null ? [] : await findTables(ask, [oid]);
@@ -186,7 +189,7 @@ async function lookAgain(exclusive: ExclusiveSession, table: Table, hasChanged: 
   throw new StatementFailed(errors.tableNotFound(name, null), 'idle');
 }
 
-const present = `
+const currentVersion = `
   select pg_catalog.json_build_object('oid', found.oid::pg_catalog.int8, 'version', rowhouse.version_of(found.oid))
   from (select pg_catalog.to_regclass($1)::pg_catalog.oid) as found (oid)`;
 
@@ -204,7 +207,7 @@ function chooseColumns(table: Table, { names, path }: Rows): Column[] {
       return column;
     });
   } catch (error) {
-    // The session has nothing to do with it.
+    // Not a failure of the session, which stays usable.
     throw error instanceof RowhouseError ? new StatementFailed(error, 'idle') : error;
   }
 }
@@ -213,33 +216,36 @@ const wrongObjectType = '42809';
 const notSupported = '0A000';
 
 function explain(error: ServerError, hasBegun: boolean, table: Table, linesBefore: number): RowhouseError {
-  // What a trigger says has a context.
+  // An error raised by a trigger has a CONTEXT.
   if (error.state === wrongObjectType && error.where === undefined) return notForImports(table);
-  // A position would be one in our own SQL.
-  const { position: _ours, ...words } = error;
-  const failure = sqlFailure(words);
+  // A position would refer to compiled SQL.
+  const { position: _ours, ...fields } = error;
+  const failure = sqlFailure(fields);
   const { code, message, status, sql, details } = failure;
-  const place = findPlace(error.where ?? '', table);
+  const position = findPosition(error.where ?? '', table);
   const hint =
     !hasBegun && error.state === notSupported
       ? sendArray
       : 'No row was imported. Correct what is wrong and send all of them again.';
-  if (!place)
+  if (!position)
     return inherit(new RowhouseError(code, message, { status, details, hint, ...(sql && { sql }) }), failure);
-  const line = place.line + linesBefore;
-  const column = place.column === null ? '' : `, column "${place.column}"`;
+  const line = position.line + linesBefore;
+  const column = position.column === null ? '' : `, column "${position.column}"`;
   const placed = new RowhouseError(code, `Line ${line}${column}: ${message}`, {
     ...{ status, hint, ...(sql && { sql }) },
-    details: { ...(details as object | undefined), line, ...(column && { column: place.column }) },
+    details: { ...(details as object | undefined), line, ...(column && { column: position.column }) },
   });
   return inherit(placed, failure);
 }
 
 /**
- * PostgreSQL says where it was only in its CONTEXT, `COPY t, line 3, column price: "abc"`, behind what triggers have to
- * say. Names are not quoted there; but we know them.
+ * PostgreSQL names the position only in its CONTEXT, `COPY t, line 3, column price: "abc"`, after the lines of
+ * triggers. Names are not quoted there, so they are matched against the table's columns.
  */
-function findPlace(where: string, { name, columns }: Table): { line: number; column: string | null } | null {
+function findPosition(
+  where: string,
+  { name, columns }: Table,
+): { line: number; column: string | null } | null {
   const start = `COPY ${name}, line `;
   const at = where.startsWith(start) ? 0 : where.lastIndexOf(`\n${start}`) + 1;
   if (!where.startsWith(start, at)) return null;
@@ -255,7 +261,7 @@ function findPlace(where: string, { name, columns }: Table): { line: number; col
 
 const sendArray = 'Send the rows as a JSON array: they are inserted then, not copied.';
 
-/** COPY does not know row security. */
+/** COPY FROM does not support row security. */
 function notForUsers(): RowhouseError {
   return errors.invalidRequest(
     [{ path: '', problem: 'an import acts neither as a user nor as anon' }],
@@ -275,8 +281,8 @@ function notForImports(table: Table): RowhouseError {
   );
 }
 
-/** Each piece in time, or an error. A caller who hangs up makes the body fail by itself. */
-async function* impatient(body: AsyncIterable<Buffer>, stallMs: number): AsyncGenerator<Buffer, void> {
+/** Throws if a piece does not arrive in time. If the client disconnects, the body itself fails. */
+async function* withStallLimit(body: AsyncIterable<Buffer>, stallMs: number): AsyncGenerator<Buffer, void> {
   const pieces = body[Symbol.asyncIterator]();
   for (;;) {
     const { value, done } = await inTime(() => pieces.next(), stallMs);

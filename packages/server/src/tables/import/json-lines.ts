@@ -1,5 +1,5 @@
-// A JSON-lines body as rows of COPY's text format, converted as it streams: never more than a line and the piece that
-// came last is held. The first line's keys are the columns; every other line has to have the same.
+// Converts a JSON-lines body to COPY's text format as it streams: at most one line and the latest piece are in memory.
+// The keys of the first line are the columns; every other line must have the same keys.
 import { isUtf8 } from 'node:buffer';
 import { errors, RowhouseError } from '../../errors.ts';
 import { toArrayText, toJsonArrayText } from '../../query/json/array-text.ts';
@@ -9,13 +9,15 @@ import { addArray, addJson, addText, TextPieces } from '../../query/json/large-t
 import type { TypeShape } from '../catalog/catalog.ts';
 import { toRecordText } from './record-text.ts';
 
-/** `isArray` with `isJson`: an array of json. `record`: a composite, or an array of such. */
+/** `isArray` with `isJson`: an array of json. `record`: a composite, or an array of composites. */
 export type ImportColumn = Readonly<{ name: string; isJson: boolean; isArray: boolean; record?: TypeShape }>;
 
 export type JsonLines = {
-  /** The keys of the first line, in its order. */
+  /** The keys of the first line, in order. */
   names: string[];
-  /** Bytes for COPY … FROM STDIN in text format, values in the order of `columns`: the same names, whatever their order. */
+  /**
+   * Bytes for COPY … FROM STDIN in text format. `columns` has the same names, in the order that the values shall have.
+   */
   rows(columns: readonly ImportColumn[]): AsyncGenerator<Buffer, void>;
 };
 
@@ -24,7 +26,7 @@ type Line = { number: number; row: Record<string, unknown> };
 export const maxLineBytes = 8 * 1024 * 1024;
 const maxColumns = 1600;
 
-/** Reads the first line. The body's iterator is never closed: whoever gave it may still want to answer on its connection. */
+/** Reads the first line. The body's iterator is never closed: its owner may still have to respond on its connection. */
 export async function openJsonLines(
   body: AsyncIterable<Buffer>,
   { maxBytes = maxLineBytes } = {},
@@ -52,7 +54,7 @@ export async function openJsonLines(
   };
 }
 
-/** The lines that each piece of the body completes; a first batch that is not empty, if there is a line at all. */
+/** Yields the lines that each piece of the body completes. Batches are never empty. */
 async function* readLines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Line[], void> {
   const pieces = body[Symbol.asyncIterator]();
   const rest = growingBuffer();
@@ -66,7 +68,7 @@ async function* readLines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncG
       blank ||= number;
       return;
     }
-    // Only at the end: in the middle it may be a line that got lost.
+    // Blank lines are allowed only at the end: in the middle they may be a line that got lost.
     if (blank) throw problemAt(blank, 'is blank; only the end of the body may be');
     const isLong = bytes.length > sliceBytes;
     lines.push({ number, row: isLong ? await readLongLine(bytes, number) : readLine(bytes, number) });
@@ -93,7 +95,7 @@ async function* readLines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncG
   if (lines.length > 0) yield lines;
 }
 
-/** One buffer, not a list of pieces: a sender can make each piece a single byte. */
+/** One buffer instead of a list of pieces: a client can send each byte as one piece. */
 function growingBuffer() {
   let held = Buffer.alloc(0);
   let size = 0;
@@ -109,12 +111,12 @@ function growingBuffer() {
   return {
     size: () => size,
     add,
-    /** What there is, and `bytes`; good until the next piece is added. */
+    /** The content followed by `bytes`; valid until the next piece is added. */
     takeWith: (bytes: Buffer): Buffer => {
       add(bytes);
       const whole = held.subarray(0, size);
       size = 0;
-      // A long line is not held on to for the sake of short ones.
+      // The memory of a long line is released: most lines are short.
       if (held.length > 1024 * 1024) held = Buffer.alloc(0);
       return whole;
     },
@@ -126,7 +128,7 @@ function readLine(bytes: Buffer, number: number): Record<string, unknown> {
   const text = bytes.toString('utf8');
   let value: unknown;
   try {
-    // Some programs begin a file with a byte order mark.
+    // Some programs write a byte order mark.
     value = parseJsonText(number === 1 && text.startsWith('\uFEFF') ? text.slice(1) : text);
   } catch (error) {
     if (error instanceof RowhouseError) throw errors.invalidJson(`line ${number}: half of a surrogate pair.`);
@@ -135,7 +137,7 @@ function readLine(bytes: Buffer, number: number): Record<string, unknown> {
   return asRow(value, number);
 }
 
-/** The same with turns for others. */
+/** The same, with turns for other requests. */
 async function readLongLine(bytes: Buffer, number: number): Promise<Record<string, unknown>> {
   const isMarked = number === 1 && bytes.subarray(0, 3).equals(byteOrderMark);
   try {
@@ -156,7 +158,7 @@ function asRow(value: unknown, number: number): Record<string, unknown> {
   return value;
 }
 
-/** V8's message quotes the input; the position, where it gives one, says enough. */
+/** V8's message quotes the input; only its position, if it has one, is passed on. */
 function explain({ message }: Error): string {
   const position = /position (\d+)/.exec(message)?.[1];
   return position === undefined ? unclear : `has an unexpected character at column ${Number(position) + 1}.`;
@@ -185,7 +187,7 @@ async function* toCopyPieces(
   yield* out.end().pieces;
 }
 
-/** As `toCopyValue`, with turns for others. */
+/** Like `toCopyValue`, with turns for other requests. */
 async function addCopyValue(
   out: TextPieces,
   value: unknown,
@@ -222,7 +224,7 @@ function toText(value: unknown, { name, isJson, isArray, record }: ImportColumn,
       });
     }
     if (isArray && Array.isArray(value)) return isJson ? toJsonArrayText(value) : toArrayText(value);
-    // For an array the text of one, as PostgreSQL writes it, is as good.
+    // For an array column, PostgreSQL's text of an array is accepted too.
     return typeof value === 'string' && (!isJson || isArray) ? value : toJsonText(value);
   } catch (error) {
     if (error instanceof RangeError) throw problemAt(number, `${quoted(name)} is nested too deeply`);
@@ -257,7 +259,7 @@ function checkColumns(columns: readonly ImportColumn[], names: readonly string[]
     throw new Error('The columns of an import are the keys of its first line.');
 }
 
-/** Spaces, tabs and carriage returns alone. */
+/** Only spaces, tabs and carriage returns. */
 function isBlank(bytes: Buffer): boolean {
   for (const byte of bytes) if (byte !== 32 && byte !== 9 && byte !== 13) return false;
   return true;

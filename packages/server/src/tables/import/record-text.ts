@@ -1,8 +1,8 @@
-// Composite values, and arrays of them, from JSON objects to PostgreSQL's text. Fields that are missing are null.
+// Converts JSON objects to PostgreSQL's text of composite values, and arrays of them. Missing fields are null.
 import { ExactNumber, toJsonText } from '../../query/json/json-text.ts';
 import type { TypeShape } from '../catalog/catalog.ts';
 
-/** `refuse` is told of a key that is no field, and throws. */
+/** `refuse` is called with a key that is not a field, and must throw. */
 export function toRecordText(value: unknown, shape: TypeShape, refuse: (key: string) => never): string {
   if (typeof value === 'string' && (shape.isArray || !isJson(shape))) return value;
   if (shape.isArray && Array.isArray(value)) return arrayText(value, { ...shape, isArray: false }, refuse);

@@ -1,4 +1,4 @@
-// Filters in PostgREST's words: `price=gte.10`, `id=in.(1,2)`, `or=(a.eq.1,and(b.gt.2,c.not.is.null))`.
+// Parses filters in PostgREST's syntax: `price=gte.10`, `id=in.(1,2)`, `or=(a.eq.1,and(b.gt.2,c.not.is.null))`.
 import {
   type Field,
   fail,
@@ -22,7 +22,7 @@ export type Group = Readonly<{
 
 export type Test = Readonly<{
   is: 'test';
-  /** Where it was written, for messages. */
+  /** The query parameter that it came from, for error messages. */
   parameter: string;
   field: Field;
   isNegated: boolean;
@@ -50,7 +50,7 @@ const maxDepth = 16;
 const maxConditions = 200;
 const maxValues = 10_000;
 
-/** Counts over the whole request. */
+/** Counts conditions over the whole request. */
 export type Tally = { conditions: number };
 
 /** `field=value`, as in `price=gte.10`. */
@@ -105,14 +105,14 @@ function readCondition(scanner: Scanner, depth: number, tally: Tally): Condition
 
 const operatorWord = /([a-z]+)(?:\(([^()]*)\))?\./y;
 
-/** Whether a value begins as one of a filter does. */
+/** Whether a value begins with a filter operator. */
 export function hasOperator(value: string): boolean {
   const scanner = open('', value);
   take(scanner, 'not.');
   return known.includes(match(scanner, operatorWord)?.[1] ?? '');
 }
 
-/** `isInside` parentheses a comma and a closing one end the value, unless it is quoted. */
+/** `isInside`: inside parentheses, where a comma or a closing parenthesis ends an unquoted value. */
 function readTest(scanner: Scanner, field: Field, isInside: boolean, tally: Tally): Test {
   if (++tally.conditions > maxConditions) fail(scanner, `there are more than ${maxConditions} conditions`);
   const isNegated = take(scanner, 'not.');
@@ -158,7 +158,7 @@ function readClaim(
   return { operator: operator as Operator, value: pattern(operator as Operator, value) };
 }
 
-/** An asterisk, because a per cent sign is awkward in an address. */
+/** `*` is an alias of `%`, which would have to be encoded in a URL. */
 function pattern(operator: Operator, value: string): string {
   return operator === 'like' || operator === 'ilike' ? value.replaceAll('*', '%') : value;
 }
@@ -183,7 +183,7 @@ function readValue(scanner: Scanner, isInside: boolean): string {
   return match(scanner, insideValue)?.[0] ?? '';
 }
 
-/** An array or a JSON object as it stands, up to the brace that closes it. */
+/** Reads an array or a JSON object verbatim, up to its closing brace. */
 function readBraces(scanner: Scanner): string {
   const { text } = scanner;
   const start = scanner.at;
@@ -217,7 +217,7 @@ function readList(scanner: Scanner): string[] {
 
 const arrayValue = /[^,{}"\\]*/y;
 
-/** {a,"b,c",NULL}: PostgreSQL's own way to write an array, of one dimension. */
+/** {a,"b,c",NULL}: PostgreSQL's array syntax, with one dimension. */
 function readArray(scanner: Scanner): (string | null)[] {
   if (!take(scanner, '{')) fail(scanner, 'values stand in braces, as in eq(any).{1,2}');
   const values: (string | null)[] = [];

@@ -1,10 +1,10 @@
-// `order=price.desc.nullslast,name`.
+// Parses the order of rows: `order=price.desc.nullslast,name`.
 import { type Field, fail, isAtEnd, match, open, readField, shorten, spell, take } from './scanner.ts';
 
 export type Order = Readonly<{
   field: Field;
   isDescending: boolean;
-  /** As PostgreSQL has it: nulls count as larger than everything. */
+  /** The default is PostgreSQL's: nulls sort as larger than all other values. */
   nullsFirst: boolean;
 }>;
 

@@ -1,5 +1,5 @@
-// The query string as decoded pairs, in order. The usual parsers pass over what cannot be decoded and fold repeats
-// into one value; in a filter both would change which rows are meant.
+// Parses the query string to decoded pairs, in order. Common parsers ignore what they cannot decode and merge repeated
+// parameters; in a filter, both would change which rows are selected.
 import { errors } from '../../errors.ts';
 
 export type Pair = Readonly<{ name: string; value: string }>;
@@ -7,15 +7,15 @@ export type Pair = Readonly<{ name: string; value: string }>;
 const maxLength = 1024 * 1024;
 const maxPairs = 500;
 
-/** `raw` is what stands after the question mark, still encoded. */
+/** `raw`: the part after the question mark, still encoded. */
 export function readPairs(raw: string): Pair[] {
   if (raw.length > maxLength) throw refuse(`is longer than ${maxLength} characters`);
   const pieces = raw.split('&').filter((piece) => piece !== '');
   if (pieces.length > maxPairs) throw refuse(`has more than ${maxPairs} parameters`);
   return pieces.map((piece) => {
-    const gap = piece.indexOf('=');
-    if (gap < 0) return { name: decode(piece), value: '' };
-    return { name: decode(piece.slice(0, gap)), value: decode(piece.slice(gap + 1)) };
+    const separator = piece.indexOf('=');
+    if (separator < 0) return { name: decode(piece), value: '' };
+    return { name: decode(piece.slice(0, separator)), value: decode(piece.slice(separator + 1)) };
   });
 }
 

@@ -5,7 +5,7 @@ import { readChangeRequest, readPageRequest } from './request.ts';
 const read = (query: string) => readPageRequest(query);
 const encode = encodeURIComponent;
 
-/** The one problem of a query string that is refused. */
+/** The only problem of a query string that is refused. */
 function problemOf(
   query: string,
   reader: (query: string) => unknown = read,
@@ -21,7 +21,7 @@ function problemOf(
   throw new Error(`${query} was taken`);
 }
 
-/** Of one filter, without where it was written. */
+/** The condition of one filter, without its parameter's name. */
 function test(query: string) {
   const [condition] = read(query).where;
   const { parameter, ...rest } = condition as unknown as Record<string, unknown>;

@@ -1,5 +1,5 @@
-// The query string of a table's address as one typed value. Nothing is corrected or passed over: what is not
-// understood is refused, with the parameter and the place in it.
+// Parses the query string of a table endpoint to one typed value. Nothing is corrected or ignored: invalid input is
+// refused, and the error names the parameter and the position in it.
 import { errors } from '../../errors.ts';
 import { type Condition, hasOperator, readFilter, readGroup, type Tally } from './conditions.ts';
 import { type Order, readOrder } from './order.ts';
@@ -32,17 +32,17 @@ export type ChangeRequest = Readonly<{
   select: readonly Item[];
   where: readonly Condition[];
   numbersAsStrings: boolean;
-  /** Parameters that the caller knows what to do with. */
+  /** Values of the parameters that the calling function asked for. */
   own: ReadonlyMap<string, string>;
 }>;
 
 const defaultLimit = 50;
 const maxLimit = 10_000;
 const maxPage = 1_000_000_000;
-const ownOfPages = ['select', 'order', 'limit', 'page', 'cursor', 'count', 'numbers'];
+const pageParameters = ['select', 'order', 'limit', 'page', 'cursor', 'count', 'numbers'];
 
 export function readPageRequest(rawQuery: string): PageRequest {
-  const { own, filters } = divide(readPairs(rawQuery), ownOfPages);
+  const { own, filters } = divide(readPairs(rawQuery), pageParameters);
   const select = own.get('select');
   const items = select === undefined ? allColumns : readSelect(select);
   const order = own.get('order');
@@ -60,7 +60,7 @@ export function readPageRequest(rawQuery: string): PageRequest {
   };
 }
 
-/** For PATCH and DELETE: which rows, and what of them is shown afterwards. */
+/** For writes: which rows, and what is returned of them. */
 export function readChangeRequest(rawQuery: string, parameters: readonly string[]): ChangeRequest {
   const { own, filters } = divide(readPairs(rawQuery), ['select', 'numbers', ...parameters]);
   const select = own.get('select');
@@ -75,13 +75,13 @@ export function readChangeRequest(rawQuery: string, parameters: readonly string[
   };
 }
 
-/** A column with the name of a parameter is reached by `and=(limit.eq.5)` or in quotes: `"limit"=eq.5`. */
+/** A column with the name of a parameter can be filtered by `and=(limit.eq.5)` or in quotes: `"limit"=eq.5`. */
 function divide(pairs: readonly Pair[], names: readonly string[]) {
   const own = new Map<string, string>();
   const filters: Pair[] = [];
   for (const pair of pairs) {
     if (!names.includes(pair.name)) {
-      const advice = elsewhere.get(pair.name);
+      const advice = otherMethods.get(pair.name);
       if (advice !== undefined && !hasOperator(pair.value)) refuse(pair.name, advice);
       filters.push(pair);
     } else if (own.has(pair.name)) refuse(pair.name, 'is given twice');
@@ -90,8 +90,8 @@ function divide(pairs: readonly Pair[], names: readonly string[]) {
   return { own, filters };
 }
 
-/** Parameters that other methods have, or that PostgREST has: nobody means a filter by them, unless it is one. */
-const elsewhere = new Map([
+/** Parameters of other methods, or of PostgREST. Unless the value has an operator, these are not meant as filters. */
+const otherMethods = new Map([
   ...['limit', 'order', 'page', 'cursor', 'count'].map((name) => [name, 'goes with GET only'] as const),
   ...['on_conflict', 'resolution'].map((name) => [name, 'goes with inserts (POST) only'] as const),
   ['max_affected', 'goes with PATCH and DELETE only'],
@@ -100,7 +100,7 @@ const elsewhere = new Map([
   ['columns', 'is not needed: a column that is left out gets its default'],
 ]);
 
-/** Also sets conditions, order and limit of what `items` embed. */
+/** Also sets the conditions, order and limit of the embeds in `items`. */
 function readFilters(pairs: readonly Pair[], items: readonly Item[]): Condition[] {
   const where: Condition[] = [];
   const tally: Tally = { conditions: 0 };
@@ -128,7 +128,7 @@ type Target =
   | { is: 'group'; embed: Embed | null; word: 'and' | 'or'; isNegated: boolean }
   | { is: 'setting'; embed: Embed; word: 'order' | 'limit' };
 
-/** What a parameter's name means: `price`, `data->>color`, `or`, `not.or`, `comments.text`, `comments.order`. */
+/** Parses a parameter's name: `price`, `data->>color`, `or`, `not.or`, `comments.text`, `comments.order`. */
 function readTarget(name: string, items: readonly Item[]): Target {
   const scanner = open(name, name);
   let embed: Embed | null = null;
@@ -167,7 +167,7 @@ function readInteger(own: ReadonlyMap<string, string>, name: string, max: number
   return value;
 }
 
-/** null: it is not given. */
+/** null: the parameter is missing. */
 export function readWord<const Word extends string>(
   own: ReadonlyMap<string, string>,
   name: string,

@@ -1,4 +1,4 @@
-// The text of one parameter and how far it has been read. Every problem names the parameter and the place in it.
+// A scanner over the text of one parameter. Every error names the parameter and the position in it.
 import { errors } from '../../errors.ts';
 
 export type Scanner = { readonly parameter: string; readonly text: string; at: number };
@@ -6,10 +6,10 @@ export type Scanner = { readonly parameter: string; readonly text: string; at: n
 /** `a`, `data->>color`, `"a.b"`. */
 export type Field = Readonly<{ name: string; steps: readonly Step[] }>;
 
-/** `->key`, `->>key`; a whole number without quotes is a place in an array. */
+/** `->key`, `->>key`; an unquoted integer is an array index. */
 export type Step = Readonly<{ arrow: '->' | '->>'; key: string | number }>;
 
-/** What an unquoted name is made of: anything that has no meaning of its own, and a dash that is no arrow. */
+/** An unquoted name: any characters that are not syntax, and a dash that does not begin an arrow. */
 const bareName = /(?:[^",().:!*{}-]|-(?!>))+/y;
 const maxSteps = 32;
 const maxIndex = 2 ** 31 - 1;
@@ -20,15 +20,17 @@ export function open(parameter: string, text: string): Scanner {
 
 export function fail(scanner: Scanner, problem: string, at = scanner.at): never {
   const rest = scanner.text.slice(at, at + 20);
-  const place = rest === '' ? 'at the end' : `at character ${at + 1}, before "${rest}"`;
-  throw errors.invalidRequest([{ path: scanner.parameter.slice(0, 100), problem: `${problem} (${place})` }]);
+  const position = rest === '' ? 'at the end' : `at character ${at + 1}, before "${rest}"`;
+  throw errors.invalidRequest([
+    { path: scanner.parameter.slice(0, 100), problem: `${problem} (${position})` },
+  ]);
 }
 
 export function isAtEnd(scanner: Scanner): boolean {
   return scanner.at === scanner.text.length;
 }
 
-/** Goes past `word` if it is next. */
+/** Consumes `word` if it comes next. */
 export function take(scanner: Scanner, word: string): boolean {
   if (!scanner.text.startsWith(word, scanner.at)) return false;
   scanner.at += word.length;
@@ -42,7 +44,7 @@ export function match(scanner: Scanner, sticky: RegExp): RegExpExecArray | null 
   return found;
 }
 
-/** A name, with or without double quotes; `isQuoted` because only an unquoted word can have a meaning of its own. */
+/** A name, with or without double quotes. `isQuoted`, because only an unquoted word can be a keyword. */
 export function readName(scanner: Scanner): { name: string; isQuoted: boolean } {
   const at = scanner.at;
   if (scanner.text[at] === '"') {
@@ -55,7 +57,7 @@ export function readName(scanner: Scanner): { name: string; isQuoted: boolean } 
   return { name, isQuoted: false };
 }
 
-/** "…", in which a backslash takes the next character as it is. */
+/** "…", in which a backslash escapes the next character. */
 export function readQuoted(scanner: Scanner): string {
   const { text } = scanner;
   const start = scanner.at;
@@ -102,7 +104,7 @@ export function spell({ name, steps }: Field): string {
   return name + steps.map(({ arrow, key }) => `${arrow}${key}`).join('');
 }
 
-/** A message never repeats more of the caller's text than a person would read. */
+/** Limits how much of the caller's text an error message repeats. */
 export function shorten(text: string): string {
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }

@@ -1,4 +1,5 @@
-// What a row shows: `select=id,name,total:amount::text,data->>color,author(name),comments!fk(text)`.
+// Parses the columns and embedded tables of a row:
+// `select=id,name,total:amount::text,data->>color,author(name),comments!fk(text)`.
 import type { Condition } from './conditions.ts';
 import { type Order, readOrder } from './order.ts';
 import {
@@ -19,16 +20,16 @@ export type Item =
   | Readonly<{ is: 'column'; field: Field; cast: Cast | null; alias: string | null }>
   | Embed;
 
-/** Rows of another table inside a row. Its own conditions, order and limit come from further parameters. */
+/** Rows of another table inside a row. Its conditions, order and limit come from other parameters. */
 export type Embed = {
   readonly is: 'embed';
-  /** The table's name, or that of the foreign key or its column. */
+  /** The name of the table, of the foreign key, or of its column. */
   readonly name: string;
   readonly alias: string | null;
   readonly hint: string | null;
-  /** Rows without a match are left out. */
+  /** Leaves out rows without a match. */
   readonly isInner: boolean;
-  /** Its columns stand beside the others instead of in an object. */
+  /** Its columns become columns of the outer row instead of an object. */
   readonly isSpread: boolean;
   readonly items: readonly Item[];
   readonly where: Condition[];
@@ -53,7 +54,7 @@ export function readSelect(text: string): Item[] {
   return items;
 }
 
-/** `comments.order=…`, found by what the embedded rows are called in the answer. */
+/** Finds an embed by its name in the response, for `comments.order=…`. */
 export function findEmbed(items: readonly Item[], name: string): Embed | undefined {
   const embeds = items.filter((item) => item.is === 'embed');
   return embeds.find(({ alias, name: table }) => (alias ?? table) === name);

@@ -1,6 +1,6 @@
-// Words of a request that PostgreSQL looks up in the catalog: types in casts and text search configurations. A caller who
-// does not see the whole project may use those that are known to be PostgreSQL's own; otherwise the answer would tell
-// which names exist.
+// Names in a request that PostgreSQL looks up in the catalog: types in casts, and text search configurations. A caller
+// who may not see the whole project may use only PostgreSQL's built-in ones; otherwise errors would reveal which names
+// exist.
 import { errors } from '../../errors.ts';
 import type { Table } from '../catalog/catalog.ts';
 import type { Condition, Test } from '../request/conditions.ts';
@@ -9,7 +9,7 @@ import type { Item } from '../request/select.ts';
 import { isEnumOf, isKnownType, noSuchType } from './casts.ts';
 import type { Relations } from './embeds.ts';
 
-type Words = Readonly<{ select: readonly Item[]; where: readonly Condition[] }>;
+type Names = Readonly<{ select: readonly Item[]; where: readonly Condition[] }>;
 
 const configurations = new Set(
   `simple arabic armenian basque catalan danish dutch english estonian finnish french german greek hindi hungarian
@@ -17,8 +17,8 @@ const configurations = new Set(
    yiddish`.split(/\s+/),
 );
 
-/** null: every word is known. Otherwise, what a caller who does not see the whole project is told. */
-export function unknownWord({ select, where }: Words, table: Table, relations: Relations): Error | null {
+/** null: every name is allowed. Otherwise the error for a caller who may not see the whole project. */
+export function unknownName({ select, where }: Names, table: Table, relations: Relations): Error | null {
   return ofConditions(where) ?? ofItems(select, table, relations);
 }
 

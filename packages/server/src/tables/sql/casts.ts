@@ -1,5 +1,5 @@
-// The types that a column in `select` can be cast to. Casts to names of catalog objects (regclass and its like) and to
-// row types tell what exists, so a type is allowed because it is known to tell nothing.
+// The types to which a column in `select` can be cast. Casts to names of catalog objects (such as regclass) and to row
+// types reveal what exists, so this is an allow-list of types that reveal nothing.
 import { errors } from '../../errors.ts';
 import { baseTypes } from '../../query/json/built-in-types.ts';
 import { plainShape, type Table, type TypeShape } from '../catalog/catalog.ts';
@@ -7,7 +7,7 @@ import { shorten } from '../request/scanner.ts';
 import type { Cast } from '../request/select.ts';
 import { id } from './expressions.ts';
 
-/** Types that the grammar itself knows; every other name is looked up, and is quoted. */
+/** Types that are keywords of the grammar; every other name is looked up in the catalog, and is quoted. */
 const keywords = new Map<string, TypeShape['is']>([
   ['bigint', 'big'],
   ['bit', 'plain'],
@@ -41,7 +41,7 @@ const plainTypes = `bool bytea cidr date float4 float8 inet int2 int4 money name
   int4range int8range numrange tsrange tstzrange daterange
   int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange`;
 
-/** Those of the others that are PostgreSQL's own and tell nothing but the value. */
+/** Built-in types that are not keywords and reveal nothing but the value. */
 const builtIn = new Map<string, TypeShape['is']>([
   ...plainTypes.split(/\s+/).map((name) => [name, 'plain'] as const),
   ['bpchar', 'text'],
@@ -60,7 +60,7 @@ const allBuiltIn = new Set(baseTypes.match(/[a-z]\w*/g));
 
 type Known = Readonly<{ sql: string; is: TypeShape['is'] }>;
 
-/** Undefined: none that is known to be harmless. */
+/** undefined: the type is not on the allow-list. */
 function knownType({ name, isQuoted }: Cast): Known | undefined {
   const word = isQuoted ? name : lowerOf(name);
   const keyword = isQuoted ? undefined : keywords.get(word);
@@ -80,16 +80,18 @@ export function castSql(cast: Cast): string {
   if (!known && !isQuoted && word.includes(' ')) {
     throw refuse(`"${shorten(name)}" is no type; a name that holds a blank goes in double quotes`);
   }
-  if (Buffer.byteLength(name) > 63 || (!known && isCatalogs(word))) throw noSuchType(cast);
-  // The size of `timestamp with time zone` stands in its middle, which nobody needs here.
+  if (Buffer.byteLength(name) > 63 || (!known && isForbidden(word))) throw noSuchType(cast);
+  // The size of `timestamp with time zone` belongs in the middle of the name, which is not supported.
   if (size !== '' && !isQuoted && word.includes(' ') && !word.endsWith('varying')) {
     throw refuse(`"${shorten(name)}" takes no size here`);
   }
   return `${known?.sql ?? id(word)}${size}${'[]'.repeat(dimensions)}`;
 }
 
-/** PostgreSQL's own, but not among the known ones: regclass and its like, pseudo-types, arrays of such, rows of the catalog. */
-function isCatalogs(word: string): boolean {
+/**
+ * Built-in types that are not allowed: regclass and similar, pseudo-types, arrays of these, row types of the catalog.
+ */
+function isForbidden(word: string): boolean {
   const element = word.replace(/^_+/, '');
   return allBuiltIn.has(element) || element.startsWith('pg_');
 }
@@ -102,7 +104,7 @@ export function isKnownType(cast: Cast): boolean {
   return knownType(cast) !== undefined;
 }
 
-/** An enum of the table's own columns, whose values its readers can see anyway. */
+/** Whether the type is the enum of one of the table's columns, whose values its readers can see anyway. */
 export function isEnumOf({ columns }: Table, { name, isQuoted, size }: Cast): boolean {
   if (size !== '') return false;
   const spelled = isQuoted ? name : lowerOf(name);
@@ -112,7 +114,7 @@ export function isEnumOf({ columns }: Table, { name, isQuoted, size }: Cast): bo
   });
 }
 
-/** The same for every name, so that it does not tell a type that is hidden from one that does not exist. */
+/** The same error for every name: it does not reveal whether a hidden type exists. */
 export function noSuchType({ name }: Cast): Error {
   return errors.invalidRequest(
     [{ path: 'select', problem: `"${shorten(name)}" is no type that a column can be cast to` }],

@@ -1,28 +1,28 @@
-// A request and what is known of its tables → one statement. Its text depends on the request's shape alone, so that
-// PostgreSQL keeps it prepared; values are parameters. LIMIT stands in the text: as a parameter it would make
-// PostgreSQL plan anew each time.
+// Compiles a request and its tables to one statement. The text depends only on the structure of the request, so that
+// PostgreSQL can keep it prepared; values are parameters. LIMIT is part of the text: as a parameter it would make
+// PostgreSQL plan the statement again each time.
 import type { Table } from '../catalog/catalog.ts';
 import type { Condition } from '../request/conditions.ts';
 import type { PageRequest } from '../request/request.ts';
 import { type Cursor, readCursor, refuse, writeCursor } from './cursor.ts';
 import type { Relations } from './embeds.ts';
 import { compileConditions, type Parameters, type Scope } from './expressions.ts';
-import { after, keyOf, type Sorting, type SortKey, sortingOf, window } from './keyset.ts';
+import { after, ctidWindow, keyOf, type Sorting, type SortKey, sortingOf } from './keyset.ts';
 import { compileRows, embeddedOf, guardsOf, type Statement, skipRows, startStatement } from './rows.ts';
 
 export type CompiledPage = Readonly<{
   text: string;
   params: readonly string[];
-  /** One row more than the page may come, to show that there are more. */
+  /** The statement may return one row more than this, which shows that there are more. */
   limit: number;
   /** Names of the result's columns; `hidden` further ones follow that are not shown. */
   columns: readonly string[];
   hidden: number;
-  /** Which of all columns hold the cursor's values; null: this order does not tell rows apart. */
+  /** Indexes of the columns that hold the cursor's values; null: the order does not identify rows uniquely. */
   cursor: Readonly<{ table: string; order: readonly string[]; columns: readonly number[] }> | null;
-  /** Everything the text was compiled for. */
+  /** All tables that the text was compiled for. */
   tables: readonly Table[];
-  /** Running it leaves nothing in a session. */
+  /** Running the statement leaves no state in a session. */
   isPlain: boolean;
 }>;
 
@@ -37,24 +37,24 @@ export function compilePage(request: PageRequest, table: Table, relations: Relat
   const offset = (request.page - 1) * request.limit;
   const cursor = request.cursor === null ? null : continueFrom(request.cursor, table, sorting);
   const arms = cursor ? after(sorting.keys, cursor, statement.parameters) : [];
-  const near = sorting.isByPlace
-    ? window(scope, cursor, offset + request.limit + 1, statement.parameters)
+  const near = sorting.isByCtid
+    ? ctidWindow(scope, cursor, offset + request.limit + 1, statement.parameters)
     : null;
-  const scanner =
-    offset > 0 && sorting.isByKey && isAbout(keyOf(table), request)
+  const source =
+    offset > 0 && sorting.isByKey && isOnKeyOnly(keyOf(table), request)
       ? skipRows(statement, scope, request.where, sorting, request.limit + 1, offset)
       : null;
   const rows = compileRows(statement, {
     scope,
     items: request.select,
-    conditions: scanner ? [] : conditionsOf(statement, scope, request.where, request.select),
+    conditions: source ? [] : conditionsOf(statement, scope, request.where, request.select),
     arms,
     keys: sorting.keys,
     cursorKeys: sorting.isTotal ? sorting.keys : [],
     limit: request.limit + 1,
-    offset: scanner ? 0 : offset,
+    offset: source ? 0 : offset,
     isJson: false,
-    ...(scanner && { scanner }),
+    ...(source && { source }),
     ...(near && { near }),
     isMain: true,
   });
@@ -72,12 +72,12 @@ export function compilePage(request: PageRequest, table: Table, relations: Relat
   };
 }
 
-/** `values`: what the cursor's columns hold in the last row that is shown, as PostgreSQL wrote it. */
+/** `values`: the values of the cursor's columns in the last row of the page, as PostgreSQL wrote them. */
 export function nextCursor({ cursor }: CompiledPage, values: readonly (string | null)[]): string | null {
   return cursor && writeCursor({ table: cursor.table, order: cursor.order, values });
 }
 
-/** exact: one value, the count. estimated: EXPLAIN's JSON, see readEstimate. */
+/** `exact` returns the count; `estimated` returns the JSON of EXPLAIN, see readEstimate. */
 export function compileCount(
   request: Pick<PageRequest, 'select' | 'where' | 'count'>,
   table: Table,
@@ -98,13 +98,15 @@ export function compileCount(
   };
 }
 
-/** The planner's guess: from the table's size and what ANALYZE found in it. */
+/** The planner's estimate, from the table's size and the statistics of ANALYZE. */
 export function readEstimate(explained: string): number {
   const [{ Plan: plan }] = JSON.parse(explained) as [{ Plan: { 'Plan Rows': number } }];
   return plan['Plan Rows'];
 }
 
-/** For UPDATE and DELETE of `table as t0`: which rows, with the guard. `parameters` may hold other values already. */
+/**
+ * The WHERE condition, with the guard, for UPDATE and DELETE of `table as t0`. `parameters` may already hold values.
+ */
 export function compileFilter(table: Table, where: readonly Condition[], parameters: Parameters): string {
   const statement = startStatement(table, none, false, parameters);
   const scope: Scope = { table, alias: 't0' };
@@ -146,8 +148,8 @@ function fullName({ schema, name }: Table): string {
   return `${schema}.${name}`;
 }
 
-/** Conditions on the key alone, so that an index answers them without looking at the rows. */
-function isAbout(key: readonly string[], { where, select }: PageRequest): boolean {
+/** Whether all conditions are on the key, so that an index-only scan can evaluate them. */
+function isOnKeyOnly(key: readonly string[], { where, select }: PageRequest): boolean {
   const isKey = (condition: Condition): boolean =>
     condition.is === 'test'
       ? condition.field.steps.length === 0 && key.includes(condition.field.name)
@@ -160,5 +162,5 @@ function isPlain({ tables, isPlainSoFar }: Statement, text: string): boolean {
   return [...tables.values()].every(({ isPlainToRead }) => isPlainToRead);
 }
 
-/** Of a type that PostgreSQL did not bring along: whoever made the operator can give it another function at any time. */
+/** An operator that is not built in: its owner can replace its function at any time. */
 const otherOperator = /operator\((?!"?pg_catalog"?\.)/;

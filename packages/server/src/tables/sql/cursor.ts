@@ -1,19 +1,19 @@
-// Where a page ended, as text that means nothing to its bearer: which table, in which order, and the last row's values
-// in it. It is not signed, because it can say no more than a filter can; it is only checked for making sense.
+// Cursors: the end of a page as opaque text, with the table, the order and the sort values of the last row. A cursor is
+// not signed, because it can express no more than a filter can; only its structure is validated.
 import { errors } from '../../errors.ts';
 
 export type Cursor = Readonly<{
   table: string;
   order: readonly string[];
-  /** PostgreSQL's own text of each value, with all its digits. */
+  /** PostgreSQL's text of each value, with all digits. */
   values: readonly (string | null)[];
 }>;
 
 const version = 1;
-/** An address does not take much more than this. */
+/** A URL should not be much longer. */
 const maxLength = 8_192;
 
-/** null: the values are too long to go into an address. */
+/** null: the values are too long for a URL. */
 export function writeCursor({ table, order, values }: Cursor): string | null {
   const text = Buffer.from(JSON.stringify([version, table, order, values])).toString('base64url');
   return text.length > maxLength ? null : text;
@@ -31,14 +31,14 @@ export function readCursor(text: string): Cursor {
   if (!Array.isArray(content) || content.length !== 4) throw refuse(broken);
   const [given, table, order, values] = content as unknown[];
   if (given !== version) throw refuse('was given out by another version of the service: start again');
-  const isSound =
+  const isValid =
     typeof table === 'string' &&
     Array.isArray(order) &&
     order.every((field) => typeof field === 'string') &&
     Array.isArray(values) &&
     values.length === order.length &&
     values.every((value) => value === null || (typeof value === 'string' && !value.includes('\0')));
-  if (!isSound) throw refuse(broken);
+  if (!isValid) throw refuse(broken);
   return { table, order, values };
 }
 

@@ -1,5 +1,5 @@
-// Which tables a request embeds and by which foreign keys. A name that could mean several is refused with the choices:
-// a guess would change its meaning when somebody adds a key.
+// Resolves which tables a request embeds, and by which foreign keys. An ambiguous name is refused with a list of the
+// choices: the meaning of a guess would change as soon as another foreign key is added.
 import { errors } from '../../errors.ts';
 import type { MaySee, Reference, Table, TableName } from '../catalog/catalog.ts';
 import { nearestName } from '../catalog/nearest.ts';
@@ -8,17 +8,17 @@ import type { Embed, Item } from '../request/select.ts';
 
 export type Related = Readonly<{ reference: Reference; table: Table; through: Table | null }>;
 
-/** For every embedded table of a request, however deep. */
+/** For every embedded table of a request, at any depth. */
 export type Relations = ReadonlyMap<Embed, Related>;
 
 export type LoadTables = (oids: readonly number[]) => Promise<readonly Table[]>;
 
-/** What was read from the catalog does not hold together any more: read it again. */
+/** Descriptions from the catalog are inconsistent with each other and must be read again. */
 export class TableChangedError extends Error {
   override readonly name = 'TableChangedError';
 }
 
-/** Asks for the tables of one level at once. `maySee`: a foreign key to or from any other counts as none. */
+/** Loads the tables of one level at once. Foreign keys to or from tables that `maySee` excludes are ignored. */
 export async function relate(
   load: LoadTables,
   table: Table,
@@ -41,7 +41,7 @@ export async function relate(
     const tables = new Map((await load([...new Set(oids)])).map((one) => [one.oid, one]));
     const get = ({ oid, name, version }: TableName): Table => {
       const one = tables.get(oid);
-      // What the reference says of it, its columns and whether it is one row or many, may not hold any more.
+      // The reference also describes this table's columns and keys, which may have changed.
       if (one?.version !== version) throw new TableChangedError(`${name} is gone or another`);
       return one;
     };
@@ -55,14 +55,14 @@ export async function relate(
   return relations;
 }
 
-/** By the other table's name, the foreign key's, or that of its only column; `!hint` says more. */
+/** Finds a reference by the name of the other table, of the foreign key, or of its only column; `!hint` narrows it. */
 export function choose(table: Table, embed: Embed, maySee: MaySee = () => true): Reference {
   const all = table.references.filter((one) => isSeen(one, maySee));
   const named = all.filter((reference) => isNamed(reference, embed.name));
   const candidates = embed.hint === null ? named : named.filter((one) => isHinted(one, embed.hint as string));
   const [only] = candidates;
   if (only && candidates.length === 1) return only;
-  // A table that refers to itself: the key's column means the row pointed to, the key's name those that point here.
+  // A table that references itself: the column's name means the referenced row, the key's name the referencing rows.
   const { hint } = embed;
   const isOneKey = candidates.every(({ name, through }) => name === only?.name && !through);
   if (hint !== null && isOneKey) {

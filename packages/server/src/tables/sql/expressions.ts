@@ -1,6 +1,6 @@
-// Fields and conditions as SQL. Names go through one quoting function, values are parameters, and operators are named
-// with their schema, so that the text depends on the request's shape alone and nothing of the project's can step in
-// between. Types are left to PostgreSQL: it takes each parameter as what the column is.
+// Compiles fields and conditions to SQL. All names go through one quoting function, values are parameters, and
+// operators are schema-qualified: the text depends only on the structure of the request, and no object of the project
+// can be picked up by name resolution. PostgreSQL infers the type of each parameter from its column.
 import { errors } from '../../errors.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Column, Table } from '../catalog/catalog.ts';
@@ -10,18 +10,18 @@ import { type Field, shorten } from '../request/scanner.ts';
 
 export type Parameters = { readonly values: string[]; add(value: string): string };
 
-/** A table under the name it has in the statement. */
+/** A table and its alias in the statement. */
 export type Scope = Readonly<{
   table: Table;
   alias: string;
-  /** What is embedded, by its name in the answer: SQL that says whether there is any. */
+  /** For each embedded table, by its name in the response: SQL that tests whether there is any row. */
   embedded?: ReadonlyMap<string, () => string>;
 }>;
 
 export type Expression = Readonly<{
   sql: string;
   column: Column;
-  /** null: what the column itself is; otherwise what the path leads to. */
+  /** What the JSON path leads to; null: the column itself. */
   reached: 'text' | 'json' | null;
 }>;
 
@@ -30,7 +30,7 @@ export function collectParameters(): Parameters {
   return { values, add: (value) => `$${values.push(value)}` };
 }
 
-/** Names come again and again, and quoting them was most of what compiling a statement cost. */
+/** A cache: the same names recur, and quoting them was most of the cost of compiling a statement. */
 const quoted = new Map<string, string>();
 
 export function id(name: string): string {
@@ -48,7 +48,7 @@ export function nameOf({ schema, name }: Pick<Table, 'schema' | 'name'>): string
   return `${id(schema)}.${id(name)}`;
 }
 
-/** Folded into a constant by the planner; see migrations/project/0002_tables.sql. */
+/** The planner folds it into a constant; see migrations/project/0002_tables.sql. */
 export function guard({ oid, version }: Pick<Table, 'oid' | 'version'>): string {
   return `rowhouse.is_unchanged(${oid}, ${literal(version)})`;
 }
@@ -79,7 +79,7 @@ export function getColumn({ table }: Scope, name: string, parameter: string): Co
   ]);
 }
 
-/** `forComparison`: json has no operators of its own, jsonb has. */
+/** `forComparison`: json has no comparison operators, jsonb has. */
 export function compileField(
   scope: Scope,
   field: Field,
@@ -102,7 +102,7 @@ export function compileField(
   };
 }
 
-/** All of them, joined by `and`; an empty text if there are none. */
+/** Joined by `and`; an empty string if there are none. */
 export function compileConditions(
   scope: Scope,
   conditions: readonly Condition[],
@@ -113,8 +113,8 @@ export function compileConditions(
 
 function compileCondition(scope: Scope, condition: Condition, parameters: Parameters): string {
   if (condition.is === 'test') {
-    const claim = compileTest(scope, condition, parameters);
-    return condition.isNegated ? `not (${claim})` : claim;
+    const test = compileTest(scope, condition, parameters);
+    return condition.isNegated ? `not (${test})` : test;
   }
   const parts = condition.conditions.map((part) => compileCondition(scope, part, parameters));
   return `${condition.isNegated ? 'not ' : ''}(${parts.join(` ${condition.is} `)})`;
@@ -166,7 +166,7 @@ function compileTest(scope: Scope, test: Test, parameters: Parameters): string {
   }
 }
 
-/** `author=is.null`: rows that have none. */
+/** `author=is.null`: rows without an author. */
 function testOfEmbedded({ table, embedded }: Scope, test: Test): string | null {
   const { name, steps } = test.field;
   const exists = steps.length === 0 && !table.columns.has(name) ? embedded?.get(name) : undefined;
@@ -186,7 +186,7 @@ const queries: Record<TextSearch, string> = {
   wfts: 'websearch_to_tsquery',
 };
 
-/** The configuration is a constant, because an index on to_tsvector(…) is found by it. */
+/** The configuration is a constant: otherwise PostgreSQL could not match an index on to_tsvector(…). */
 function compileSearch(
   left: string,
   { shape }: Column,
@@ -206,7 +206,7 @@ export function toArray(values: readonly (string | null)[]): string {
   return `{${elements.join(',')}}`;
 }
 
-/** What a field is called in the answer unless it is given another name: the last key of its path. */
+/** The name of a field in the response, unless the request renames it: the last key of its path. */
 export function defaultName({ name, steps }: Field): string {
   const key = steps.findLast((step) => typeof step.key === 'string')?.key;
   return key === undefined ? name : String(key);

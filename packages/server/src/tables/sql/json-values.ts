@@ -1,9 +1,9 @@
-// Values inside embedded rows, where PostgreSQL writes the JSON. Its own way, but for what clients expect
-// everywhere: timestamps with Z, and big numbers as strings for those who asked.
+// Values inside embedded rows, where PostgreSQL writes the JSON. Two things differ from PostgreSQL's own output, as
+// everywhere in the API: timestamps end with Z, and big numbers are strings if the request asks for it.
 import type { TypeShape } from '../catalog/catalog.ts';
 import { id } from './expressions.ts';
 
-/** SQL whose JSON, as PostgreSQL writes it, is the right one for `value`. */
+/** SQL for `value` whose JSON, as PostgreSQL writes it, is the API's format. */
 export function jsonValue(value: string, shape: TypeShape, numbersAsStrings: boolean): string {
   switch (shape.is) {
     case 'big':
@@ -23,7 +23,7 @@ export function jsonValue(value: string, shape: TypeShape, numbersAsStrings: boo
   }
 }
 
-/** Relations whose attributes `jsonValue` spells out; they can change without the table's noticing. */
+/** Relations whose attributes `jsonValue` lists; they can change without a new version of the table. */
 export function expandedTypes(
   shape: TypeShape,
   numbersAsStrings: boolean,
@@ -37,7 +37,7 @@ function isSpecial({ is, fields }: TypeShape, numbersAsStrings: boolean): boolea
   return is === 'timestamp' || is === 'timestamptz' || (is === 'big' && numbersAsStrings);
 }
 
-/** `x is null` would be true for a row of nulls as well; num_nonnulls looks at the row itself. */
+/** `x is null` would also be true for a row of nulls; num_nonnulls tests the row itself. */
 function jsonObject(value: string, { fields }: TypeShape, numbersAsStrings: boolean): string {
   const list = fields.map(
     ({ name, shape }) => `${jsonValue(`(${value}).${id(name)}`, shape, numbersAsStrings)} as ${id(name)}`,
@@ -48,7 +48,7 @@ function jsonObject(value: string, { fields }: TypeShape, numbersAsStrings: bool
   );
 }
 
-/** Of more than one dimension: PostgreSQL's own way. */
+/** Arrays of more than one dimension are left to PostgreSQL's to_json. */
 function jsonArray(value: string, shape: TypeShape, numbersAsStrings: boolean): string {
   const element = jsonObject(`(${value})[i]`, shape, numbersAsStrings);
   return (

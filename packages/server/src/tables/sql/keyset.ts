@@ -1,4 +1,5 @@
-// The order of rows, always down to a single one, and going on after a given row: by comparing, never by counting.
+// Keyset pagination: a total order of rows, and conditions that continue after a given row. It compares values and
+// never counts rows, so a page costs the same at any depth.
 import type { Column, Table } from '../catalog/catalog.ts';
 import type { Order } from '../request/order.ts';
 import { spell } from '../request/scanner.ts';
@@ -7,9 +8,9 @@ import { columnSql, compileField, operator, type Parameters, type Scope } from '
 
 export type SortKey = Readonly<{
   sql: string;
-  /** As a cursor names it. */
+  /** The key's name in a cursor. */
   text: string;
-  /** null: a value that a path leads to, or a row's place in its table. */
+  /** null: a value inside JSON, or ctid/tableoid. */
   column: Column | null;
   isDescending: boolean;
   nullsFirst: boolean;
@@ -18,37 +19,43 @@ export type SortKey = Readonly<{
 
 export type Sorting = Readonly<{
   keys: readonly SortKey[];
-  /** Whether no two rows are alike in it, so that one can go on after a row. */
+  /** Whether no two rows are equal in this order, so that a cursor can continue after a row. */
   isTotal: boolean;
-  /** Whether it holds nothing but columns of a key, in the key's order. */
+  /** Whether it consists only of the columns of a key, in the key's order. */
   isByKey: boolean;
-  /** Whether it is the rows' place in the table and nothing else. */
-  isByPlace: boolean;
+  /** Whether it is ctid alone. */
+  isByCtid: boolean;
 }>;
 
-/** What was asked for, then the primary key, else a unique key without nulls, else the row's place. Views have none. */
+/** The requested order, then the primary key, else a unique key without nulls, else ctid. Views have no such key. */
 export function sortingOf(scope: Scope, order: readonly Order[], parameter: string): Sorting {
-  const asked = order.map((one): SortKey => {
+  const requested = order.map((one): SortKey => {
     const { sql, column, reached } = compileField(scope, one.field, parameter, true);
     return sortKey(sql, spell(one.field), reached ? null : column, one, reached === null && column.notNull);
   });
   const names = new Set(order.filter(({ field }) => field.steps.length === 0).map(({ field }) => field.name));
   const key = keyOf(scope.table);
-  const way = { isDescending: order.at(-1)?.isDescending ?? false };
+  const direction = { isDescending: order.at(-1)?.isDescending ?? false };
   const rest = key
     .filter((name) => !names.has(name))
     .map((name) => {
       const column = scope.table.columns.get(name) ?? null;
-      return sortKey(columnSql(scope, name), name, column, { ...way, nullsFirst: way.isDescending }, true);
+      return sortKey(
+        columnSql(scope, name),
+        name,
+        column,
+        { ...direction, nullsFirst: direction.isDescending },
+        true,
+      );
     });
-  const places = placesOf(scope.table, key.length > 0).map((place) =>
-    sortKey(`${scope.alias}.${place}`, place, null, { ...way, nullsFirst: way.isDescending }, true),
+  const locations = locationColumns(scope.table, key.length > 0).map((name) =>
+    sortKey(`${scope.alias}.${name}`, name, null, { ...direction, nullsFirst: direction.isDescending }, true),
   );
   return {
-    keys: [...asked, ...rest, ...places],
-    isTotal: key.length > 0 || places.length > 0,
-    isByKey: asked.length === 0 && key.length > 0 && places.length === 0,
-    isByPlace: asked.length === 0 && key.length === 0 && places.length === 1,
+    keys: [...requested, ...rest, ...locations],
+    isTotal: key.length > 0 || locations.length > 0,
+    isByKey: requested.length === 0 && key.length > 0 && locations.length === 0,
+    isByCtid: requested.length === 0 && key.length === 0 && locations.length === 1,
   };
 }
 
@@ -59,26 +66,26 @@ function sortKey(
   { isDescending, nullsFirst }: Pick<Order, 'isDescending' | 'nullsFirst'>,
   notNull: boolean,
 ): SortKey {
-  // Where there are no nulls their place is of no importance, and an index fits either way.
+  // Without nulls their position does not matter, and an index fits either way.
   const first = notNull ? isDescending : nullsFirst;
   const text = `${name}.${isDescending ? 'desc' : 'asc'}${first === isDescending ? '' : first ? '.nullsfirst' : '.nullslast'}`;
   return { sql, text, column, isDescending, nullsFirst: first, notNull };
 }
 
-/** The columns by which rows are told apart; none if there is no such key. */
+/** The columns that identify rows uniquely; empty if there is no such key. */
 export function keyOf({ primaryKey, uniques, columns }: Table): readonly string[] {
   if (primaryKey.length > 0) return primaryKey;
   return uniques.find((names) => names.every((name) => columns.get(name)?.notNull)) ?? [];
 }
 
-/** A parent's key does not hold for the rows of its children; a partitioned table's does. */
-function placesOf({ kind, hasChildren }: Table, hasKey: boolean): string[] {
+/** A parent's key does not cover the rows of its children; a partitioned table's key does. */
+function locationColumns({ kind, hasChildren }: Table, hasKey: boolean): string[] {
   if (kind === 'view' || kind === 'foreign') return [];
   if (hasKey && (kind === 'partitioned' || !hasChildren)) return [];
   return hasChildren ? ['tableoid', 'ctid'] : ['ctid'];
 }
 
-/** `as`: other SQL for the keys, where they come out of a subselect. */
+/** `as`: other SQL for the keys, where they come from a subselect. */
 export function orderBy(keys: readonly SortKey[], as?: readonly string[]): string {
   if (keys.length === 0) return '';
   const list = keys.map(({ sql, isDescending, nullsFirst }, index) => {
@@ -89,10 +96,10 @@ export function orderBy(keys: readonly SortKey[], as?: readonly string[]): strin
 }
 
 /**
- * PostgreSQL knows no order by place and would sort the whole table. Rows of a page most likely lie in this many blocks
- * after the last one: one row a block is enough.
+ * PostgreSQL cannot read in the order of ctid and would sort the whole table. This condition limits the scan to as many
+ * blocks after the last row as the page needs rows: one row per block is enough to fill it.
  */
-export function window(
+export function ctidWindow(
   { alias }: Scope,
   cursor: Cursor | null,
   rows: number,
@@ -101,13 +108,13 @@ export function window(
   const block = cursor ? /^\((\d{1,10}),\d{1,5}\)$/.exec(cursor.values[0] ?? '')?.[1] : '0';
   if (block === undefined) throw refuse('does not say where it was');
   const end = Math.min(Number(block) + rows, 2 ** 32 - 2);
-  // In a subselect for the reason that OFFSET is: one plan for every place.
+  // In a subselect for the same reason as OFFSET: one plan for every position.
   return `${alias}.ctid operator(pg_catalog.<) (select ${parameters.add(`(${end},0)`)}::pg_catalog.tid)`;
 }
 
 /**
- * Conditions for what comes after the cursor's row. Two of them where nulls come last, or come first and are not over
- * yet: rows of the first stand before all rows of the second, and each is a range of an index, which their union is not.
+ * Conditions for the rows after the cursor's row. There are two if nulls come last, or if they come first and more may
+ * follow: all rows of the first sort before those of the second, and each is an index range, which their union is not.
  */
 export function after(
   keys: readonly SortKey[],
@@ -130,7 +137,7 @@ export function after(
   return first.notNull || first.nullsFirst ? [here] : [here, `${first.sql} is null`];
 }
 
-/** Of rows whose first value is not null. The outermost comparison is one that an index can begin with. */
+/** For rows whose first value is not null. The outermost comparison is one that an index scan can start from. */
 function bounded(keys: readonly SortKey[], values: readonly (string | null)[], value: string): string {
   const [first] = keys as [SortKey];
   const isRow = keys.every(
@@ -151,7 +158,7 @@ function bounded(keys: readonly SortKey[], values: readonly (string | null)[], v
   return `${bound} and (${beyond} or ${compare(keys, values, 1)})`;
 }
 
-/** From the given key on, where those before are equal. */
+/** Compares from key `at` on, given that the keys before it are equal. */
 function compare(keys: readonly SortKey[], values: readonly (string | null)[], at: number): string {
   const key = keys[at] as SortKey;
   const value = values[at] ?? null;

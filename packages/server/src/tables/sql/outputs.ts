@@ -1,4 +1,4 @@
-// The columns of a result: what `select` names, each under a name of its own.
+// The output columns of a result: what `select` names, each under a unique name.
 import { errors } from '../../errors.ts';
 import { type Column, plainShape, type TypeShape } from '../catalog/catalog.ts';
 import { shorten } from '../request/scanner.ts';
@@ -10,16 +10,16 @@ export type Output = Readonly<{
   name: string;
   sql: string;
   shape: TypeShape;
-  /** Of a column just as it is, so that a cursor can take its value. */
+  /** The column itself without cast or path, so that a cursor can use its value. */
   isBare: boolean;
-  /** A cast to a type of the project's own runs what the project made. */
+  /** False for casts that may run code of the project: those from or to types that it defined. */
   isPlain: boolean;
-  /** joined: it is not of the table itself. */
+  /** joined: it comes from an embedded table. */
   origin?: 'joined';
 }>;
 
-/** PostgreSQL's own types have smaller numbers. */
-const firstOwnOid = 16384;
+/** Built-in types have smaller oids. */
+const firstUserOid = 16384;
 const jsonShape: TypeShape = { ...plainShape, is: 'json' };
 const textShape: TypeShape = { ...plainShape, is: 'text' };
 
@@ -36,8 +36,8 @@ export function outputsOf(scope: Scope, item: Exclude<Item, { is: 'embed' }>): O
   }
   const { sql, column, reached } = compileField(scope, field, 'select', false);
   if (cast) {
-    // A cast from a type of the project's own can run code of the project's, as one to such a type can.
-    const isPlain = isKnownType(cast) && column.typeOid < firstOwnOid;
+    // A cast from a type that the project defined can run the project's code, like a cast to one.
+    const isPlain = isKnownType(cast) && column.typeOid < firstUserOid;
     return [{ name, sql: `${sql}::${castSql(cast)}`, shape: castShape(cast), isBare: false, isPlain }];
   }
   if (reached) {
@@ -47,14 +47,14 @@ export function outputsOf(scope: Scope, item: Exclude<Item, { is: 'embed' }>): O
   return [{ name, sql, shape: column.shape, isBare: true, isPlain: true }];
 }
 
-/** What the role may not read is not part of "all"; if that is everything, PostgreSQL says so. */
+/** "All" leaves out columns that the role may not read. If it may read none, PostgreSQL reports that. */
 function shownColumns({ table }: Scope): Column[] {
   const columns = [...table.columns.values()];
   const readable = columns.filter(({ isReadable }) => isReadable);
   return readable.length > 0 ? readable : columns;
 }
 
-/** In a JSON object a second value of the same name would hide the first. */
+/** In a JSON object, a second value of the same name would hide the first. */
 export function refuseRepeats(names: readonly string[]): void {
   const seen = new Set<string>();
   for (const name of names) {

@@ -1,5 +1,5 @@
-// Rows of a table with what is embedded in them. Embedded rows are joined to the page after it was cut, not before:
-// however large the table, they are looked up for the rows that are shown.
+// Compiles the rows of a table and the rows embedded in them. Embedded rows are joined after the page was cut, not
+// before: however large the table is, they are looked up only for the rows of the page.
 import { errors } from '../../errors.ts';
 import { plainShape, type Table, type TypeShape } from '../catalog/catalog.ts';
 import type { Condition } from '../request/conditions.ts';
@@ -21,12 +21,12 @@ import { expandedTypes, jsonValue } from './json-values.ts';
 import { keyOf, orderBy, type Sorting, type SortKey, sortingOf } from './keyset.ts';
 import { as, type Output, outputsOf, refuseRepeats } from './outputs.ts';
 
-/** What grows while a statement is written. */
+/** The state that grows while a statement is compiled. */
 export type Statement = Readonly<{
   parameters: Parameters;
   relations: Relations;
   numbersAsStrings: boolean;
-  /** By number: every one of them is guarded. */
+  /** By oid. Each of them gets a guard. */
   tables: Map<number, Table>;
   types: Map<number, NonNullable<TypeShape['relation']>>;
   alias(): string;
@@ -73,7 +73,7 @@ export function guardsOf({ tables, types }: Statement): string[] {
   ];
 }
 
-/** For conditions about what is embedded: by its name in the answer. */
+/** Tests for conditions on embedded tables, by their names in the response. */
 export function embeddedOf(
   statement: Statement,
   scope: Scope,
@@ -87,20 +87,20 @@ export type RowsPlan = Readonly<{
   scope: Scope;
   items: readonly Item[];
   conditions: readonly string[];
-  /** Alternatives after a cursor, each of which comes before the next; none if it starts at the beginning. */
+  /** Alternative conditions after a cursor; all rows of one sort before those of the next. Empty on the first page. */
   arms: readonly string[];
   keys: readonly SortKey[];
-  /** Those whose values have to be among the columns. */
+  /** Keys whose values must be among the columns. */
   cursorKeys: readonly SortKey[];
   limit: number | null;
   offset: number;
-  /** Whether the values are to become JSON in PostgreSQL. */
+  /** Whether PostgreSQL converts the values to JSON. */
   isJson: boolean;
-  /** What to read from instead of the table itself. */
-  scanner?: () => string;
-  /** A condition that the page's rows most likely meet, and that nothing before them fails. */
+  /** What to read from, instead of the table itself. */
+  source?: () => string;
+  /** A condition that the page's rows most likely meet, and that all rows before them meet. */
   near?: string;
-  /** Holds the guards. */
+  /** The main query contains the guards. */
   isMain: boolean;
 }>;
 
@@ -119,7 +119,7 @@ export function compileRows(statement: Statement, plan: RowsPlan): Rows {
     items.some((item) => item.is === 'embed' && item.items.length > 0);
   const page = statement.alias();
   const inner = new Map<string, string>();
-  /** SQL over the table's columns, as it is to be written outside of the page. */
+  /** Rewrites SQL over the table's columns for use outside of the page's subselect. */
   const outside = (sql: string): string => {
     if (!isNested) return sql;
     const name = inner.get(sql) ?? `c${inner.size}`;
@@ -152,24 +152,24 @@ export function compileRows(statement: Statement, plan: RowsPlan): Rows {
   }
   const sorted = keys.map(({ sql }) => outside(sql));
   const text = isNested
-    ? `select ${list.join(', ')} from (${unite(statement, plan, inner)}) as ${page}${joins.join('')}` +
+    ? `select ${list.join(', ')} from (${pageSource(statement, plan, inner)}) as ${page}${joins.join('')}` +
       orderBy(keys, sorted) +
       (arms.length > 1 ? ` limit ${plan.limit}` : '')
     : body(statement, plan, list, arms[0]);
   return { text, outputs, hidden: list.length - outputs.length, cursorColumns };
 }
 
-/** What the page is cut from. Two arms are two ranges of an index, one after the other. */
-function unite(statement: Statement, plan: RowsPlan, inner: ReadonlyMap<string, string>): string {
+/** The subselect of the page. Two arms are two index ranges, one after the other. */
+function pageSource(statement: Statement, plan: RowsPlan, inner: ReadonlyMap<string, string>): string {
   const list = [...inner].map(([sql, name]) => `${sql} as ${name}`);
   const { arms, near } = plan;
-  if (near !== undefined) return lookNear(statement, plan, list, [...inner.values()], near);
+  if (near !== undefined) return nearestFirst(statement, plan, list, [...inner.values()], near);
   if (arms.length < 2) return body(statement, plan, list, arms[0]);
   return arms.map((arm, index) => `(${body(statement, plan, list, arm, index === 0)})`).join(' union all ');
 }
 
-/** If the nearest rows fill the page, they are the page, and the table is not even opened a second time. */
-function lookNear(
+/** If the nearest rows fill the page, they are the page, and the table is not scanned a second time. */
+function nearestFirst(
   statement: Statement,
   plan: RowsPlan,
   list: readonly string[],
@@ -196,11 +196,11 @@ function body(
   arm: string | undefined,
   isFirst = true,
 ): string {
-  const { scope, scanner, keys, limit, offset, isMain, conditions } = plan;
-  const guards = isMain && isFirst && !scanner ? guardsOf(statement) : [];
+  const { scope, source, keys, limit, offset, isMain, conditions } = plan;
+  const guards = isMain && isFirst && !source ? guardsOf(statement) : [];
   const where = [...guards, ...conditions, ...(arm === undefined ? [] : [`(${arm})`])];
   return [
-    `select ${list.join(', ')} from ${scanner?.() ?? statement.from(scope)}`,
+    `select ${list.join(', ')} from ${source?.() ?? statement.from(scope)}`,
     where.length > 0 ? ` where ${where.join(' and ')}` : '',
     orderBy(keys),
     limit === null ? '' : ` limit ${limit}`,
@@ -208,9 +208,7 @@ function body(
   ].join('');
 }
 
-/**
- * A deep page: the key's index is counted through without a look at the rows, and only those of the page are fetched.
- */
+/** For a deep page: skips rows by an index-only scan of the key, and fetches only the rows of the page. */
 export function skipRows(
   statement: Statement,
   scope: Scope,
@@ -230,7 +228,7 @@ export function skipRows(
     return `${columnSql(scope, name)} ${equal} ${skip}.k${index}`;
   });
   const end = `limit ${limit} offset ${offsetSql(statement, offset)}`;
-  // Only when all else is written is it known which tables there are to guard.
+  // A function, because the tables to guard are known only after everything else is compiled.
   return () => {
     const where = [...guardsOf(statement), conditions].filter(Boolean).join(' and ');
     const skipped = `select ${list.join(', ')} from ${statement.from(inside)} where ${where}${orderBy(keys, sorted)} ${end}`;
@@ -238,7 +236,7 @@ export function skipRows(
   };
 }
 
-/** In a subselect, so that the plan is the same for every page: with the number in sight each would be planned anew. */
+/** In a subselect, so that one plan serves every page: if the planner saw the number, it would replan each time. */
 function offsetSql({ parameters }: Statement, offset: number): string {
   return `(select ${parameters.add(String(offset))}::pg_catalog.int8)`;
 }
@@ -261,7 +259,7 @@ function compileLateral(
       { path: 'select', problem: `"${embed.name}" has many rows for each and cannot be spread` },
     ]);
   }
-  const { scope, scanner, conditions } = join(statement, related, outer);
+  const { scope, source, conditions } = join(statement, related, outer);
   const { keys } = sortingOf(scope, embed.order, `${embed.alias ?? embed.name}.order`);
   const isJson = embed.isSpread ? isParentJson : true;
   const rows = compileRows(statement, {
@@ -269,13 +267,13 @@ function compileLateral(
     items: embed.items,
     conditions: [...conditions, ...conditionsIn(statement, scope, embed)],
     arms: [],
-    // By place would mean sorting for the sake of it.
+    // An order by ctid would only cost a sort.
     keys: isToOne ? [] : keys.filter(({ text }) => !/^(tableoid|ctid)\./.test(text)),
     cursorKeys: [],
     limit: isToOne ? 1 : embed.limit,
     offset: 0,
     isJson,
-    scanner: () => scanner,
+    source: () => source,
     isMain: false,
   });
   const alias = statement.alias();
@@ -301,16 +299,16 @@ function conditionsIn(statement: Statement, scope: Scope, embed: Embed): string[
   return [...(given === '' ? [] : [given]), ...statement.innerJoins(scope, embed.items)];
 }
 
-/** Whether a row of `parent` has any of what is embedded. */
+/** Tests whether a row of `parent` has any embedded row. */
 function exists(statement: Statement, parent: Scope, embed: Embed): string {
   const related = statement.relations.get(embed);
   if (!related) throw new Error(`${parent.table.name} has no relation ${embed.name}`);
-  const { scope, scanner, conditions } = join(statement, related, (name) => columnSql(parent, name));
+  const { scope, source, conditions } = join(statement, related, (name) => columnSql(parent, name));
   const where = [...conditions, ...conditionsIn(statement, scope, embed)];
-  return `exists (select from ${scanner} where ${where.join(' and ')})`;
+  return `exists (select from ${source} where ${where.join(' and ')})`;
 }
 
-/** The embedded table, through a join table if there is one, and how it hangs on the row outside. */
+/** The embedded table, through a join table if there is one, and the conditions that join it to the outer row. */
 function join(
   statement: Statement,
   { reference, table, through }: Related,
@@ -320,7 +318,7 @@ function join(
   const scope: Scope = { table, alias: statement.alias() };
   if (!through || !reference.through) {
     const conditions = equate(scope, reference.targetColumns, reference.columns.map(outer));
-    return { scope, scanner: statement.from(scope), conditions };
+    return { scope, source: statement.from(scope), conditions };
   }
   statement.tables.set(through.oid, through);
   const middle: Scope = { table: through, alias: statement.alias() };
@@ -328,7 +326,7 @@ function join(
   const on = equate(scope, reference.targetColumns, far).join(' and ');
   return {
     scope,
-    scanner: `${statement.from(middle)} join ${statement.from(scope)} on ${on}`,
+    source: `${statement.from(middle)} join ${statement.from(scope)} on ${on}`,
     conditions: equate(middle, reference.through.nearColumns, reference.columns.map(outer)),
   };
 }

@@ -1,4 +1,4 @@
-// The rows of a body, each held against the table: nothing is passed over, filled in or cut.
+// Reads the rows of a request body and checks each against the table. Nothing is ignored, filled in or truncated.
 import { errors } from '../../errors.ts';
 import type { Slices } from '../../postgres/fair-reads.ts';
 import { isJsonObject } from '../../query/json/json-text.ts';
@@ -10,21 +10,21 @@ import { refuse, toColumnJson, toJson, toLargeColumnJson } from './values.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
-/** Rows that follow each other and have the same keys. */
+/** Consecutive rows with the same keys. */
 export type Run = Readonly<{
-  /** In the table's order, so that the text of a statement does not depend on that of the keys. */
+  /** In the table's order, so that the statement's text does not depend on the order of the keys. */
   columns: readonly Column[];
   rows: readonly Row[];
-  /** Of the first row in the body; null: the body is a single row. */
+  /** The first row's index in the body; null: the body is a single row. */
   firstIndex: number | null;
 }>;
 
-/** Each run is a statement of its own. */
+/** Each run becomes one statement. */
 const maxRuns = 1_000;
-/** Between the turns of others. */
+/** Processed before other requests get a turn. */
 const rowsAtOnce = 1_000;
 
-/** A key that is missing means the column's default, so rows with other keys need another statement. */
+/** A missing key means the column's default, so rows with other keys need another statement. */
 export function* readRuns(table: Table, body: unknown): Slices<Run[]> {
   if (!Array.isArray(body)) {
     const row = readObject(body, '', 'the body must be a JSON object, or an array of them');
@@ -54,7 +54,7 @@ export function* readRuns(table: Table, body: unknown): Slices<Run[]> {
   return runs;
 }
 
-/** As large as the body, for all that anybody knows. */
+/** Marked as large if the body is: the size of a single row is not known. */
 function listOf(row: Row, body: unknown): Row[] {
   return isLarge(body) ? markLarge([row]) : [row];
 }
@@ -66,17 +66,17 @@ export function readChanges(table: Table, body: unknown): Run {
   return { columns, rows: [row], firstIndex: null };
 }
 
-/** Where a value stands in the body. */
+/** The path of a value in the body. */
 export function pathOf(index: number | null, name: string): string {
   return index === null ? name : `${index}.${name}`;
 }
 
-/** The rows for PostgreSQL to take apart: an array of objects that have the run's columns and no others. */
+/** The rows as JSON for json_to_recordset: an array of objects with exactly the run's columns. */
 export function* toJsonRows({ columns, rows, firstIndex }: Run): Slices<string | JsonParameter> {
   const written: Row[] = [];
-  for (const [place, row] of rows.entries()) {
-    if (place % rowsAtOnce === rowsAtOnce - 1) yield;
-    const index = firstIndex === null ? null : firstIndex + place;
+  for (const [position, row] of rows.entries()) {
+    if (position % rowsAtOnce === rowsAtOnce - 1) yield;
+    const index = firstIndex === null ? null : firstIndex + position;
     const changed: [string, unknown][] = [];
     for (const column of columns) {
       const { name } = column;
@@ -93,8 +93,8 @@ export function* toJsonRows({ columns, rows, firstIndex }: Run): Slices<string |
 }
 
 /**
- * Columns without which PostgreSQL would refuse the rows. Said beforehand only where nothing of the project's own, a
- * trigger above all, could still fill them in.
+ * Refuses rows that lack required columns before PostgreSQL would. Only for tables on which no code of the project,
+ * such as a trigger, could still fill them in.
  */
 export function refuseMissing(table: Table, { columns, firstIndex }: Run): void {
   if (!table.isPlainToWrite) return;

@@ -1,6 +1,6 @@
-// Which of the given values PostgreSQL refused. It names a parameter, or nothing at all when it takes rows apart itself;
-// then sizes and ranges are looked at again here, and other values are found by what it quotes. That only makes a
-// message clearer: nothing is decided by it.
+// Finds the value that PostgreSQL refused. PostgreSQL names a parameter, or nothing if it parses JSON rows itself. Then
+// sizes and ranges are checked again here, and other values are found by what the message quotes. The result only makes
+// an error message clearer: no decision depends on it.
 import { ExactNumber } from '../../query/json/json-text.ts';
 import { isLarge } from '../../query/json/large-json.ts';
 import type { Column } from '../catalog/catalog.ts';
@@ -10,7 +10,7 @@ import { isRewritten, isSimple } from './values.ts';
 export type Culprit = Readonly<{
   column: Column;
   value: unknown;
-  /** Of its row in the body; null: the body is a single row. */
+  /** The row's index in the body; null: the body is a single row. */
   index: number | null;
 }>;
 
@@ -27,7 +27,7 @@ export function findCulprit(
     return column ? { column, value: input.rows[0]?.[column.name], index: input.firstIndex } : null;
   }
   if (state === '22P05') return firstOf(input, (text) => text.includes('\0'));
-  // With another CONTEXT it was raised by code of the project's own, and is about whatever that says.
+  // With any other CONTEXT the project's code raised the error, and it may be about something else.
   if (where || !state.startsWith('22')) return null;
   if (state === '22001') return firstOf(input, isTooLong);
   if (state === '22003') return firstOf(input, isOutOfRange) ?? findQuoted(message, input);
@@ -43,15 +43,15 @@ function firstOf(input: WriteInput, is: (text: string, column: Column) => boolea
 
 function* cells({ columns, rows, firstIndex }: WriteInput): Generator<Culprit, void> {
   let left = maxCells;
-  for (const [place, row] of rows.entries()) {
+  for (const [position, row] of rows.entries()) {
     left -= columns.length;
     if (left < 0) return;
-    const index = firstIndex === null ? null : firstIndex + place;
+    const index = firstIndex === null ? null : firstIndex + position;
     for (const column of columns) yield { column, value: row[column.name], index };
   }
 }
 
-/** Of several columns that hold what is quoted, the one whose type is named; if that does not decide it, none. */
+/** If several columns hold the quoted value, the one whose type the message names; null if that is ambiguous. */
 function findQuoted(message: string, input: WriteInput): Culprit | null {
   const quoted = quotedIn(message);
   const found = new Map<Column, Culprit>();
@@ -66,7 +66,7 @@ function findQuoted(message: string, input: WriteInput): Culprit | null {
   return named && !other ? named : null;
 }
 
-/** An array or an object where there is none, or none where there has to be one; text can be either. */
+/** A value that is an array or object where the column takes none, or the reverse. Text can be either. */
 function findMisshapen(input: WriteInput): Culprit | null {
   for (const culprit of cells(input)) {
     const { column, value } = culprit;
@@ -80,26 +80,26 @@ function findMisshapen(input: WriteInput): Culprit | null {
   return null;
 }
 
-/** Others wait while they are looked through: of very many rows only the first can be named. */
+/** Other requests wait during this search, so it covers only the first rows of very many. */
 const maxCells = 20_000;
 
 const takesAnything = new Set(['text', 'json', 'jsonb']);
 
-/** Everything between any two quotes, because a value may hold some itself. */
+/** The text between any two quotes, because a value may itself contain quotes. */
 function quotedIn(message: string): Set<string> {
-  const places: number[] = [];
-  for (let at = message.indexOf('"'); at >= 0 && places.length < 16; at = message.indexOf('"', at + 1)) {
-    places.push(at);
+  const positions: number[] = [];
+  for (let at = message.indexOf('"'); at >= 0 && positions.length < 16; at = message.indexOf('"', at + 1)) {
+    positions.push(at);
   }
   return new Set(
-    places.flatMap((start) => places.map((end) => message.slice(start + 1, Math.max(start, end)))),
+    positions.flatMap((start) => positions.map((end) => message.slice(start + 1, Math.max(start, end)))),
   );
 }
 
 function isTooLong(text: string, { type }: Column): boolean {
   const size = /^character(?: varying)?\((\d+)\)/.exec(type)?.[1];
   if (size === undefined) return false;
-  // Blanks at the end do not count for PostgreSQL. By hand: / +$/ would begin anew at each blank of a long row of them.
+  // PostgreSQL ignores trailing spaces. No regular expression: / +$/ is quadratic for long runs of spaces.
   let end = text.length;
   while (text.charCodeAt(end - 1) === 32) end--;
   let characters = 0;
@@ -119,7 +119,7 @@ function isOutOfRange(text: string, { type }: Column): boolean {
   const [, precision, scale = '0'] = /^numeric\((\d+)(?:,(-?\d+))?\)$/.exec(base) ?? [];
   const bound = wholeNumbers.get(base) ?? (precision && 10 ** (Number(precision) - Number(scale)));
   const size = Number(text);
-  // Near the bound a double cannot tell; such a value is found by what PostgreSQL quotes.
+  // A double is not exact near the bound; such a value is found by what the message quotes.
   return typeof bound === 'number' && (size >= bound || size < -bound);
 }
 
@@ -127,7 +127,7 @@ function baseType({ type }: Column): string {
   return type.replace(/\(.*|\[\]$/g, '');
 }
 
-/** The scalars in a value, as text. Without recursion: it may be nested as deep as the body's size allows. */
+/** The scalars in a value, as text. Iterative, because it may be nested as deep as the body's size allows. */
 function leavesOf(value: unknown): string[] {
   const leaves: string[] = [];
   if (typeof value === 'object' && isLarge(value)) return leaves;

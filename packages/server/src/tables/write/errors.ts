@@ -1,5 +1,5 @@
-// What PostgreSQL refused to write, told so that a person sees which value or rule it was. Code, status and PostgreSQL's
-// own fields stay as they are; only a value that its type has no room for is always 422.
+// Rewrites PostgreSQL's errors about writes so that they name the offending value or constraint. Code, status and
+// PostgreSQL's fields stay; only data exceptions (class 22) always become `constraint_violation`, which is 422.
 import type { ErrorCode } from '@rowhouse/api';
 import { RowhouseError } from '../../errors.ts';
 import { inherit, wasRaised } from '../../query/exchange/failures.ts';
@@ -10,9 +10,9 @@ import { shorten } from '../request/scanner.ts';
 import { type Culprit, findCulprit } from './culprits.ts';
 import type { CompiledWrite, WriteInput } from './statement.ts';
 
-type Told = Readonly<{ message: string; hint?: string; details?: Record<string, unknown> }>;
+type Wording = Readonly<{ message: string; hint?: string; details?: Record<string, unknown> }>;
 
-/** `where`: PostgreSQL's CONTEXT, in which it names the parameter it could not read. It is not passed on. */
+/** `where`: PostgreSQL's CONTEXT, which names the parameter it could not read. It is not passed on to the caller. */
 export function explainWriteError(
   error: RowhouseError,
   compiled: CompiledWrite,
@@ -21,18 +21,21 @@ export function explainWriteError(
   const state = error.sql?.state;
   const [table] = compiled.tables;
   if (state === undefined || !table || wasRaised(error)) return error;
-  const told = state.startsWith('23')
-    ? ofConstraint(error, table, compiled.input, where)
-    : ofValue(error, compiled, where);
-  return retell(error, { ...told, ...(state.startsWith('22') && { code: 'constraint_violation' }) });
+  const wording = state.startsWith('23')
+    ? explainConstraint(error, table, compiled.input, where)
+    : explainValue(error, compiled, where);
+  return reword(error, { ...wording, ...(state.startsWith('22') && { code: 'constraint_violation' }) });
 }
 
-/** The same error in other words. PostgreSQL's fields stay, but for the position: it is one in our own SQL. */
-export function retell(error: RowhouseError, told: Partial<Told> & { code?: ErrorCode }): RowhouseError {
-  const { code = error.code, message = error.message, hint = error.hint } = told;
+/** The same error with another message, hint or details. Drops the position, which refers to compiled SQL. */
+export function reword(
+  error: RowhouseError,
+  wording: Partial<Wording> & { code?: ErrorCode },
+): RowhouseError {
+  const { code = error.code, message = error.message, hint = error.hint } = wording;
   const { position: _ours, ...sql } = error.sql ?? {};
-  const details = { ...(error.details as object | undefined), ...told.details };
-  const retold = new RowhouseError(code, message, {
+  const details = { ...(error.details as object | undefined), ...wording.details };
+  const reworded = new RowhouseError(code, message, {
     ...(code === error.code && { status: error.status }),
     ...(error.sql && { sql }),
     ...(hint !== undefined && { hint }),
@@ -40,27 +43,27 @@ export function retell(error: RowhouseError, told: Partial<Told> & { code?: Erro
     ...(error.retryAfterS !== undefined && { retryAfterS: error.retryAfterS }),
     cause: error.cause,
   });
-  return inherit(retold, error);
+  return inherit(reworded, error);
 }
 
-function ofConstraint(
+function explainConstraint(
   error: RowhouseError,
   table: Table,
   input: WriteInput,
   where: string | undefined,
-): Told | null {
+): Wording | null {
   const { state, constraint, column, schema, table: name } = error.sql ?? {};
   const isHere = name === table.name && schema === table.schema;
   switch (state) {
     case '23502':
-      return isHere && column !== undefined ? notNull(column, input) : ofDomain(error, input, where);
+      return isHere && column !== undefined ? notNull(column, input) : explainDomain(error, input, where);
     case '23505':
       return isHere ? unique(error, table, input) : null;
     case '23503':
       return foreignKey(error, table, input);
     case '23514':
       if (constraint === undefined) return null;
-      if (!isHere) return ofDomain(error, input, where);
+      if (!isHere) return explainDomain(error, input, where);
       return {
         message: `The check "${constraint}" of "${table.name}" does not hold for the row.`,
         details: { constraint },
@@ -76,18 +79,18 @@ function ofConstraint(
   }
 }
 
-function notNull(name: string, { columns, verb, rows, firstIndex }: WriteInput): Told {
+function notNull(name: string, { columns, verb, rows, firstIndex }: WriteInput): Wording {
   const isGiven = columns.some((column) => column.name === name);
-  const place = rows.findIndex((row) => row[name] === null);
-  const index = !isGiven || firstIndex === null || place < 0 ? null : firstIndex + place;
+  const position = rows.findIndex((row) => row[name] === null);
+  const index = !isGiven || firstIndex === null || position < 0 ? null : firstIndex + position;
   const message = isGiven
     ? `"${name}" may not be null.`
     : `"${name}" must be given: it may not be null${verb === 'insert' ? ' and has no default' : ''}.`;
   return { message: rowOf(index) + message, details: { columns: [name], ...(index !== null && { index }) } };
 }
 
-/** The rule is the type's: PostgreSQL knows no column. */
-function ofDomain(error: RowhouseError, input: WriteInput, where: string | undefined): Told | null {
+/** The constraint belongs to a domain: PostgreSQL does not name the column. */
+function explainDomain(error: RowhouseError, input: WriteInput, where: string | undefined): Wording | null {
   const culprit = findCulprit(error.sql?.state ?? '', error.message, where, input);
   if (!culprit) return null;
   const { constraint } = error.sql ?? {};
@@ -97,7 +100,7 @@ function ofDomain(error: RowhouseError, input: WriteInput, where: string | undef
   };
 }
 
-function unique(error: RowhouseError, table: Table, { verb }: WriteInput): Told {
+function unique(error: RowhouseError, table: Table, { verb }: WriteInput): Wording {
   const { constraint, detail } = error.sql ?? {};
   const key = [table.primaryKey, ...table.uniques].find((names) => isKeyOf(names, detail ?? ''));
   const what = key ? `this ${list(key)}` : 'such values';
@@ -111,7 +114,7 @@ function unique(error: RowhouseError, table: Table, { verb }: WriteInput): Told 
   };
 }
 
-/** PostgreSQL writes `Key (a, "B")=(1, 2) already exists.`, names in quotes where they need some. */
+/** PostgreSQL writes `Key (a, "B")=(1, 2) already exists.` and quotes names only where needed. */
 function isKeyOf(names: readonly string[], detail: string): boolean {
   let at = 'Key ('.length;
   for (const [index, name] of names.entries()) {
@@ -124,17 +127,17 @@ function isKeyOf(names: readonly string[], detail: string): boolean {
   return names.length > 0 && detail.startsWith(')=(', at);
 }
 
-/** Either the row points to one that is not there, or others still point to it. */
-function foreignKey(error: RowhouseError, table: Table, { verb }: WriteInput): Told | null {
+/** Either the row references one that does not exist, or other rows still reference it. */
+function foreignKey(error: RowhouseError, table: Table, { verb }: WriteInput): Wording | null {
   const { constraint, schema, table: name, detail } = error.sql ?? {};
   if (constraint === undefined) return null;
   const isOfTable = name === table.name && schema === table.schema;
   const keys = table.references.filter((one) => one.name === constraint && !one.through);
   const own = isOfTable ? keys.find((one) => one.isOwn) : undefined;
   const others = keys.find((one) => !one.isOwn && one.target.name === name && one.target.schema === schema);
-  // A table that refers to itself can have both problems when a row changes.
+  // An update of a table that references itself can have both problems.
   if (own && others && verb === 'update') return null;
-  if (own && verb !== 'delete') return pointsNowhere(own, constraint, detail);
+  if (own && verb !== 'delete') return missingReference(own, constraint, detail);
   if (!others) return null;
   return {
     message: `Rows of "${others.target.name}" still point to it by ${list(others.targetColumns)} ("${constraint}").`,
@@ -143,11 +146,11 @@ function foreignKey(error: RowhouseError, table: Table, { verb }: WriteInput): T
   };
 }
 
-function pointsNowhere(
+function missingReference(
   { columns, target, targetColumns }: Reference,
   constraint: string,
   detail?: string,
-): Told {
+): Wording {
   return {
     message: `${list(columns)} must be ${list(targetColumns)} of a row in "${target.name}", and there is none ("${constraint}").`,
     ...(detail !== undefined && { hint: shortened(detail) }),
@@ -155,11 +158,11 @@ function pointsNowhere(
   };
 }
 
-function ofValue(
+function explainValue(
   error: RowhouseError,
   { input, ...compiled }: CompiledWrite,
   where: string | undefined,
-): Told | null {
+): Wording | null {
   const state = error.sql?.state ?? '';
   if (state === '21000' && input.rows.length > 1) {
     return {
@@ -168,7 +171,7 @@ function ofValue(
     };
   }
   const culprit = findCulprit(state, error.message, where, input);
-  // What the filter holds too may as well be what is wrong there.
+  // If the filter contains the same value, the error may be about the filter.
   if (!culprit || (where === undefined && isInFilter(culprit, input, compiled.params))) return null;
   const { column, value } = culprit;
   const subject = nameOf(culprit);
@@ -183,7 +186,7 @@ function ofValue(
     };
   }
   const expected = expectation(column);
-  const says = isScalar && speaksForItself.has(state) ? '.' : `: ${shortened(error.message)}`;
+  const says = isScalar && selfExplanatory.has(state) ? '.' : `: ${shortened(error.message)}`;
   const failure = state === '22003' ? `is out of range for ${column.type}` : `does not fit ${column.type}`;
   return {
     message: `${subject}: ${show(value)} ${failure}${says}`,
@@ -192,9 +195,9 @@ function ofValue(
   };
 }
 
-const speaksForItself = new Set(['22P02', '22003', '22007', '22008']);
+const selfExplanatory = new Set(['22P02', '22003', '22007', '22008']);
 
-/** Exact as long as nobody waits for the counting. */
+/** Not counted for large texts: other requests would have to wait. */
 function countOf(text: string): string {
   return isLarge(text) ? 'very many' : String([...text].length);
 }
@@ -230,7 +233,7 @@ function show(value: unknown): string {
   return Array.isArray(value) ? 'the array' : 'the object';
 }
 
-/** More than this nobody reads. */
+/** Keeps error messages readable. */
 function shortened(text: string): string {
   return text.length > 300 ? `${text.slice(0, 300)}…` : text;
 }

@@ -1,6 +1,7 @@
-// Rows → the statements that insert them, to be run in one transaction. The text depends on which columns are given, not
-// on values or their number, so that PostgreSQL keeps it prepared. Every statement holds the table's guard: where there
-// is a WHERE in it, otherwise in RETURNING; the planner works it out in both, before anything has run.
+// Compiles rows to the statements that insert them, to be run in one transaction. The text depends on the given
+// columns, not on the values or their number, so that PostgreSQL can keep it prepared. Every statement contains the
+// table's guard: in WHERE if there is one, otherwise in RETURNING. The planner evaluates it in both, before anything
+// has run.
 import { atOnce, type Slices } from '../../postgres/fair-reads.ts';
 import type { Column, Table } from '../catalog/catalog.ts';
 import type { Item } from '../request/select.ts';
@@ -8,30 +9,30 @@ import { getColumn, guard, id, nameOf } from '../sql/expressions.ts';
 import { pathOf, type Run, readRuns, refuseMissing, toJsonRows } from './body.ts';
 import {
   type CompiledWrite,
-  compileShown,
+  compileReturning,
   definitions,
   type Returning,
+  type ReturningClause,
   refuseUnlessWritable,
-  type Shown,
   typeGuards,
 } from './statement.ts';
 import { isSimple, refuse, toColumnText } from './values.ts';
 
 export type InsertOptions = Readonly<{
-  /** Columns of a key; null: the primary key. Goes with `resolution`. */
+  /** Columns of a key; null: the primary key. Requires `resolution`. */
   onConflict: readonly string[] | null;
-  /** What happens to a row whose key is there already; null: an error. Ignored rows do not come back. */
+  /** What happens to a row whose key already exists; null: an error. Ignored rows are not returned. */
   resolution: 'merge' | 'ignore' | null;
   returning: Returning;
   select: readonly Item[];
 }>;
 
-/** In the order of the rows; a single one for a single row. */
+/** In the order of the rows; one statement for a single row. */
 export function compileInsert(table: Table, body: unknown, options: InsertOptions): CompiledWrite[] {
   return atOnce(compilingInsert(table, body, options));
 }
 
-/** The same for a large body. */
+/** The same in slices, for a large body. */
 export function* compilingInsert(
   table: Table,
   body: unknown,
@@ -39,51 +40,51 @@ export function* compilingInsert(
 ): Slices<CompiledWrite[]> {
   refuseUnlessWritable(table, 'insert');
   const target = readTarget(table, options);
-  const shown = compileShown(table, options.select, options.returning);
+  const clause = compileReturning(table, options.select, options.returning);
   const writes: CompiledWrite[] = [];
   for (const run of yield* readRuns(table, body)) {
     refuseMissing(table, run);
     const end = target ? conflictSql(table, target, options.resolution, run.columns) : '';
-    if (run.rows.length === 1 && run.columns.every(isSimple)) writes.push(insertOne(table, run, end, shown));
-    else writes.push(yield* insertMany(table, run, end, shown));
+    if (run.rows.length === 1 && run.columns.every(isSimple)) writes.push(insertOne(table, run, end, clause));
+    else writes.push(yield* insertMany(table, run, end, clause));
   }
   return writes;
 }
 
-function insertOne(table: Table, run: Run, end: string, shown: Shown): CompiledWrite {
+function insertOne(table: Table, run: Run, end: string, clause: ReturningClause): CompiledWrite {
   const { columns, rows, firstIndex } = run;
   const [row = {}] = rows;
   const params = columns.map((column) => {
     return toColumnText(row[column.name], column, () => pathOf(firstIndex, column.name));
   });
-  const places = params.map((_, index) => `$${index + 1}`).join(', ');
-  const values = columns.length > 0 ? ` (${namesOf(columns)}) values (${places})` : ' default values';
-  const text = `insert into ${nameOf(table)} as t0${values}${end}${shown.guarded}`;
-  return { text, params, hidden: 1, ...common(table, run, shown, columns) };
+  const placeholders = params.map((_, index) => `$${index + 1}`).join(', ');
+  const values = columns.length > 0 ? ` (${namesOf(columns)}) values (${placeholders})` : ' default values';
+  const text = `insert into ${nameOf(table)} as t0${values}${end}${clause.guarded}`;
+  return { text, params, hidden: 1, ...common(table, run, clause, columns) };
 }
 
-/** PostgreSQL reads the rows one after the other, so they are inserted, numbered and returned in their order. */
-function* insertMany(table: Table, run: Run, end: string, shown: Shown): Slices<CompiledWrite> {
+/** PostgreSQL reads the rows in order, so it also inserts, numbers and returns them in that order. */
+function* insertMany(table: Table, run: Run, end: string, clause: ReturningClause): Slices<CompiledWrite> {
   const { columns } = run;
   const where = [guard(table), ...typeGuards(columns)].join(' and ');
-  const tail = `where ${where}${end}${shown.returning}`;
+  const tail = `where ${where}${end}${clause.returning}`;
   const start = `insert into ${nameOf(table)} as t0`;
   if (columns.length === 0) {
     const series = 'pg_catalog.generate_series(1, $1::pg_catalog.int4)';
     const text = `${start} select from ${series} ${tail}`;
-    return { text, params: [String(run.rows.length)], hidden: 0, ...common(table, run, shown, [null]) };
+    return { text, params: [String(run.rows.length)], hidden: 0, ...common(table, run, clause, [null]) };
   }
-  const scanner = `pg_catalog.json_to_recordset($1::pg_catalog.json) as r (${definitions(columns)})`;
+  const source = `pg_catalog.json_to_recordset($1::pg_catalog.json) as r (${definitions(columns)})`;
   const list = columns.map(({ name }) => `r.${id(name)}`).join(', ');
-  const text = `${start} (${namesOf(columns)}) select ${list} from ${scanner} ${tail}`;
-  return { text, params: [yield* toJsonRows(run)], hidden: 0, ...common(table, run, shown, [null]) };
+  const text = `${start} (${namesOf(columns)}) select ${list} from ${source} ${tail}`;
+  return { text, params: [yield* toJsonRows(run)], hidden: 0, ...common(table, run, clause, [null]) };
 }
 
-function common(table: Table, run: Run, shown: Shown, parameters: readonly (Column | null)[]) {
+function common(table: Table, run: Run, clause: ReturningClause, parameters: readonly (Column | null)[]) {
   return {
-    columns: shown.columns,
+    columns: clause.columns,
     tables: [table],
-    isPlain: table.isPlainToWrite && shown.isPlain,
+    isPlain: table.isPlainToWrite && clause.isPlain,
     input: { verb: 'insert', ...run, parameters },
   } as const;
 }
@@ -92,7 +93,7 @@ function namesOf(columns: readonly Column[]): string {
   return columns.map(({ name }) => id(name)).join(', ');
 }
 
-/** The key whose rows are merged or passed over; null: none. */
+/** The key on which conflicts are merged or ignored; null: none. */
 function readTarget(table: Table, { onConflict, resolution }: InsertOptions): readonly string[] | null {
   if (resolution === null) {
     if (onConflict === null) return null;
@@ -129,10 +130,12 @@ function conflictSql(
   if (given.length > 0) {
     return `${start} update set ${given.map(({ name }) => `${id(name)} = excluded.${id(name)}`).join(', ')}`;
   }
-  // Nothing to change, but only a row that is updated comes back.
-  const kept = [...target, ...table.columns.keys()].find((name) => {
+  // There is nothing to change, but PostgreSQL returns only rows that it updates.
+  const unchanged = [...target, ...table.columns.keys()].find((name) => {
     const column = table.columns.get(name);
     return column?.generated === null && column.identity !== 'always';
   });
-  return kept === undefined ? `${start} nothing` : `${start} update set ${id(kept)} = t0.${id(kept)}`;
+  return unchanged === undefined
+    ? `${start} nothing`
+    : `${start} update set ${id(unchanged)} = t0.${id(unchanged)}`;
 }

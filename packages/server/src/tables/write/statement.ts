@@ -1,5 +1,5 @@
-// What every statement that writes is made of besides its own words: whether the table takes it, what comes back of the
-// rows, and what an error is explained with.
+// What all writing statements share: the check that the table is writable, the RETURNING clause, and the input with
+// which errors are explained.
 import { errors } from '../../errors.ts';
 import type { JsonParameter } from '../../query/json/parameters.ts';
 import type { Column, Table, TypeShape } from '../catalog/catalog.ts';
@@ -16,52 +16,58 @@ export type CompiledWrite = Readonly<{
   /** Names of the result's columns; `hidden` further ones follow that are not shown. */
   columns: readonly string[];
   hidden: number;
-  /** Everything the text was compiled for. */
+  /** All tables that the text was compiled for. */
   tables: readonly Table[];
-  /** Running it leaves nothing in a session but what a sequence leaves. */
+  /** Running the statement leaves no state in a session, except for sequences. */
   isPlain: boolean;
   input: WriteInput;
 }>;
 
-/** What was given: an error is explained with it. */
+/** The input of a write, with which errors are explained. */
 export type WriteInput = Readonly<{
   verb: Verb;
   rows: readonly Row[];
   columns: readonly Column[];
-  /** Of the first row in the body; null: the body is a single row. */
+  /** The first row's index in the body; null: the body is a single row. */
   firstIndex: number | null;
-  /** The column that each parameter is for; null: several, or a filter. */
+  /** The column of each parameter; null: several columns, or a filter. */
   parameters: readonly (Column | null)[];
 }>;
 
 export type Verb = 'insert' | 'update' | 'delete';
 
-/** minimal: no row comes back. */
+/** minimal: no row is returned. */
 export type Returning = 'row' | 'minimal';
 
-export type Shown = Readonly<{
-  /** The clause, with and without the guard as a last column; without it, it can be empty. */
+export type ReturningClause = Readonly<{
+  /** The RETURNING clause with the guard as its last column, and without it; the latter can be empty. */
   guarded: string;
   returning: string;
   columns: readonly string[];
   isPlain: boolean;
 }>;
 
-/** All columns, or none, is what nearly everybody asks for; writing them out was half of what compiling a row cost. */
-const usual = { row: new WeakMap<Table, Shown>(), minimal: new WeakMap<Table, Shown>() };
+/**
+ * A cache: nearly all requests return all columns or none, and listing them was half of the cost of compiling a row.
+ */
+const cached = { row: new WeakMap<Table, ReturningClause>(), minimal: new WeakMap<Table, ReturningClause>() };
 
-/** For a table that the statement calls t0. */
-export function compileShown(table: Table, select: readonly Item[], returning: Returning): Shown {
+/** For a table with the alias t0. */
+export function compileReturning(
+  table: Table,
+  select: readonly Item[],
+  returning: Returning,
+): ReturningClause {
   const items = returning === 'minimal' ? [] : select;
-  if (returning === 'row' && select !== allColumns) return show(table, items);
-  const known = usual[returning].get(table);
+  if (returning === 'row' && select !== allColumns) return buildReturning(table, items);
+  const known = cached[returning].get(table);
   if (known) return known;
-  const shown = show(table, items);
-  usual[returning].set(table, shown);
-  return shown;
+  const clause = buildReturning(table, items);
+  cached[returning].set(table, clause);
+  return clause;
 }
 
-function show(table: Table, select: readonly Item[]): Shown {
+function buildReturning(table: Table, select: readonly Item[]): ReturningClause {
   const scope: Scope = { table, alias: 't0' };
   const outputs = select.flatMap((item) => {
     if (item.is === 'embed') throw refuse('select', 'rows that are changed are shown without others');
@@ -79,14 +85,14 @@ function show(table: Table, select: readonly Item[]): Shown {
 }
 
 /**
- * Columns as JSON's reader needs them. Their types are spelled out, one by one: a null of the table's own type would do
- * for less, but PostgreSQL then refuses rows that leave out a column whose domain takes no null.
+ * The column definition list for json_to_recordset. json_populate_recordset with a null of the table's type would be
+ * shorter, but then PostgreSQL refuses rows that leave out a column whose domain is not null.
  */
 export function definitions(columns: readonly Column[]): string {
   return columns.map(({ name, type }) => `${id(name)} ${type}`).join(', ');
 }
 
-/** A composite type can change without its table's noticing, and its attributes were looked at. */
+/** A composite type can change without a new version of the table, and the attributes of the type were checked. */
 export function typeGuards(columns: readonly Column[]): string[] {
   const relations = new Map(columns.flatMap(({ shape }) => relationsOf(shape)));
   return [...relations].map(([oid, version]) => `rowhouse.is_unchanged_now(${oid}, ${literal(version)})`);

@@ -1,5 +1,5 @@
-// Changing and deleting the rows that a filter names → one statement. Without a filter there is none: all rows is what
-// nobody means by leaving something out.
+// Compiles updates and deletes of the rows that a filter selects to one statement. A request without a filter is
+// refused: a missing filter is a mistake and does not mean all rows.
 import { atOnce, type Slices } from '../../postgres/fair-reads.ts';
 import { isLarge, markLarge } from '../../query/json/large-json.ts';
 import { JsonParameter } from '../../query/json/parameters.ts';
@@ -11,7 +11,7 @@ import { collectParameters, id, nameOf } from '../sql/expressions.ts';
 import { type Row, readChanges } from './body.ts';
 import {
   type CompiledWrite,
-  compileShown,
+  compileReturning,
   definitions,
   type Returning,
   refuseUnlessWritable,
@@ -28,7 +28,7 @@ export function compileUpdate(
   return atOnce(compilingUpdate(table, body, request, returning));
 }
 
-/** The same for a large body. */
+/** The same in slices, for a large body. */
 export function* compilingUpdate(
   table: Table,
   body: unknown,
@@ -37,18 +37,18 @@ export function* compilingUpdate(
 ): Slices<CompiledWrite> {
   refuseUnlessWritable(table, 'update');
   refuseAll(table, request.where);
-  const shown = compileShown(table, request.select, returning);
+  const clause = compileReturning(table, request.select, returning);
   const { columns, rows, firstIndex } = readChanges(table, body);
   const filter = collectParameters();
   const where = [compileFilter(table, request.where, filter), ...typeGuards(columns)].join(' and ');
   const { sets, params, parameters } = yield* compileSets(columns, rows[0] ?? {}, filter.values.length);
   return {
-    text: `update ${nameOf(table)} as t0 set ${sets} where ${where}${shown.returning}`,
+    text: `update ${nameOf(table)} as t0 set ${sets} where ${where}${clause.returning}`,
     params: [...filter.values, ...params],
-    columns: shown.columns,
+    columns: clause.columns,
     hidden: 0,
     tables: [table],
-    isPlain: table.isPlainToWrite && shown.isPlain,
+    isPlain: table.isPlainToWrite && clause.isPlain,
     input: {
       verb: 'update',
       rows,
@@ -62,16 +62,16 @@ export function* compilingUpdate(
 export function compileDelete(table: Table, request: ChangeRequest, returning: Returning): CompiledWrite {
   refuseUnlessWritable(table, 'delete');
   refuseAll(table, request.where);
-  const shown = compileShown(table, request.select, returning);
+  const clause = compileReturning(table, request.select, returning);
   const filter = collectParameters();
   const where = compileFilter(table, request.where, filter);
   return {
-    text: `delete from ${nameOf(table)} as t0 where ${where}${shown.returning}`,
+    text: `delete from ${nameOf(table)} as t0 where ${where}${clause.returning}`,
     params: filter.values,
-    columns: shown.columns,
+    columns: clause.columns,
     hidden: 0,
     tables: [table],
-    isPlain: table.isPlainToWrite && shown.isPlain,
+    isPlain: table.isPlainToWrite && clause.isPlain,
     input: {
       verb: 'delete',
       rows: [],
@@ -82,13 +82,13 @@ export function compileDelete(table: Table, request: ChangeRequest, returning: R
   };
 }
 
-/** Parameters follow on `taken` others. */
+/** The first `taken` parameters are already in use. */
 function* compileSets(columns: readonly Column[], row: Row, taken: number) {
   const params: CompiledWrite['params'][number][] = [];
-  const place = (value: CompiledWrite['params'][number]) => `$${taken + params.push(value)}`;
+  const add = (value: CompiledWrite['params'][number]) => `$${taken + params.push(value)}`;
   const simple = columns.filter(isSimple);
   const sets = simple.map((column) => {
-    return `${id(column.name)} = ${place(toColumnText(row[column.name], column, column.name))}`;
+    return `${id(column.name)} = ${add(toColumnText(row[column.name], column, column.name))}`;
   });
   const others = columns.filter((column) => !isSimple(column));
   if (others.length > 0) {
@@ -98,8 +98,8 @@ function* compileSets(columns: readonly Column[], row: Row, taken: number) {
     const isLong = others.some(({ name }) => isLarge(row[name]));
     const json = isLong ? new JsonParameter(markLarge(given)) : toJson(given, '');
     const names = others.map(({ name }) => id(name)).join(', ');
-    const scanner = `pg_catalog.json_to_record(${place(json)}::pg_catalog.json)`;
-    sets.push(`(${names}) = (select ${names} from ${scanner} as r (${definitions(others)}))`);
+    const source = `pg_catalog.json_to_record(${add(json)}::pg_catalog.json)`;
+    sets.push(`(${names}) = (select ${names} from ${source} as r (${definitions(others)}))`);
   }
   const parameters: (Column | null)[] = others.length > 0 ? [...simple, null] : simple;
   return { sets: sets.join(', '), params, parameters };
@@ -127,7 +127,7 @@ function filterOfAll({ primaryKey, columns }: Table): string {
   return `or=(${name}.is.null,${name}.not.is.null)`;
 }
 
-/** As a filter has to name it. */
+/** The column's name as a filter must spell it. */
 function spell(name: string): string {
   return /^[a-z_][a-z0-9_]*$/i.test(name) && !reserved.has(name)
     ? name

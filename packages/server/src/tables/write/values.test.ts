@@ -18,7 +18,7 @@ const pair = column('pair', {
   ],
 });
 
-/** As a body is read. */
+/** Parses JSON as a request body is parsed. */
 const given = (text: string) => (parseJsonText(`[${text}]`) as [unknown])[0];
 
 describe('a value as a parameter', () => {

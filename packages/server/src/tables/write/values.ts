@@ -1,5 +1,5 @@
-// A JSON value as PostgreSQL is to read it for a column. One value of a simple type is the text of a parameter; arrays
-// and composites go as JSON, which PostgreSQL takes apart itself.
+// Converts a JSON value to what PostgreSQL reads for a column. A value of a simple type becomes the text of a
+// parameter; arrays and composites are sent as JSON, which PostgreSQL parses itself.
 import { errors } from '../../errors.ts';
 import { atOnce, type Slices } from '../../postgres/fair-reads.ts';
 import { toJsonArrayText } from '../../query/json/array-text.ts';
@@ -11,7 +11,7 @@ import type { Column, TypeShape } from '../catalog/catalog.ts';
 import { nearestName } from '../catalog/nearest.ts';
 import { shorten } from '../request/scanner.ts';
 
-/** Where a value stands in the body; made up only when it has to be told. */
+/** The path of a value in the body. A function, where it is computed only for an error. */
 export type Path = string | (() => string);
 
 /** PostgreSQL's own limit. */
@@ -21,7 +21,7 @@ export function isSimple({ shape }: Column): boolean {
   return !shape.isArray && shape.is !== 'composite';
 }
 
-/** JSON null is SQL's NULL, also for json and jsonb. What PostgreSQL cannot read it says itself. */
+/** JSON null is SQL's NULL, also for json and jsonb. PostgreSQL reports values that it cannot read. */
 export function toColumnText(value: unknown, column: Column, path: Path): string | JsonParameter | null {
   if (value === null || value === undefined) return null;
   const { is } = column.shape;
@@ -33,7 +33,7 @@ export function toColumnText(value: unknown, column: Column, path: Path): string
   return isLarge(value) ? new JsonParameter(value) : toJson(value, path);
 }
 
-/** The same inside JSON that PostgreSQL takes apart. */
+/** The same for a value inside JSON that PostgreSQL parses. */
 export function toColumnJson(value: unknown, column: Column, path: Path): unknown {
   if (typeof value === 'string') return isJson(column.shape) ? value : withoutNul(value, path);
   if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
@@ -43,7 +43,7 @@ export function toColumnJson(value: unknown, column: Column, path: Path): unknow
   return value;
 }
 
-/** The same for a value that takes long to look at. */
+/** The same in slices, for a large value. */
 export function* toLargeColumnJson(value: unknown, column: Column, path: Path): Slices<unknown> {
   if (typeof value === 'string' || isHstore(column)) return toColumnJson(value, column, path);
   if (isJsonArray(column.shape) && Array.isArray(value)) return new JsonArrayText(value);
@@ -51,7 +51,7 @@ export function* toLargeColumnJson(value: unknown, column: Column, path: Path): 
   return value;
 }
 
-/** Columns for which `toColumnJson` gives something else than the value. */
+/** Whether `toColumnJson` returns something other than the value for this column. */
 export function isRewritten(column: Column): boolean {
   return isHstore(column) || isJsonArray(column.shape);
 }
@@ -60,7 +60,7 @@ export function toJson(value: unknown, path: Path): string {
   return orTooDeep(path, () => toJsonText(value));
 }
 
-/** A body may be nested as deep as its size allows; JSON.stringify is not made for that. */
+/** A body may be nested as deep as its size allows, and JSON.stringify recurses. */
 function orTooDeep(path: Path, write: () => string): string {
   try {
     return write();
@@ -74,7 +74,7 @@ function isJson({ is, isArray }: TypeShape): boolean {
   return !isArray && (is === 'json' || is === 'jsonb');
 }
 
-/** Each entry is a document. To PostgreSQL arrays among them would be further dimensions. */
+/** Each entry is a JSON document. PostgreSQL would read nested arrays as further dimensions. */
 function isJsonArray({ is, isArray }: TypeShape): boolean {
   return isArray && (is === 'json' || is === 'jsonb');
 }
@@ -84,12 +84,12 @@ function withoutNul(text: string, path: Path): string {
   return text;
 }
 
-/** PostgreSQL passes over keys that a composite type does not have. */
+/** Needed because PostgreSQL ignores keys that a composite type does not have. */
 function* refuseUnknownFields(value: unknown, shape: TypeShape, path: Path, dimensions = 0): Slices<void> {
   if (shape.is !== 'composite' || typeof value !== 'object' || value === null) return;
   if (value instanceof ExactNumber) return;
   if (Array.isArray(value)) {
-    // What is no array to PostgreSQL either is its to refuse.
+    // PostgreSQL refuses an array where none belongs, or one with too many dimensions.
     if (!shape.isArray || dimensions === maxDimensions) return;
     for (const [index, entry] of value.entries()) {
       if (index % entriesAtOnce === entriesAtOnce - 1) yield;
@@ -113,7 +113,7 @@ function* refuseUnknownFields(value: unknown, shape: TypeShape, path: Path, dime
 
 const entriesAtOnce = 1_000;
 
-/** An extension's type, known by its name as it is when values are read. */
+/** The type of an extension, recognized by its name, as when values are read. */
 function isHstore({ type, shape }: Column): boolean {
   return shape.is === 'plain' && !shape.isArray && /^(?:.+\.)?hstore$/.test(type);
 }
