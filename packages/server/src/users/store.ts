@@ -1,9 +1,5 @@
 // Runs statements on users in the project's database, as the role that owns them. Each statement returns one JSON
 // value.
-//
-// A statement sees the snapshot of its start, even if it then waits for a row. So a statement that begins or ends
-// sessions, or uses codes, first locks its user in a separate statement. Otherwise a sign-in with the old password
-// could outlive the change of the password.
 import { errors, RowhouseError } from '../errors.ts';
 import { ownSize, sizeCheck, withHeadroom } from '../query/admission.ts';
 import { fateOf, isOverLimit, wasRaised } from '../query/exchange/failures.ts';
@@ -42,7 +38,12 @@ export type UserStore = {
 
 export type UserLock = Readonly<{ text: string; parameters: readonly string[] }>;
 
-/** Locks the user before its other rows, as deleting a user does: another order would deadlock. */
+/**
+ * A statement sees the snapshot of its start, even if it then waits for a row. So a statement that begins or ends
+ * sessions, or uses codes, first locks its user in a separate statement. Otherwise a sign-in with the old password
+ * could outlive the change of the password. The user is locked before its other rows, as deleting a user does: another
+ * order would deadlock.
+ */
 function lockUser(condition: string): (value: string) => UserLock {
   return (value) => ({
     text: `select from auth.users where ${condition} for update`,

@@ -1,7 +1,6 @@
-// Describes a table, read from PostgreSQL's catalog by one statement, as the project's own role. The description
-// contains the table's version. Every statement compiled from it contains that version too, and PostgreSQL refuses the
-// statement once the version has changed (see migrations/project/0002_tables.sql), so a cached description can never be
-// used stale.
+// Describes a table, read from PostgreSQL's catalog by one statement, as the project's own role. Every statement
+// compiled from the description contains the table's version, and PostgreSQL refuses it once the version has changed
+// (see migrations/project/0002_tables.sql), so a cached description can never be used stale.
 import { errors, RowhouseError } from '../../errors.ts';
 import { builtInType } from '../../query/json/value-kinds.ts';
 import { allNames, byName, byOid } from './catalog-queries.ts';
