@@ -12,18 +12,27 @@ const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
 const pages = ['README.md', ...readdirSync(path.join(root, 'docs')).map((name) => `docs/${name}`)].filter(
   (name) => name.endsWith('.md'),
 );
-/** They tell what others show. Programs in client.md are run by the client's own tests. */
-const withoutSessions = ['docs/client.md', 'docs/operating.md', 'docs/performance.md', 'docs/security.md'];
+/** Pages without a console session. The programs in client.md are run by the client's own tests. */
+const withoutSessions = [
+  'docs/README.md',
+  'docs/architecture.md',
+  'docs/client.md',
+  'docs/performance.md',
+  'docs/security.md',
+];
 
-const hasPsql = spawnSync('psql', ['--version']).status === 0;
-if (!hasPsql) console.error('SKIPPED: psql is not installed, so what the docs show of it is not run.');
+const isInstalled = (program: string) => spawnSync(program, ['--version']).status === 0;
+const [hasPsql, hasJq] = [isInstalled('psql'), isInstalled('jq')];
+if (!hasPsql)
+  console.error('SKIPPED: psql is not installed, so the sessions in the docs that use it do not run.');
+if (!hasJq) console.error('SKIPPED: jq is not installed, so the console sessions in the docs do not run.');
 
 describe('README and docs', () => {
   it('show what they tell', () => {
     expect(pages.filter((page) => sessionsIn(read(page)).length === 0)).toEqual(withoutSessions);
   });
 
-  it.each(pages.filter((page) => !withoutSessions.includes(page)))(
+  it.skipIf(!hasJq).each(pages.filter((page) => !withoutSessions.includes(page)))(
     'every console session in %s gives the output it shows',
     // Passwords are hashed with the lowest priority: on a busy machine that takes its time.
     { timeout: 300_000 },
