@@ -21,37 +21,61 @@ function errorsPage() {
   ]);
   return `# Errors
 
-Every answer is JSON with \`ok\`. A failure has a fitting HTTP status and says what happened, and where there is one, the next step:
-
 \`\`\`console
 $ export URL=http://127.0.0.1:8765/api/dbaas/v2 KEY=rh_acct_…
-$ curl -s $URL/projects -H "X-API-Key: $KEY" -H 'Content-Type: application/json' -d '{"name": "Errors", "slug": "errors"}' | cut -c1-10
-{"ok":true
-$ curl -s $URL/projects/errors/query -H "X-API-Key: $KEY" -H 'Content-Type: application/json' -d '{"query": "select * from tea"}'
-{"ok":false,"error":{"code":"sql_error","message":"relation \\"tea\\" does not exist",…"sql":{"state":"42P01","position":"15"}},"request_id":"…"}
-$ curl -s $URL/projects/errors/tables/tea -H "X-API-Key: $KEY"
-{"ok":false,"error":{"code":"table_not_found","message":"The project has no table or view \\"tea\\".","hint":"GET /api/dbaas/v2/projects/:slug/tables lists those it has."},"request_id":"…"}
-$ curl -s $URL/projects -H "X-API-Key: $KEY" -H 'Content-Type: application/json' -d '{"nam": "Errors", "limit_mb": 0}'
-{"ok":false,"error":{"code":"invalid_request",…"details":[…]},"request_id":"…"}
-$ curl -s $URL/projects
-{"ok":false,"error":{"code":"missing_api_key",…
-$ curl -s $URL/projects -H 'X-API-Key: rh_acct_mistyped'
-{"ok":false,"error":{"code":"invalid_api_key",…
+$ api() { curl -s "$URL/$1" -H "X-API-Key: $KEY" -H 'Content-Type: application/json' "\${@:2}"; echo; }
+$ api projects -d '{"name": "My Shop"}' | jq -r .project.slug
+my-shop
+$ api projects/my-shop/query -d '{"query": "select * from tea"}' | jq .
+{
+  "ok": false,
+  "error": {
+    "code": "sql_error",
+    "message": "relation \\"tea\\" does not exist",…
+    "sql": {
+      "state": "42P01",
+      "position": "15"
+    }
+  },
+  "request_id": "…"
+}
+$ api projects -d '{"nam": "My Shop", "limit_mb": 0}' | jq -c '.error.code, .error.details[0]'
+"invalid_request"
+{"path":"…","problem":"…"}
+$ api projects/my-shop/tables/tea | jq -r .error.code
+table_not_found
+$ curl -s $URL/projects | jq -r .error.code
+missing_api_key
+$ curl -s $URL/projects -H 'X-API-Key: rh_acct_mistyped' | jq -r .error.code
+invalid_api_key
 \`\`\`
 
-| | |
+Every response is JSON with \`ok\`. A failure has an HTTP status of 400 or above and these fields:
+
+| field | meaning |
 | --- | --- |
-| \`code\` | stable: branch on this |
-| \`message\`, \`hint\` | for people; both may change |
-| \`details\` | facts for programs, by code: \`limit_mb\` and \`size_mb\`, \`retryable\`, a list of \`path\` and \`problem\` |
-| \`sql\` | PostgreSQL's own words about your SQL: \`state\` (the SQLSTATE), \`position\`, \`detail\`, \`hint\`, \`schema\`, \`table\`, \`column\`, \`constraint\` |
-| \`request_id\` | the same as in the header \`X-Request-Id\`; the service's log has it |
+| \`error.code\` | stable: branch on this |
+| \`error.message\` | what happened, for people; it may change |
+| \`error.hint\` | the next step, where there is one; it may change |
+| \`error.details\` | facts for programs, by code: \`limit_mb\` and \`size_mb\`, \`retryable\`, a list of \`path\` and \`problem\` |
+| \`error.sql\` | PostgreSQL's fields about your SQL: \`state\` (the SQLSTATE), \`position\`, \`detail\`, \`hint\`, \`schema\`, \`table\`, \`column\`, \`constraint\` |
+| \`request_id\` | the same as in the header \`X-Request-Id\`; look for it in the service's log |
+
+## Codes
 
 ${table(['status', 'code', 'meaning'], rows)}
 
-**When an answer comes.** Every request is answered within its \`timeout_ms\` and one second, or within 30 seconds if it has none, whatever PostgreSQL does. Time in which you send the body or read the answer does not count.
+## When a response comes
 
-**When to send it again.** 429 and 503 \`unavailable\` carry \`Retry-After\`, and nothing was run. After \`outcome_unknown\`, or when no answer came at all, a change may have been made: look first, or send every POST with an [\`Idempotency-Key\`](idempotency.md), which makes a repeat safe. The [client](client.md) waits and sends again what was not run; give it \`idempotencyKey: true\` for the rest.
+Every request is answered within its \`timeout_ms\` plus one second, or within 30 seconds if it has none, even if PostgreSQL hangs. Time in which you send the body or read the response does not count.
+
+## When to retry
+
+- **429 and 503 \`unavailable\`** carry \`Retry-After\`. Nothing ran: wait, then send the request again.
+- **\`outcome_unknown\`, or no response:** the change may have been made. Check before you send the request again.
+- **With an [\`Idempotency-Key\`](idempotency.md)** a POST is safe to send again in every case.
+
+The [client](client.md#retries) waits and retries requests that did not run. Give it \`idempotencyKey: true\` for the rest.
 `;
 }
 
