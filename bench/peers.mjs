@@ -426,10 +426,10 @@ report(
     notes: [
       options.quick
         ? `A quick run: one turn of ${seconds} s each, nothing warmed up, Q3 with 4 connections. It shows that everything runs, not how fast. With --install it has all peers.`
-        : `Ours and the peer in turns, ${repeats} of each after one that is not counted; ${seconds} s a turn, longer where a peer is slow; ${connections} connections, ${signers} for sign-up and sign-in; × is the median of the ratios of neighbouring turns.`,
-      'PostgreSQL peers have a database each on the PostgreSQL server that our service runs; SQLite peers have it inside. Ours checks a key, keeps projects apart and holds limits.',
-      'Sign-up and sign-in compare how dear a password hash each has chosen (ours: PBKDF2-SHA256, 600,000 rounds), not how fast the programs are.',
-      ...(memory === null ? [] : [`Our memory after all of it: ${Math.round(memory)} MB.`]),
+        : `Ours and the peer in turns, ${repeats} of each after one that is not counted; ${seconds} s a turn, longer if a peer is slow; ${connections} connections, ${signers} for sign-up and sign-in; × is the median of the ratios of neighbouring turns.`,
+      'Each PostgreSQL peer has a database on the PostgreSQL server that our service runs; SQLite peers have an embedded one. Ours checks a key, isolates projects and enforces limits.',
+      'Sign-up and sign-in compare the cost of the password hash that each has chosen (ours: PBKDF2-SHA256, 600,000 rounds), not the speed of the programs.',
+      ...(memory === null ? [] : [`Our memory after the run: ${Math.round(memory)} MB.`]),
       ...(created.length === 0
         ? []
         : [

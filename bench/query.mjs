@@ -123,7 +123,7 @@ report(
     bars: { column: '× obvious', label: 'times as many a second: ours / the obvious program', mark: 1 },
     tables: [
       {
-        title: `The slowest of a hundred, ${options.connections} connections each${quick ? ' (Q3: 4)' : ''}`,
+        title: `Latency: the slowest of a hundred, ${options.connections} connections each${quick ? ' (Q3: 4)' : ''}`,
         header: ['', 'ours: p50 / p99 ms', '×', 'obvious: p50 / p99 ms', '×', 'pgbench: p50 / p99 ms', '×'],
         rows: slowest,
       },

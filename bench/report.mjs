@@ -31,7 +31,7 @@ export function report(name, header, rows, write, { notes = [], tables = [], plo
   const file = path.resolve(import.meta.dirname, 'RESULTS.md');
   const before = existsSync(file)
     ? readFileSync(file, 'utf8')
-    : '# Results\n\nThe last run of each benchmark. Only ratios within one run mean anything on another machine.\n';
+    : '# Results\n\nThe last run of each benchmark. Only ratios within one run carry over to another machine.\n';
   const others = before.split(/^(?=## )/m).filter((part) => !part.startsWith(`## ${name}\n`));
   const [head, ...sections] = others;
   sections.push(section);

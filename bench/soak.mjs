@@ -298,7 +298,7 @@ async function strike(name) {
   disturbances.push(disturbance);
   await blows[name]();
   while (
-    (await send('after a blow', 'POST', `${projects[0].path}/query`, projects[0].key, one)).code !== 'ok'
+    (await send('after a fault', 'POST', `${projects[0].path}/query`, projects[0].key, one)).code !== 'ok'
   )
     await sleep(100);
   disturbance.doneAt = performance.now();
@@ -406,22 +406,22 @@ async function checkEverything() {
 
 /** Why an answer that is no success came; what is not in here has no explanation, and is a problem. */
 const reasons = {
-  'hung up': 'the driver hung up on purpose',
-  'not reachable': 'the service was stopped or killed on purpose and not yet up again',
-  'broke off': 'the service was stopped or killed on purpose in the middle of a request',
+  'hung up': 'the load generator hung up on purpose',
+  'not reachable': 'the service was stopped or killed on purpose and not yet restarted',
+  'broke off': 'the service was stopped or killed on purpose during a request',
   unavailable: 'PostgreSQL was killed or is starting: nothing was changed',
-  outcome_unknown: 'the connection broke while a change was made: the ledger takes either',
+  outcome_unknown: 'the connection broke during a change: the ledger accepts both outcomes',
   overloaded:
-    'too much was waiting: in a hog project its own connections, at sign-up and sign-in the hashing',
+    'too many requests were waiting: for the connections of a hostile project, or for hashing at sign-up and sign-in',
   rate_limited: 'more sign-ups or sign-ins than one address may send',
 };
 const ownReasons = {
-  'hostile sql_error': 'what the statement earned: out of memory, no right, a limit of PostgreSQL',
+  'hostile sql_error': 'the expected error: out of memory, missing privileges, a limit of PostgreSQL',
   'hostile query_timeout': 'cancelled at its 3 seconds',
   'hostile statement_not_allowed': 'never sent to PostgreSQL',
   'hostile conflict': 'its own deadlock or lock',
-  'batch sql_error': 'the division by zero that was put there: all of it was undone',
-  'refused insert sql_error': 'the division by zero that was put there',
+  'batch sql_error': 'the intended division by zero: the whole batch was rolled back',
+  'refused insert sql_error': 'the intended division by zero',
   'hostile request_timeout': 'it took longer to come than it may',
 };
 /** What nobody may meet while nothing is broken on purpose. */
@@ -434,7 +434,7 @@ function explain() {
     totals.set(kind, (totals.get(kind) ?? 0) + calm + disturbed);
   for (const [name, { kind, code, status, calm, disturbed }] of [...answers].sort()) {
     if (code === 'ok') continue;
-    const isAside = kind === 'set-up' || kind === 'after a blow';
+    const isAside = kind === 'set-up' || kind === 'after a fault';
     const reason = ownReasons[name] ?? reasons[code];
     if (!reason && !isAside) problems.push(`unexplained: ${name} (${status}), ${calm + disturbed} times`);
     if (onlyDisturbed.has(code) && calm > 0 && !isAside)
@@ -487,7 +487,7 @@ function plotMemory() {
 
 report(
   'soak',
-  ['requests', 'how they ended', 'in calm', 'around a blow', 'of its kind', 'why'],
+  ['requests', 'outcome', 'undisturbed', 'around a fault', 'share', 'why'],
   [['all', '', String(sent), '', '', ''], ...rows],
   options.write,
   {
@@ -501,9 +501,9 @@ report(
     plots: options.write ? [plotMemory()] : [],
     notes: [
       `${projectCount} projects, ${clients} clients, ${minutes} minutes.`,
-      `Blows, with the seconds until the next answer: ${disturbances.map(({ name, at, doneAt }) => `${name} ${((doneAt - at) / 1000).toFixed(1)}`).join(', ')}.`,
-      `Rows acknowledged ${kept}, refused ${refused}, unknown ${unknown}; users ${users.length}; projects made on the way ${visitors.size}.`,
-      problems.length === 0 ? 'Nothing acknowledged was lost, nothing refused was there.' : 'PROBLEMS:',
+      `Faults, with the seconds until the next response: ${disturbances.map(({ name, at, doneAt }) => `${name} ${((doneAt - at) / 1000).toFixed(1)}`).join(', ')}.`,
+      `Rows acknowledged ${kept}, refused ${refused}, unknown ${unknown}; users ${users.length}; projects created during the run ${visitors.size}.`,
+      problems.length === 0 ? 'No acknowledged row was lost, and no rejected row was found.' : 'PROBLEMS:',
       ...problems.slice(0, 50),
     ],
   },
