@@ -24,6 +24,7 @@ const order = [
   ['tables/write', 'tables/import'],
   ['tables', 'users'],
   ['accounts', 'background'],
+  ['metrics'],
   ['http'],
   ['service', 'workers'],
   ['app'],

@@ -19,6 +19,7 @@ it.each([
   [`${server}/projects/find.ts`, '../http/caller.ts', 'projects may not import http'],
   [`${server}/keys/manage.ts`, '../projects/find.ts', 'keys may not import projects'],
   [`${server}/errors.ts`, './config.ts', 'errors may not import config'],
+  [`${server}/metrics/metrics.ts`, '../http/request-log.ts', 'metrics may not import http'],
   [`${server}/projects/find.ts`, 'pg', 'only postgres/ imports a driver'],
   [`${server}/helpers/x.ts`, '../errors.ts', 'has no place in the order'],
   [

@@ -21,8 +21,10 @@ import { connectionsByMemory, machineMemoryMb } from './engine/embedded-settings
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
 import { RowhouseError } from './errors.ts';
-import { createMetrics, gaugeRegistry, type Metrics } from './http/metrics.ts';
+import { createMetrics, type Metrics } from './http/metrics.ts';
 import { openLog, withoutSecrets } from './log.ts';
+import { restartGauges } from './metrics/metrics.ts';
+import { createRegistry } from './metrics/registry.ts';
 import type { Address } from './postgres/database.ts';
 import { MigrationError } from './postgres/migrations.ts';
 import { openService, type Service } from './service.ts';
@@ -65,12 +67,7 @@ async function startFirst(config: Config): Promise<void> {
   await prepareControl(address, config.controlDatabase);
   const service = await openFor(config, address, masterKey, log, { background: true });
   started.push(service.stop);
-  const restarts = {
-    rowhouse_postgres_restarts: {
-      help: 'How often the embedded PostgreSQL had to be started again.',
-      read: () => embedded?.restarts() ?? 0,
-    },
-  };
+  const restarts = restartGauges(embedded);
 
   let url: string;
   let announce = async () => {};
@@ -81,7 +78,7 @@ async function startFirst(config: Config): Promise<void> {
   } else {
     const onEvent = (event: string, details: object) => log.warn(details, event);
     // What only this process knows; all else comes from the workers.
-    const own = gaugeRegistry({ ...service.keeperGauges, ...restarts });
+    const own = createRegistry({ ...service.backgroundGauges, ...restarts });
     const workers = await startWorkers({ count: config.workers, own, onEvent });
     started.push(workers.stop);
     announce = workers.announce;

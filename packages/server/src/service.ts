@@ -1,27 +1,26 @@
 // The parts of the service put together around an address of PostgreSQL; what main.ts and the tests start and stop.
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type Background, startBackground } from './background.ts';
+import { startBackground } from './background.ts';
 import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
-import { type DiskWatch, openDiskWatch } from './engine/disk.ts';
+import { openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
-import { openServer, type Server } from './engine/servers.ts';
-import { countSpares, keepSpares } from './engine/spares.ts';
+import { openServer } from './engine/servers.ts';
+import { keepSpares } from './engine/spares.ts';
 import { openTerminations } from './engine/terminations.ts';
 import type { Deps } from './http/deps.ts';
-import type { Counters, Gauges } from './http/metrics.ts';
 import { openIdempotency } from './idempotency.ts';
 import { masterKeyCheck } from './keys/seal.ts';
 import { openKeyRing } from './keys/verify.ts';
+import { backgroundGauges, serviceCounters, serviceGauges } from './metrics/metrics.ts';
+import type { Counters, Gauges } from './metrics/registry.ts';
 import type { Address } from './postgres/database.ts';
-import { sql } from './postgres/sql.ts';
 import { openLogins } from './projects/logins.ts';
-import { findOutdated, openUpgrades } from './projects/upgrade.ts';
+import { openUpgrades } from './projects/upgrade.ts';
 import { stopSession } from './query/exchange/statement-deadline.ts';
-import { openProjectSessions, type ProjectSessions } from './query/sessions/project-sessions.ts';
+import { openProjectSessions } from './query/sessions/project-sessions.ts';
 import { countTraces } from './query/sessions/session-audit.ts';
 import { openStatementProfiles } from './query/sessions/statement-profiles.ts';
 import { openGroupCommit } from './query/sharing/group-commit.ts';
@@ -31,13 +30,12 @@ import { openCompactions } from './quotas/compact.ts';
 import { openDiskRelief } from './quotas/disk-relief.ts';
 import { openHeadroom } from './quotas/headroom.ts';
 import { openReclaim } from './quotas/reclaim.ts';
-import { readRoom } from './quotas/sizes.ts';
 import { countRefusals, openUsageLooks } from './quotas/usage.ts';
 import { openWriterQueue } from './quotas/writer-queue.ts';
 import { openTableCache } from './tables/table-cache.ts';
 import { type DeliveryConfig, openDelivery } from './users/delivery.ts';
 import type { UserDeps } from './users/deps.ts';
-import { type Hashing, openHashing } from './users/hashing.ts';
+import { openHashing } from './users/hashing.ts';
 import { refreshTokenKey } from './users/refresh-tokens.ts';
 import { openUserStore } from './users/store.ts';
 import { version } from './version.ts';
@@ -46,7 +44,8 @@ export type Service = {
   deps: Deps;
   gauges: Gauges;
   counters: Counters;
-  keeperGauges: Gauges;
+  /** Those of `gauges` that workers cannot read. */
+  backgroundGauges: Gauges;
   stop(): Promise<void>;
 };
 
@@ -67,8 +66,6 @@ type Options = {
   log: Logger;
 };
 
-/** Less than metrics wait for a number. */
-const answersMs = 1_500;
 /** How long a statement waits for a connection, how many may, and when an idle one is closed. */
 const waits = { waiting: 2_000, waitMs: 5_000, idleMs: 600_000 };
 
@@ -162,30 +159,12 @@ export async function openService(options: Options): Promise<Service> {
     log,
     version,
   };
-  const kept = background ? keeperGauges(background) : {};
+  const ofBackground = background ? backgroundGauges(background) : {};
   return {
     deps,
-    gauges: {
-      ...readGauges(control, server),
-      ...roomGauges(control),
-      ...sessionGauges(sessions),
-      ...hashingGauges(hashing),
-      ...diskGauges(disk),
-      ...kept,
-    },
-    counters: {
-      rowhouse_writes_refused_total: {
-        help: 'Writes refused for lack of room.',
-        label: 'reason',
-        read: refusals.counts,
-      },
-      rowhouse_session_traces_total: {
-        help: 'Sessions that statements share and in which one of them left something. Must stay 0.',
-        label: 'source',
-        read: traces.counts,
-      },
-    },
-    keeperGauges: kept,
+    gauges: { ...serviceGauges({ control, server, sessions, hashing, disk }), ...ofBackground },
+    counters: serviceCounters({ refusals: refusals.counts, traces: traces.counts }),
+    backgroundGauges: ofBackground,
     stop: async () => {
       await background?.stop();
       headroom.stop();
@@ -218,110 +197,4 @@ async function checkMasterKey(control: Control, masterKey: Buffer): Promise<void
       hint: 'Set ROWHOUSE_MASTER_KEY to the right one, or put the right master.key into the data folder.',
     });
   }
-}
-
-function readGauges(control: Control, server: Server): Gauges {
-  const count = async (condition: 'live' | 'deleted') => {
-    const [row] = await control.query<{ count: number }>(sql`
-      select count(*)::int as count from projects where (deleted_at is null) = ${condition === 'live'}`);
-    return row?.count ?? Number.NaN;
-  };
-  return {
-    rowhouse_postgres_up: {
-      help: '1 while PostgreSQL answers.',
-      read: () => {
-        const answered = control.query(sql`select 1`, answersMs).then(
-          () => 1,
-          () => 0,
-        );
-        return Promise.race([answered, sleep(answersMs, 0, { ref: false })]);
-      },
-    },
-    rowhouse_projects: { help: 'Projects that are not deleted.', read: () => count('live') },
-    rowhouse_projects_deleted: {
-      help: 'Deleted projects that can be restored.',
-      read: () => count('deleted'),
-    },
-    rowhouse_projects_outdated: {
-      help: 'Projects whose database is older than this version. Goes to 0 after an upgrade.',
-      read: async () => (await findOutdated(control, server)).outdated.length,
-    },
-    rowhouse_projects_newer: {
-      help: 'Projects that a newer version has used. Must be 0.',
-      read: async () => (await findOutdated(control, server)).newer.length,
-    },
-    rowhouse_spares: {
-      help: 'Databases ready to become projects.',
-      read: () => countSpares(control, server),
-    },
-  };
-}
-
-function roomGauges(control: Control): Gauges {
-  let reading: Promise<{ bytes: number; full: number; ratio: number }> | null = null;
-  /** One statement for all that are read at the same moment. */
-  const read = () => {
-    reading ??= readRoom(control).finally(() => {
-      reading = null;
-    });
-    return reading;
-  };
-  return {
-    rowhouse_projects_bytes: {
-      help: 'What all projects store that are not deleted.',
-      read: async () => (await read()).bytes,
-    },
-    rowhouse_projects_full: {
-      help: 'Projects that have reached their limit_mb.',
-      read: async () => (await read()).full,
-    },
-    rowhouse_nearest_to_full_ratio: {
-      help: 'How much of its limit_mb the project has used that is nearest to it.',
-      read: async () => (await read()).ratio,
-    },
-  };
-}
-
-function sessionGauges(sessions: ProjectSessions): Gauges {
-  return {
-    rowhouse_sessions: { help: 'Connections to project databases.', read: () => sessions.counts().open },
-    rowhouse_sessions_idle: { help: 'Those that do nothing now.', read: () => sessions.counts().idle },
-    rowhouse_sessions_waiting: {
-      help: 'Statements that wait for one.',
-      read: () => sessions.counts().waiting,
-    },
-  };
-}
-
-function hashingGauges(hashing: Hashing): Gauges {
-  return {
-    rowhouse_hashing: { help: 'Passwords that are being hashed.', read: () => hashing.counts().running },
-    rowhouse_hashing_waiting: { help: 'Those that wait for it.', read: () => hashing.counts().waiting },
-  };
-}
-
-function diskGauges(disk: DiskWatch): Gauges {
-  return {
-    rowhouse_disk_free_bytes: {
-      help: 'Room on the disk of the embedded PostgreSQL.',
-      read: () => disk.facts()?.freeBytes ?? Number.NaN,
-    },
-    rowhouse_disk_reserve_bytes: {
-      help: 'With less room than this nothing may grow.',
-      read: () => disk.facts()?.reserveBytes ?? Number.NaN,
-    },
-  };
-}
-
-function keeperGauges(background: Background): Gauges {
-  return {
-    rowhouse_projects_without_database: {
-      help: 'Projects whose database is missing. Must be 0.',
-      read: () => background.discrepancies().projectsWithoutDatabase.length,
-    },
-    rowhouse_databases_without_project: {
-      help: 'Databases of this installation that no project owns. Must be 0.',
-      read: () => background.discrepancies().databasesWithoutRow.length,
-    },
-  };
 }

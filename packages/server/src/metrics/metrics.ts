@@ -1,0 +1,173 @@
+// Every metric that operators watch, except those of HTTP requests (http/metrics.ts). Add a new one here.
+// Labels have few values, and no caller can add one.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Background } from '../background.ts';
+import type { Control } from '../control/control.ts';
+import type { DiskWatch } from '../engine/disk.ts';
+import type { Embedded } from '../engine/embedded.ts';
+import type { Server } from '../engine/servers.ts';
+import { countSpares } from '../engine/spares.ts';
+import { sql } from '../postgres/sql.ts';
+import { findOutdated } from '../projects/upgrade.ts';
+import type { ProjectSessions } from '../query/sessions/project-sessions.ts';
+import { readRoom } from '../quotas/sizes.ts';
+import type { Hashing } from '../users/hashing.ts';
+import type { Counters, Gauges } from './registry.ts';
+
+type GaugeDeps = {
+  control: Control;
+  server: Server;
+  sessions: ProjectSessions;
+  hashing: Hashing;
+  disk: DiskWatch;
+};
+
+/** Shorter than the time that the registry waits for a value: 0 is reported, not NaN. */
+const postgresUpMs = 1_500;
+
+/** What every process that answers requests can read. */
+export function serviceGauges({ control, server, sessions, hashing, disk }: GaugeDeps): Gauges {
+  return {
+    ...controlGauges(control, server),
+    ...storageGauges(control),
+    ...sessionGauges(sessions),
+    ...hashingGauges(hashing),
+    ...diskGauges(disk),
+  };
+}
+
+/** What only the process that does the background work knows. */
+export function backgroundGauges(background: Background): Gauges {
+  return {
+    rowhouse_projects_without_database: {
+      help: 'Projects whose database is missing. Must be 0.',
+      read: () => background.discrepancies().projectsWithoutDatabase.length,
+    },
+    rowhouse_databases_without_project: {
+      help: 'Databases of this installation that no project owns. Must be 0.',
+      read: () => background.discrepancies().databasesWithoutRow.length,
+    },
+  };
+}
+
+/** What only the process that started PostgreSQL knows. */
+export function restartGauges(embedded: Embedded | null): Gauges {
+  return {
+    rowhouse_postgres_restarts: {
+      help: 'How often the embedded PostgreSQL had to be started again.',
+      read: () => embedded?.restarts() ?? 0,
+    },
+  };
+}
+
+/** Each process counts its own events. */
+export function serviceCounters(counts: {
+  refusals: () => Record<string, number>;
+  traces: () => Record<string, number>;
+}): Counters {
+  return {
+    rowhouse_writes_refused_total: {
+      help: 'Writes refused for lack of room.',
+      label: 'reason',
+      read: counts.refusals,
+    },
+    rowhouse_session_traces_total: {
+      help: 'Sessions that statements share and in which one of them left something. Must stay 0.',
+      label: 'source',
+      read: counts.traces,
+    },
+  };
+}
+
+function controlGauges(control: Control, server: Server): Gauges {
+  const count = async (condition: 'live' | 'deleted') => {
+    const [row] = await control.query<{ count: number }>(sql`
+      select count(*)::int as count from projects where (deleted_at is null) = ${condition === 'live'}`);
+    return row?.count ?? Number.NaN;
+  };
+  return {
+    rowhouse_postgres_up: {
+      help: '1 while PostgreSQL answers.',
+      read: () => {
+        const answered = control.query(sql`select 1`, postgresUpMs).then(
+          () => 1,
+          () => 0,
+        );
+        return Promise.race([answered, sleep(postgresUpMs, 0, { ref: false })]);
+      },
+    },
+    rowhouse_projects: { help: 'Projects that are not deleted.', read: () => count('live') },
+    rowhouse_projects_deleted: {
+      help: 'Deleted projects that can be restored.',
+      read: () => count('deleted'),
+    },
+    rowhouse_projects_outdated: {
+      help: 'Projects whose database is older than this version. Goes to 0 after an upgrade.',
+      read: async () => (await findOutdated(control, server)).outdated.length,
+    },
+    rowhouse_projects_newer: {
+      help: 'Projects that a newer version has used. Must be 0.',
+      read: async () => (await findOutdated(control, server)).newer.length,
+    },
+    rowhouse_spares: {
+      help: 'Databases ready to become projects.',
+      read: () => countSpares(control, server),
+    },
+  };
+}
+
+function storageGauges(control: Control): Gauges {
+  let reading: Promise<{ bytes: number; full: number; ratio: number }> | null = null;
+  /** One statement for all gauges of one request for metrics. */
+  const read = () => {
+    reading ??= readRoom(control).finally(() => {
+      reading = null;
+    });
+    return reading;
+  };
+  return {
+    rowhouse_projects_bytes: {
+      help: 'What all projects store that are not deleted.',
+      read: async () => (await read()).bytes,
+    },
+    rowhouse_projects_full: {
+      help: 'Projects that have reached their limit_mb.',
+      read: async () => (await read()).full,
+    },
+    rowhouse_nearest_to_full_ratio: {
+      help: 'How much of its limit_mb the project has used that is nearest to it.',
+      read: async () => (await read()).ratio,
+    },
+  };
+}
+
+function sessionGauges(sessions: ProjectSessions): Gauges {
+  return {
+    rowhouse_sessions: { help: 'Connections to project databases.', read: () => sessions.counts().open },
+    rowhouse_sessions_idle: { help: 'Those that do nothing now.', read: () => sessions.counts().idle },
+    rowhouse_sessions_waiting: {
+      help: 'Statements that wait for one.',
+      read: () => sessions.counts().waiting,
+    },
+  };
+}
+
+function hashingGauges(hashing: Hashing): Gauges {
+  return {
+    rowhouse_hashing: { help: 'Passwords that are being hashed.', read: () => hashing.counts().running },
+    rowhouse_hashing_waiting: { help: 'Those that wait for it.', read: () => hashing.counts().waiting },
+  };
+}
+
+function diskGauges(disk: DiskWatch): Gauges {
+  return {
+    rowhouse_disk_free_bytes: {
+      help: 'Room on the disk of the embedded PostgreSQL.',
+      read: () => disk.facts()?.freeBytes ?? Number.NaN,
+    },
+    rowhouse_disk_reserve_bytes: {
+      help: 'With less room than this nothing may grow.',
+      read: () => disk.facts()?.reserveBytes ?? Number.NaN,
+    },
+  };
+}

@@ -1,0 +1,51 @@
+// Registers metrics with prom-client. metrics.ts declares them; http/metrics.ts adds those of HTTP requests.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Counter, Gauge, Registry } from 'prom-client';
+
+/** Values that are read when the metrics are requested. */
+export type Gauges = Record<string, { help: string; read: () => number | Promise<number> }>;
+
+/** Values that only rise, with one label of few values. Each process counts its own; the sums are reported. */
+export type Counters = Record<string, { help: string; label: string; read: () => Record<string, number> }>;
+
+/** A value that takes longer than this to read is reported as NaN. */
+const maxReadMs = 2_000;
+
+export function createRegistry(gauges: Gauges, counters: Counters = {}): Registry {
+  const registry = new Registry();
+  addGauges(registry, gauges);
+  addCounters(registry, counters);
+  return registry;
+}
+
+function addGauges(registry: Registry, gauges: Gauges): void {
+  for (const [name, { help, read }] of Object.entries(gauges)) {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      // Every worker reads the same value: a sum over the workers would be wrong.
+      aggregator: 'max',
+      async collect() {
+        // A gauge that cannot be read must not fail the others.
+        const late = sleep(maxReadMs, Number.NaN, { ref: false });
+        this.set(await Promise.race([Promise.resolve(read()).catch(() => Number.NaN), late]));
+      },
+    });
+  }
+}
+
+function addCounters(registry: Registry, counters: Counters): void {
+  for (const [name, { help, label, read }] of Object.entries(counters)) {
+    new Counter({
+      name,
+      help,
+      labelNames: [label],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const [value, count] of Object.entries(read())) this.inc({ [label]: value }, count);
+      },
+    });
+  }
+}
