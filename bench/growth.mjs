@@ -1,5 +1,5 @@
-// Whether it stays as fast as it grows: one row by id (Q1) with 1 to 3,000 projects on the server, asked evenly and by
-// Zipf's law; a page of a table with ten thousand to ten million rows; start-up time and memory by number of projects.
+// Does speed hold as an installation grows? One row by id (Q1) with 1 to 3,000 projects on the server, requested evenly and
+// by Zipf's law; a page of a table with ten thousand to ten million rows; start-up time and memory by number of projects.
 // npm run bench -- growth [--quick] [--projects 1,100,1000,3000] [--rows 10000,1000000,10000000] [--seconds 3]
 // [--repeats 5] [--data folder] [--write]. With --data the projects are kept there for the next run. Needs wrk and pgbench.
 import { once } from 'node:events';
@@ -7,7 +7,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { statements } from './items.mjs';
 import {
@@ -22,27 +21,20 @@ import {
   superuserUrl,
   wrk,
 } from './load.mjs';
+import { readOptions } from './options.mjs';
 import { writePlot } from './plot.mjs';
 import { memoryMb, postmasterOf, withCpuMs } from './processes.mjs';
 import { range, report } from './report.mjs';
 
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    projects: { type: 'string' },
-    rows: { type: 'string' },
-    seconds: { type: 'string' },
-    repeats: { type: 'string' },
-    connections: { type: 'string', default: '32' },
-    data: { type: 'string' },
-    write: { type: 'boolean', default: false },
-  },
+const options = readOptions({
+  projects: { quick: [20], full: [1, 100, 1_000, 3_000] },
+  rows: { quick: [1_000, 10_000], full: [10_000, 1_000_000, 10_000_000] },
+  seconds: { quick: 1, full: 3 },
+  repeats: { quick: 1, full: 5 },
+  connections: 32,
+  data: null,
 });
-const list = (text) => text.split(',').filter(Boolean).map(Number);
-const sizes = list(options.projects ?? (options.quick ? '20' : '1,100,1000,3000'));
-const tableRows = list(options.rows ?? (options.quick ? '1000,10000' : '10000,1000000,10000000'));
-const seconds = options.seconds ?? (options.quick ? '1' : '3');
-const repeats = Number(options.repeats ?? (options.quick ? 1 : 5));
+const { projects: sizes, rows: tableRows, seconds, repeats } = options;
 const spares = options.quick ? 5 : 50;
 needTools('wrk', 'pgbench');
 const { makeKey } = await import('../packages/server/dist/keys/form.js');
@@ -67,7 +59,7 @@ async function startService() {
   startMs = performance.now() - began;
 }
 
-/** Nothing is left to be written: what a start takes does not hang on what happened before. */
+/** Writes everything out, so that the duration of the next start does not depend on earlier work. */
 async function settle() {
   const client = new pg.Client(await superuserUrl(data));
   await client.connect();
@@ -75,7 +67,7 @@ async function settle() {
   await client.end();
 }
 
-/** Databases are made beside the load until there are enough: not while something is measured. */
+/** Spares are made in the background until there are enough: not while something is measured. */
 async function sparesReady() {
   for (;;) {
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
@@ -108,7 +100,7 @@ const series = (from, to) =>
   `select n, 'Item number ' || n, (n % 10000) / 100.0, n % 3 = 0, jsonb_build_object('color', 'red', 'sizes', jsonb_build_array(n % 7, n % 11)), timestamptz '2026-01-01' + n * interval '1 minute' from generate_series(${from}, ${to}) as n`;
 const rowsEach = 1_000;
 
-/** A project with a small table, the same in each. `key` is its own. */
+/** A project with the same small table as all others. `key` is its project key. */
 async function makeProject(slug, limitMb = 512) {
   const { api_key: key } = await call('POST', '/projects', { name: slug, slug, limit_mb: limitMb });
   await call('POST', `/projects/${slug}/query`, { query: `create table items ${columns}` });
@@ -116,7 +108,7 @@ async function makeProject(slug, limitMb = 512) {
   return { slug, key };
 }
 
-/** Those that an earlier run has left get a key of this run's. */
+/** Projects that an earlier run left get a new key. */
 async function findProjects() {
   const found = [];
   for (let page = 1; ; page++) {
@@ -145,10 +137,10 @@ async function makeUpTo(projects, size) {
 }
 
 const sql = statements.Q1;
-/** Which project the next request is for: Lua that gives its number, and what it needs. */
+/** How requests are spread over projects: Lua that runs once, and Lua that returns the number of the next project. */
 const spreads = {
   even: (count) => ['', `math.random(1, ${count})`],
-  // The n-th most visited is visited 1/n as often as the first.
+  // The n-th most requested project is requested 1/n as often as the first.
   zipf: (count) => [
     `local sums, sum = {}, 0
 for n = 1, ${count} do sum = sum + 1 / n; sums[n] = sum end
@@ -164,7 +156,7 @@ end`,
   ],
 };
 
-/** Q1 in one of the projects at a time, by each project's own key or by one for all. */
+/** Q1 in one project per request, with the project's key or with `key` for all. */
 function ask(projects, spread, key) {
   const [prelude, pick] = spreads[spread](projects.length);
   return wrk(folder, url, {
@@ -178,7 +170,7 @@ local projects = {${projects.map((project) => `{'${root}/projects/${project.slug
   });
 }
 
-async function visit(slug, key) {
+async function queryOnce(slug, key) {
   const response = await fetch(`${url}/projects/${slug}/query`, {
     method: 'POST',
     headers: { 'x-api-key': key, 'content-type': 'application/json' },
@@ -188,27 +180,27 @@ async function visit(slug, key) {
   await response.text();
 }
 
-async function visitAll(projects) {
+async function queryAllOnce(projects) {
   const next = projects.values();
-  const visitor = async () => {
-    for (const { slug, key } of next) await visit(slug, key);
+  const client = async () => {
+    for (const { slug, key } of next) await queryOnce(slug, key);
   };
-  await Promise.all(Array.from({ length: 4 }, visitor));
+  await Promise.all(Array.from({ length: 4 }, client));
 }
 
 /**
- * The limit: PostgreSQL alone with the same statement, by so many clients in one project's database. Each of them has a
- * process, which has slept and has to be woken for each statement.
+ * The upper limit: pgbench with the same statement and this many clients in one project's database. Each client has a
+ * process in PostgreSQL, which sleeps and must be woken for each statement.
  */
 async function limitOf(clients) {
   const { project } = await call('GET', '/projects/grow-0');
-  // Its time begins before it has opened its connections; what it tells begins after.
-  const time = Number(seconds) + Math.ceil(clients / 60);
+  // pgbench's duration includes opening its connections; the rate that it reports does not.
+  const time = seconds + Math.ceil(clients / 60);
   const load = { seconds: time, highestId: rowsEach, clients, threads: 2 };
   return pgbench(folder, await superuserUrl(data, `p_${project.id}`), sql, load).rate;
 }
 
-/** Each in turn, over and over; the first is what the others are measured against. The first turn is not counted. */
+/** Runs all in turns, and compares them to the first of `runs`. The first turn is not counted. */
 function inTurns(runs) {
   const measured = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
   for (let turn = -1; turn < repeats; turn++)
@@ -229,7 +221,7 @@ function inTurns(runs) {
       cpu: ['own', 'postgres'].map((part) =>
         Math.round(
           (results.reduce((sum, result) => sum + result[part], 0) * 1000) /
-            results.reduce((sum, result) => sum + result.rate * Number(seconds), 0),
+            results.reduce((sum, result) => sum + result.rate * seconds, 0),
         ),
       ),
     };
@@ -237,7 +229,7 @@ function inTurns(runs) {
 }
 
 function rowOf(what, { rate, ratio: against, spread, middle, cpu }, goal = '') {
-  // With nothing else on the machine but what PostgreSQL itself does for them.
+  // If the machine did nothing but PostgreSQL's part of each request.
   const most = ((availableParallelism() * 1e6) / cpu[1]).toFixed(0);
   return [
     what,
@@ -280,11 +272,11 @@ async function growProjects() {
     const atStart = memoryMb(service.child.pid, postmasterOf(data));
     const [few, many] = [await limitOf(10), size > 10 ? await limitOf(size) : null];
     if (many) limits.push([size, few.toFixed(0), many.toFixed(0), (many / few).toFixed(2)]);
-    // This process was at a stand while pgbench ran: it hears now of connections that have ended with the last service.
+    // This process was blocked while pgbench ran: only now it learns which connections ended with the previous service.
     await sleep(100);
-    // As it is after a while: each has a connection, what it asks is known, and PostgreSQL has a plan for good, which it
-    // makes with the sixth.
-    for (let round = 0; round < 7; round++) await visitAll(some);
+    // The steady state: each project has a session, the statement is known, and PostgreSQL uses a generic plan, which it
+    // makes at the sixth execution.
+    for (let round = 0; round < 7; round++) await queryAllOnce(some);
     const results = inTurns({
       one: () => ask(some.slice(0, 1), 'even'),
       even: () => ask(some, 'even'),
@@ -304,7 +296,7 @@ async function growProjects() {
 }
 
 async function growRows() {
-  // A name that was deleted is not free for a week.
+  // The slug of a deleted project stays reserved for a week.
   const slug = `rows-${Date.now()}`;
   const { api_key: key } = await call('POST', '/projects', { name: slug, slug, limit_mb: 20_000 });
   const query = (text) => call('POST', `/projects/${slug}/query`, { query: text, timeout_ms: 300_000 });
@@ -355,7 +347,7 @@ function plot() {
     writePlot('growth-projects', {
       title: 'Q1 by number of projects',
       x: projectsAxis,
-      y: 'requests a second',
+      y: 'requests per second',
       series: kinds(points.projects, 'name').map((name) =>
         line(
           points.projects.filter((point) => point.name === name),
@@ -388,7 +380,7 @@ function plot() {
     writePlot('growth-rows', {
       title: 'A page of 50 rows by number of rows',
       x: { label: 'rows in the table', log: true },
-      y: 'requests a second',
+      y: 'requests per second',
       series: kinds(points.rows, 'kind').map((kind) =>
         line(
           points.rows.filter((point) => point.kind === kind),
@@ -410,8 +402,8 @@ report(
     '× the first',
     'goal',
     'p50 / p99 ms',
-    'CPU a request: ours + PostgreSQL',
-    'most that PostgreSQL’s part would allow /s',
+    'CPU per request: ours + PostgreSQL',
+    'upper limit by PostgreSQL’s part /s',
   ],
   speeds,
   options.write,
@@ -430,7 +422,7 @@ report(
       },
       {
         title: 'PostgreSQL alone: pgbench -M prepared with Q1 in one database',
-        header: ['clients', 'with 10 clients /s', 'with so many /s', '×'],
+        header: ['clients', 'with 10 clients /s', 'with this many /s', '×'],
         rows: limits,
       },
     ],

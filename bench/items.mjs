@@ -1,8 +1,8 @@
-// The tables that the benchmarks ask, and what they ask them: Q1 one row, Q2 50 rows, Q3 10,000 rows, Q4 an insert.
+// The tables and statements of the benchmarks: Q1 one row, Q2 50 rows, Q3 10,000 rows, Q4 an insert.
 const columns = 'id, name, price, in_stock, tags, created_at';
 
 export const rows = 100_000;
-/** Random rows are taken from those that have 50 behind them. */
+/** The highest random id: enough rows follow it for Q2. */
 export const lastId = 90_000;
 
 export const statements = {
@@ -12,7 +12,7 @@ export const statements = {
   Q4: "insert into sales (item, note) values ($1, 'bench')",
 };
 
-/** How many rows the answer has. */
+/** The number of rows in the answer. */
 export const expected = { Q1: 1, Q2: 50, Q3: 10_000, page: 50 };
 
 export const makeTables = [
@@ -22,7 +22,7 @@ export const makeTables = [
   'vacuum analyze items',
 ];
 
-/** For SQLite, which has no such types. */
+/** For SQLite, which lacks some of these types. */
 export const makeSqliteTables = [
   'create table items (id integer primary key, name text, price numeric, in_stock boolean, tags text, created_at text)',
   `insert into items with recursive series(n) as (select 1 union all select n + 1 from series where n < ${rows}) select n, 'Item number ' || n, (n % 10000) / 100.0, n % 3 = 0, json_object('color', 'red', 'sizes', json_array(n % 7, n % 11)), strftime('%Y-%m-%dT%H:%M:%SZ', '2026-01-01', n || ' minutes') from series`,

@@ -1,4 +1,4 @@
-// What the benchmarks share: a service of their own, its superuser, wrk, pgbench, and ratios of what they measured.
+// Shared by the benchmarks: starting a service, its superuser's address, running wrk and pgbench, and ratios of results.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ export function needTools(...tools) {
   const packages = { wrk: 'wrk', pgbench: 'postgresql-client', psql: 'postgresql-client' };
   for (const tool of tools) {
     if (!spawnSync(tool, ['--version']).error) continue;
-    console.error(`${tool} is not on this machine: apt-get install ${packages[tool]}`);
+    console.error(`${tool} is not installed. On Debian: apt-get install ${packages[tool]}`);
     process.exit(1);
   }
 }
@@ -37,7 +37,7 @@ export async function stop({ child }) {
   await once(child, 'exit');
 }
 
-/** A service with a project in it; `env`: settings of its own. */
+/** Starts a service with one project. `env`: additional settings. */
 export async function startService(folder, script = 'packages/server/dist/main.js', env = {}) {
   const port = 20_000 + Math.floor(Math.random() * 10_000);
   const api = `http://127.0.0.1:${port}/api/dbaas/v2`;
@@ -77,7 +77,7 @@ export async function startService(folder, script = 'packages/server/dist/main.j
   return { ...service, pid, data, port, ...project, databaseUrl: connection.url, makeProject };
 }
 
-/** Where PostgreSQL's superuser reaches a database of the service that has this data folder. */
+/** The superuser's URL for a database of the service with this data folder. */
 export async function superuserUrl(data, database = 'postgres') {
   const [{ embeddedAddress }, { readMasterKey }] = await Promise.all([
     import('../packages/server/dist/engine/embedded.js'),
@@ -88,8 +88,8 @@ export async function superuserUrl(data, database = 'postgres') {
 }
 
 /**
- * Requests a second by wrk. `request` is Lua that returns one; `headers` is Lua too, and so is `before`, which runs once.
- * Any answer that is not 2xx is an error, unless `refusals`: then they are counted, and are not part of the rate.
+ * Runs wrk. `request` is Lua that returns one request; `headers` is Lua, and so is `before`, which runs once.
+ * An answer that is not 2xx is an error. With `refusals` such answers are counted instead, and are not part of the rate.
  */
 export function wrk(
   folder,
@@ -127,7 +127,7 @@ end
   const expected = Math.floor(us / Math.max(1, Math.floor(requests / Number(connections))));
   const counted = withoutAdded(took, expected);
   const total = counted.reduce((sum, [, count]) => sum + count, 0);
-  if (total !== requests) throw new Error(`wrk counts ${total} answers to ${requests} requests.`);
+  if (total !== requests) throw new Error(`wrk reports ${total} latencies for ${requests} requests.`);
   return {
     rate: ((requests - refused) * 1e6) / us,
     /** p50, p99 and p99.9 in milliseconds. */
@@ -138,8 +138,8 @@ end
 }
 
 /**
- * wrk adds to what it measured the answers that a slow one kept others from being asked for, `expected` apart; pgbench does
- * not. Here only those count that there were: the slowest have nothing added, so they tell what was added below them.
+ * Removes the latencies that wrk adds. For a slow answer, wrk adds those of the requests that it delayed, `expected` apart;
+ * pgbench does not. Nothing is added at the slowest latency, so starting there the additions below it can be computed.
  */
 export function withoutAdded(took, expected) {
   const counts = new Map(took);
@@ -152,13 +152,13 @@ export function withoutAdded(took, expected) {
   return [...counts];
 }
 
-/** p50 and p99, to be read. */
+/** p50 and p99, formatted. */
 export function latency({ ms }) {
   const [p50, p99] = ms.map((value) => (value < 100 ? value.toPrecision(3) : value.toFixed(0)));
   return `${p50} / ${p99}`;
 }
 
-/** p50, p99 and p99.9 in milliseconds, of pairs of microseconds and how often it was seen, the smallest first. */
+/** p50, p99 and p99.9 in milliseconds, from pairs of microseconds and count, in ascending order. */
 function percentiles(took) {
   const total = took.reduce((sum, [, count]) => sum + count, 0);
   return [0.5, 0.99, 0.999].map((part) => {
@@ -171,7 +171,7 @@ function percentiles(took) {
   });
 }
 
-/** Lua for wrk: a query in which $1 is a random id. `target` is Lua too: its path, if that is not the url's. */
+/** Lua for wrk: a query in which $1 is a random id. `target` is Lua for the path, if it differs from the URL's. */
 export function queryRequest(statement, { highestId = lastId, target = 'nil' } = {}) {
   const text = JSON.stringify(statement).replaceAll("'", "\\'");
   const parameters = statement.includes('$1') ? `[' .. math.random(1, ${highestId}) .. ']` : '[]';
@@ -179,8 +179,8 @@ export function queryRequest(statement, { highestId = lastId, target = 'nil' } =
 }
 
 /**
- * The same by pgbench, without HTTP and JSON: the limit. Gives what wrk() does; latencies only if they are `logged`, which
- * takes some of its time.
+ * Runs the same load with pgbench, without HTTP and JSON: the upper limit. Returns what wrk() returns; latencies only with
+ * `logged`, because logging slows pgbench down.
  */
 export function pgbench(
   folder,
@@ -237,17 +237,17 @@ export function median(list) {
   return Number.isInteger(half) ? (sorted[half - 1] + sorted[half]) / 2 : sorted[Math.floor(half)];
 }
 
-/** Ratios of neighbouring turns, because the machine's own speed changes. */
+/** Ratios of neighbouring turns, because the machine's speed changes over time. */
 export function ratios(ours, theirs) {
   return ours.map((rate, turn) => rate / theirs[turn]);
 }
 
-/** The median of them. */
+/** The median of `ratios`. */
 export function ratio(ours, theirs) {
   return median(ratios(ours, theirs));
 }
 
-/** How many a second, from the first to the last: it does not matter when the clock was started. */
+/** Completions per second, from the first to the last: independent of when the clock was started. */
 export function rateOf(doneAt) {
   return ((doneAt.length - 1) * 1000) / (doneAt.at(-1) - doneAt[0]);
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { median, ratio, ratios, withoutAdded } from './load.mjs';
 
-/** As wrk does it: a slow answer kept others from being asked for, one each `expected`. */
+/** What wrk does: it adds the requests that a slow answer delayed, one per `expected`. */
 function withAdded(took, expected) {
   const counts = new Map(took);
   for (const [value, count] of took)
@@ -10,8 +10,8 @@ function withAdded(took, expected) {
   return [...counts].sort(([a], [b]) => a - b);
 }
 
-describe('latencies', () => {
-  it('are those of the answers that there were', () => {
+describe('withoutAdded', () => {
+  it('returns only the latencies that were measured, without those that wrk adds', () => {
     const took = [
       [900, 40],
       [1_000, 50],
@@ -26,9 +26,9 @@ describe('latencies', () => {
   });
 });
 
-describe('ratios', () => {
-  it('are those of neighbouring turns, not of the medians', () => {
-    // The machine became twice as fast in the middle: both did.
+describe('ratio', () => {
+  it('compares neighbouring turns, not medians', () => {
+    // The machine became twice as fast after the first turn, for both sides.
     const ours = [100, 200, 210];
     const theirs = [50, 100, 70];
     expect(ratios(ours, theirs)).toEqual([2, 2, 3]);
@@ -36,7 +36,7 @@ describe('ratios', () => {
     expect(median(ours) / median(theirs)).toBeCloseTo(2.86, 2);
   });
 
-  it('have the middle one of the list as their median', () => {
+  it('uses a median that is the middle value, or the mean of the two in the middle', () => {
     expect(median([5, 1, 3])).toBe(3);
     expect(median([1, 2, 3, 10])).toBe(2.5);
   });

@@ -1,5 +1,5 @@
-// How many hashes a second this machine can make when it does nothing else: the limit of all sign-ins.
-// node bench/pbkdf2.mjs <seconds>, with UV_THREADPOOL_SIZE as the number of cores.
+// Measures how many hashes per second this machine computes while idle: the upper limit for sign-ins.
+// node bench/pbkdf2.mjs <seconds>, with UV_THREADPOOL_SIZE set to the number of cores.
 import { pbkdf2 } from 'node:crypto';
 import { promisify } from 'node:util';
 import { rateOf } from './load.mjs';

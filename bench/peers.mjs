@@ -1,46 +1,41 @@
-// What a user would pick instead, on the same machine, the same PostgreSQL server and the same rows: ours and the peer in
-// turns, workload by workload. Then ours alone by the number of connections. What each peer is stands in its
-// peers/<name>/peer.mjs; one that cannot run is reported with its reason.
+// Compares Rowhouse to alternatives (peers) on the same machine, the same PostgreSQL server and the same rows: ours and the
+// peer in turns, one workload after another. Then measures ours alone by the number of connections. peers/<name>/peer.mjs
+// describes each peer; a peer that cannot run is reported with the reason.
 // npm run bench -- peers [--quick] [--only directus,sqld] [--seconds 2] [--repeats 5] [--install] [--no-sweep] [--write].
-// Needs wrk, psql and pgbench. Peers are installed first, which takes minutes once; a quick run has only those that come
-// with this, unless --install or --only is given.
+// Needs wrk, psql and pgbench. Peers are installed first, which takes minutes the first time. A quick run includes only the
+// peers that need no installation, unless --install or --only is given.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { expected, lastId, makeTables, statements } from './items.mjs';
 import { median, needTools, ratio, ratios, startService, stop, superuserUrl, wrk } from './load.mjs';
+import { readOptions } from './options.mjs';
 import { ask, emailOf, password, reasonOf, sql, users } from './peers/parts.mjs';
 import { writePlot } from './plot.mjs';
 import { cpuMs, familyOf, postmasterOf, residentMb, withCpuMs } from './processes.mjs';
 import { perSecond, range, report } from './report.mjs';
 
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    only: { type: 'string' },
-    seconds: { type: 'string' },
-    repeats: { type: 'string' },
-    install: { type: 'boolean', default: false },
-    'no-sweep': { type: 'boolean', default: false },
-    write: { type: 'boolean', default: false },
-  },
+const options = readOptions({
+  only: null,
+  seconds: { quick: 1, full: 2 },
+  repeats: { quick: 1, full: 5 },
+  install: false,
+  'no-sweep': false,
 });
-const seconds = Number(options.seconds ?? (options.quick ? 1 : 2));
-const repeats = Number(options.repeats ?? (options.quick ? 1 : 5));
+const { seconds, repeats } = options;
 const connections = 32;
-/** Hashes keep the cores busy: more callers than this only wait, and ours would refuse them. */
-const signers = 2 * availableParallelism();
+/** Hashing keeps the cores busy: more clients than this would only wait, and ours would refuse them. */
+const signInClients = 2 * availableParallelism();
 const sweep = options.quick ? [1, 32, 512] : [1, 8, 32, 128, 512];
 const workloads = ['Q1', 'Q2', 'Q3', 'Q4', 'page', 'signup', 'signin'];
-/** A quick run leaves out what costs much the same as another. */
-const asked = options.quick ? ['Q1', 'Q3', 'Q4', 'signin'] : workloads;
+/** A quick run leaves out workloads that cost about as much as another one. */
+const chosen = options.quick ? ['Q1', 'Q3', 'Q4', 'signin'] : workloads;
 const titles = {
-  Q1: 'one row by its key',
-  Q2: '50 rows from a key on',
+  Q1: 'one row by key',
+  Q2: '50 rows, starting at a key',
   Q3: '10,000 rows',
-  Q4: 'an insert of one row',
+  Q4: 'insert of one row',
   page: 'the first page of a table, 50 rows',
   signup: 'sign-up',
   signin: 'sign-in',
@@ -49,7 +44,7 @@ needTools('wrk', 'psql', 'pgbench');
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-peers-'));
 const here = path.join(import.meta.dirname, 'peers');
-// The limit and the obvious program come first.
+// The upper limit (pgbench) and the obvious program come first.
 const first = ['pgbench', 'obvious'];
 const wanted = options.only?.split(',') ?? (options.quick && !options.install ? first : null);
 const names = readdirSync(here, { withFileTypes: true })
@@ -57,7 +52,7 @@ const names = readdirSync(here, { withFileTypes: true })
   .map(({ name }) => name)
   .sort((a, b) => first.indexOf(b) - first.indexOf(a) || a.localeCompare(b));
 
-/** Lua that makes a request of one out of an adapter. */
+/** Lua for wrk, from a request of an adapter. */
 function luaOf({ method, path: target, headers = {}, body }) {
   const quoted = (text) =>
     `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\n', '\\n')}'`;
@@ -70,13 +65,13 @@ function luaOf({ method, path: target, headers = {}, body }) {
   const more = Object.entries(headers).map(([name, value]) => `, [${quoted(name)}] = ${quoted(value)}`);
   return {
     headers: more.join(''),
-    // Never the same e-mail twice, in whichever run.
+    // No e-mail address occurs twice, in any run.
     before: `local last = 0\nlocal function next() last = last + 1; return '${process.hrtime.bigint()}x' .. last end`,
     request: `local id = math.random(1, ${lastId}); return wrk.format('${method}', ${filled(target)}, headers${body ? `, ${filled(body)}` : ''})`,
   };
 }
 
-/** The same for a single request. */
+/** A single request, with its placeholders filled in. */
 function oneOf(request) {
   const filled = (text) =>
     text
@@ -87,24 +82,24 @@ function oneOf(request) {
   return { ...request, path: filled(request.path), ...(request.body && { body: filled(request.body) }) };
 }
 
-/** Its answer has the rows that it should have, so that no peer is measured at telling what went wrong. */
+/** Throws unless the answer has the expected rows, so that no peer is measured while it returns errors. */
 async function check(url, workload, request) {
   const answer = await ask(url, oneOf(request));
   const found = answer.split('Item number ').length - 1;
   const wantedRows = expected[workload] ?? 0;
   if (found !== wantedRows || /"errors":\[|"type":"error"/.test(answer)) {
-    throw new Error(`${workload}: ${found} rows instead of ${wantedRows}: ${answer.slice(0, 200)}`);
+    throw new Error(`${workload}: expected ${wantedRows} rows, got ${found}: ${answer.slice(0, 200)}`);
   }
 }
 
-/** How many callers at once, unless it is said. */
-function callersOf(workload) {
-  if (workload.startsWith('sign')) return signers;
-  // A slow peer would not have answered all of them once in a short turn.
+/** The default number of concurrent clients. */
+function clientsOf(workload) {
+  if (workload.startsWith('sign')) return signInClients;
+  // In a short turn, a slow peer would not answer each of 32 clients once.
   return workload === 'Q3' && options.quick ? 4 : connections;
 }
 
-function measure(side, workload, { at = callersOf(workload), time = seconds } = {}) {
+function measure(side, workload, { at = clientsOf(workload), time = seconds } = {}) {
   const result = side.measure
     ? side.measure(workload, { seconds: time })
     : measureHttp(side, workload, at, time);
@@ -117,7 +112,7 @@ function measureHttp(side, workload, at, time) {
     ...luaOf(side.requests[workload]),
     connections: at,
     seconds: time,
-    // Those who hash passwords refuse when too many wait: what they did answer counts.
+    // Programs that hash passwords refuse requests when too many wait: only successful answers count.
     refusals: side.mayRefuse || workload.startsWith('sign'),
   });
 }
@@ -129,7 +124,7 @@ function memoryOf(side) {
   return own.map(residentMb).reduce((sum, mb) => sum + mb, 0);
 }
 
-/** What a turn left behind is worked off, so that the next one does not pay for it: callers who hung up, a vacuum. */
+/** Waits until the work that a turn left behind is done (disconnected clients, a vacuum): the next turn must not pay for it. */
 async function settle(side) {
   const end = performance.now() + 30_000;
   for (let calm = 0; calm < 2 && performance.now() < end; ) {
@@ -140,7 +135,7 @@ async function settle(side) {
   }
 }
 
-/** One turn, with what it cost. */
+/** One turn, with its CPU time and memory. */
 async function turnOf(side, workload, settings) {
   const result = withCpuMs(side.pid, postmaster, () => measure(side, workload, settings));
   const requests = Math.max(1, result.requests);
@@ -164,8 +159,8 @@ const costOf = (turns, hasOwn) =>
   `${hasOwn ? us(middleOf(turns, (turn) => turn.ownUs)) : '–'} + ${us(middleOf(turns, (turn) => turn.postgresUs))}`;
 
 /**
- * Ours and the peer in turns. A first turn is not counted: connections are opened and code is compiled. It also tells
- * how long a turn has to be for a slow peer, so that each caller is answered a few times.
+ * Runs ours and the peer in turns. The first turn is not counted: it opens connections and compiles code. It also determines
+ * how long a turn must be for a slow peer, so that each client is answered a few times.
  */
 async function compare(ours, peer, workload) {
   const turns = { ours: [], peer: [] };
@@ -176,7 +171,7 @@ async function compare(ours, peer, workload) {
       rates.push((await turnOf(side, workload, { time: Math.max(seconds, 3) })).rate);
     }
     const slowest = Math.min(...rates);
-    time = Math.min(8, Math.max(seconds, Math.ceil((4 * callersOf(workload)) / slowest)));
+    time = Math.min(8, Math.max(seconds, Math.ceil((4 * clientsOf(workload)) / slowest)));
   }
   for (let turn = 0; turn < repeats; turn++) {
     for (const [name, side] of Object.entries({ ours, peer })) {
@@ -186,7 +181,7 @@ async function compare(ours, peer, workload) {
   return turns;
 }
 
-/** A database of its own for a peer, on the server that our service runs; nothing of ours is in it. */
+/** A separate database for a peer, on the PostgreSQL server of our service. It contains no objects of Rowhouse. */
 async function databaseFor(name) {
   const database = `peer_${name.replaceAll('-', '_')}`;
   const [server, url] = [await superuserUrl(service.data), await superuserUrl(service.data, database)];
@@ -195,7 +190,7 @@ async function databaseFor(name) {
   return { url, drop: () => sql(server, `drop database if exists ${database} with (force)`) };
 }
 
-/** A list of what was measured for one peer, or why nothing could be. */
+/** The results of one peer, or the reasons why it could not be measured. */
 async function runPeer(name, ours, port) {
   const adapter = await import(`./peers/${name}/peer.mjs`);
   const result = { ...adapter.about, versions: [], measured: {}, problems: [] };
@@ -217,7 +212,7 @@ async function runPeer(name, ours, port) {
         await ask(peer.url, { ...rest, body: body.replaceAll(emailOf('{n}'), emailOf(n)) });
       }
     }
-    for (const workload of asked.filter((one) => can.includes(one))) {
+    for (const workload of chosen.filter((one) => can.includes(one))) {
       try {
         for (let n = 0; peer.requests && n < 5; n++) await check(peer.url, workload, peer.requests[workload]);
         result.measured[workload] = await compare(ours, peer, workload);
@@ -241,7 +236,7 @@ async function runPeer(name, ours, port) {
   return result;
 }
 
-/** Ours alone, by the number of connections. */
+/** Measures ours alone, by the number of connections. */
 async function sweepOurs(ours) {
   const found = [];
   for (const workload of options.quick ? ['Q1'] : ['Q1', 'Q2', 'Q3', 'Q4', 'page']) {
@@ -255,7 +250,7 @@ async function sweepOurs(ours) {
   return found;
 }
 
-/** One project after another, in milliseconds. */
+/** Creates projects one after another. Returns the milliseconds of each. */
 async function createProjects(ours, count) {
   const times = [];
   for (let n = 0; n < count; n++) {
@@ -362,7 +357,7 @@ if (options.write) {
     plots.push(
       writePlot(`peers-${workload.toLowerCase()}`, {
         title: `${workload}: ${titles[workload]}`,
-        x: { label: 'times as many a second: ours / the peer (line: as many)', log: true },
+        x: { label: 'requests per second: ours / the peer (line: equal)', log: true },
         bars,
         mark: 1,
       }),
@@ -376,7 +371,7 @@ if (options.write) {
       writePlot('sweep-rate', {
         title: 'Ours, by the number of connections',
         x: { label: 'connections', log: true },
-        y: { label: 'requests a second', log: true },
+        y: { label: 'requests per second', log: true },
         series: lines((turns) => median(ratesOf(turns))),
       }),
       writePlot('sweep-p99', {
@@ -400,8 +395,8 @@ report(
     'spread of ×',
     'ours p50 / p99 / p99.9 ms',
     'peer p50 / p99 / p99.9 ms',
-    'CPU a request: ours + PostgreSQL',
-    'CPU a request: peer + PostgreSQL',
+    'CPU per request: ours + PostgreSQL',
+    'CPU per request: peer + PostgreSQL',
     'memory MB: ours / peer',
   ],
   rows,
@@ -425,22 +420,22 @@ report(
     ].filter((table) => table.rows.length > 0),
     notes: [
       options.quick
-        ? `A quick run: one turn of ${seconds} s each, nothing warmed up, Q3 with 4 connections. It shows that everything runs, not how fast. With --install it has all peers.`
-        : `Ours and the peer in turns, ${repeats} of each after one that is not counted; ${seconds} s a turn, longer if a peer is slow; ${connections} connections, ${signers} for sign-up and sign-in; × is the median of the ratios of neighbouring turns.`,
-      'Each PostgreSQL peer has a database on the PostgreSQL server that our service runs; SQLite peers have an embedded one. Ours checks a key, isolates projects and enforces limits.',
-      'Sign-up and sign-in compare the cost of the password hash that each has chosen (ours: PBKDF2-SHA256, 600,000 rounds), not the speed of the programs.',
-      ...(memory === null ? [] : [`Our memory after the run: ${Math.round(memory)} MB.`]),
+        ? `Quick run: one turn of ${seconds} s each, without warm-up, Q3 with 4 connections. It shows that everything runs, not how fast. Add --install to include all peers.`
+        : `Ours and the peer run in turns: ${repeats} each, after one that is not counted. A turn takes ${seconds} s, or longer for a slow peer. ${connections} connections, ${signInClients} for sign-up and sign-in. × is the median of the ratios of neighbouring turns.`,
+      'Each PostgreSQL peer has a database on the PostgreSQL server of our service; SQLite peers embed theirs. Ours checks a key, isolates projects and enforces limits.',
+      'Sign-up and sign-in compare the cost of the password hash that each program has chosen (ours: PBKDF2-SHA256, 600,000 rounds), not the speed of the programs.',
+      ...(memory === null ? [] : [`Our memory at the end: ${Math.round(memory)} MB.`]),
       ...(created.length === 0
         ? []
         : [
-            `A project is created in ${median(created).toFixed(1)} ms (median of ${created.length}, one after another; the longest ${Math.max(...created).toFixed(1)} ms).`,
+            `Creating a project takes ${median(created).toFixed(1)} ms (median of ${created.length}, one after another; maximum ${Math.max(...created).toFixed(1)} ms).`,
           ]),
     ],
     plots,
   },
 );
 
-/** By workload. Node.js 20 has no Map.groupBy. */
+/** Groups by workload. Node.js 20 has no Map.groupBy. */
 function groupBy(list) {
   const groups = new Map();
   for (const one of list) groups.set(one.workload, [...(groups.get(one.workload) ?? []), one]);

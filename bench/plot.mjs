@@ -1,5 +1,5 @@
-// Plots for RESULTS.md, as SVG: lines over a measured axis, and bars with their spread. No background, and colours of
-// middle brightness: they can be read on a light page and on a dark one.
+// Draws the plots of RESULTS.md as SVG: lines, and bars with their spread. No background and colours of medium brightness,
+// so that they are legible on light and dark pages.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
@@ -7,7 +7,7 @@ const colours = ['#2f81f7', '#d9730d', '#2da44e', '#bf4bc8', '#c93c37', '#0f9da8
 const ink = '#7d8590';
 const font = 'font-family="system-ui, sans-serif"';
 
-/** Writes bench/plots/<name>.svg; its path, as RESULTS.md names it. */
+/** Writes bench/plots/<name>.svg and returns its path relative to RESULTS.md. */
 export function writePlot(name, plot) {
   const folder = path.join(import.meta.dirname, 'plots');
   mkdirSync(folder, { recursive: true });
@@ -16,8 +16,8 @@ export function writePlot(name, plot) {
 }
 
 /**
- * `series`: [{ name, points: [[x, y], …] }]. `x` and `y`: a label, or { label, log }: an axis by powers instead of by
- * distance; one by distance begins at 0.
+ * `series`: [{ name, points: [[x, y], …] }]. `x` and `y`: a label, or { label, log } for a logarithmic axis. A linear axis
+ * begins at 0.
  */
 export function drawLines({ title, x, y, series }) {
   const [left, top, width, height] = [78, 44, 470, 280];
@@ -56,8 +56,8 @@ export function drawLines({ title, x, y, series }) {
   for (const [n, { name, points }] of shown.entries()) {
     const colour = colours[n % colours.length];
     const places = points.map(at);
-    const way = places.map((place) => place.map(round).join(',')).join(' ');
-    parts.push(`<polyline points="${way}" fill="none" stroke="${colour}" stroke-width="2"/>`);
+    const vertices = places.map((place) => place.map(round).join(',')).join(' ');
+    parts.push(`<polyline points="${vertices}" fill="none" stroke="${colour}" stroke-width="2"/>`);
     for (const [dotX, dotY] of places) {
       parts.push(`<circle cx="${round(dotX)}" cy="${round(dotY)}" r="3" fill="${colour}"/>`);
     }
@@ -68,7 +68,7 @@ export function drawLines({ title, x, y, series }) {
   return svg(740, top + height + 58, title, parts);
 }
 
-/** `bars`: [{ label, value, low, high }]; low and high are the spread. `x`: a label. `mark`: a line to look for. */
+/** `bars`: [{ label, value, low, high }]; low and high are the spread. `x`: a label. `mark`: the value of a reference line. */
 export function drawBars({ title, x, bars, mark }) {
   const longest = Math.max(0, ...bars.map(({ label }) => label.length));
   const left = Math.max(190, 20 + 6.2 * longest);
@@ -99,7 +99,7 @@ export function drawBars({ title, x, bars, mark }) {
   return svg(720, top + height + 54, title, parts);
 }
 
-/** Where a value is between 0 and 1, and which values are written beside the axis. */
+/** `place` maps a value to 0…1; `ticks` are the labelled values. */
 function axisOf(given, values) {
   const { label, log = false } = typeof given === 'string' ? { label: given } : given;
   const positive = values.filter((value) => value > 0);
@@ -148,7 +148,7 @@ function round(value) {
 
 function escaped(content) {
   const names = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-  // Control characters have no place in XML, not even as references.
+  // XML allows no control characters, not even as references.
   return [...String(content)]
     .filter((character) => character >= ' ')
     .map((character) => names[character] ?? character)

@@ -6,7 +6,7 @@ function problemOf(xml) {
   const open = [];
   const tag = /<(\/?)([a-z]+)((?: [a-zA-Z:0-9-]+="[^"<]*")*)(\/?)>|<|&(?!(?:amp|lt|gt|quot);)/g;
   for (const [found, closes, name, , isEmpty] of xml.matchAll(tag)) {
-    if (!name) return `"${found}" stands alone`;
+    if (!name) return `"${found}" is not escaped`;
     if (closes && open.pop() !== name) return `</${name}> closes nothing`;
     if (!closes && !isEmpty) open.push(name);
   }
@@ -16,7 +16,7 @@ function problemOf(xml) {
 const nasty = `a < b & "c" 'd' \u0000 ✓`;
 
 describe('plots', () => {
-  it('are well-formed, whatever the names are', () => {
+  it('are well-formed XML for any title, label and name', () => {
     const lines = drawLines({
       title: nasty,
       x: { label: 'connections', log: true },
@@ -59,7 +59,7 @@ describe('plots', () => {
     expect(problemOf('<svg>a & b</svg>')).toBeTruthy();
   });
 
-  it('put a point where its value is', () => {
+  it('place points in proportion to their values', () => {
     const svg = drawLines({
       title: 't',
       x: 'x',
@@ -83,7 +83,7 @@ describe('plots', () => {
     expect(last[1]).toBeLessThan(first[1]);
   });
 
-  it('draw with nothing, too', () => {
+  it('are well-formed without data', () => {
     expect(problemOf(drawLines({ title: 't', x: 'x', y: { label: 'y', log: true }, series: [] }))).toBe(null);
     expect(problemOf(drawBars({ title: 't', x: 'x', bars: [] }))).toBe(null);
   });

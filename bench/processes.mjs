@@ -1,14 +1,14 @@
-// What Linux tells of processes: memory, CPU time, open files, children. Of others' processes only their owner and root
-// are told.
+// Reads what Linux reports about processes: memory, CPU time, open files, children. Only the owner of a process and root
+// can read all of it.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** The embedded PostgreSQL of a data folder. */
+/** The process id of the embedded PostgreSQL of a data folder. */
 export function postmasterOf(dataFolder) {
   return Number(readFileSync(path.join(dataFolder, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0]);
 }
 
-/** A process and all that it has started. */
+/** The ids of a process and of all its descendants. */
 export function familyOf(pid) {
   const children = new Map();
   for (const name of readdirSync('/proc')) {
@@ -25,12 +25,12 @@ export function familyOf(pid) {
   return family;
 }
 
-/** Memory of the service and of PostgreSQL, in MB, each with its children; what they share is counted once. */
+/** Memory of the service and of PostgreSQL in MB, each with its children. Shared pages are counted once. */
 export function memoryMb(service, postmaster) {
   return ofBoth(service, postmaster, shareMb);
 }
 
-/** What `run` gives, and what it cost in CPU time: the service (`own`) and PostgreSQL. */
+/** The result of `run`, with the CPU time it cost the service (`own`) and PostgreSQL (`postgres`). */
 export function withCpuMs(service, postmaster, run) {
   const before = cpuMs(service, postmaster);
   const result = run();
@@ -38,7 +38,7 @@ export function withCpuMs(service, postmaster, run) {
   return { ...result, own: after.service - before.service, postgres: after.postgres - before.postgres };
 }
 
-/** CPU time of both, in milliseconds. Children that have ended are counted too. */
+/** CPU time of both in milliseconds, including children that have ended. */
 export function cpuMs(service, postmaster) {
   return ofBoth(service, postmaster, (pid) => {
     const fields = read(pid, 'stat').split(') ')[1]?.split(' ') ?? [];
@@ -46,7 +46,7 @@ export function cpuMs(service, postmaster) {
   });
 }
 
-/** PostgreSQL may be a child of the service; `service` is null if there is none. */
+/** PostgreSQL may be a child of the service. `service` is null if there is no service. */
 function ofBoth(service, postmaster, measure) {
   const postgres = new Set(familyOf(postmaster));
   const own = (service === null ? [] : familyOf(service)).filter((pid) => !postgres.has(pid));
@@ -65,7 +65,7 @@ export function openFiles(pid) {
   }
 }
 
-/** Its own pages, and its part of those it shares. */
+/** Private pages, plus the proportional share of shared pages. */
 function shareMb(pid) {
   const found = /^Pss:\s+(\d+)/m.exec(read(pid, 'smaps_rollup'));
   return found ? Number(found[1]) / 1024 : residentMb(pid);
@@ -76,7 +76,7 @@ function parentOf(pid) {
   return stat ? Number(stat.split(' ')[1]) : null;
 }
 
-/** Empty if the process has ended meanwhile. */
+/** Empty if the process has ended in the meantime. */
 function read(pid, file) {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8');

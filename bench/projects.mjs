@@ -1,24 +1,16 @@
-// Creating projects one after another, listing them as they grow in number, and restarting with all of them.
-// npm run bench -- projects [--projects 1000] [--quick] prints a table; --write puts it into bench/RESULTS.md as well.
+// Creates projects one after another, lists them as their number grows, and restarts the service with all of them.
+// npm run bench -- projects [--projects 1000] [--quick] prints a table; --write also writes it to bench/RESULTS.md.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
+import { readOptions } from './options.mjs';
 import { report } from './report.mjs';
 
-const quick = process.argv.includes('--quick');
-const { values: options } = parseArgs({
-  options: {
-    projects: { type: 'string', default: quick ? '30' : '1000' },
-    quick: { type: 'boolean' },
-    write: { type: 'boolean', default: false },
-  },
-});
-const total = Number(options.projects);
+const { quick, write, projects: total } = readOptions({ projects: { quick: 30, full: 1_000 } });
 const spares = quick ? 10 : 50;
-/** How many are created before those that only fill the list. */
+/** How many creations are measured. Those after them only fill the list. */
 const measured = quick ? 20 : 200;
 const data = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-'));
 const port = 20_000 + Math.floor(Math.random() * 20_000);
@@ -107,9 +99,9 @@ try {
   const few = await listing();
   await sparesReady(spares);
   const fast = await createMany(spares - 5);
-  rows.push(row('create, while spares last', fast, 'p50 < 20 ms'));
+  rows.push(row('create, from spares', fast, 'p50 < 20 ms'));
   const slow = await createMany(measured - spares + 5);
-  rows.push(row('create, spares used up', slow, 'p50 < 500 ms, no failure'));
+  rows.push(row('create, without spares', slow, 'p50 < 500 ms, no failure'));
   const made = 10 + fast.length + slow.length;
   if (total > made) await createMany(total - made);
   await sparesReady(spares);
@@ -131,6 +123,6 @@ try {
   await stop(service.child);
   rmSync(data, { recursive: true, force: true });
 }
-report('projects', ['what', 'n', 'p50', 'p99', 'goal'], rows, options.write, {
-  bars: { column: 'p50', unit: ' ms', label: { label: 'ms, the middle one', log: true } },
+report('projects', ['what', 'n', 'p50', 'p99', 'goal'], rows, write, {
+  bars: { column: 'p50', unit: ' ms', label: { label: 'ms, median', log: true } },
 });

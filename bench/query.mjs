@@ -1,10 +1,9 @@
-// Q1 one row, Q2 50 rows, Q3 10,000 rows, Q4 an insert: ours with everything switched on, against pgbench on the same
-// server and against the obvious program (fastify + pg + JSON.stringify; no key, no isolation, no reset, no limits).
+// Q1 one row, Q2 50 rows, Q3 10,000 rows, Q4 an insert. Compares Rowhouse with everything enabled to pgbench on the same
+// server, and to the obvious program (fastify + pg + JSON.stringify; no key, no isolation, no reset, no limits).
 // npm run bench -- query [--seconds 3] [--repeats 7] [--quick] [--write]. Needs wrk and pgbench (Debian: wrk, postgresql-client).
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { makeTables, statements } from './items.mjs';
 import {
   latency,
@@ -19,24 +18,20 @@ import {
   superuserUrl,
   wrk,
 } from './load.mjs';
+import { readOptions } from './options.mjs';
 import { postmasterOf, withCpuMs } from './processes.mjs';
 import { perSecond, range, report } from './report.mjs';
 
-const quick = process.argv.includes('--quick');
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: 'boolean' },
-    seconds: { type: 'string', default: quick ? '1' : '3' },
-    repeats: { type: 'string', default: quick ? '1' : '7' },
-    connections: { type: 'string', default: '32' },
-    write: { type: 'boolean', default: false },
-  },
+const options = readOptions({
+  seconds: { quick: 1, full: 3 },
+  repeats: { quick: 1, full: 7 },
+  connections: 32,
 });
+const { quick, seconds } = options;
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-query-'));
-const { seconds } = options;
 
-/** In a second the obvious program does not even once come to an end with 32 answers of 10,000 rows. */
-const connectionsOf = (statement) => (quick && statement === statements.Q3 ? '4' : options.connections);
+/** In one second the obvious program completes none of 32 concurrent answers of 10,000 rows. */
+const connectionsOf = (statement) => (quick && statement === statements.Q3 ? 4 : options.connections);
 
 function load(url, headers, statement) {
   const connections = connectionsOf(statement);
@@ -53,8 +48,8 @@ try {
   for (const statement of makeTables) await query(statement);
   const port = String(ours.port + 1);
   obvious = await start('bench/peers/obvious/server.mjs', { DATABASE_URL: databaseUrl, PORT: port }, /ready/);
-  // More connections than a project may have.
-  const everybody = await superuserUrl(data, path.basename(databaseUrl));
+  // As the superuser: the comparison needs more connections than a project may have.
+  const unlimitedUrl = await superuserUrl(data, path.basename(databaseUrl));
   const sides = {
     ours: (statement) =>
       withCpuMs(pid, postmasterOf(data), () => load(`${url}/query`, `, ['x-api-key'] = '${key}'`, statement)),
@@ -66,8 +61,8 @@ try {
   const sum = (list) => list.reduce((total, number) => total + number, 0);
   for (const [name, statement] of Object.entries(statements)) {
     const measured = Object.fromEntries(Object.keys(sides).map((side) => [side, []]));
-    // The first turn is not counted: connections are opened and code is compiled, on every side.
-    for (let repeat = -1; repeat < Number(options.repeats); repeat++) {
+    // The first turn is not counted: it opens connections and compiles code, on every side.
+    for (let repeat = -1; repeat < options.repeats; repeat++) {
       for (const [side, run] of Object.entries(sides)) {
         const result = run(statement);
         if (repeat >= 0) measured[side].push(result);
@@ -77,7 +72,7 @@ try {
       const found = ratios(rates(measured.ours), rates(measured[side]));
       return [median(found).toFixed(2), range(found)];
     };
-    const logged = pgbench(folder, everybody, statement, {
+    const logged = pgbench(folder, unlimitedUrl, statement, {
       seconds,
       clients: connectionsOf(statement),
       logged: true,
@@ -90,7 +85,7 @@ try {
       }),
     ]);
     const cpuMs = sum(measured.ours.map(({ own }) => own));
-    const requests = sum(rates(measured.ours)) * Number(seconds);
+    const requests = sum(rates(measured.ours)) * seconds;
     rows.push([
       name,
       ...Object.values(measured).map((results) => perSecond(middle(results).rate)),
@@ -115,15 +110,15 @@ report(
     'min–max',
     '× prepared',
     'min–max',
-    'our CPU a request',
+    'our CPU per request',
   ],
   rows,
   options.write,
   {
-    bars: { column: '× obvious', label: 'times as many a second: ours / the obvious program', mark: 1 },
+    bars: { column: '× obvious', label: 'requests per second: ours / the obvious program', mark: 1 },
     tables: [
       {
-        title: `Latency: the slowest of a hundred, ${options.connections} connections each${quick ? ' (Q3: 4)' : ''}`,
+        title: `Latency with ${options.connections} connections each${quick ? ' (Q3: 4)' : ''}`,
         header: ['', 'ours: p50 / p99 ms', '×', 'obvious: p50 / p99 ms', '×', 'pgbench: p50 / p99 ms', '×'],
         rows: slowest,
       },

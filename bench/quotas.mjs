@@ -1,23 +1,19 @@
-// What limit_mb costs, and how well it holds: insert throughput with limits far away, near, and switched off (in the same
-// build), and 1, 4 and 16 writers against a limit of 60 MB: the peak on disk and what is committed in the end.
+// What limit_mb costs, and how exactly it is enforced. Compares insert throughput far from the limit, near it, and without
+// limits (in the same build). Then 1, 4 and 16 writers fill a project with a limit of 60 MB: the table shows the peak size
+// on disk and the committed size at the end.
 // npm run bench -- quotas [--seconds 3] [--repeats 7] [--quick] [--write]. Needs wrk.
 import { cpSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { median, needTools, ratio, startService, stop, wrk } from './load.mjs';
+import { readOptions } from './options.mjs';
 import { report } from './report.mjs';
 
-const quick = process.argv.includes('--quick');
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: 'boolean' },
-    seconds: { type: 'string', default: quick ? '1' : '3' },
-    repeats: { type: 'string', default: quick ? '1' : '7' },
-    writers: { type: 'string', default: quick ? '4' : '1,4,16' },
-    write: { type: 'boolean', default: false },
-  },
+const options = readOptions({
+  seconds: { quick: 1, full: 3 },
+  repeats: { quick: 1, full: 7 },
+  writers: { quick: [4], full: [1, 4, 16] },
 });
 needTools('wrk');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-quotas-'));
@@ -33,7 +29,7 @@ function inserts({ url, key }) {
   }).rate;
 }
 
-/** Peak and end in MB above an empty project. */
+/** `peak` and `end`: MB above the size of an empty project. */
 async function fill(project, writers) {
   await project.query('create table t (a int, b text)');
   const empty = (await project.call('GET', '/usage')).usage.size_mb;
@@ -69,13 +65,13 @@ async function fill(project, writers) {
 
 const rows = [];
 const ours = await startService(folder);
-// The same program, but for the one function through which statements are held to limits.
+// The same program, except that the one function that enforces limits on statements enforces none.
 const unlimited = path.resolve(import.meta.dirname, '../packages/server/dist-without-limits');
 cpSync(path.resolve(unlimited, '../dist'), unlimited, { recursive: true });
-renameSync(path.join(unlimited, 'query/growth.js'), path.join(unlimited, 'query/with-growth.js'));
+renameSync(path.join(unlimited, 'query/admission.js'), path.join(unlimited, 'query/real-admission.js'));
 writeFileSync(
-  path.join(unlimited, 'query/growth.js'),
-  `export * from './with-growth.js';\nexport const withinRoom = (_deps, _project, _options, _reader, run) => run(null, () => () => {});\n`,
+  path.join(unlimited, 'query/admission.js'),
+  `export * from './real-admission.js';\nexport const withHeadroom = (_deps, _project, _options, _reader, run) => run(null, () => () => {});\n`,
 );
 const off = await startService(path.join(folder, 'off'), path.join(unlimited, 'main.js'));
 try {
@@ -85,8 +81,8 @@ try {
   for (const project of [ours, off, near]) await project.query(table);
   const rates = { off: [], far: [], near: [] };
   const sides = { off, far: ours, near };
-  // The first turn is not counted: connections are opened and code is compiled, on every side.
-  for (let repeat = -1; repeat < Number(options.repeats); repeat++) {
+  // The first turn is not counted: it opens connections and compiles code, on every side.
+  for (let repeat = -1; repeat < options.repeats; repeat++) {
     for (const [name, side] of Object.entries(sides)) {
       const rate = inserts(side);
       if (repeat >= 0) rates[name].push(rate);
@@ -101,12 +97,12 @@ try {
     ratio(rates.far, rates.off).toFixed(2),
   ]);
   rows.push([
-    'inserts /s, 64 MB of room',
+    'inserts /s, limit_mb 64',
     shown(rates.off),
     shown(rates.near),
     ratio(rates.near, rates.off).toFixed(2),
   ]);
-  for (const writers of options.writers.split(',').map(Number)) {
+  for (const writers of options.writers) {
     const { peak, end, refused } = await fill(await ours.makeProject(`Fill ${writers}`, 60), writers);
     rows.push([
       `${writers} writers, limit 60 MB: peak, end`,

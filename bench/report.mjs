@@ -1,4 +1,4 @@
-// Prints a benchmark's table and, when asked to, puts it into RESULTS.md in place of its last one; how figures are shown.
+// Prints the table of a benchmark, and with --write replaces its section in RESULTS.md. Also formats figures.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
@@ -6,9 +6,9 @@ import path from 'node:path';
 import { writePlot } from './plot.mjs';
 
 /**
- * `more`: what follows the table: `notes`, a list of sentences; `tables`, [{ title, header, rows }]; `plots`, names of
- * files beside RESULTS.md; `bars`, { column, unit, label, mark }: a column of the table that is drawn, with the spread if
- * that stands in the next one.
+ * What follows the table: `notes`, a list of sentences; `tables`, [{ title, header, rows }]; `plots`, names of files beside
+ * RESULTS.md; `bars`, { column, unit, label, mark }: a column of the table to draw, with its spread if the next column has
+ * one.
  */
 export function report(name, header, rows, write, { notes = [], tables = [], plots = [], bars } = {}) {
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
@@ -31,7 +31,7 @@ export function report(name, header, rows, write, { notes = [], tables = [], plo
   const file = path.resolve(import.meta.dirname, 'RESULTS.md');
   const before = existsSync(file)
     ? readFileSync(file, 'utf8')
-    : '# Results\n\nThe last run of each benchmark. Only ratios within one run carry over to another machine.\n';
+    : '# Results\n\nThe last run of each benchmark. On another machine, only ratios within one run are comparable.\n';
   const others = before.split(/^(?=## )/m).filter((part) => !part.startsWith(`## ${name}\n`));
   const [head, ...sections] = others;
   sections.push(section);
@@ -39,7 +39,7 @@ export function report(name, header, rows, write, { notes = [], tables = [], plo
   writeFileSync(file, `${[head.trimEnd(), ...sections.map((part) => part.trimEnd())].join('\n\n')}\n`);
 }
 
-/** Writes bench/plots/<name>.svg. Rows that have no number of this unit there are left out. */
+/** Writes bench/plots/<name>.svg. Omits rows whose cell is not a number with this unit. */
 function drawColumn(name, header, rows, { column, unit = '', label, mark }) {
   const at = header.indexOf(column);
   const bars = rows.flatMap((cells) => {
@@ -59,11 +59,11 @@ export function range(list, digits = 2) {
   return `${Math.min(...list).toFixed(digits)}–${Math.max(...list).toFixed(digits)}`;
 }
 
-/** As it was started, but for where the results go and where the data is kept: that is this machine's own. */
+/** The command line, without --write and --data: the path of the data is local to this machine. */
 function commandOf(name) {
   const given = process.argv.slice(2);
-  const told = given.filter((text, n) => !/^--(write|data)(=|$)/.test(text) && given[n - 1] !== '--data');
-  return ['npm run bench --', name, ...told].join(' ');
+  const shown = given.filter((text, n) => !/^--(write|data)(=|$)/.test(text) && given[n - 1] !== '--data');
+  return ['npm run bench --', name, ...shown].join(' ');
 }
 
 function tableOf(header, rows) {

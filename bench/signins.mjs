@@ -1,11 +1,11 @@
-// Sends sign-ins, so many at once, from a process of its own: its work must not be part of what another one measures.
-// node bench/signins.mjs '{"url", "key", "emails", "password", "clients", "seconds", "waitMs"}'; waitMs is how long a
-// client waits after a 429, null: as long as it was told to, and up to a second more, as people do.
+// Sends concurrent sign-ins from a separate process, so that their cost does not distort what the benchmark measures.
+// node bench/signins.mjs '{"url", "key", "emails", "password", "clients", "seconds", "waitMs"}'. waitMs is how long a
+// client waits after a 429. null: as long as Retry-After says, plus up to a second, as people do.
 import { setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rateOf } from './load.mjs';
 
-// Callers are elsewhere: what it costs to be hundreds of them must not come out of the service's own time.
+// Real clients run on other machines: the CPU time of hundreds of them must not be taken from the service.
 setPriority(10);
 
 async function flood({ url, key, emails, password, clients, seconds, waitMs }) {

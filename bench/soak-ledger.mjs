@@ -1,12 +1,12 @@
-// What the soak was promised: every write that was sent, and whether it was acknowledged, refused, or neither. At the end
-// the rows are compared with it, one by one.
+// Records every write that the soak test sends, and whether it was acknowledged, refused, or neither. At the end every row
+// is compared with this record.
 
-/** `kept`: it must be there. `refused`: it must not. `unknown`: either, but whole. */
+/** `kept`: all rows must exist. `refused`: none may exist. `unknown`: all or none. */
 export function createLedger() {
   const groups = [];
   let nextId = 1;
   return {
-    /** Rows that are written together: all of them or none. */
+    /** Rows that are written together, all or none. */
     begin(project, count) {
       const rows = Array.from({ length: count }, () => {
         const id = nextId++;
@@ -21,7 +21,7 @@ export function createLedger() {
       for (const { outcome, rows } of groups) counts[outcome] += rows.length;
       return counts;
     },
-    /** `found`: id → body. Sentences, one for each thing that is wrong. */
+    /** `found`: id → body. Returns one sentence per problem. */
     check(project, found) {
       const problems = [];
       const left = new Set(found.keys());
@@ -29,15 +29,15 @@ export function createLedger() {
         const there = rows.filter(({ id }) => found.has(id));
         for (const { id, body } of there) {
           left.delete(id);
-          if (found.get(id) !== body) problems.push(`${project}: row ${id} holds something else`);
+          if (found.get(id) !== body) problems.push(`${project}: row ${id} has the wrong content`);
         }
         const ids = rows.map(({ id }) => id).join(', ');
         if (outcome === 'kept' && there.length < rows.length)
-          problems.push(`${project}: acknowledged and lost, of rows ${ids}: ${rows.length - there.length}`);
+          problems.push(`${project}: acknowledged but lost: ${rows.length - there.length} of rows ${ids}`);
         if (outcome === 'refused' && there.length > 0)
-          problems.push(`${project}: refused and there all the same, of rows ${ids}: ${there.length}`);
+          problems.push(`${project}: refused but stored: ${there.length} of rows ${ids}`);
         if (outcome === 'unknown' && there.length > 0 && there.length < rows.length)
-          problems.push(`${project}: one half of a transaction, of rows ${ids}: ${there.length}`);
+          problems.push(`${project}: transaction stored in part: ${there.length} of rows ${ids}`);
       }
       for (const id of left) problems.push(`${project}: row ${id} was never sent`);
       return problems;
@@ -45,7 +45,7 @@ export function createLedger() {
   };
 }
 
-/** Least squares: by how much a list of [minute, value] rises in a minute. */
+/** Least squares: the rise per minute of a list of [minute, value]. */
 export function slopeOf(points) {
   const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
   const [middleX, middleY] = [0, 1].map((part) => mean(points.map((point) => point[part])));

@@ -3,8 +3,8 @@ import { createLedger, slopeOf } from './soak-ledger.mjs';
 
 const rowsOf = (...groups) => new Map(groups.flatMap(({ rows }) => rows).map(({ id, body }) => [id, body]));
 
-describe('the ledger of the soak', () => {
-  it('finds nothing wrong where every promise was kept', () => {
+describe('the ledger of the soak test', () => {
+  it('reports no problem when every acknowledgement holds', () => {
     const ledger = createLedger();
     const kept = ledger.begin('a', 3);
     kept.outcome = 'kept';
@@ -16,7 +16,7 @@ describe('the ledger of the soak', () => {
     expect(ledger.counts()).toEqual({ kept: 3, refused: 1, unknown: 4 });
   });
 
-  it('finds what was lost, what was refused and is there, halves, and rows of nobody', () => {
+  it('reports lost rows, refused rows that exist, partial transactions and rows that were never sent', () => {
     const ledger = createLedger();
     const groups = ['kept', 'refused', 'unknown'].map((outcome) => {
       const group = ledger.begin('a', 2);
@@ -28,24 +28,24 @@ describe('the ledger of the soak', () => {
     found.delete(groups[2].rows[1].id);
     found.set(999, 'x');
     expect(ledger.check('a', found)).toEqual([
-      'a: acknowledged and lost, of rows 1, 2: 1',
-      'a: refused and there all the same, of rows 3, 4: 2',
-      'a: one half of a transaction, of rows 5, 6: 1',
+      'a: acknowledged but lost: 1 of rows 1, 2',
+      'a: refused but stored: 2 of rows 3, 4',
+      'a: transaction stored in part: 1 of rows 5, 6',
       'a: row 999 was never sent',
     ]);
   });
 
-  it('finds a row that holds something else, and looks at one project alone', () => {
+  it('reports a row with the wrong content, and checks only the given project', () => {
     const ledger = createLedger();
     const group = ledger.begin('a', 1);
     ledger.begin('b', 1).outcome = 'kept';
     expect(ledger.check('a', new Map([[group.rows[0].id, 'other']]))).toEqual([
-      'a: row 1 holds something else',
+      'a: row 1 has the wrong content',
     ]);
   });
 });
 
-it('tells a slope', () => {
+it('slopeOf returns the rise per minute, and 0 for a single point', () => {
   expect(
     slopeOf([
       [0, 5],

@@ -1,5 +1,5 @@
-// Statements that mean harm, as test/resource-hogs.test.ts has them. Each must end by itself or at its deadline, and no neighbour
-// may notice.
+// Hostile statements, as in test/resource-hogs.test.ts. Each must end by itself or at its deadline, without any effect on
+// other projects.
 export const hostile = [
   "select repeat('x', 1000000000)",
   'do $$ declare a int[] := array[1]; begin loop a := a || a; end loop; end $$',

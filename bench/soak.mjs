@@ -1,35 +1,29 @@
-// Mixed load over many projects, with statements that mean harm, callers who hang up, and PostgreSQL and the service
-// killed in the middle. A ledger of every write is compared with the rows at the end: nothing that was acknowledged is
-// lost, nothing that was refused is there. Memory, connections and open files must be flat in the second half, in which
-// the service itself is left running. Ends with status 1 if any of that does not hold.
+// Soak test: mixed load over many projects, with hostile statements and clients that disconnect, while PostgreSQL and the
+// service are killed. At the end a ledger of every write is compared with the rows: no acknowledged row may be missing, no
+// refused row may exist. Memory, connections and open files must not grow in the second half, in which the service itself
+// keeps running. Ends with status 1 if any of this fails.
 // npm run bench -- soak [--minutes 20] [--quick] [--projects 50] [--clients 16] [--write]
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { start, stop } from './load.mjs';
+import { readOptions } from './options.mjs';
 import { writePlot } from './plot.mjs';
 import { familyOf, memoryMb, openFiles, postmasterOf } from './processes.mjs';
 import { report } from './report.mjs';
 import { createLedger, slopeOf } from './soak-ledger.mjs';
 import { hostile } from './soak-statements.mjs';
 
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    minutes: { type: 'string' },
-    projects: { type: 'string' },
-    clients: { type: 'string', default: '16' },
-    write: { type: 'boolean', default: false },
-  },
+const options = readOptions({
+  minutes: { quick: 0.35, full: 20 },
+  projects: { quick: 12, full: 50 },
+  clients: 16,
 });
-const minutes = Number(options.minutes ?? (options.quick ? 0.35 : 20));
-const projectCount = Number(options.projects ?? (options.quick ? 12 : 50));
-const clients = Number(options.clients);
+const { minutes, projects: projectCount, clients } = options;
 const sampleMs = 5_000;
-/** With less than this there is no telling a leak from warming up. */
+/** In a shorter run a leak cannot be told from warm-up. */
 const judgedFromMinutes = 5;
 
 const { makeKey } = await import('../packages/server/dist/keys/form.js');
@@ -45,7 +39,7 @@ const minute = () => (performance.now() - began) / 60_000;
 const isOver = () => performance.now() >= endsAt;
 
 let service;
-/** A disturbance and what follows from it at once: errors then are its own. */
+/** Faults that were injected. Errors during a fault, and for `settledMs` after it, are attributed to it. */
 const disturbances = [];
 const settledMs = 15_000;
 const problems = [];
@@ -56,11 +50,11 @@ async function startService() {
   service.child.removeAllListeners('exit');
   const { child } = service;
   child.once('exit', (code, signal) => {
-    if (!child.isExpected) problems.push(`the service ended by itself (${signal ?? code})`);
+    if (!child.isExpected) problems.push(`the service exited unexpectedly (${signal ?? code})`);
   });
 }
 
-/* ---- requests, and what becomes of them ---- */
+/* ---- requests and their outcomes ---- */
 
 const answers = new Map();
 
@@ -73,7 +67,7 @@ function note(kind, code, status) {
   answers.set(name, entry);
 }
 
-/** `code`: ok, an error code of the service's, or how the connection ended. `isSure`: it was not done. */
+/** `code`: ok, an error code of the service, or how the connection ended. `isSure`: the request certainly changed nothing. */
 async function send(kind, method, target, key, body, { type = 'application/json', hangUpMs } = {}) {
   const hangUp = new AbortController();
   const timer = hangUpMs && setTimeout(() => hangUp.abort(), hangUpMs);
@@ -91,7 +85,7 @@ async function send(kind, method, target, key, body, { type = 'application/json'
     return { ok: answer.ok, code, isSure, answer };
   } catch (error) {
     const refused = error.cause?.code === 'ECONNREFUSED';
-    const code = hangUp.signal.aborted ? 'hung up' : refused ? 'not reachable' : 'broke off';
+    const code = hangUp.signal.aborted ? 'disconnected' : refused ? 'not reachable' : 'connection lost';
     note(kind, code, 0);
     return { ok: false, code, isSure: refused, answer: null };
   } finally {
@@ -103,7 +97,7 @@ function settle(group, { ok, isSure }) {
   group.outcome = ok ? 'kept' : isSure ? 'refused' : 'unknown';
 }
 
-/** For what has to succeed before or after the soak. */
+/** For requests that must succeed before or after the load. */
 async function insist(method, target, key, body) {
   let last;
   for (let attempt = 0; attempt < 60; attempt++) {
@@ -114,16 +108,16 @@ async function insist(method, target, key, body) {
   throw new Error(`${method} ${target}: ${JSON.stringify(last.answer ?? last.code)}`);
 }
 
-/* ---- what callers do ---- */
+/* ---- the load ---- */
 
 const projects = [];
 const users = [];
-/** slug → kept, gone or unknown; of those that come and go. */
-const visitors = new Map();
+/** Projects that are created and deleted during the run: slug → kept, gone or unknown. */
+const shortLived = new Map();
 const random = (count) => Math.floor(Math.random() * count);
 const pick = (list) => list[random(list.length)];
 
-/** Now and then somebody hangs up in the middle. */
+/** Some clients disconnect during a request. */
 const maybeHangUp = () => (Math.random() < 0.03 ? { hangUpMs: 1 + random(40) } : {});
 
 const acts = {
@@ -165,7 +159,7 @@ const acts = {
       query: 'insert into ledger (id, body) values ($1, $2)',
       params: [id, body],
     }));
-    // Some are wrong at the end: then none of it may stay.
+    // Some batches fail at their last statement: then none of their rows may exist.
     if (Math.random() < 0.2) statements.push({ query: 'select 1 / 0' });
     const target = `${project.path}/batch`;
     settle(group, await send('batch', 'POST', target, project.key, { statements }, maybeHangUp()));
@@ -213,13 +207,13 @@ const acts = {
     await send('sign in', 'POST', `${project.path}/auth/signin`, project.key, { email, password });
   },
   async 'create and delete a project'() {
-    const slug = `visitor-${visitors.size}-${random(1e9)}`;
-    visitors.set(slug, 'unknown');
+    const slug = `short-lived-${shortLived.size}-${random(1e9)}`;
+    shortLived.set(slug, 'unknown');
     const made = await send('create a project', 'POST', '/projects', account, { name: slug, slug });
-    visitors.set(slug, made.ok ? 'kept' : made.isSure ? 'gone' : 'unknown');
+    shortLived.set(slug, made.ok ? 'kept' : made.isSure ? 'gone' : 'unknown');
     if (!made.ok || Math.random() < 0.3) return;
     const gone = await send('delete a project', 'DELETE', `/projects/${slug}`, account);
-    visitors.set(slug, gone.ok ? 'gone' : gone.isSure ? 'kept' : 'unknown');
+    shortLived.set(slug, gone.ok ? 'gone' : gone.isSure ? 'kept' : 'unknown');
   },
 };
 const shares = {
@@ -251,13 +245,13 @@ function pickAct() {
 async function client() {
   while (!isOver()) {
     await pickAct()(pick(projects));
-    // Callers think, and a service that is away is not hammered.
+    // Clients pause between requests, also while the service is down.
     await sleep(5 + random(20));
   }
 }
 
-/** In projects of its own and in those of others' work too: those must not notice. */
-async function villain() {
+/** Runs hostile statements in the first three projects, which serve ordinary load too: the other projects must not be affected. */
+async function attacker() {
   while (!isOver()) {
     const project = projects[random(3)];
     const body = { query: pick(hostile), timeout_ms: 3_000 };
@@ -267,9 +261,9 @@ async function villain() {
   }
 }
 
-/* ---- what happens to the service ---- */
+/* ---- faults ---- */
 
-const blows = {
+const faults = {
   async 'kill -9 of PostgreSQL'() {
     process.kill(postmasterOf(data), 'SIGKILL');
   },
@@ -293,10 +287,10 @@ const blows = {
   },
 };
 
-async function strike(name) {
+async function inject(name) {
   const disturbance = { name, at: performance.now(), doneAt: null };
   disturbances.push(disturbance);
-  await blows[name]();
+  await faults[name]();
   while (
     (await send('after a fault', 'POST', `${projects[0].path}/query`, projects[0].key, one)).code !== 'ok'
   )
@@ -305,19 +299,19 @@ async function strike(name) {
 }
 const one = { query: 'select 1 as one' };
 
-/** The service in the first half only: what grows in it shows in the second. */
+/** Stops the service in the first half only, so that growth of its memory shows in the second. */
 async function disturb() {
-  const names = Object.keys(blows);
+  const names = Object.keys(faults);
   const everyMs = Math.max(25_000, (minutes * 60_000) / 12);
   for (let n = 0; ; n++) {
     const next = began + everyMs * (n + 0.4);
     if (next > endsAt - 3_000) return;
     await sleep(Math.max(0, next - performance.now()));
-    await strike(minute() < minutes / 2 - 0.3 ? names[n % names.length] : names[0]);
+    await inject(minute() < minutes / 2 - 0.3 ? names[n % names.length] : names[0]);
   }
 }
 
-/* ---- what is watched ---- */
+/* ---- resource usage ---- */
 
 const samples = [];
 
@@ -340,12 +334,12 @@ async function sample() {
         'open files of PostgreSQL': openFiles(postmaster),
       });
     } catch {
-      // One of the two is away just now.
+      // One of the two is down at the moment.
     }
   }
 }
 
-/** What may come on top in the second half: a part of the mean, or so much where the mean is small. */
+/** The growth allowed in the second half: a fraction of the mean, or an absolute amount if that is larger. */
 const allowed = {
   'service, MB': [0.15, 60],
   'PostgreSQL, MB': [0.25, 200],
@@ -364,15 +358,16 @@ function judgeGrowth() {
     const risen = slope * (minutes / 2);
     const limit = Math.max(mean * part, least);
     if (minutes >= judgedFromMinutes && risen > limit)
-      problems.push(`${what}: rose by ${risen.toFixed(1)} in the second half, more than ${limit.toFixed(1)}`);
-    const verdict = minutes < judgedFromMinutes ? 'too short to judge' : risen > limit ? 'A LEAK?' : 'flat';
+      problems.push(`${what}: grew by ${risen.toFixed(1)} in the second half; allowed: ${limit.toFixed(1)}`);
+    const verdict =
+      minutes < judgedFromMinutes ? 'run too short to judge' : risen > limit ? 'POSSIBLE LEAK' : 'flat';
     const first = points[0]?.[1] ?? Number.NaN;
     const last = points.at(-1)?.[1] ?? Number.NaN;
     return [what, mean.toFixed(1), first.toFixed(1), last.toFixed(1), slope.toFixed(2), verdict];
   });
 }
 
-/* ---- at the end ---- */
+/* ---- final checks ---- */
 
 async function checkEverything() {
   for (const project of projects) {
@@ -382,14 +377,14 @@ async function checkEverything() {
     const [{ n }] = (await query('select n from counter')).rows;
     if (n < project.counted || n > project.counted + project.maybeCounted)
       problems.push(
-        `${project.slug}: counted ${project.counted} to ${project.counted + project.maybeCounted}, is ${n}`,
+        `${project.slug}: the counter is ${n}, expected ${project.counted} to ${project.counted + project.maybeCounted}`,
       );
     const { rows: found } = await query('select email from auth.users');
     const emails = new Set(found.map(({ email }) => email));
     for (const { email, outcome } of users.filter((user) => user.project === project)) {
       if (outcome === 'kept' && !emails.has(email)) problems.push(`${project.slug}: user ${email} is lost`);
       if (outcome === 'refused' && emails.has(email))
-        problems.push(`${project.slug}: user ${email} was refused and is there`);
+        problems.push(`${project.slug}: user ${email} was refused but exists`);
     }
   }
   const live = new Set();
@@ -398,34 +393,34 @@ async function checkEverything() {
     for (const { slug } of list.projects) live.add(slug);
     if (!list.has_more) break;
   }
-  for (const [slug, outcome] of visitors) {
+  for (const [slug, outcome] of shortLived) {
     if (outcome === 'kept' && !live.has(slug)) problems.push(`project ${slug} is lost`);
-    if (outcome === 'gone' && live.has(slug)) problems.push(`project ${slug} was deleted and is there`);
+    if (outcome === 'gone' && live.has(slug)) problems.push(`project ${slug} was deleted but exists`);
   }
 }
 
-/** Why an answer that is no success came; what is not in here has no explanation, and is a problem. */
+/** Why a request failed. A failure that is not listed here is unexplained, and therefore a problem. */
 const reasons = {
-  'hung up': 'the load generator hung up on purpose',
-  'not reachable': 'the service was stopped or killed on purpose and not yet restarted',
-  'broke off': 'the service was stopped or killed on purpose during a request',
-  unavailable: 'PostgreSQL was killed or is starting: nothing was changed',
-  outcome_unknown: 'the connection broke during a change: the ledger accepts both outcomes',
+  disconnected: 'the client disconnected on purpose',
+  'not reachable': 'the service was stopped or killed on purpose and was not up again yet',
+  'connection lost': 'the service was stopped or killed on purpose during the request',
+  unavailable: 'PostgreSQL was killed or is starting; nothing was changed',
+  outcome_unknown: 'the connection broke during a change; the ledger accepts either outcome',
   overloaded:
-    'too many requests were waiting: for the connections of a hostile project, or for hashing at sign-up and sign-in',
-  rate_limited: 'more sign-ups or sign-ins than one address may send',
+    'too many requests were waiting: for the connections of an attacked project, or for hashing at sign-up and sign-in',
+  rate_limited: 'more sign-ups or sign-ins than allowed per address',
 };
 const ownReasons = {
-  'hostile sql_error': 'the expected error: out of memory, missing privileges, a limit of PostgreSQL',
-  'hostile query_timeout': 'cancelled at its 3 seconds',
+  'hostile sql_error': 'expected: out of memory, permission denied, or a limit of PostgreSQL',
+  'hostile query_timeout': 'cancelled after 3 seconds',
   'hostile statement_not_allowed': 'never sent to PostgreSQL',
-  'hostile conflict': 'its own deadlock or lock',
-  'batch sql_error': 'the intended division by zero: the whole batch was rolled back',
-  'refused insert sql_error': 'the intended division by zero',
-  'hostile request_timeout': 'it took longer to come than it may',
+  'hostile conflict': 'a deadlock or lock of its own',
+  'batch sql_error': 'the deliberate division by zero; the batch was rolled back',
+  'refused insert sql_error': 'the deliberate division by zero',
+  'hostile request_timeout': 'the request took too long to arrive',
 };
-/** What nobody may meet while nothing is broken on purpose. */
-const onlyDisturbed = new Set(['not reachable', 'broke off', 'unavailable', 'outcome_unknown']);
+/** Outcomes that may occur only around an injected fault. */
+const onlyDisturbed = new Set(['not reachable', 'connection lost', 'unavailable', 'outcome_unknown']);
 
 function explain() {
   const rows = [];
@@ -438,7 +433,7 @@ function explain() {
     const reason = ownReasons[name] ?? reasons[code];
     if (!reason && !isAside) problems.push(`unexplained: ${name} (${status}), ${calm + disturbed} times`);
     if (onlyDisturbed.has(code) && calm > 0 && !isAside)
-      problems.push(`${name} came ${calm} times while nothing was broken on purpose`);
+      problems.push(`${name} occurred ${calm} times without an injected fault`);
     const rate = ((100 * (calm + disturbed)) / totals.get(kind)).toFixed(2);
     rows.push([kind, code, String(calm), String(disturbed), `${rate} %`, reason ?? '']);
   }
@@ -462,10 +457,10 @@ try {
   }
   began = performance.now();
   endsAt = began + minutes * 60_000;
-  const load = [...Array.from({ length: clients }, client), villain(), villain(), sample(), disturb()];
+  const load = [...Array.from({ length: clients }, client), attacker(), attacker(), sample(), disturb()];
   await Promise.all(load);
   growth = judgeGrowth();
-  await strike('kill -9 of both');
+  await inject('kill -9 of both');
   await checkEverything();
   rows = explain();
 } finally {
@@ -474,7 +469,7 @@ try {
     await stop(service);
   }
   if (problems.length === 0) rmSync(folder, { recursive: true, force: true });
-  else console.error(`The data is kept: ${folder}`);
+  else console.error(`The data folder is kept for inspection: ${folder}`);
 }
 
 const { kept, refused, unknown } = ledger.counts();
@@ -482,28 +477,28 @@ const sent = [...answers.values()].reduce((sum, { calm, disturbed }) => sum + ca
 function plotMemory() {
   const lineOf = (name) => ({ name, points: samples.map((taken) => [taken.minute, taken[name]]) });
   const series = ['service, MB', 'PostgreSQL, MB'].map(lineOf);
-  return writePlot('soak', { title: 'Memory, through all blows', x: 'minutes', y: 'MB', series });
+  return writePlot('soak', { title: 'Memory during the run', x: 'minutes', y: 'MB', series });
 }
 
 report(
   'soak',
-  ['requests', 'outcome', 'undisturbed', 'around a fault', 'share', 'why'],
+  ['requests', 'outcome', 'without fault', 'around a fault', 'share of its kind', 'reason'],
   [['all', '', String(sent), '', '', ''], ...rows],
   options.write,
   {
     tables: [
       {
         title: 'Second half',
-        header: ['', 'mean', 'first', 'last', 'slope a minute', ''],
+        header: ['', 'mean', 'first', 'last', 'slope per minute', ''],
         rows: growth,
       },
     ],
     plots: options.write ? [plotMemory()] : [],
     notes: [
       `${projectCount} projects, ${clients} clients, ${minutes} minutes.`,
-      `Faults, with the seconds until the next response: ${disturbances.map(({ name, at, doneAt }) => `${name} ${((doneAt - at) / 1000).toFixed(1)}`).join(', ')}.`,
-      `Rows acknowledged ${kept}, refused ${refused}, unknown ${unknown}; users ${users.length}; projects created during the run ${visitors.size}.`,
-      problems.length === 0 ? 'No acknowledged row was lost, and no rejected row was found.' : 'PROBLEMS:',
+      `Injected faults, with the seconds until the next successful answer: ${disturbances.map(({ name, at, doneAt }) => `${name} ${((doneAt - at) / 1000).toFixed(1)}`).join(', ')}.`,
+      `Rows acknowledged ${kept}, refused ${refused}, unknown ${unknown}; users ${users.length}; short-lived projects ${shortLived.size}.`,
+      problems.length === 0 ? 'No acknowledged row was lost, and no refused row was stored.' : 'PROBLEMS:',
       ...problems.slice(0, 50),
     ],
   },

@@ -1,28 +1,22 @@
-// Pages and inserts without SQL: ours with everything switched on, against the obvious program with its SQL written down.
-// Deep pages against the first one and against OFFSET; a CSV import against psql's \copy.
+// Pages and inserts by the table endpoints, with everything enabled, compared to the obvious program with hand-written SQL.
+// Deep pages compared to the first page and to OFFSET; a CSV import compared to psql's \copy.
 // npm run bench -- tables [--seconds 3] [--repeats 7] [--rows 2000000] [--quick] [--write]. Needs wrk and psql.
 import { execFileSync } from 'node:child_process';
 import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { latency, median, needTools, ratio, start, startService, stop, wrk } from './load.mjs';
+import { readOptions } from './options.mjs';
 import { postmasterOf, withCpuMs } from './processes.mjs';
 import { report } from './report.mjs';
 
-const quick = process.argv.includes('--quick');
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: 'boolean' },
-    seconds: { type: 'string', default: quick ? '1' : '3' },
-    repeats: { type: 'string', default: quick ? '1' : '7' },
-    connections: { type: 'string', default: '32' },
-    rows: { type: 'string', default: quick ? '200000' : '2000000' },
-    write: { type: 'boolean', default: false },
-  },
+const options = readOptions({
+  seconds: { quick: 1, full: 3 },
+  repeats: { quick: 1, full: 7 },
+  connections: 32,
+  rows: { quick: 200_000, full: 2_000_000 },
 });
-const repeats = Number(options.repeats);
-const total = Number(options.rows);
+const { repeats, rows: total } = options;
 needTools('wrk', 'psql');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-tables-'));
 const ours = await startService(folder);
@@ -34,7 +28,7 @@ const columns =
 const series = (n) =>
   `select n, 'Item number ' || n, (n % 10000) / 100.0, n % 3 = 0, jsonb_build_object('color', 'red', 'sizes', jsonb_build_array(n % 7, n % 11)), timestamptz '2026-01-01' + n * interval '1 minute' from generate_series(1, ${n}) as n`;
 
-/** Both in turns; requests a second. */
+/** Runs both in turns and compares requests per second. */
 function compare(name, goal, mine, theirs) {
   const rates = { mine: [], theirs: [] };
   let cpu = 0;
@@ -43,12 +37,12 @@ function compare(name, goal, mine, theirs) {
   for (let turn = -1; turn < repeats; turn++) {
     const one = withCpuMs(ours.pid, postmasterOf(ours.data), mine);
     const other = theirs();
-    // The first turn is not counted: connections are opened and code is compiled, on both sides.
+    // The first turn is not counted: it opens connections and compiles code, on both sides.
     if (turn < 0) continue;
     rates.mine.push(one.rate);
     rates.theirs.push(other.rate);
     cpu += one.own;
-    requests += one.rate * Number(options.seconds);
+    requests += one.rate * options.seconds;
     last = one;
   }
   rows.push([
@@ -62,7 +56,7 @@ function compare(name, goal, mine, theirs) {
   ]);
 }
 
-/** Both in turns; milliseconds, once each turn. */
+/** Runs both in turns, once per turn, and compares milliseconds. */
 async function race(name, goal, mine, theirs, toRatio) {
   const times = { mine: [], theirs: [] };
   for (let turn = -1; turn < repeats; turn++) {
@@ -199,8 +193,8 @@ try {
 }
 report(
   'tables',
-  ['', 'ours', 'the other', 'ratio', 'goal', 'p50 / p99 ms', 'our CPU a request'],
+  ['', 'ours', 'the other', 'ratio', 'goal', 'p50 / p99 ms', 'our CPU per request'],
   rows,
   options.write,
-  { bars: { column: 'ratio', label: 'ratio: what of, and the goal, stand in the table', mark: 1 } },
+  { bars: { column: 'ratio', label: 'ratio (the table says of what, and names the goal)', mark: 1 } },
 );

@@ -1,5 +1,5 @@
-// Sign-ins a second against what the machine can hash at all, and what a flood of 500 sign-ins at once does to queries,
-// in the same project and in another one.
+// Compares sign-ins per second to the hashes per second that the machine can compute. Then measures how much a flood of
+// 500 concurrent sign-ins slows down queries, in the same project and in another one.
 // The clients of the flood run on the same machine, with a lower priority than the service (signins.mjs).
 // npm run bench -- users [--seconds 10] [--repeats 3] [--quick] [--write]
 import { execFile } from 'node:child_process';
@@ -7,27 +7,21 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs, promisify } from 'node:util';
+import { promisify } from 'node:util';
 import { median, ratio, startService, stop } from './load.mjs';
+import { readOptions } from './options.mjs';
 import { report } from './report.mjs';
 
-const quick = process.argv.includes('--quick');
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: 'boolean' },
-    seconds: { type: 'string', default: quick ? '1' : '10' },
-    repeats: { type: 'string', default: quick ? '1' : '3' },
-    write: { type: 'boolean', default: false },
-  },
+const { quick, write, seconds, repeats } = readOptions({
+  seconds: { quick: 1, full: 10 },
+  repeats: { quick: 1, full: 3 },
 });
-const seconds = Number(options.seconds);
-const repeats = Number(options.repeats);
 const cores = availableParallelism();
 const password = 'correct horse battery';
 const emails = Array.from({ length: 16 }, (_, n) => `user${n}@example.com`);
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-users-'));
 
-/** What another program of this folder answers. */
+/** Runs another program of this folder and parses the JSON that it prints. */
 async function run(script, argument, env = {}) {
   const { stdout } = await promisify(execFile)(
     process.execPath,
@@ -37,7 +31,7 @@ async function run(script, argument, env = {}) {
   return JSON.parse(stdout);
 }
 
-/** Hashes a second on all cores, with nothing else to do. */
+/** Hashes per second on all cores of an idle machine. */
 async function limit() {
   return (await run('pbkdf2.mjs', String(seconds), { UV_THREADPOOL_SIZE: String(cores) })).rate;
 }
@@ -46,7 +40,7 @@ function signIns({ url, key }, clients, time, waitMs) {
   return run('signins.mjs', JSON.stringify({ url, key, emails, password, clients, seconds: time, waitMs }));
 }
 
-/** Milliseconds of each query. They are sent at their time, whether or not those before them were answered. */
+/** Milliseconds of each query. A query is sent every 5 ms, even if earlier ones are not answered yet. */
 async function latencies(projects) {
   const samples = projects.map(() => []);
   const asked = [];
@@ -86,14 +80,14 @@ try {
   const limits = [await limit()];
   const rates = [];
   for (let repeat = 0; repeat < repeats; repeat++) {
-    // So many that all slots are always taken, and so few that none waits long.
+    // Enough clients to keep all slots busy, and few enough that none waits long.
     rates.push((await signIns(ours, 3 * cores, seconds, 100)).rate);
     limits.push(await limit());
   }
-  // The machine's own speed changes: each turn is measured against what it could do before and after.
+  // The machine's speed changes over time: each turn is compared to the hash rate measured before and after it.
   const around = rates.map((_, turn) => (limits[turn] + limits[turn + 1]) / 2);
   rows.push([
-    'sign-ins /s (alone: PBKDF2 on all cores)',
+    'sign-ins per second (alone: PBKDF2 on all cores)',
     median(around).toFixed(2),
     median(rates).toFixed(2),
     ratio(rates, around).toFixed(2),
@@ -105,7 +99,7 @@ try {
   let refused = 0;
   for (let repeat = 0; repeat < repeats; repeat++) {
     before.push(await latencies(projects));
-    // The first 500 at once are within what is measured.
+    // Queries are measured while the first 500 arrive together, too.
     const [answers, flooded] = await Promise.all([
       signIns(ours, 500, seconds + 2, null),
       latencies(projects),
@@ -131,6 +125,6 @@ try {
   await stop(ours);
   rmSync(folder, { recursive: true, force: true });
 }
-report('users', ['', 'alone', 'with sign-ins', 'ratio'], rows, options.write, {
+report('users', ['', 'alone', 'with sign-ins', 'ratio'], rows, write, {
   bars: { column: 'ratio', label: 'with sign-ins / alone', mark: 1 },
 });

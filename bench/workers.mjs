@@ -1,25 +1,19 @@
-// Two API processes against one (ROWHOUSE_WORKERS), in turns: Q1 one row, Q2 50 rows, Q3 10,000 rows, Q4 an insert.
+// Compares two API processes to one (ROWHOUSE_WORKERS), in turns: Q1 one row, Q2 50 rows, Q3 10,000 rows, Q4 an insert.
 // npm run bench -- workers [--quick] [--seconds 3] [--repeats 7] [--connections 32] [--write]. Needs wrk.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { makeTables, statements } from './items.mjs';
 import { latency, median, needTools, queryRequest, ratios, startService, stop, wrk } from './load.mjs';
+import { readOptions } from './options.mjs';
 import { memoryMb, postmasterOf, withCpuMs } from './processes.mjs';
 import { perSecond, range, report } from './report.mjs';
 
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    seconds: { type: 'string' },
-    repeats: { type: 'string' },
-    connections: { type: 'string', default: '32' },
-    write: { type: 'boolean', default: false },
-  },
+const { seconds, repeats, connections, write } = readOptions({
+  seconds: { quick: 1, full: 3 },
+  repeats: { quick: 1, full: 7 },
+  connections: 32,
 });
-const seconds = options.seconds ?? (options.quick ? '1' : '3');
-const repeats = Number(options.repeats ?? (options.quick ? 1 : 7));
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-workers-'));
 needTools('wrk');
 
@@ -36,11 +30,11 @@ function load(side, statement) {
     wrk(folder, `${side.url}/query`, {
       headers: `, ['x-api-key'] = '${side.key}'`,
       request: queryRequest(statement),
-      connections: options.connections,
+      connections,
       seconds,
     }),
   );
-  const requests = result.rate * Number(seconds);
+  const requests = result.rate * seconds;
   const cost = (part) => (result[part] * 1000) / requests;
   return { ...result, own: cost('own'), postgres: cost('postgres') };
 }
@@ -51,7 +45,7 @@ try {
   for (const workers of [1, 2]) sides.push(await launch(workers));
   for (const [name, statement] of Object.entries(statements)) {
     const measured = sides.map(() => []);
-    // The first turn is not counted: connections are opened and code is compiled, on both sides.
+    // The first turn is not counted: it opens connections and compiles code, on both sides.
     for (let turn = -1; turn < repeats; turn++)
       for (const [n, side] of sides.entries()) {
         const result = load(side, statement);
@@ -92,6 +86,6 @@ report(
     '2: µs ours + PostgreSQL',
   ],
   rows,
-  options.write,
+  write,
   { bars: { column: '×', label: 'two processes / one', mark: 1 } },
 );
