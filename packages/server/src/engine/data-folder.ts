@@ -1,4 +1,4 @@
-// The data folder: one service at a time, the master key, and which port PostgreSQL got.
+// The data folder: a lock for one service at a time, the master key, and the port of PostgreSQL.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
@@ -36,7 +36,7 @@ export function openDataFolder(folder: string): void {
   }
   const { uid } = statSync(folder);
   const self = process.getuid?.();
-  // Root too: in a folder of somebody else's every name we write to can be a link to anywhere.
+  // This applies to root, too: in a folder of another user, every name we write to can be a link to anywhere.
   if (self !== undefined && uid !== self) {
     throw new EngineError(`The data folder ${folder} belongs to another user.`, {
       hint: 'Start as that user, or choose another folder with ROWHOUSE_DATA.',
@@ -45,8 +45,8 @@ export function openDataFolder(folder: string): void {
 }
 
 /**
- * Takes the folder for this process, or throws and leaves everything as it was. A file, because Node has no flock;
- * the process it names is compared by start time too, so neither a crash nor a reused process id is in the way.
+ * Locks the folder for this process, or throws without changing anything. The lock is a file, because Node has no flock.
+ * It also names the start time of its process, so neither a crash nor a reused process id blocks the next start.
  */
 export function lockDataFolder(folder: string, address: string): Lock {
   const lock = path.join(folder, 'service.lock');
@@ -93,7 +93,7 @@ export function lockDataFolder(folder: string, address: string): Lock {
   }
 }
 
-/** Who has the folder now, if anybody does. Changes nothing. */
+/** The process that holds the lock, or null. Changes nothing. */
 export function findOwner(folder: string): Owner | null {
   const lock = path.join(folder, 'service.lock');
   const text = read(lock);
@@ -105,7 +105,7 @@ export function readMasterKey(folder: string): Buffer {
   const file = path.join(folder, 'master.key');
   try {
     if (!existsSync(file)) {
-      // Written whole under another name first: a crash never leaves half a key that would seal and then not open.
+      // Written under another name first: a crash never leaves part of a key, which would seal data that cannot be opened.
       const draft = `${file}.${randomBytes(6).toString('hex')}`;
       writeFileSync(draft, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx', flush: true });
       link(draft, file);
@@ -139,7 +139,7 @@ export function rememberPort(folder: string, port: number): void {
 
 const beatMs = 5_000;
 
-/** In another container we cannot see the process; then the lock's own heartbeat has to do. */
+/** A process in another container is not visible to us: then the heartbeat of the lock decides. */
 function isAlive(owner: Owner, lock: string): boolean {
   if (owner.namespace === namespace()) return identify(owner.pid) === owner.process;
   const beat = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? 0;
@@ -150,11 +150,11 @@ function touch(file: string): void {
   try {
     utimesSync(file, new Date(), new Date());
   } catch {
-    // Gone or not to be written: then it is no lock any more.
+    // The lock is gone or not writable: it no longer protects anything.
   }
 }
 
-/** Where process ids mean the same. */
+/** Processes with the same value here see the same process ids. */
 function namespace(): string {
   try {
     return `${hostname()} ${readlinkSync('/proc/self/ns/pid')}`;
@@ -163,14 +163,14 @@ function namespace(): string {
   }
 }
 
-/** Names a process beyond its id, which the system uses again. null: there is no such process. */
+/** Identifies a process beyond its id, which the system reuses. null: no such process. */
 function identify(pid: number): string | null {
   try {
     if (process.platform === 'linux') {
       const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
       const fields = stat.slice(stat.lastIndexOf(')')).split(' ');
-      // A zombie is dead; its parent has only not looked yet.
+      // A zombie has ended; its parent has not collected it yet.
       return ['Z', 'X'].includes(fields[1] ?? '') ? null : `${boot} ${fields[20]}`;
     }
     if (process.platform === 'win32') {
@@ -183,7 +183,7 @@ function identify(pid: number): string | null {
   }
 }
 
-/** True if `to` is ours now. */
+/** Returns whether the link was created. */
 function link(from: string, to: string): boolean {
   try {
     linkSync(from, to);
@@ -194,7 +194,7 @@ function link(from: string, to: string): boolean {
   }
 }
 
-/** Removes a dead owner's lock. If another starter was quicker and this moved its fresh lock, that is put back. */
+/** Removes the lock of a dead process. If another service has just taken the lock, its lock is put back. */
 function moveAside(lock: string, expected: string): void {
   const aside = `${lock}.${process.pid}.stale`;
   try {

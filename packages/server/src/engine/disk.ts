@@ -1,48 +1,48 @@
-// How much room is left on the disk on which the embedded PostgreSQL keeps its data. A full disk stops everybody at once
-// and can stop PostgreSQL itself, so growth has to end before: at a reserve that only this file knows the state of.
+// Watches the free space on the disk of the embedded PostgreSQL. A full disk stops all projects at once and can stop
+// PostgreSQL itself, so growth must end earlier: at a reserve, which is defined and tracked here.
 import { type StatsFs, statfsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 
 export type DiskFacts = { freeBytes: number; totalBytes: number; reserveBytes: number };
 
 export type DiskWatch = {
-  /** Costs nothing: what the last look found, half a second ago at most, and 25 ms near the reserve. */
+  /** Cheap: the result of the last check, which is at most half a second old, and 25 ms near the reserve. */
   isLow(): boolean;
-  /** null: somebody else's disk, or it cannot be looked at. */
+  /** null: the disk is on another machine, or cannot be read. */
   facts(): DiskFacts | null;
-  /** Looks now. */
+  /** Checks now. */
   look(): Promise<void>;
-  /** Called after each look that finds it low. */
+  /** Called after each check that finds the disk low. */
   whileLow(act: () => void): void;
   stop(): void;
 };
 
 type Options = {
-  /** null: the data lies on a machine of somebody else's, whose disk cannot be seen. Never low. */
+  /** null: the data is on another machine, whose disk is not visible. Never low. */
   folder: string | null;
-  /** null: the usual one. 0: there is none, and the disk is never low. */
+  /** null: the default. 0: no reserve, and the disk is never low. */
   reserveBytes: number | null;
   onError: (error: unknown) => void;
 };
 
 const mb = 1024 * 1024;
-/** Between two looks: the nearer to the reserve, the sooner the next. */
+/** Time between two checks: the closer to the reserve, the shorter. */
 const [soonestMs, latestMs] = [25, 500];
-/** Several sessions at once, rows and WAL together. */
+/** The assumed write rate of several sessions, rows and WAL together. */
 const bytesPerMs = mb;
 const usualReserveBytes = 1024 * mb;
-/** What is written between a look and the end of those who are stopped because of it. */
+/** Written between a check and the end of the statements that are stopped because of it. */
 const reactionBytes = 32 * mb;
 
 /**
- * Of a disk of this size: beside what is written until everybody is stopped, as much as PostgreSQL's log of changes may still
- * grow (max_wal_size, a sixteenth of the disk).
+ * The default for a disk of this size: the bytes written until all writers are stopped, plus the possible growth of the WAL
+ * (max_wal_size, a sixteenth of the disk).
  */
 export function usualReserve(totalBytes: number): number {
   return Math.floor(Math.min(usualReserveBytes, reactionBytes + totalBytes / 16));
 }
 
-/** What is free to an ordinary account; root's own reserve is not PostgreSQL's. */
+/** Space that is free for ordinary accounts: PostgreSQL cannot use blocks reserved for root. */
 export function readDisk(folder: string, reserveBytes: number | null): DiskFacts {
   return toFacts(statfsSync(folder), reserveBytes);
 }
@@ -66,7 +66,7 @@ export function openDiskWatch({ folder, reserveBytes, onError }: Options): DiskW
 
   const take = (found: DiskFacts) => {
     facts = found;
-    // Fine again only well above: a disk that stands at the edge must not change its mind with every file.
+    // Not low again only well above the reserve: at the threshold, the state must not change with every file.
     const more = Math.max(Math.min(64 * mb, found.totalBytes / 32), found.reserveBytes / 20);
     low = found.reserveBytes > 0 && found.freeBytes < found.reserveBytes + (low ? more : 0);
     told = false;
@@ -76,7 +76,7 @@ export function openDiskWatch({ folder, reserveBytes, onError }: Options): DiskW
     if (!told) onError(error);
     told = true;
   };
-  /** Never two at once: on a disk that does not answer they would pile up. */
+  /** Never two at once: on a disk that does not respond they would pile up. */
   const look = (): Promise<void> => {
     looking ??= statfs(folder)
       .then((found) => take(toFacts(found, reserveBytes)))
@@ -103,7 +103,7 @@ export function openDiskWatch({ folder, reserveBytes, onError }: Options): DiskW
     isLow: () => low,
     facts: () => facts,
     look: async () => {
-      // One that is under way may have seen the disk before whatever the caller did.
+      // A check that is in progress may have read the disk before the caller's own change.
       await looking;
       await look();
     },

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { embeddedSettings } from './embedded-settings.ts';
 import { enoughLocks } from './external.ts';
 
-it('is reachable from this machine only, durable, and fair to neighbours', () => {
+it('makes PostgreSQL reachable from this machine only, durable, and fair to all projects', () => {
   const { options } = embeddedSettings({ memoryMb: 24_000, diskMb: 200_000, platform: 'linux' }, 5555, 100);
   expect(options).toMatchObject({
     listen_addresses: '127.0.0.1',
@@ -20,7 +20,7 @@ it('is reachable from this machine only, durable, and fair to neighbours', () =>
     expect(options).not.toHaveProperty(risky);
 });
 
-it.each([256, 1024, 8192, 512_000])('fits a machine of %i MB', (memoryMb) => {
+it.each([256, 1024, 8192, 512_000])('chooses memory settings for a machine with %i MB', (memoryMb) => {
   const { options, addressSpaceMb } = embeddedSettings(
     { memoryMb, diskMb: 200_000, platform: 'linux' },
     1,
@@ -33,7 +33,7 @@ it.each([256, 1024, 8192, 512_000])('fits a machine of %i MB', (memoryMb) => {
 });
 
 it.each([1, 100, 3_000])(
-  'has room for %i connections to projects and for the rest, and no larger lock table',
+  'allows %i connections to projects and all others, without enlarging the lock table',
   (connections) => {
     const { options } = embeddedSettings(
       { memoryMb: 24_000, diskMb: 200_000, platform: 'linux' },
@@ -54,7 +54,7 @@ it.each([
   [2_000, 125, 64],
   [20_000, 1024, 312],
   [1_000_000, 1024, 4096],
-])('on a disk of %i MB: WAL %i MB, notifications %i MB', (diskMb, walMb, queueMb) => {
+])('on a disk of %i MB, limits the WAL to %i MB and notifications to %i MB', (diskMb, walMb, queueMb) => {
   const { options } = embeddedSettings({ memoryMb: 24_000, diskMb, platform: 'linux' }, 1, 100);
   expect([options.max_wal_size, Number(options.max_notify_queue_pages) / 128]).toEqual([
     `${walMb}MB`,

@@ -1,4 +1,5 @@
-// The embedded PostgreSQL: made at the first start, adopted if it outlived its service, watched, restarted when it dies.
+// The embedded PostgreSQL: created at the first start, adopted if it outlived its service, supervised, and restarted when
+// it dies.
 import { copyFileSync, existsSync, mkdirSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
@@ -29,7 +30,7 @@ export type Embedded = {
   address: Address;
   version: string;
   adopted: boolean;
-  /** How often PostgreSQL had to be started again since the service started. */
+  /** How often PostgreSQL was restarted since the service started. */
   restarts(): number;
   stop(): Promise<void>;
 };
@@ -37,15 +38,15 @@ export type Embedded = {
 type Options = {
   dataFolder: string;
   masterKey: Buffer;
-  /** To projects' databases, of all processes together. */
+  /** Connections to projects' databases, of all processes together. */
   connections: number;
   say: (line: string) => void;
   onEvent: (event: string, details: Record<string, unknown>) => void;
-  /** The service is to stop before it has come up. */
+  /** The service is stopped before its start is complete. */
   interrupted?: AbortSignal;
-  /** What is to stay free on the disk; null: the usual, 0: nothing. */
+  /** Disk space to keep free. null: the default. 0: none. */
   reserveBytes?: number | null;
-  /** Settings of PostgreSQL that are other than usual. */
+  /** Settings of PostgreSQL that override the defaults. */
   more?: Readonly<Record<string, string>>;
 };
 
@@ -159,7 +160,7 @@ export function clusterFolderOf(dataFolder: string): string {
   return path.join(dataFolder, 'postgres');
 }
 
-/** For an API process beside the one that runs PostgreSQL: same folder, same master key, same address. */
+/** For a worker: the same folder and master key give the same address as in the process that runs PostgreSQL. */
 export function embeddedAddress(dataFolder: string, masterKey: Buffer): Address {
   const port = findPort(dataFolder);
   if (port === null) throw new EngineError(`There is no PostgreSQL in ${dataFolder} yet.`);
@@ -169,7 +170,7 @@ export function embeddedAddress(dataFolder: string, masterKey: Buffer): Address 
 
 function addressOf(dataFolder: string, port: number, password: string): Address {
   const socket = path.join(clusterFolderOf(dataFolder), `.s.PGSQL.${port}`);
-  // A socket's path has to fit into 108 bytes, 104 on some systems.
+  // The path of a socket is limited to 108 bytes, on some systems to 104.
   const fits = process.platform !== 'win32' && Buffer.byteLength(socket) < 104;
   return {
     ...{ host: '127.0.0.1', port, user: superuser, password, database: 'postgres', tls: false },
@@ -224,7 +225,7 @@ function isFree(port: number): Promise<boolean> {
   });
 }
 
-/** On a full disk: what can be done without is removed, so that recovery has room to write. Before anything is written. */
+/** On a full disk: removes the ballast and the old log, so that recovery can write. Called before anything is written. */
 export function makeRoomToStart(dataFolder: string): boolean {
   const folder = clusterFolderOf(dataFolder);
   if (!existsSync(folder) || readDisk(folder, null).freeBytes >= neededToStart) return false;
@@ -232,13 +233,13 @@ export function makeRoomToStart(dataFolder: string): boolean {
   return removeBallast(folder);
 }
 
-/** PostgreSQL appends, so cutting the file under it is safe. One old part is kept. */
+/** PostgreSQL appends to the log, so truncating it while open is safe. One old part is kept. */
 function trimLog(file: string): void {
   if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) <= maxLogBytes) return;
   try {
     copyFileSync(file, `${file}.1`);
   } catch {
-    // No room for the old part: then it goes.
+    // No space for the old part: it is discarded.
     rmSync(`${file}.1`, { force: true });
   }
   truncateSync(file);

@@ -13,6 +13,6 @@ it.each([
   expect(hintFor(['LOG:  starting PostgreSQL', line])).toContain(words);
 });
 
-it('says nothing about words it does not know', () => {
+it('gives no hint for an unknown message', () => {
   expect(hintFor(['FATAL:  the moon is full'])).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-// A start that failed, told so that an operator can act: what happened, PostgreSQL's own words, what to do.
+// An error for operators: what happened, the last lines of PostgreSQL's log, and what to do.
 
 export class EngineError extends Error {
   override readonly name = 'EngineError';
@@ -12,7 +12,7 @@ export class EngineError extends Error {
   }
 }
 
-/** What to do about words PostgreSQL is known to say. Only for people: nothing branches on this. */
+/** A hint for known messages of PostgreSQL. Only for people: no code branches on it. */
 export function hintFor(lines: readonly string[]): string | undefined {
   const text = lines.join('\n');
   return hints.find(([words]) => words.test(text))?.[1];

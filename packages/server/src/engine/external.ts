@@ -1,10 +1,10 @@
-// A PostgreSQL server that somebody else runs. What it is, what our role may do there, and what therefore cannot be
-// guarded: refused where projects could not work, reported where a guard is missing. Never skipped silently.
+// A PostgreSQL server that Rowhouse does not run itself. Checks its version and the privileges of our role. The start is
+// refused if projects could not work there; a missing guard is reported, never skipped silently.
 import { type Address, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { EngineError } from './engine-error.ts';
 
-/** A guard this server does not have, what may follow, and how to get it. */
+/** A guard that this server lacks, the risk, and the remedy. */
 export type Finding = { missing: string; risk: string; remedy: string };
 
 export const oldestMajor = 16;
@@ -22,7 +22,7 @@ export function parseDatabaseUrl(text: string): Address {
   };
 }
 
-/** Throws unless projects can live on this server. */
+/** Throws unless projects can work on this server. */
 export async function checkExternal(address: Address): Promise<void> {
   const database = openDatabase(address, { max: 1 });
   try {
@@ -57,7 +57,7 @@ export async function checkExternal(address: Address): Promise<void> {
   }
 }
 
-/** What this server leaves open, whoever runs it. The embedded one must come out empty. */
+/** The guards that a server lacks, embedded or external. For the embedded one the list must be empty. */
 export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
   const findings: Finding[] = [];
   const [facts] = await database.query<Facts>(sql`
@@ -77,7 +77,7 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
              select datname::text from pg_database
              where (datallowconn and not datistemplate or datname = 'template1')
                and has_database_privilege('public', datname, 'connect')
-               -- These two the start closes by itself where it may (servers.ts).
+               -- Access to these two is revoked at the start if our role may do so (servers.ts).
                and not (datname in ('postgres', 'template1') and pg_has_role(current_user, datdba, 'member'))
            ) as "open"`);
   if (!facts) return findings;
@@ -117,7 +117,7 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
       `revoke all on database "${name}" from public`,
     );
   }
-  // One table for all connections, however many share it.
+  // All connections share one lock table, so the product counts.
   if (facts.locks * facts.connections < enoughLocks) {
     report(
       'room for locks',
@@ -138,7 +138,7 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
   return findings;
 }
 
-/** 512 for each of the hundred connections that PostgreSQL has by default. */
+/** 512 for each of PostgreSQL's hundred connections by default. */
 export const enoughLocks = 51_200;
 
 type Facts = {

@@ -1,11 +1,11 @@
-// The lock table is one for all projects of a server: whoever fills it makes every neighbour's statement fail.
+// All projects of a server share one lock table: a project that fills it makes the statements of all others fail.
 import { sql } from '../postgres/sql.ts';
 import type { Server } from './servers.ts';
 
-/** A dump of a few thousand tables needs a few thousand. The whole table has about 200,000. */
+/** A dump of a few thousand tables needs a few thousand locks. The lock table has about 200,000 entries. */
 const maxLocks = 50_000;
 
-/** Ends sessions of projects that hold more locks than anything sensible needs. */
+/** Ends sessions of projects that hold more locks than any reasonable statement needs. */
 export async function endLockHogs(server: Server): Promise<number> {
   const ended = await server.maintenance.query(sql`
     select pg_terminate_backend(hog.pid)

@@ -1,5 +1,5 @@
-// A session of its own in a project's database, as the project's role, for upkeep: apart from those that answer callers,
-// with little memory, and with settings that the role cannot have changed beforehand.
+// A separate session in a project's database for maintenance, as the project's role: apart from the sessions that serve
+// callers, with little memory, and with settings that the role cannot override.
 import { errors } from '../errors.ts';
 import { ask, type TextRow } from '../postgres/ask.ts';
 import { RefusedError, Session } from '../postgres/session.ts';
@@ -10,7 +10,7 @@ import { databaseOf, loginOf, type ProjectLogin, restoreLogin } from './provisio
 import type { Server } from './servers.ts';
 
 export type MaintenanceSession = {
-  /** Whatever the project's own code does, it is over soon after `timeoutMs`. */
+  /** Ends soon after `timeoutMs`, regardless of what the project's own code does. */
   ask(
     text: string,
     parameters?: readonly (string | null)[],
@@ -25,7 +25,7 @@ const lookMs = 30_000;
 
 const options = {
   statement_timeout: '0',
-  // Who waits for a lock stands in the way of everybody who comes after.
+  // A session that waits for a lock blocks every later request for it.
   lock_timeout: '2000',
   idle_in_transaction_session_timeout: '0',
   search_path: 'pg_catalog',
@@ -37,15 +37,15 @@ const options = {
   synchronous_commit: 'on',
   local_preload_libraries: '',
   default_transaction_isolation: 'read committed',
-  // VACUUM, ANALYZE and REINDEX do their work all the same; functions of the project's in its indexes write nothing.
+  // VACUUM, ANALYZE and REINDEX work nevertheless, while the project's functions in its indexes cannot write.
   default_transaction_read_only: 'on',
   default_transaction_deferrable: 'off',
-  // A table space or a way of storing that the project has made its default must not decide where our copy goes.
+  // A default tablespace of the project must not decide where our copy is written.
   default_tablespace: '',
   row_security: 'on',
 };
 
-/** Startup options beat what the role has set for itself with ALTER ROLE. */
+/** Startup options take precedence over what the role has set for itself with ALTER ROLE. */
 function settingsOn({ userSettings }: Server) {
   return {
     application_name: 'rowhouse',
@@ -54,9 +54,9 @@ function settingsOn({ userSettings }: Server) {
 }
 
 type Options = {
-  /** Cancels what runs. */
+  /** Cancels the running statement. */
   signal?: AbortSignal;
-  /** With our own rights: for PostgreSQL's own tables alone, where nothing of the project's is run. */
+  /** With the service's own role: only for PostgreSQL's own tables, where no code of the project runs. */
   asService?: boolean;
 };
 

@@ -1,13 +1,13 @@
-// The queue of notifications is one for all projects of a server. PostgreSQL makes room in it only when somebody looks at
-// its length, and wakes listeners that are behind only when somebody notifies: after a flood that failed, nobody does either.
-// Whoever holds it back is found and ended by the watch over sessions (quotas/notify-guard.ts).
+// All projects of a server share one notification queue. PostgreSQL truncates it only when its usage is queried, and wakes
+// listeners that are behind only at a NOTIFY: after a flood that failed, neither happens by itself. Sessions that hold the
+// queue back are found and ended by quotas/notify-guard.ts.
 import { sql } from '../postgres/sql.ts';
 import type { Server } from './servers.ts';
 
-/** A few listeners that are a little behind are nothing unusual. */
+/** A few listeners that are slightly behind are normal. */
 const noteworthy = 0.01;
 
-/** Makes room where everybody has read on. */
+/** Truncates the part that all listeners have read. */
 export async function shortenNotifyQueue(server: Server): Promise<void> {
   const [queue] = await server.maintenance.query<{ usage: number }>(
     sql`select pg_notification_queue_usage() as usage`,
@@ -15,7 +15,7 @@ export async function shortenNotifyQueue(server: Server): Promise<void> {
   if (queue && queue.usage > noteworthy) await wakeListeners(server);
 }
 
-/** Whoever listens in another database is woken by a notification of any kind, once it is four pages behind. */
+/** Any notification wakes the listeners of other databases that are at least four pages behind. */
 export async function wakeListeners(server: Server): Promise<void> {
   await server.maintenance.change(sql`notify rowhouse`);
   await server.maintenance.query(sql`select pg_notification_queue_usage()`);

@@ -1,6 +1,6 @@
-// One PostgreSQL server process on one cluster folder: make the cluster, start, find an orphan, stop.
-// As root on Linux PostgreSQL reaches its folder through an inherited descriptor (/proc/self/fd/3), so it works in a
-// folder that only root can enter, without any right beyond its own account's.
+// One PostgreSQL server process on one cluster folder: create the cluster, start, find an orphan, stop.
+// Started by root on Linux, PostgreSQL reaches its folder through an inherited descriptor (/proc/self/fd/3). So it works in
+// a folder that only root can enter, without privileges beyond those of its own account.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import {
   chownSync,
@@ -26,7 +26,7 @@ export type Cluster = Readonly<{ folder: string; logFile: string; binaries: Bina
 export type Postmaster = { pid: number; exited: Promise<string> };
 export const superuser = 'rowhouse';
 
-/** Makes the cluster under another name first: a start that is interrupted leaves nothing that looks like one. */
+/** Creates the cluster under another name first: an interrupted start leaves nothing that looks like a cluster. */
 export function createCluster(cluster: Cluster, password: string): void {
   const unfinished = `${cluster.folder}.new`;
   const passwordFile = `${cluster.folder}.password`;
@@ -65,7 +65,7 @@ export function createCluster(cluster: Cluster, password: string): void {
   renameSync(unfinished, cluster.folder);
 }
 
-/** Starts PostgreSQL and waits until it takes connections. A recovery after a crash may take long: `onWait` tells. */
+/** Starts PostgreSQL and waits until it accepts connections. Recovery after a crash can take long: `onWait` reports it. */
 export async function startPostmaster(
   cluster: Cluster,
   settings: EmbeddedSettings,
@@ -78,12 +78,12 @@ export async function startPostmaster(
   try {
     const [program, args] = withMemoryLimit(
       cluster.binaries.postgres,
-      arguments_(folder.path, settings),
+      argumentsFor(folder.path, settings),
       settings,
     );
     child = spawn(program, args, {
       stdio: ['ignore', log, log, ...(folder.descriptor === null ? [] : [folder.descriptor])],
-      // A group of its own: Ctrl-C in the terminal reaches the service alone, which stops PostgreSQL in its turn.
+      // A separate process group: Ctrl-C in the terminal reaches only the service, which then stops PostgreSQL.
       detached: true,
       ...identity(cluster.runAs),
     });
@@ -113,7 +113,7 @@ export async function startPostmaster(
   }
 }
 
-/** A server that outlived its service, with these very settings. Anything else alive there is refused or stopped. */
+/** A server that outlived its service and has exactly these settings. Any other server there is refused or stopped. */
 export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): Promise<Postmaster | null> {
   const named = inspectPidFile(cluster.folder);
   const found = named && named.kind !== 'stale' ? named : findUnnamed(cluster.folder);
@@ -131,7 +131,7 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
     );
   }
   const orphan = { pid, exited: waitForEnd(pid) };
-  if (found === named && found.command.endsWith(arguments_('', settings).slice(2).join(' '))) {
+  if (found === named && found.command.endsWith(argumentsFor('', settings).slice(2).join(' '))) {
     for (let waitedMs = 0; waitedMs < 60_000 && isRunning(pid); waitedMs += 50) {
       if (readPidFile(cluster.folder)?.ready) return orphan;
       await sleep(50);
@@ -141,7 +141,7 @@ export async function findOrphan(cluster: Cluster, settings: EmbeddedSettings): 
   return null;
 }
 
-/** Fast shutdown: sessions end, everything is written out. Harder only when that does not come to an end. */
+/** Fast shutdown: ends sessions and writes everything out. Stronger signals follow only if that does not finish. */
 export async function stopPostmaster(cluster: Cluster, { pid, exited }: Postmaster): Promise<void> {
   if (process.platform === 'win32') {
     spawnSync(cluster.binaries.pgCtl, ['stop', '-m', 'fast', '-w', '-D', cluster.folder]);
@@ -157,7 +157,7 @@ export async function stopPostmaster(cluster: Cluster, { pid, exited }: Postmast
     } catch {
       return;
     }
-    // This wait may be all that keeps the process alive: an orphan is no child of ours.
+    // This timer must keep the process alive: an orphan is not our child process, so nothing else does.
     const waiting = new AbortController();
     const timeout = sleep(waitMs, false, { signal: waiting.signal }).catch(() => false);
     const done = await Promise.race([exited.then(() => true), timeout]);
@@ -178,7 +178,7 @@ function failure(message: string, lines: string[]): EngineError {
   return new EngineError(message, { lines, ...(hint && { hint }) });
 }
 
-function arguments_(folder: string, { options }: EmbeddedSettings): string[] {
+function argumentsFor(folder: string, { options }: EmbeddedSettings): string[] {
   return ['-D', folder, ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
 }
 
@@ -195,14 +195,14 @@ function identity(runAs: RunAs | null) {
   return { cwd: path.parse(process.cwd()).root, ...(runAs && { uid: runAs.uid, gid: runAs.gid }) };
 }
 
-/** How a child of ours names the cluster folder. */
+/** The path by which a child process reaches the cluster folder. */
 function openFolder({ folder, runAs }: Pick<Cluster, 'folder' | 'runAs'>) {
   if (!runAs || process.platform !== 'linux') return { path: folder, descriptor: null, close: () => {} };
   const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   return { path: '/proc/self/fd/3', descriptor, close: () => closeSync(descriptor) };
 }
 
-/** For a process that is not our child. */
+/** For a process that is not our child process. */
 async function waitForEnd(pid: number): Promise<string> {
   while (isRunning(pid)) await sleep(200, undefined, { ref: false });
   return 'ended';

@@ -1,5 +1,5 @@
-// What every project database holds of ours: the project migrations, plus guards that only a superuser can set. The same
-// code puts it into the template that new databases are made from and into those that older versions have made.
+// Rowhouse's own objects in every project database: the project migrations, and guards that only a superuser can set. The
+// same code installs them in the template of new databases and in databases created by older versions.
 import { createHash } from 'node:crypto';
 import { type Address, openDatabase } from '../postgres/database.ts';
 import { type Migration, migrateInside, readMigrations } from '../postgres/migrations.ts';
@@ -8,7 +8,7 @@ import { sql } from '../postgres/sql.ts';
 export type ProjectSchema = Readonly<{
   migrations: readonly Migration[];
   guards: readonly Migration[];
-  /** Whether our role may set the guards. */
+  /** Whether our role may install the guards. */
   guarded: boolean;
 }>;
 
@@ -22,12 +22,12 @@ export function checksumOf({ migrations, guards, guarded }: ProjectSchema): stri
 }
 
 /**
- * Puts in what is missing, in one transaction: the database has all of it afterwards, or is as it was.
+ * Installs what is missing, in one transaction: all of it, or nothing.
  *
- * Our role does this inside a database that a hostile project may fill. What runs is text of ours; it touches objects of
- * ours; and names are looked up in our schema and PostgreSQL's alone, from the first statement on. Projects can put
- * nothing into these, make no event triggers, and make no casts between types that are not theirs. A lock that a
- * project holds ends this with an error after lock_timeout.
+ * Our role does this inside a database whose contents a hostile project may control. Only our own SQL runs; it touches only
+ * our own objects; and from the first statement on, names are resolved only in our schema and PostgreSQL's. Projects can add
+ * nothing to these schemas, and can create neither event triggers nor casts between types that they do not own. If a project
+ * holds a lock, this fails after lock_timeout.
  */
 export async function putProjectSchema(address: Address, projectSchema: ProjectSchema): Promise<void> {
   const database = openDatabase(address, { max: 1, searchPath: 'rowhouse,pg_catalog,pg_temp' });

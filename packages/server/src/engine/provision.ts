@@ -1,4 +1,4 @@
-// A project's database and roles. Every step can be repeated, so an interrupted one is simply done again.
+// A project's database and roles. Every step is idempotent, so an interrupted one is simply repeated.
 import { errors } from '../errors.ts';
 import { type Address, isState, openDatabase } from '../postgres/database.ts';
 import { scramVerifier } from '../postgres/scram.ts';
@@ -7,39 +7,39 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 import { derivePassword } from './role-passwords.ts';
 import type { Server } from './servers.ts';
 import { anonymousRole, type UserRole, userRole } from './shared-roles.ts';
-import { createFromTemplate, openToUs } from './template.ts';
+import { createFromTemplate, openWithoutPublic } from './template.ts';
 
 /** Names are opaque: pg_database and pg_roles are readable by every project on the server. */
 export const databaseOf = (id: string) => `p_${id}`;
 export const roleOf = (id: string) => `p_${id}`;
 export const authRoleOf = (id: string) => `p_${id}_auth`;
-/** Logs in for end users who act on tables; it may do nothing but become `authenticated`. Made when first needed. */
+/** The login for requests of end users. Its only privilege is to become `authenticated`. Created on first use. */
 export const userRoleOf = (id: string) => `p_${id}_user`;
-/** The same for requests that act as `anon`: no code that runs for a stranger can become a user by a change of role. */
+/** The login for anonymous requests. A separate role, so that code run for `anon` cannot become a user by SET ROLE. */
 export const anonymousRoleOf = (id: string) => `p_${id}_anon`;
 const rolesOf = (id: string) => [anonymousRoleOf(id), userRoleOf(id), authRoleOf(id), roleOf(id)];
 
-/** One statement's temporary files; more is an error for that statement instead of a full disk for everybody. */
+/** The temporary files of one statement. Beyond this the statement fails, instead of filling the disk for all projects. */
 const tempFileLimit = '1GB';
 
-/** Makes the database and its roles, and measures it empty. */
+/** Creates the database and its roles, and measures the empty database. */
 export async function provision(server: Server, id: string): Promise<{ emptyBytes: number }> {
   await createFromTemplate(server.maintenance, databaseOf(id), server.template);
-  await openToUs(server.maintenance, databaseOf(id));
+  await openWithoutPublic(server.maintenance, databaseOf(id));
   await ensureRole(server, roleOf(id));
   await ensureRole(server, authRoleOf(id));
   const database = sql.id(databaseOf(id));
   const role = sql.id(roleOf(id));
   const authRole = sql.id(authRoleOf(id));
   await all(server, [
-    // Not its owner: an owner could lock the service out (connection limit 0, is_template).
+    // The role does not own the database: an owner could lock the service out (connection limit 0, is_template).
     sql`grant connect, temporary, create on database ${database} to ${role}`,
-    // create: only for taking over the schema below.
+    // create: only needed to take over the schema below.
     sql`grant connect, create on database ${database} to ${authRole}`,
     sql`comment on database ${database} is ${sql.literal(commentOf(server))}`,
   ]);
   await setIfAllowed(server, [
-    // For sessions that are nobody's, autovacuum's above all: it runs functions of the project in index expressions.
+    // For sessions without a role of the project, above all autovacuum's: it runs the project's functions in indexes.
     sql`alter database ${database} set log_min_messages = 'fatal'`,
     sql`alter database ${database} set log_min_error_statement = 'panic'`,
   ]);
@@ -54,15 +54,15 @@ export async function provision(server: Server, id: string): Promise<{ emptyByte
 
 export const commentOf = (server: Pick<Server, 'installation'>) => `rowhouse ${server.installation}`;
 
-/** For databases that were never a project's, and for projects whose time to be restored is over. */
+/** For databases that no project ever used, and for deleted projects that can no longer be restored. */
 export async function dropProvisioned(server: Server, id: string): Promise<void> {
   await all(server, [sql`drop database if exists ${sql.id(databaseOf(id))} with (force)`]);
   for (const role of rolesOf(id)) await dropRole(server, role);
 }
 
 /**
- * A neighbour can grant this role something in its own database, and then PostgreSQL does not let it go. It is shut
- * out instead; the keeper tries again (`listRoles` finds it).
+ * Another project can grant this role a privilege in its own database, and then PostgreSQL refuses to drop the role. It loses
+ * its login instead, and the background work tries again (`listRoles` finds it).
  */
 export async function dropRole(server: Server, name: string): Promise<boolean> {
   try {
@@ -75,7 +75,7 @@ export async function dropRole(server: Server, name: string): Promise<boolean> {
   }
 }
 
-/** Roles of this installation, by what follows p_ in their names. */
+/** The names of the project roles of this installation. */
 export async function listRoles(server: Server): Promise<string[]> {
   const rows = await server.maintenance.query<{ name: string }>(sql`
     select rolname as name from pg_roles
@@ -83,10 +83,10 @@ export async function listRoles(server: Server): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** A deleted project takes no connections, neither ours nor a direct one. */
+/** A deleted project accepts no connections, neither the service's nor direct ones. */
 export async function fence(server: Server, id: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
-    // First: a session of the project can hold a lock that the statement below would wait for.
+    // Before the statement below: a session of the project can hold a lock that it would wait for.
     await endSessions(server, id);
     try {
       await setConnections(server, id, false);
@@ -98,7 +98,7 @@ export async function fence(server: Server, id: string): Promise<void> {
   }
 }
 
-/** Ends every session in the project's database, and every session of its roles wherever it is. */
+/** Ends every session in the project's database, and every session of its roles in any database. */
 export async function endSessions(server: Server, id: string): Promise<void> {
   await server.maintenance.query(sql`
     select pg_terminate_backend(pid) from pg_stat_activity
@@ -113,7 +113,7 @@ export async function databaseExists(server: Server, id: string): Promise<boolea
   return rows.length > 0;
 }
 
-/** False if there is no such database any more. */
+/** Returns false if the database no longer exists. */
 export async function unfence(server: Server, id: string): Promise<boolean> {
   return setConnections(server, id, true);
 }
@@ -130,8 +130,8 @@ async function setConnections(server: Server, id: string, allow: boolean): Promi
 }
 
 /**
- * A role may change its own password; this sets it back to the one that follows from the master key and what the project's
- * row says, and looks again: a caller may remember what was before a rotation. Gives the version.
+ * A role may change its own password. This sets it back to the one derived from the master key and the version in the
+ * project's row, and reads the row again afterwards: a rotation may have happened in between. Returns the version.
  */
 export async function resetPassword(server: Server, id: string): Promise<number> {
   const name = roleOf(id);
@@ -142,47 +142,47 @@ export async function resetPassword(server: Server, id: string): Promise<number>
     if (!row) throw errors.unavailable(`there is no project ${id}`);
     const { version } = row;
     if (version === done) return version;
-    await insist(server, id, `${name} ${version}`, () =>
+    await endBlockers(server, id, `${name} ${version}`, () =>
       all(server, [sql`alter role ${sql.id(name)} password ${verifierOf(server, name, version)}`]),
     );
     done = version;
   }
 }
 
-/** A session of the project that is in the way is ended; callers at the same moment share one attempt. */
-function insist(server: Server, id: string, what: string, act: () => Promise<void>): Promise<void> {
-  const running = insisting.get(what);
+/** Repeats `act`, and ends sessions of the project that block it. Concurrent calls for the same `what` share one attempt. */
+function endBlockers(server: Server, id: string, what: string, act: () => Promise<void>): Promise<void> {
+  const running = inProgress.get(what);
   if (running) return running;
   const repeat = async () => {
     for (let attempt = 1; ; attempt++) {
       try {
         return await act();
       } catch (error) {
-        const inTheWay = isState(error, sqlstate.lockNotAvailable) || isState(error, sqlstate.internalError);
-        if (!inTheWay || attempt === 5) throw error;
+        const isBlocked = isState(error, sqlstate.lockNotAvailable) || isState(error, sqlstate.internalError);
+        if (!isBlocked || attempt === 5) throw error;
         await endSessions(server, id);
       }
     }
   };
-  const attempt = repeat().finally(() => insisting.delete(what));
-  insisting.set(what, attempt);
+  const attempt = repeat().finally(() => inProgress.delete(what));
+  inProgress.set(what, attempt);
   return attempt;
 }
 
-const insisting = new Map<string, Promise<void>>();
+const inProgress = new Map<string, Promise<void>>();
 
-/** What it takes to log in to a project's database. */
+/** Everything needed to log in to a project's database. */
 export type ProjectLogin = Readonly<{
   id: string;
   passwordVersion: number;
-  /** Left out: the project's own role. */
+  /** Absent: the project's own role. */
   loginAs?: 'auth' | UserLogin;
-  /** On a visitor's seat: who acts. Without one nothing can be done from there. */
+  /** The acting user, for the logins `user` and `anon`. Without one such a session can do nothing. */
   actingUser?: ActingUser;
 }>;
 
 type UserLogin = 'user' | 'anon';
-/** An end user, by a sign-in (`claims`: what the access token says, as JSON); or nobody that is known. */
+/** A signed-in end user (`claims`: the claims of the access token, as JSON), or anonymous. */
 export type ActingUser = SignedInUser | Readonly<{ role: 'anon' }>;
 export type SignedInUser = Readonly<{
   role: 'authenticated';
@@ -201,7 +201,7 @@ export function asAnonymous(project: ProjectLogin): ProjectLogin {
   return asUser(project, anonymous);
 }
 
-/** Whether the login is one that may do nothing but become somebody for a transaction. */
+/** Whether the login's only privilege is to become the acting user for a transaction. */
 export function isUserLogin(loginAs: ProjectLogin['loginAs']): loginAs is UserLogin {
   return loginAs === 'user' || loginAs === 'anon';
 }
@@ -226,18 +226,19 @@ function loginRoleOf(id: string, loginAs: ProjectLogin['loginAs']): string {
 }
 
 /**
- * After a login was refused: the role has changed its password, or (a visitor's) does not exist yet, or not all of it. Gives
- * the login that is good now.
+ * After a refused login: the role has changed its password, or (for acting users) does not exist yet or is incomplete.
+ * Returns the login that is valid now.
  */
 export async function restoreLogin(server: Server, project: ProjectLogin): Promise<ProjectLogin> {
   const { id, loginAs } = project;
   if (loginAs === undefined) return { ...project, passwordVersion: await resetPassword(server, id) };
-  if (loginAs === 'auth') await insist(server, id, authRoleOf(id), () => ensureRole(server, authRoleOf(id)));
-  else await insist(server, id, loginRoleOf(id, loginAs), () => ensureUserLogin(server, id, loginAs));
+  if (loginAs === 'auth')
+    await endBlockers(server, id, authRoleOf(id), () => ensureRole(server, authRoleOf(id)));
+  else await endBlockers(server, id, loginRoleOf(id, loginAs), () => ensureUserLogin(server, id, loginAs));
   return project;
 }
 
-/** Nothing is granted to these roles outside a project's own database, because all projects share them. */
+/** All projects share the roles `authenticated` and `anon`, so they get no privileges outside a project's own database. */
 async function ensureUserLogin(server: Server, id: string, loginAs: UserLogin): Promise<void> {
   const becomes: UserRole = loginAs === 'anon' ? anonymousRole : userRole;
   if (!server.userRoles.includes(becomes))
@@ -246,7 +247,7 @@ async function ensureUserLogin(server: Server, id: string, loginAs: UserLogin): 
   await ensureRole(server, role);
   await all(server, [
     sql`grant ${sql.id(becomes)} to ${sql.id(role)} with inherit false, set true`,
-    // Last: who gets in finds everything in place.
+    // Last: a session that can connect finds everything in place.
     sql`grant connect on database ${sql.id(databaseOf(id))} to ${sql.id(role)}`,
   ]);
 }
@@ -263,7 +264,7 @@ async function ensureRole(server: Server, name: string): Promise<void> {
   try {
     await all(server, [sql`create role ${role} ${rights}`]);
   } catch (error) {
-    // The second: another process made it at the same moment.
+    // uniqueViolation: another process created the role at the same moment.
     if (!isState(error, sqlstate.duplicateObject) && !isState(error, sqlstate.uniqueViolation)) throw error;
     await all(server, [sql`alter role ${role} ${rights}`]);
   }
@@ -276,13 +277,13 @@ async function ensureRole(server: Server, name: string): Promise<void> {
   if (!server.superuser) await all(server, [sql`grant ${role} to current_user with inherit false, set true`]);
 }
 
-/** Inside the new database, before anything of a project's own is there: who owns what it was born with. */
+/** Sets the owners of the initial objects, inside the new database, before it contains anything of the project. */
 async function handOver(server: Server, id: string): Promise<void> {
   const database = openDatabase({ ...server.address, database: databaseOf(id) }, { max: 1 });
   try {
     await database.transaction(async (inside) => {
       await inside.query(sql`alter schema public owner to ${sql.id(roleOf(id))}`);
-      // Before they have another owner: afterwards we may no longer grant.
+      // Before the owner changes: afterwards our role may no longer grant.
       await inside.query(sql`select auth.grant_users(${roleOf(id)})`);
       await inside.query(sql`select rowhouse.hand_over_users(${authRoleOf(id)})`);
       await inside.query(sql`set local role ${sql.id(roleOf(id))}`);
@@ -293,7 +294,7 @@ async function handOver(server: Server, id: string): Promise<void> {
   }
 }
 
-/** Settings only a superuser can give. Where we are none, their lack is among the findings that the start reports. */
+/** Settings that only a superuser can change. If our role is not a superuser, the start reports their absence as a finding. */
 async function setIfAllowed(server: Server, statements: Sql[]): Promise<void> {
   for (const statement of statements) {
     await server.maintenance.change(statement).catch((error) => {

@@ -1,13 +1,14 @@
-// PostgreSQL refuses to run as root. Started by root, it runs as an account that exists already; none is ever made.
+// PostgreSQL refuses to run as root. If root starts the service, PostgreSQL runs as an existing account; no account is ever
+// created.
 import { readFileSync, statSync } from 'node:fs';
 import { EngineError } from './engine-error.ts';
 
 export type RunAs = Readonly<{ uid: number; gid: number; name: string }>;
 
-/** In this order: an account of its own, the one a system PostgreSQL uses, the one every Unix has. */
+/** In this order: a dedicated account, the account of a system PostgreSQL, the account that every Unix has. */
 const candidates = ['rowhouse', 'postgres', '_postgres', 'nobody'];
 
-/** null: run as whoever we are. A cluster folder that exists already keeps its owner. */
+/** null: run as the current account. An existing cluster folder keeps its owner. */
 export function findRunAs(clusterFolder: string): RunAs | null {
   if (process.getuid?.() !== 0) return null;
   const owner = statSync(clusterFolder, { throwIfNoEntry: false });

@@ -1,4 +1,4 @@
-// Which server works in a cluster folder: by postmaster.pid where that can be trusted, else by the processes themselves.
+// Finds the server that works in a cluster folder: by postmaster.pid if it can be trusted, else by the running processes.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -6,7 +6,7 @@ import { readSmallFile } from './small-files.ts';
 
 type Found = { pid: number; kind: 'ours' | 'foreign' | 'stale'; command: string };
 
-/** Who postmaster.pid names: a server of ours, one that somebody else started there, or nobody any more. */
+/** The process that postmaster.pid names: our server (`ours`), a server started otherwise (`foreign`), or none (`stale`). */
 export function inspectPidFile(folder: string): Found | null {
   const state = readPidFile(folder);
   if (!state) return null;
@@ -18,7 +18,7 @@ export function inspectPidFile(folder: string): Found | null {
   return { pid: state.pid, kind, command };
 }
 
-/** A server that works in the folder although postmaster.pid is damaged or names another: none is started beside it. */
+/** A server that works in the folder although postmaster.pid is damaged or names another process: no second one may start. */
 export function findUnnamed(folder: string): Found | null {
   if (process.platform === 'win32') return null;
   for (const pid of process.platform === 'linux' ? processIds() : serversByArgument(folder)) {
@@ -29,7 +29,7 @@ export function findUnnamed(folder: string): Found | null {
   return null;
 }
 
-/** Where a process does not tell in which folder it works, it has been told so at its start. */
+/** On systems that do not show the working directory of a process, the command line names the folder. */
 function serversByArgument(folder: string): number[] {
   return execFileSync('ps', ['-A', '-o', 'pid=,command='], { encoding: 'utf8' })
     .split('\n')
@@ -47,9 +47,10 @@ function portOf(command: string): number | null {
 }
 
 /**
- * The folder's and the socket's, once no server works there. PostgreSQL refuses to start over one that a crash has left
- * empty or in pieces, and over one whose number another program has now, or nobody has taken note yet that it ended. If
- * nobody has the number, it sees to that itself, and better: the process may live where we cannot see it.
+ * Removes the lock files of the folder and the socket, once no server works there. PostgreSQL refuses to start if a crash
+ * left a lock file empty or incomplete, or if another program, or a process that ended but was not collected yet, now has
+ * the process id in it. If no process has that id, PostgreSQL handles the file itself, and better: the process may run where
+ * we cannot see it.
  */
 export function removeDeadLocks(folder: string): void {
   for (const name of readdirSync(folder)) {
@@ -60,8 +61,8 @@ export function removeDeadLocks(folder: string): void {
 }
 
 /**
- * After a server was killed: its processes may go on with what they do, for as long as a statement takes, and no new
- * server starts beside them. They are sent what the server itself sends when one of them crashes.
+ * After a server was killed: its child processes may keep running until their statements end, and no new server can start
+ * beside them. They get the signal that the server itself sends when one of them crashes.
  */
 export function endLeftovers(folder: string): void {
   if (process.platform !== 'linux') return;
@@ -70,17 +71,17 @@ export function endLeftovers(folder: string): void {
     try {
       process.kill(pid, 'SIGQUIT');
     } catch {
-      // It has ended meanwhile.
+      // It has ended in the meantime.
     }
   }
 }
 
-/** Such a process writes what it is over its command line. */
+/** Such a process replaces its command line by a description of itself. */
 function isLeftover(folder: string, pid: number): boolean {
   return /^postgres: /.test(commandOf(folder, pid)) && isIn(folder, pid);
 }
 
-/** Only what can be seen, and is not ending just now. */
+/** False for a process that cannot be inspected, or that is just ending. */
 function isIn(folder: string, pid: number): boolean {
   try {
     return worksIn(folder, pid, false);
@@ -103,15 +104,15 @@ export function readPidFile(folder: string): { pid: number; port: number; ready:
   return { pid, port: Number(port), ready: status?.trim() === 'ready' };
 }
 
-/** The first line of a lock file; a negative number is a server for a single user. null: no such file, or no such line. */
+/** The first line of a lock file; a negative number is a server in single-user mode. null: no file, or not a number. */
 function readPid(file: string): number | null {
   const number = /^-?([1-9]\d{0,9})(?=\s|$)/.exec(readSmallFile(file))?.[1];
   return number === undefined ? null : Number(number);
 }
 
 /**
- * The file is PostgreSQL's own and can name any process: as root we must not stop one that belongs to somebody else.
- * A server works in its cluster folder, as the folder's owner. Where that cannot be seen, the command line has to do.
+ * PostgreSQL's account owns the pid file and can put any process id into it: as root we must not stop an unrelated process.
+ * A server works in its cluster folder, as the folder's owner. Where that is not visible, the command line must suffice.
  */
 function worksIn(folder: string, pid: number, ifUnseen = true): boolean {
   if (process.platform !== 'linux') return true;
@@ -125,13 +126,13 @@ function worksIn(folder: string, pid: number, ifUnseen = true): boolean {
   }
 }
 
-/** The command line of a process, its words parted by blanks; empty if there is none. */
+/** The command line of a process, separated by spaces. Empty if there is no such process. */
 function commandOf(folder: string, pid: number): string {
   try {
     if (process.platform === 'linux') {
       return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1).join(' ');
     }
-    // Windows does not tell; what PostgreSQL wrote down at its start stands for it.
+    // Windows does not show command lines. PostgreSQL writes its own to this file when it starts.
     if (process.platform === 'win32') {
       return isRunning(pid)
         ? readSmallFile(path.join(folder, 'postmaster.opts')).trim().replaceAll('"', '')

@@ -1,4 +1,4 @@
-// A PostgreSQL server on which project databases live, opened for use: our connections to it, its template, its guards.
+// A PostgreSQL server that holds project databases: our connections to it, its template, its guards.
 import type { Control } from '../control/control.ts';
 import { type Address, type Database, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -11,29 +11,29 @@ import { openUserSettings, type UserSettings } from './user-settings.ts';
 export type Server = Readonly<{
   id: number;
   address: Address;
-  /** The service's own tables, which may be on another server. */
+  /** The service's control database, which may be on another server. */
   control: Control;
   /** Our own connections to the server's maintenance database. */
   maintenance: Database;
-  /** What project databases hold of ours in this version, and the template that has it. */
+  /** Our own objects in project databases, in this version, and the template that contains them. */
   projectSchema: ProjectSchema;
   template: string;
   version: string;
-  /** Superuser: role settings that a project cannot remove, and no need to be a member of the roles we make. */
+  /** A superuser can set role settings that a project cannot remove, and need not be a member of the roles it creates. */
   superuser: boolean;
   findings: readonly Finding[];
-  /** What our sessions in project databases start with. */
+  /** The settings with which our sessions in project databases start. */
   userSettings: UserSettings;
-  /** Whom requests can run as here. */
+  /** The roles that requests for acting users can run as on this server. */
   userRoles: readonly UserRole[];
   masterKey: Buffer;
-  /** Stands in the comment of every database of ours, to tell them from others' on a shared server. */
+  /** Part of the comment on each of our databases, which distinguishes them from others on a shared server. */
   installation: string;
 }>;
 
 type Options = { control: Control; address: Address; name: string; masterKey: Buffer; installation: string };
 
-/** Registers and prepares the server. Several services may do so at once: one of them does the work. */
+/** Registers and prepares the server. Several services may do so concurrently: one of them does the work. */
 export async function openServer(options: Options): Promise<Server> {
   const { control, address, name } = options;
   const maintenance = openDatabase(address, { max: 8, queryMs: 25_000 });
@@ -43,10 +43,10 @@ export async function openServer(options: Options): Promise<Server> {
   if (!facts) throw new Error('PostgreSQL does not say what it is.');
   const id = await register(control, name);
   const projectSchema = await readProjectSchema(facts.superuser);
-  // In the maintenance database: other installations may share the server, and advisory locks are per database.
+  // The lock is in the maintenance database: other installations may share the server, and advisory locks are per database.
   const { template, shared } = await maintenance.session(async (session) => {
     await session.query(sql`select pg_advisory_lock(hashtext('rowhouse template'))`);
-    await closeDoors(maintenance);
+    await revokePublicAccess(maintenance);
     const found = await ensureSharedRoles(maintenance);
     return { template: await ensureTemplate(address, maintenance, projectSchema), shared: found };
   });
@@ -75,7 +75,7 @@ async function register(control: Queryable, name: string): Promise<number> {
   return row.id;
 }
 
-/** Before any database is made from it: whoever meets one can tell what is in it. */
+/** Before any database is created from the template: every process can then look up what such a database contains. */
 async function registerTemplate(
   control: Queryable,
   name: string,
@@ -88,12 +88,12 @@ async function registerTemplate(
     on conflict (name) do nothing`);
 }
 
-/** By default every role may connect to postgres and template1. Where we may not change that, it is reported. */
-async function closeDoors(maintenance: Database): Promise<void> {
-  const doors = await maintenance.query<{ name: string }>(sql`
+/** By default every role may connect to postgres and template1. If our role may not change that, external.ts reports it. */
+async function revokePublicAccess(maintenance: Database): Promise<void> {
+  const databases = await maintenance.query<{ name: string }>(sql`
     select datname as name from pg_database
     where datname in ('postgres', 'template1') and pg_has_role(current_user, datdba, 'member')`);
-  for (const { name } of doors) {
+  for (const { name } of databases) {
     await maintenance.change(sql`revoke all on database ${sql.id(name)} from public`);
   }
 }

@@ -1,21 +1,21 @@
-// Roles that all projects of a server share, by the names that row security policies are commonly written for. They can
-// neither log in nor do anything by themselves; what a project grants them holds in its own database alone.
+// Roles that all projects of a server share, with the names that row security policies commonly use. They can neither log in
+// nor do anything by themselves; a project's grants to them apply in its own database only.
 import { type Database, isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import type { Finding } from './external.ts';
 
-/** Whom an end user acts as. */
+/** The role of signed-in end users. */
 export const userRole = 'authenticated';
-/** Whom a publishable key without a user's token acts as. Nothing is granted to it but by the project itself. */
+/** The role of requests with a publishable key and no user's token. Only the project itself grants it anything. */
 export const anonymousRole = 'anon';
 export type UserRole = typeof userRole | typeof anonymousRole;
-/** So that policies and grants that name it can be written; nobody acts as it. */
+/** Exist so that policies and grants can name them; no request runs as them. */
 const otherRoles = ['service_role'];
 
 export type SharedRoles = Readonly<{ findings: readonly Finding[]; usable: readonly UserRole[] }>;
 
-/** Makes them where they are missing. The findings list whatever keeps users and strangers from acting on tables here. */
+/** Creates missing roles. The findings list what prevents requests from running as end users or as anonymous. */
 export async function ensureSharedRoles(maintenance: Database): Promise<SharedRoles> {
   const actingUsers = [userRole, anonymousRole] as const;
   for (const name of [...actingUsers, ...otherRoles]) {
@@ -36,7 +36,7 @@ export async function ensureSharedRoles(maintenance: Database): Promise<SharedRo
   return { findings, usable };
 }
 
-/** What keeps requests from running as this role. */
+/** The reasons why requests cannot run as this role. */
 async function examine(maintenance: Database, name: UserRole): Promise<Finding[]> {
   const [role] = await maintenance.query<{ powers: string[]; grantable: boolean; ours: string }>(sql`
     select array_remove(array[

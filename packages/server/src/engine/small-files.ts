@@ -1,9 +1,9 @@
-// Reading files that another account may have put there: never through a link, never from a pipe, never without end.
+// Reads files that another account may have written: never through a link, never from a pipe, never without a size limit.
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 
 const maxBytes = 64 * 1024;
 
-/** The text of a small regular file; empty if it is missing or anything else. */
+/** The text of a small regular file. Empty if the file is missing, too large, or not a regular file. */
 export function readSmallFile(file: string): string {
   return read(file, (size) => (size <= maxBytes ? 0 : -1));
 }

@@ -1,5 +1,5 @@
-// Spare databases: made ahead of time, so that creating a project is a single statement in the control database.
-// A spare's row is committed before its database is begun; only a finished one can be claimed.
+// Spare databases: created ahead of time, so that creating a project is a single statement in the control database.
+// The row of a spare is committed before its database is created; only a finished spare can be claimed.
 import { randomBytes } from 'node:crypto';
 import type { Control } from '../control/control.ts';
 import { errors, RowhouseError } from '../errors.ts';
@@ -8,9 +8,9 @@ import { databaseOf, dropProvisioned, provision } from './provision.ts';
 import type { Server } from './servers.ts';
 
 export type Spares = {
-  /** Makes one now, for a caller who waits. */
+  /** Makes one now, for a waiting caller. */
   makeOne(): Promise<void>;
-  /** Fills up in the background; called after each claim and by the keeper. */
+  /** Fills up without waiting; called after each claim and by the background work. */
   fill(): void;
   stop(): Promise<void>;
 };
@@ -23,10 +23,10 @@ type Options = {
   onError: (error: unknown) => void;
 };
 
-/** Making databases side by side gains little and slows down everybody else's statements. */
+/** More at once gain little, and slow down the statements of all projects. */
 const makersAtOnce = 2;
-const mayWait = 50;
-/** Making one takes well under a second; after this long its maker is gone. */
+const maxWaiting = 50;
+/** Making one takes well under a second; after this long its process has died. */
 const abandonedAfter = sql`interval '2 minutes'`;
 
 export function keepSpares({ control, server, wanted, onError }: Options): Spares {
@@ -37,7 +37,7 @@ export function keepSpares({ control, server, wanted, onError }: Options): Spare
 
   const makeOne = async () => {
     if (making >= makersAtOnce) {
-      if (waiting.length >= mayWait)
+      if (waiting.length >= maxWaiting)
         throw errors.overloaded('Too many projects are being created at once.', 5);
       await new Promise<void>((resolve) => waiting.push(resolve));
     }
@@ -45,7 +45,7 @@ export function keepSpares({ control, server, wanted, onError }: Options): Spare
     try {
       await makeSpare(control, server);
     } catch (error) {
-      // Whatever broke, no project has come of it yet: nothing is in doubt for the caller.
+      // No project exists yet, so for the caller the outcome is certain.
       throw error instanceof RowhouseError && error.code === 'outcome_unknown'
         ? errors.unavailable(error)
         : error;
@@ -77,7 +77,7 @@ export function keepSpares({ control, server, wanted, onError }: Options): Spare
   };
 }
 
-/** For a `with` clause: takes one spare, the oldest, for good. No two callers get the same; none waits for another. */
+/** For a `with` clause: claims the oldest spare. No two callers get the same one, and none waits for another. */
 export function claimSpare(server: Server): Sql {
   return sql`
     delete from spares
@@ -89,7 +89,7 @@ export function claimSpare(server: Server): Sql {
     returning id, server_id, template, empty_bytes`;
 }
 
-/** Puts right what a crash left: half-made spares, spares without a database, spares of an older version. */
+/** Removes what a crash or an upgrade left: unfinished spares, spares without a database, spares of an older version. */
 export async function tidySpares(control: Control, server: Server): Promise<number> {
   const rows = await control.query<{ id: string }>(sql`
     update spares set state = 'dropping'
@@ -106,7 +106,7 @@ export async function tidySpares(control: Control, server: Server): Promise<numb
   const names = new Set(present.map(({ name }) => name));
   const missing = ready.filter(({ id }) => !names.has(databaseOf(id)));
   for (const { id } of [...rows, ...missing]) {
-    // Only rows that nobody claimed in the meantime: a claimed one is a project's database.
+    // Only rows that were not claimed in the meantime: a claimed spare is a project's database.
     const [mine] = await control.query(sql`
       update spares set state = 'dropping' where id = ${id} returning id`);
     if (!mine) continue;
@@ -133,7 +133,7 @@ async function makeSpare(control: Control, server: Server): Promise<void> {
     update spares set state = 'ready', empty_bytes = ${emptyBytes} where id = ${id} and state = 'making'`);
 }
 
-/** 16 of a-z0-9: 82 random bits, valid in database and role names without quoting. */
+/** 16 characters of a-z0-9: 82 random bits, valid in database and role names without quoting. */
 function newId(): string {
   return Array.from(randomBytes(16), (byte) => 'abcdefghijklmnopqrstuvwxyz0123456789'[byte % 36]).join('');
 }

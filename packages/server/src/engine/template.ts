@@ -1,5 +1,5 @@
-// The template every project database is made from. Its name carries a checksum of all that is in it, so a new version
-// gets a new template and none is changed in place.
+// The template of all project databases. Its name contains a checksum of its contents, so a new version gets a new template
+// and none is changed in place.
 import { type Address, type Database, isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
@@ -7,7 +7,7 @@ import { checksumOf, type ProjectSchema, putProjectSchema } from './project-sche
 
 export const templateOf = (projectSchema: ProjectSchema) => `rowhouse_t_${checksumOf(projectSchema)}`;
 
-/** Returns the template's name. Called under the start lock, so only one service makes it. */
+/** Returns the template's name. Called under the start lock, so only one service creates it. */
 export async function ensureTemplate(
   address: Address,
   maintenance: Database,
@@ -17,7 +17,7 @@ export async function ensureTemplate(
   const [found] = await maintenance.query<{ finished: boolean }>(sql`
     select datistemplate as finished from pg_database where datname = ${name}`);
   if (found?.finished) return name;
-  // Unfinished: the service stopped while it made this one. Nothing has been copied from it yet.
+  // Unfinished: the service stopped while it created this template. No database was created from it yet.
   if (found) await maintenance.change(sql`drop database ${sql.id(name)} with (force)`);
   const [facts] = await maintenance.query<{ major: number }>(
     sql`select current_setting('server_version_num')::int / 10000 as major`,
@@ -29,26 +29,26 @@ export async function ensureTemplate(
   await maintenance.change(
     sql`create database ${sql.id(name)} template template0 encoding 'UTF8' ${locale} allow_connections false`,
   );
-  await openToUs(maintenance, name);
+  await openWithoutPublic(maintenance, name);
   await putProjectSchema({ ...address, database: name }, projectSchema);
   await maintenance.change(sql`alter database ${sql.id(name)} with is_template true allow_connections false`);
   return name;
 }
 
-/** Takes a database away from PUBLIC, and only then lets anybody in. */
-export async function openToUs(maintenance: Database, name: string): Promise<void> {
+/** Revokes PUBLIC's privileges on a database, and only then allows connections. */
+export async function openWithoutPublic(maintenance: Database, name: string): Promise<void> {
   await maintenance.change(sql`revoke all on database ${sql.id(name)} from public`);
   await maintenance.change(sql`alter database ${sql.id(name)} with allow_connections true`);
 }
 
-/** `create database` from the template; false if the database was there already. */
+/** Creates a database from the template. Returns false if it already exists. */
 export async function createFromTemplate(
   maintenance: Database,
   name: string,
   template: string,
 ): Promise<boolean> {
   try {
-    // Closed until its doors are set: a new database lets every role in, and a session that got in would stay.
+    // No connections until privileges are set: every role may connect to a new database, and such a session would stay.
     await maintenance.change(
       sql`create database ${sql.id(name)} template ${sql.id(template)} allow_connections false`,
     );

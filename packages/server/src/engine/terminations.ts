@@ -1,23 +1,23 @@
-// Backends that were told to end. Some do not end at once: PostgreSQL writes a large object without checking for
-// interrupts, so the project goes on growing until all of it is written. Only then can its pages be reclaimed.
+// Backends that were terminated. Some do not end at once: PostgreSQL writes a large object without checking for
+// interrupts, so the project keeps growing until all of it is written. Only then can its pages be reclaimed.
 import { sql } from '../postgres/sql.ts';
 import { databaseOf, type ProjectLogin } from './provision.ts';
 import type { Server } from './servers.ts';
 
 export type Terminations = {
-  /** Terminates a backend, and follows it until it is gone. */
+  /** Terminates a backend, and follows it until it has ended. */
   end(project: ProjectLogin, pid: number): void;
-  /** Resolves when all terminated backends of a project are gone. null: there are none. */
+  /** Resolves when all terminated backends of a project have ended. null: there are none. */
   of(projectId: string): Promise<void> | null;
-  /** Called when one is gone. */
+  /** Called when one has ended. */
   listen(onGone: (project: ProjectLogin) => void): void;
   stop(): Promise<void>;
 };
 
-/** A server that hangs must not keep the service from stopping. */
+/** A server that hangs must not prevent the service from stopping. */
 const terminateMs = 2_000;
 const [firstLookMs, longestPauseMs] = [5, 500];
-/** Queries that may fail before a backend is taken for gone: a PostgreSQL that does not answer has most likely stopped. */
+/** After so many failed queries a backend counts as ended: a PostgreSQL that does not answer has most likely stopped. */
 const maxFailures = 20;
 
 export function openTerminations(server: Server): Terminations {

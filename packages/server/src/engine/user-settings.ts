@@ -1,17 +1,17 @@
-// Every setting that a role may change for itself, with the value that the server gives to everybody. Sessions of ours in
-// project databases start with all of them, because startup options beat what a project has set with ALTER ROLE: how a
-// text is read, how values are written and whether a login works must not depend on that.
+// Every setting that a role may change for itself, with the server's default. Our sessions in project databases start with
+// all of them, because startup options take precedence over ALTER ROLE: how text is parsed, how values are written and
+// whether a login works must not depend on a project's settings.
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
 export type UserSettings = {
-  /** As they were at most a minute ago: an operator may reload the server's configuration. */
+  /** At most a minute old: an operator may reload the server's configuration. */
   current(): Readonly<Record<string, string>>;
 };
 
 const refreshAfterMs = 60_000;
 
-/** PostgreSQL knows these only once a procedure has run, and takes any value for them until then. */
+/** PostgreSQL knows these only after the first PL/pgSQL code has run in a session, and accepts any value until then. */
 const plpgsqlSettings = {
   'plpgsql.check_asserts': 'on',
   'plpgsql.extra_errors': 'none',
@@ -30,7 +30,7 @@ export async function openUserSettings(maintenance: Queryable): Promise<UserSett
           (found) => {
             known = found;
           },
-          // What was read before still holds.
+          // The previous values remain valid.
           () => {},
         );
       }
@@ -40,9 +40,9 @@ export async function openUserSettings(maintenance: Queryable): Promise<UserSett
 }
 
 /**
- * Left out: what belongs to a transaction, what every session says itself, the text search configuration, which runs no
- * code and would cost each connection 170 KB, and settings of extensions: a login takes 10,000 bytes at most, and the
- * server's own are about 5,000. Settings of the service's own role do not apply to projects.
+ * Excluded: settings of a transaction, settings that every session sends itself, the text search configuration, which runs no
+ * code and would cost each connection 170 KB, and settings of extensions: a startup packet holds at most 10,000 bytes, and
+ * the server's own settings take about 5,000. Settings of the service's own role do not apply to projects.
  */
 async function read(maintenance: Queryable): Promise<Readonly<Record<string, string>>> {
   const rows = await maintenance.query<{ name: string; value: string }>(sql`
@@ -52,7 +52,7 @@ async function read(maintenance: Queryable): Promise<Readonly<Record<string, str
     from pg_settings
     where context = 'user' and name !~ '[.]' and name not in ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable',
       'application_name', 'client_encoding', 'default_text_search_config')`);
-  // Not shown by PostgreSQL: a role that the project could have put in the place of its own.
+  // Not in pg_settings: `role`, with which the project could have its role replaced by another one.
   const settings: Record<string, string> = { role: 'none', ...plpgsqlSettings };
   for (const { name, value } of rows) settings[name] = value;
   return settings;
