@@ -1,4 +1,4 @@
-// By the address that GET /projects/:slug/connection gives: what speaks PostgreSQL needs to know nothing of us.
+// Direct connections by the URL of GET /projects/:slug/connection: PostgreSQL clients work unchanged.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -10,11 +10,11 @@ import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { notesTable } from './drizzle/schema.mjs';
-import { folder, notes, useLiveHouse } from './service.mjs';
+import { folder, notes, useLiveService } from './service.mjs';
 
-const live = useLiveHouse();
+const live = useLiveService();
 
-it('pg', async () => {
+it('pg inserts, selects, rolls back, uses named statements and reports errors', async () => {
   const { url } = await live.project('pg');
   const client = new pg.Client(url);
   await client.connect();
@@ -44,10 +44,10 @@ it('pg', async () => {
 });
 
 describe('psql', () => {
-  const isHere = spawnSync('psql', ['--version']).status === 0;
-  if (!isHere) console.error('SKIPPED: psql is not installed, so nothing is known of psql.');
+  const isInstalled = spawnSync('psql', ['--version']).status === 0;
+  if (!isInstalled) console.error('SKIPPED: psql is not installed, so its test does not run.');
 
-  it.skipIf(!isHere)('runs scripts, copies rows and describes tables', async () => {
+  it.skipIf(!isInstalled)('runs scripts, copies rows and describes tables', async () => {
     const { url } = await live.project('psql');
     const psql = (script) =>
       spawnSync('psql', ['-X', '-q', '-v', 'VERBOSITY=sqlstate', url], { input: script, encoding: 'utf8' });
@@ -115,7 +115,7 @@ describe('drizzle', () => {
   });
 });
 
-it('kysely', async () => {
+it('kysely creates, inserts, selects, rolls back and reads the schema', async () => {
   const { url } = await live.project('Kysely');
   const db = new Kysely({ dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }) });
   try {
@@ -148,7 +148,7 @@ it('kysely', async () => {
   }
 });
 
-it('prisma', async () => {
+it('prisma creates, finds, rolls back and reports errors', async () => {
   const { url } = await live.project('Prisma');
   const { PrismaClient } = (await import('@prisma/client')).default;
   const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: url }) });

@@ -1,4 +1,4 @@
-// Over HTTP: Neon's own driver, and what is built on it.
+// Over HTTP: Neon's driver, and libraries built on it.
 import { neon, neonConfig, types as neonTypes } from '@neondatabase/serverless';
 import { PrismaNeonHttp } from '@prisma/adapter-neon';
 import { eq, sql as raw } from 'drizzle-orm';
@@ -9,9 +9,9 @@ import { NeonDialect } from 'kysely-neon';
 import pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { notesTable } from './drizzle/schema.mjs';
-import { folder, notes, useLiveHouse } from './service.mjs';
+import { folder, notes, useLiveService } from './service.mjs';
 
-const live = useLiveHouse();
+const live = useLiveService();
 
 beforeAll(() => {
   neonConfig.fetchEndpoint = live.endpoint;
@@ -27,7 +27,7 @@ describe('@neondatabase/serverless', () => {
     await sql.query(notes);
   });
 
-  it('template, query, array mode and full results', async () => {
+  it('supports templates, query(), array mode and full results', async () => {
     const [{ id }] = await sql`insert into notes (text, size) values (${'tea'}, ${7n}) returning id`;
     expect(await sql`select id, text, size from notes where id = ${id}`).toEqual([
       { id, text: 'tea', size: '7' },
@@ -51,14 +51,14 @@ describe('@neondatabase/serverless', () => {
     expect(await neon(project.url, { arrayMode: true })`select 1 as a, 2 as a`).toEqual([[1, 2]]);
   });
 
-  it('an API key as the password, or as the token', async () => {
-    const who = [{ current_user: `p_${project.id}` }];
-    expect(await neon(project.byKey)`select current_user`).toEqual(who);
+  it('accepts an API key as the password or as the token', async () => {
+    const user = [{ current_user: `p_${project.id}` }];
+    expect(await neon(project.byKey)`select current_user`).toEqual(user);
     const url = `postgresql://anybody@rowhouse.example/${project.slug}`;
-    expect(await neon(url, { authToken: project.key })`select current_user`).toEqual(who);
+    expect(await neon(url, { authToken: project.key })`select current_user`).toEqual(user);
   });
 
-  it('transactions are all or nothing', async () => {
+  it('runs transactions atomically', async () => {
     const [, rows] = await sql.transaction([
       sql`insert into notes (text) values ('in a transaction')`,
       sql`select text from notes where text = ${'in a transaction'}`,
@@ -74,7 +74,7 @@ describe('@neondatabase/serverless', () => {
   });
 
   it.each(['ReadUncommitted', 'ReadCommitted', 'RepeatableRead', 'Serializable'])(
-    '%s',
+    'runs a read-only transaction at the isolation level %s',
     async (isolationLevel) => {
       const options = { isolationLevel, readOnly: true, deferrable: isolationLevel === 'Serializable' };
       const [[row]] = await sql.transaction(
@@ -90,7 +90,7 @@ describe('@neondatabase/serverless', () => {
     },
   );
 
-  it('errors have what PostgreSQL says', async () => {
+  it('reports the fields of PostgreSQL errors', async () => {
     await expect(sql`insert into notes (text) values ('tea')`).rejects.toMatchObject({
       name: 'NeonDbError',
       severity: 'ERROR',
@@ -115,7 +115,7 @@ describe('@neondatabase/serverless', () => {
     await expect(slow).rejects.toThrow('Error connecting to database');
   });
 
-  it('every type comes as pg gives it on a direct connection', async () => {
+  it('returns every type as pg does on a direct connection', async () => {
     const queries = [
       `select 1::int2, 2147483647::int4, 9223372036854775807::int8, 0.1234567890123456789::numeric, 'NaN'::numeric,
               1.5::float4, 'Infinity'::float8, true, false, null`,
@@ -161,7 +161,7 @@ describe('@neondatabase/serverless', () => {
     }
   });
 
-  it('every value that the driver prepares arrives as it was meant', async () => {
+  it('passes every kind of parameter unchanged', async () => {
     const at = new Date('2026-01-02T03:04:05.678Z');
     const [row] =
       await sql`select ${1}::int4 as i, ${9007199254740993n}::int8 as big, ${1.5}::float8 as f, ${true}::bool as b,
@@ -173,7 +173,7 @@ describe('@neondatabase/serverless', () => {
     });
   });
 
-  it("own types, and parsers of one's own", async () => {
+  it('supports user-defined types and custom type parsers', async () => {
     await sql.query("create type mood as enum ('sad', 'happy')");
     await sql.query('create domain positive as int check (value > 0)');
     await sql.query('create type pair as (a int, b text)');
@@ -186,7 +186,7 @@ describe('@neondatabase/serverless', () => {
 });
 
 describe('drizzle-orm/neon-http', () => {
-  it('migrates, inserts, selects, runs a batch, and says what is wrong', async () => {
+  it('migrates, inserts, selects, runs a batch and reports errors', async () => {
     const { url } = await live.project('Drizzle over HTTP');
     const client = neon(url);
     const db = drizzle({ client });
@@ -220,7 +220,7 @@ describe('drizzle-orm/neon-http', () => {
 });
 
 describe('kysely-neon', () => {
-  it('creates, inserts, selects, looks at the schema, and says what is wrong', async () => {
+  it('creates, inserts, selects, reads the schema and reports errors', async () => {
     const { byKey } = await live.project('Kysely over HTTP');
     const db = new Kysely({ dialect: new NeonDialect({ neon: neon(byKey) }) });
     await db.schema
@@ -254,7 +254,7 @@ describe('kysely-neon', () => {
 });
 
 describe('@prisma/adapter-neon', () => {
-  it('inserts, selects, counts, and says what is wrong', async () => {
+  it('inserts, selects, counts and reports errors', async () => {
     const { url } = await live.project('Prisma over HTTP');
     await neon(url).query(notes);
     const { PrismaClient } = (await import('@prisma/client')).default;
@@ -267,7 +267,7 @@ describe('@prisma/adapter-neon', () => {
     expect(await prisma.note.findMany({ where: { text: { startsWith: 'te' } } })).toEqual([made]);
     expect(await prisma.note.count()).toBe(1);
     expect(await prisma.$queryRaw`select ${1}::int + 1 as two`).toEqual([{ two: 2 }]);
-    // Over HTTP the adapter passes PostgreSQL's own code on.
+    // Over HTTP, the adapter reports PostgreSQL's own code.
     await expect(prisma.note.create({ data: { text: 'tea' } })).rejects.toMatchObject({ code: '23505' });
     await prisma.$disconnect();
   });

@@ -1,17 +1,17 @@
-// A live service for a test file, and projects in it; what the clients under test have to find, one schema for all.
+// Starts a live service for a test file, creates projects in it, and defines the one schema that all tested clients use.
 import { fileURLToPath } from 'node:url';
 import { beforeAll } from 'vitest';
 import { useTestService } from '../packages/server/test/helpers.ts';
 
 export const folder = fileURLToPath(new URL('.', import.meta.url));
 
-/** `endpoint`: where Neon's driver is to be pointed at. */
-export function useLiveHouse() {
+/** `endpoint`: the URL for Neon's driver. */
+export function useLiveService() {
   const rowhouse = useTestService({ spares: 3 });
   const live = {
     endpoint: '',
     rowhouse,
-    /** A project with a connection string, and its API key as one. */
+    /** A project with two connection strings: with its password (`url`) and with its API key (`byKey`). */
     async project(name) {
       const made = await rowhouse.project(name);
       const { body } = await rowhouse.call('GET', `/projects/${made.slug}/connection`);

@@ -1,5 +1,5 @@
-// npm run bench -- [suite] [options]: sets up, then runs bench/<suite>.mjs; without a name, all of them. --quick takes
-// under five minutes for all and shows that everything runs; --write puts what was measured into bench/RESULTS.md.
+// npm run bench -- [suite] [options]: prepares the checkout, then runs bench/<suite>.mjs, or all suites without a name.
+// --quick takes under five minutes for all and shows that everything runs. --write updates bench/RESULTS.md.
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { root, setup } from './setup.mjs';
@@ -8,7 +8,7 @@ const suites = ['projects', 'query', 'tables', 'users', 'quotas', 'peers', 'grow
 const args = process.argv.slice(2);
 const name = args[0]?.startsWith('-') ? undefined : args.shift();
 if (name && !suites.includes(name)) {
-  console.error(`There is no benchmark "${name}". There are: ${suites.join(', ')}.`);
+  console.error(`Unknown benchmark "${name}". Known benchmarks: ${suites.join(', ')}.`);
   process.exit(1);
 }
 setup();

@@ -1,9 +1,10 @@
-// Holds the direction of imports: a room may use only rooms before it in the list. Run as a program it checks the tree.
+// Enforces the direction of imports: a module may import only modules above it in the list. Run as a program, it checks the
+// whole tree.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Inside packages/server/src. Rooms on one line do not use each other. The most specific entry counts. */
+/** The modules (files or folders) of packages/server/src. Those on one line do not import each other. The most specific entry applies. */
 const order = [
   ['errors', 'config', 'version', 'memory-budget'],
   ['log'],
@@ -31,14 +32,14 @@ const order = [
   ['doctor'],
   ['main'],
 ];
-const levels = new Map(order.flatMap((rooms, level) => rooms.map((room) => [room, level])));
+const levels = new Map(order.flatMap((modules, level) => modules.map((module) => [module, level])));
 
 /** Packages of ours that a package may import. */
 const api = ['@rowhouse/api', '@rowhouse/api/settings'];
 const packages = { api: [], server: api, cli: api, client: [] };
 const drivers = ['pg', 'pg-protocol', 'pg-cursor'];
 
-/** What is wrong with one file, given its path from the root and its text. */
+/** The problems of one file, given its path from the root and its text. */
 export function problemsOf(file, text) {
   const [, name, area] = /^packages\/([^/]+)\/(src|test)\//.exec(file) ?? [];
   if (!name || area === 'test' || file.endsWith('.test.ts')) return [];
@@ -49,30 +50,31 @@ export function problemsOf(file, text) {
       if (path.posix.join(path.posix.dirname(file), from).split('/')[1] !== name)
         problems.push(`${from} leaves the package`);
     } else if (name === 'client') {
-      problems.push(`client runs everywhere and has no dependencies (${from})`);
+      problems.push(`the client must run everywhere and may not import anything (${from})`);
     } else if (/^(@rowhouse\/|rowhouse)/.test(from) && !packages[name]?.includes(from)) {
       problems.push(`${name} may not import ${from}`);
     } else if (drivers.includes(from) && !file.startsWith('packages/server/src/postgres/')) {
-      problems.push(`only postgres/ imports a driver (${from})`);
+      problems.push(`only postgres/ may import a driver (${from})`);
     }
   }
   return problems.map((problem) => `${file}: ${problem}`);
 }
 
 function upward(file, from) {
-  const here = roomOf(file);
-  const there = roomOf(path.posix.join(path.posix.dirname(file), from));
-  if (!levels.has(here)) return [`the room ${here} has no place in the order`];
-  if (here === there || !levels.has(there))
-    return levels.has(there) ? [] : [`the room ${there} has no place in the order`];
-  return levels.get(there) < levels.get(here) ? [] : [`${here} may not import ${there}`];
+  const importing = moduleOf(file);
+  const imported = moduleOf(path.posix.join(path.posix.dirname(file), from));
+  for (const module of [importing, imported]) {
+    if (!levels.has(module)) return [`${module} is not in the import order (scripts/check-imports.mjs)`];
+  }
+  if (importing === imported || levels.get(imported) < levels.get(importing)) return [];
+  return [`${importing} may not import ${imported}`];
 }
 
-/** A file, its folder, or the room around that: whichever the order names first. A folder has to be named. */
-function roomOf(file) {
-  const [room, ...rest] = file.replace(/\.ts$/, '').split('/').slice(3);
-  const inner = `${room}/${rest[0]}`;
-  return rest.length > 1 || levels.has(inner) ? inner : room;
+/** The most specific entry of the order: the file, its folder, or the folder around that. A sub-folder must be listed. */
+function moduleOf(file) {
+  const [outer, ...rest] = file.replace(/\.ts$/, '').split('/').slice(3);
+  const inner = `${outer}/${rest[0]}`;
+  return rest.length > 1 || levels.has(inner) ? inner : outer;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -8,7 +8,7 @@ import { defaultOf, flagOf, settings } from '../packages/api/dist/settings.js';
 const table = (head, rows) =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 
-/** Each page by its path from the root. */
+/** The text of each page, by its path from the root. */
 export function pages() {
   return { 'docs/errors.md': errorsPage(), 'docs/configuration.md': configurationPage() };
 }

@@ -1,5 +1,5 @@
-// Makes a checkout ready: installs what package-lock.json names and compiles. Does nothing where nothing is to be done,
-// so that `npm start` and `npm test` are the only commands anybody needs.
+// Prepares a checkout: installs the dependencies of package-lock.json and compiles. Skips what is up to date, so that
+// `npm start` and `npm test` are the only commands a developer needs.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -10,15 +10,15 @@ import { fileURLToPath } from 'node:url';
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
 /**
- * `tests`: compile (check) them too. `client`: not needed to run the service. `clients`: those that others wrote, for the
- * tests in compatibility/.
+ * `tests`: also type-check the tests. `client`: also build the client, which the service itself does not need. `clients`:
+ * also install the third-party clients for the tests in compatibility/.
  */
 export function setup({ tests = false, client = true, clients = false } = {}) {
   const [major, minor] = process.versions.node.split('.').map(Number);
   if (major < 20 || (major === 20 && minor < 19)) {
-    fail(`Rowhouse needs Node.js 20.19 or newer; this is ${process.versions.node}.`);
+    fail(`Rowhouse requires Node.js 20.19 or newer. This is ${process.versions.node}.`);
   }
-  install(root, ['package-lock.json'], 'dependencies (only at the first start)');
+  install(root, ['package-lock.json'], 'dependencies (only the first time)');
   if (clients) installClients();
   build(
     tests ? [] : ['packages/api', 'packages/server', 'packages/cli', ...(client ? ['packages/client'] : [])],
@@ -26,7 +26,7 @@ export function setup({ tests = false, client = true, clients = false } = {}) {
   if (client) bundleClient();
 }
 
-/** Once for each state of `files`. `more`: arguments of npm; `finish`: what else belongs to it. */
+/** Runs once for each state of `files`. `more`: additional arguments of npm. `finish`: a final step. */
 function install(folder, files, what, more = [], finish = () => {}) {
   const marker = path.join(folder, 'node_modules', '.rowhouse-installed');
   const hash = createHash('sha256');
@@ -43,17 +43,18 @@ function install(folder, files, what, more = [], finish = () => {}) {
         stdio: ['ignore', 'ignore', 'inherit'],
         shell: process.platform === 'win32',
       });
-  if (result.status !== 0) fail('The dependencies could not be installed: see above. Is the network there?');
+  if (result.status !== 0)
+    fail('npm could not install the dependencies: see above. Check the network connection.');
   finish();
   writeFileSync(marker, wanted);
 }
 
-/** Clients that others wrote. None of their install scripts is needed, and some would download programs. */
+/** Third-party clients. None of their install scripts is needed, and some would download programs. */
 function installClients() {
   const folder = path.join(root, 'compatibility');
   const files = ['package-lock.json', 'schema.prisma', 'prisma.config.mjs'];
-  install(folder, files, 'clients to be tested', ['--ignore-scripts'], () => {
-    // Its engine for schemas is such a program: it has to be named, and is not run to generate a client.
+  install(folder, files, 'third-party clients for the tests', ['--ignore-scripts'], () => {
+    // Prisma's schema engine is such a program. A path is required, but generating a client does not run it.
     const env = { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' };
     const args = ['node_modules/prisma/build/index.js', 'generate', '--config', 'prisma.config.mjs'];
     const { status } = spawnSync(process.execPath, args, {
@@ -61,7 +62,7 @@ function installClients() {
       env,
       stdio: ['ignore', 'ignore', 'inherit'],
     });
-    if (status !== 0) fail("Prisma's client could not be generated: see above.");
+    if (status !== 0) fail('Prisma could not generate its client: see above.');
   });
 }
 
@@ -75,10 +76,10 @@ function build(projects) {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
   });
-  if (result.status !== 0) fail('Rowhouse could not be compiled: see above.');
+  if (result.status !== 0) fail('TypeScript could not compile Rowhouse: see above.');
 }
 
-/** Into what is published, if it has changed. */
+/** Builds the published files of the client, if its sources have changed. */
 function bundleClient() {
   const folder = path.join(root, 'packages', 'client');
   const bundle = path.join(folder, 'dist', 'index.js');
@@ -89,7 +90,7 @@ function bundleClient() {
   const result = spawnSync(process.execPath, [path.join(folder, 'build.mjs')], {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
-  if (result.status !== 0) fail('The client could not be bundled: see above.');
+  if (result.status !== 0) fail('The client could not be built: see above.');
 }
 
 function fail(message) {

@@ -1,4 +1,4 @@
-// npm start: everything a fresh clone needs, then `rowhouse start` in this same process.
+// npm start: prepares a fresh clone, then runs `rowhouse start` in the same process.
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { root, setup } from './setup.mjs';

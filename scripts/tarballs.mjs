@@ -1,4 +1,4 @@
-// Packs the published packages as npm would publish them, and checks the tarballs before they leave the machine.
+// Packs the published packages as npm would publish them, and checks the tarballs before they are published.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -95,7 +95,7 @@ export function problemsOfVersions(manifest, name, versions) {
   return problems;
 }
 
-/** In the folder of the file: GNU tar takes the colon of a Windows path for the name of a machine. */
+/** Runs in the folder of the file: GNU tar takes the part of a Windows path before the colon for a host name. */
 function tar(args, cwd) {
   const { status, stdout, stderr } = spawnSync('tar', args, { cwd, encoding: 'utf8', maxBuffer: 64 << 20 });
   if (status !== 0) throw new Error(`tar ${args.join(' ')} failed: ${stderr}`);

@@ -1,4 +1,4 @@
-// A PostgreSQL of its own for tests against an address: made in an empty folder, gone afterwards.
+// Starts a separate PostgreSQL for `npm run test:external`, in a new folder that is removed afterwards.
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// npm test: types, lint, format, the direction of imports, and the tests on a real PostgreSQL.
-// With --external the same tests run on a second, separate PostgreSQL by its address. Other arguments go to vitest.
+// npm test: types, lint, format, import directions, and the tests on a real PostgreSQL.
+// With --external the same tests use a separate PostgreSQL by its URL. Other arguments are passed to vitest.
 import { spawnSync } from 'node:child_process';
 import { root, setup } from './setup.mjs';
 import { startExternal } from './test-server.mjs';
@@ -8,7 +8,7 @@ const args = process.argv.slice(2);
 const external = args.includes('--external');
 const rest = args.filter((arg) => arg !== '--external');
 
-// A single file is run without waiting for clients that it does not use.
+// A run of single files does not wait for the installation of clients that they do not use.
 setup({ tests: true, clients: rest.length === 0 || rest.some((arg) => arg.includes('compatibility')) });
 if (rest.length === 0) {
   run('node_modules/@biomejs/biome/bin/biome', ['ci', '--error-on-warnings', '.']);

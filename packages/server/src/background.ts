@@ -1,4 +1,4 @@
-// Background work, done by one process at a time however many there are: reconciling, sizes, spares, upgrades, what is past.
+// The background work, done by one process at a time: reconciliation, sizes, spares, upgrades, direct sessions, cleanup.
 import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
@@ -31,63 +31,63 @@ export type Background = { discrepancies(): Discrepancies; stop(): Promise<void>
 
 const tickMs = 2_000;
 const ticksBetweenReconciling = 15;
-/** Between two batches: what callers wait for comes first. */
+/** Between two batches: statements of callers come first. */
 const shortPauseMs = 50;
 
-/** Runs for as long as the process lives; works only while it holds the lock that one process can have. */
+/** Runs as long as the process lives; works only while it holds a lock that a single process can hold. */
 export function startBackground(deps: Deps, log: Log): Background {
   const stopping = new AbortController();
   let found: Discrepancies = { projectsWithoutDatabase: [], databasesWithoutRow: [] };
-  let told = '';
+  let reported = '';
 
-  const work = async () => {
+  const findDiscrepancies = async () => {
     found = await reconcile(deps);
-    if (JSON.stringify(found) !== told) {
-      told = JSON.stringify(found);
+    if (JSON.stringify(found) !== reported) {
+      reported = JSON.stringify(found);
       const wrong = found.projectsWithoutDatabase.length + found.databasesWithoutRow.length > 0;
       if (wrong) log.error(found, 'projects and databases do not match: see docs/operating.md');
     }
   };
 
-  const toldFailures = new Map<string, string>();
-  let toldNewer = 0;
-  const tellProgress = ({ upgraded, failed, left, newer }: Progress) => {
+  const reportedFailures = new Map<string, string>();
+  let reportedNewer = 0;
+  const reportProgress = ({ upgraded, failed, left, newer }: Progress) => {
     if (upgraded > 0) log.info({ upgraded, left }, 'projects brought up to date');
-    if (left === 0) toldFailures.clear();
+    if (left === 0) reportedFailures.clear();
     for (const { id, error } of failed) {
-      if (toldFailures.get(id) === String(error)) continue;
-      toldFailures.set(id, String(error));
+      if (reportedFailures.get(id) === String(error)) continue;
+      reportedFailures.set(id, String(error));
       log.error({ project: id, err: error }, 'a project cannot be brought up to date; it is tried again');
     }
-    if (newer.length > 0 && newer.length !== toldNewer) {
+    if (newer.length > 0 && newer.length !== reportedNewer) {
       const some = newer.slice(0, 20);
       log.warn(
         { count: newer.length, projects: some },
         'a newer Rowhouse has used projects: left as they are',
       );
     }
-    toldNewer = newer.length;
+    reportedNewer = newer.length;
   };
 
   const attempt = async (what: string, act: () => Promise<unknown>) => {
     await act().catch((error) => log.error({ err: error }, `${what} failed; it is tried again`));
   };
 
-  const keep = async (): Promise<void> => {
+  const workWhileLocked = async (): Promise<void> => {
     await deps.control.session(async (session, lost) => {
       const [lock] = await session.query<{ mine: boolean }>(
         sql`select pg_try_advisory_lock(hashtext('rowhouse keeper')) as mine`,
       );
       if (!lock?.mine) return;
       const ended = AbortSignal.any([stopping.signal, lost]);
-      await Promise.all([keepWatch(ended), keepMeasuring(ended), keepUpgrading(ended), keepDirect(ended)]);
+      await Promise.all([tidyLoop(ended), sizesLoop(ended), upgradesLoop(ended), directSessionsLoop(ended)]);
     });
   };
 
-  const keepWatch = async (ended: AbortSignal): Promise<void> => {
+  const tidyLoop = async (ended: AbortSignal): Promise<void> => {
     for (let tick = 0; !ended.aborted; tick++) {
-      // Each on its own: what goes wrong with one project must not keep the others from being looked after.
-      if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', work);
+      // Each step separately: a failure in one project must not prevent the other steps.
+      if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', findDiscrepancies);
       await attempt('telling direct connections', () => settleLoginGates(deps));
       await attempt('letting direct connections in again', () => endPauses(deps.server, deps.now()));
       await attempt('watching locks', () => endLockHogs(deps.server));
@@ -98,8 +98,8 @@ export function startBackground(deps: Deps, log: Log): Background {
     }
   };
 
-  /** Beside the rest: dropping databases can take seconds, and sizes must not be older than that. */
-  const keepMeasuring = async (ended: AbortSignal): Promise<void> => {
+  /** A separate loop: dropping databases can take seconds, and sizes must not be that old. */
+  const sizesLoop = async (ended: AbortSignal): Promise<void> => {
     const overLimit = openOverLimit(deps);
     while (!ended.aborted) {
       const startedAt = performance.now();
@@ -112,30 +112,31 @@ export function startBackground(deps: Deps, log: Log): Background {
     await sizesSettled(deps.server);
   };
 
-  /** Beside the rest: a project that holds locks can make it slow. */
-  const keepUpgrading = async (ended: AbortSignal): Promise<void> => {
+  /** A separate loop: a project that holds locks can make it slow. */
+  const upgradesLoop = async (ended: AbortSignal): Promise<void> => {
     while (!ended.aborted) {
       let upgraded = 0;
       await attempt('bringing projects up to date', async () => {
         const progress = await deps.upgrades.next(ended);
         upgraded = progress.upgraded;
-        tellProgress(progress);
+        reportProgress(progress);
       });
       await pause(upgraded > 0 ? shortPauseMs : tickMs, ended);
     }
   };
 
-  /** On its own: what is watched here grows by megabytes while the rest takes its time. */
-  const keepDirect = async (ended: AbortSignal): Promise<void> => {
+  /** A separate loop: a project can grow by megabytes in the time that the other steps take. */
+  const directSessionsLoop = async (ended: AbortSignal): Promise<void> => {
     const watch = watchDirectSessions(deps, log);
-    let isTold = false;
+    let isReported = false;
     while (!ended.aborted) {
       const startedAt = performance.now();
       await watch.run(ended).catch((error) => {
-        // Soon, for whoever comes back first is not watched; said once while PostgreSQL is away.
-        isTold &&= performance.now() - startedAt < tickMs;
-        if (!isTold) log.error({ err: error }, 'watching direct connections failed; it is tried again');
-        isTold = true;
+        // The next attempt follows soon, because the first clients that reconnect are not watched. While PostgreSQL is
+        // unavailable, the failure is logged once.
+        isReported &&= performance.now() - startedAt < tickMs;
+        if (!isReported) log.error({ err: error }, 'watching direct connections failed; it is tried again');
+        isReported = true;
       });
       await pause(shortPauseMs, ended);
     }
@@ -144,7 +145,9 @@ export function startBackground(deps: Deps, log: Log): Background {
 
   const run = async () => {
     while (!stopping.signal.aborted) {
-      await keep().catch((error) => log.error({ err: error }, 'the keeper stopped; it starts again'));
+      await workWhileLocked().catch((error) =>
+        log.error({ err: error }, 'the keeper stopped; it starts again'),
+      );
       await pause(tickMs, stopping.signal);
     }
   };

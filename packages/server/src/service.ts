@@ -1,4 +1,4 @@
-// The parts of the service put together around an address of PostgreSQL; what main.ts and the tests start and stop.
+// Wires the parts of the service together, for a given address of PostgreSQL. main.ts and the tests start and stop it.
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { startBackground } from './background.ts';
@@ -55,9 +55,9 @@ type Options = {
   controlDatabase: string;
   masterKey: Buffer;
   spares: number;
-  /** Where the data lies, if it is this machine's to look at. */
+  /** The data folder, if it is on this machine. */
   disk?: { folder: string; reserveBytes: number | null };
-  /** Whether this process may take on the background work of all. */
+  /** Whether this process may do the background work. */
   background: boolean;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   connections: { budget: number; kept?: number; share: number };
@@ -66,8 +66,8 @@ type Options = {
   log: Logger;
 };
 
-/** How long a statement waits for a connection, how many may, and when an idle one is closed. */
-const waits = { waiting: 2_000, waitMs: 5_000, idleMs: 600_000 };
+/** How many statements may wait for a connection, how long, and when an idle connection is closed. */
+const poolDefaults = { waiting: 2_000, waitMs: 5_000, idleMs: 600_000 };
 
 /** The control database must have been prepared (prepareControl). */
 export async function openService(options: Options): Promise<Service> {
@@ -90,7 +90,7 @@ export async function openService(options: Options): Promise<Service> {
   const upgrades = openUpgrades({ control, server });
   const parser = startParser();
   const { budget, kept: keptOpen = budget, share } = options.connections;
-  const poolLimits = { budget, maxOpen: keptOpen, share, ...waits };
+  const poolLimits = { budget, maxOpen: keptOpen, share, ...poolDefaults };
   const terminations = openTerminations(server);
   const traces = countTraces();
   const profiles = openStatementProfiles(() => sessions.counts().open);
@@ -159,12 +159,12 @@ export async function openService(options: Options): Promise<Service> {
     log,
     version,
   };
-  const ofBackground = background ? backgroundGauges(background) : {};
+  const ownGauges = background ? backgroundGauges(background) : {};
   return {
     deps,
-    gauges: { ...serviceGauges({ control, server, sessions, hashing, disk }), ...ofBackground },
+    gauges: { ...serviceGauges({ control, server, sessions, hashing, disk }), ...ownGauges },
     counters: serviceCounters({ refusals: refusals.counts, traces: traces.counts }),
-    backgroundGauges: ofBackground,
+    backgroundGauges: ownGauges,
     stop: async () => {
       await background?.stop();
       headroom.stop();
@@ -189,7 +189,7 @@ export async function openService(options: Options): Promise<Service> {
   };
 }
 
-/** With another master key every sealed project key would be lost: refused before anything is changed. */
+/** With another master key, no sealed project key could be opened: the start is refused before anything is changed. */
 async function checkMasterKey(control: Control, masterKey: Buffer): Promise<void> {
   const check = masterKeyCheck(masterKey);
   if ((await keepSetting(control, 'master_key_check', check)) !== check) {

@@ -10,7 +10,7 @@ import { countSpares } from '../engine/spares.ts';
 import { sql } from '../postgres/sql.ts';
 import { findOutdated } from '../projects/upgrade.ts';
 import type { ProjectSessions } from '../query/sessions/project-sessions.ts';
-import { readRoom } from '../quotas/sizes.ts';
+import { readStorageTotals, type StorageTotals } from '../quotas/sizes.ts';
 import type { Hashing } from '../users/hashing.ts';
 import type { Counters, Gauges } from './registry.ts';
 
@@ -117,10 +117,10 @@ function controlGauges(control: Control, server: Server): Gauges {
 }
 
 function storageGauges(control: Control): Gauges {
-  let reading: Promise<{ bytes: number; full: number; ratio: number }> | null = null;
+  let reading: Promise<StorageTotals> | null = null;
   /** One statement for all gauges of one request for metrics. */
   const read = () => {
-    reading ??= readRoom(control).finally(() => {
+    reading ??= readStorageTotals(control).finally(() => {
       reading = null;
     });
     return reading;

@@ -1,6 +1,6 @@
-// The work of a compaction. Every table is vacuumed; one that holds much dead space is written anew (VACUUM FULL), if
-// there is room for the copy. The project's code in indexes runs as the project's own role, and within bounds: so long
-// for a table, so much growth for a copy, whatever the statistics, which the project can forge, had promised.
+// The work of a compaction. Every table is vacuumed; a table with much dead space is rewritten (VACUUM FULL) if there is
+// space for the copy. The project's code in indexes runs as the project's own role, with limits on the time per table and
+// the growth per copy: the project can forge the statistics from which the size of a copy is estimated.
 import type { Control } from '../control/control.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import { type MaintenanceSession, openMaintenanceSession } from '../engine/maintenance-session.ts';
@@ -21,7 +21,7 @@ export type Progress = {
 };
 
 type Deps = { control: Control; server: Server; disk: DiskWatch };
-type Work = Deps & {
+type Run = Deps & {
   login: ProjectLogin;
   progress: Progress;
   signal: AbortSignal;
@@ -30,22 +30,22 @@ type Work = Deps & {
 };
 
 const mb = 1024 * 1024;
-/** For one table. While it is written anew nobody else can use it: slower than any disk is the project's own code. */
+/** Per table. No other session can use a table while it is rewritten. Slower than this is not the disk but project code. */
 const usualTimes = {
   vacuumMs: 5 * 60_000,
   analyzeMs: 60_000,
   rewriteMs: (bytes: number) => Math.min(30_000 + bytes / ((5 * mb) / 1000), 10 * 60_000),
 };
-/** Worth a copy and the time it is locked. */
+/** The gain that justifies a copy and the lock. */
 const [leastGainBytes, leastGain] = [mb, 0.1];
-/** How far a copy may take the project over its limit, or over what it has if that is more; the rest is for the delay. */
+/** How far a copy may exceed the project's limit, or its size at the start if that is larger. It includes what is written before the guard reacts. */
 const overLimitBytes = 24 * mb;
 const guardMs = 20;
-/** Sessions that project code made us throw away. */
+/** Sessions that became unusable because of project code. */
 const maxReopened = 20;
 const maxKeptSkipped = 100;
 
-/** Comes to its end early when `signal` says so. Throws only if nothing can be done at all. */
+/** Ends early when `signal` is aborted. Throws only if no table can be processed. */
 export async function compactTables(
   deps: Deps,
   login: ProjectLogin,
@@ -53,7 +53,7 @@ export async function compactTables(
   signal: AbortSignal,
   times = usualTimes,
 ): Promise<void> {
-  const work: Work = { ...deps, login, progress, signal, times, startBytes: progress.bytes };
+  const run: Run = { ...deps, login, progress, signal, times, startBytes: progress.bytes };
   const parts = [
     { list: listTables, open: () => openMaintenanceSession(deps.server, login, { signal }) },
     {
@@ -76,15 +76,15 @@ export async function compactTables(
     }
   }
   progress.total = lists.reduce((sum, tables) => sum + tables.length, 0);
-  for (const [index, { open }] of parts.entries()) await compactEach(work, lists[index] ?? [], open);
+  for (const [index, { open }] of parts.entries()) await compactEach(run, lists[index] ?? [], open);
 }
 
 async function compactEach(
-  work: Work,
+  run: Run,
   tables: readonly Table[],
   open: () => Promise<MaintenanceSession>,
 ): Promise<void> {
-  const { progress, signal } = work;
+  const { progress, signal } = run;
   let maintenanceSession: MaintenanceSession | null = null;
   try {
     for (let at = 0, opened = 0; at < tables.length && !signal.aborted; at++) {
@@ -94,7 +94,7 @@ async function compactEach(
         maintenanceSession = await open();
       }
       progress.current = table.name;
-      const reason = await compactOne(work, maintenanceSession, table).catch((error) =>
+      const reason = await compactOne(run, maintenanceSession, table).catch((error) =>
         reasonOf(error, signal),
       );
       if (reason !== null) skip(progress, table.name, reason);
@@ -106,9 +106,9 @@ async function compactEach(
   }
 }
 
-/** null: all is done that is worth it. Else why not. */
+/** null: done, or not worth it. Otherwise the reason why the table was skipped. */
 async function compactOne(
-  work: Work,
+  run: Run,
   maintenanceSession: MaintenanceSession,
   { oid, name, bytes }: Table,
 ): Promise<string | null> {
@@ -116,36 +116,36 @@ async function compactOne(
   await maintenanceSession.ask(
     `vacuum (truncate true, index_cleanup auto, parallel 0) ${name}`,
     [],
-    work.times.vacuumMs,
+    run.times.vacuumMs,
   );
   if (bytes < leastGainBytes) return null;
-  // Without fresh statistics there is no telling how much is dead. The project's functions run here: they may fail.
-  await maintenanceSession.ask(`analyze ${name}`, [], work.times.analyzeMs).catch((error) => {
+  // The estimate of dead space needs fresh statistics. ANALYZE runs functions of the project, which may fail.
+  await maintenanceSession.ask(`analyze ${name}`, [], run.times.analyzeMs).catch((error) => {
     if (!(error instanceof AskError)) throw error;
   });
   const found = await estimateTable(maintenanceSession, oid);
   if (!found) return 'gone';
   const gain = found.bytes - found.liveBytes;
   if (gain < leastGainBytes || gain < found.bytes * leastGain) return null;
-  return rewrite(work, maintenanceSession, name, found);
+  return rewrite(run, maintenanceSession, name, found);
 }
 
 async function rewrite(
-  work: Work,
+  run: Run,
   maintenanceSession: MaintenanceSession,
   name: string,
   { bytes, liveBytes }: { bytes: number; liveBytes: number },
 ): Promise<string | null> {
-  const ceiling = await ceilingOf(work);
+  const ceiling = await ceilingOf(run);
   if (ceiling === null) return 'gone';
-  const size = await sizeOf(work);
+  const size = await sizeOf(run);
   if (size + liveBytes > ceiling) return 'no_room_in_limit';
-  await work.disk.look();
-  // The copy is written twice: into its file and into the log of changes.
-  if (!hasRoom(work.disk, liveBytes * 2)) return 'no_room_on_disk';
+  await run.disk.look();
+  // The copy is written twice: to its file and to the WAL.
+  if (!hasRoom(run.disk, liveBytes * 2)) return 'no_room_on_disk';
   const stop = new AbortController();
   let reason: string | null = null;
-  const guarding = guard(work, ceiling, stop.signal, (found) => {
+  const guarding = guard(run, ceiling, stop.signal, (found) => {
     reason = found;
     stop.abort();
   });
@@ -153,44 +153,44 @@ async function rewrite(
     await maintenanceSession.ask(
       `vacuum (full true, parallel 0) ${name}`,
       [],
-      work.times.rewriteMs(bytes),
+      run.times.rewriteMs(bytes),
       stop.signal,
     );
     return null;
   } catch (error) {
-    return reason ?? reasonOf(error, work.signal);
+    return reason ?? reasonOf(error, run.signal);
   } finally {
     stop.abort();
     await guarding;
-    work.progress.bytes = await sizeOf(work).catch(() => work.progress.bytes);
+    run.progress.bytes = await sizeOf(run).catch(() => run.progress.bytes);
   }
 }
 
-/** While the copy is made: it can be larger than was thought. */
+/** Runs while the copy is written, because it can become larger than estimated. */
 async function guard(
-  work: Work,
+  run: Run,
   ceiling: number,
   ended: AbortSignal,
   onTooMuch: (reason: string) => void,
 ): Promise<void> {
   while (!ended.aborted) {
-    const size = await sizeOf(work).catch(() => 0);
+    const size = await sizeOf(run).catch(() => 0);
     if (ended.aborted) return;
     if (size > ceiling) return onTooMuch('no_room_in_limit');
-    if (work.disk.isLow()) return onTooMuch('no_room_on_disk');
+    if (run.disk.isLow()) return onTooMuch('no_room_on_disk');
     await new Promise((resolve) => setTimeout(resolve, guardMs));
   }
 }
 
-/** How large the database may become for a moment. Read again for each table: the limit can change meanwhile. */
-async function ceilingOf({ control, login, startBytes }: Work): Promise<number | null> {
+/** How large the database may temporarily become. Read for each table: the limit can change in between. */
+async function ceilingOf({ control, login, startBytes }: Run): Promise<number | null> {
   const [row] = await control.query<{ bytes: number }>(sql`
     select (empty_bytes + limit_mb * 1048576::bigint)::float8 as bytes
     from projects where id = ${login.id} and deleted_at is null`);
   return row ? Math.max(row.bytes, startBytes) + overLimitBytes : null;
 }
 
-async function sizeOf({ server, login }: Work): Promise<number> {
+async function sizeOf({ server, login }: Run): Promise<number> {
   const [row] = await server.maintenance.query<{ bytes: number | null }>(
     sql`select pg_database_size(oid)::float8 as bytes from pg_database where datname = ${databaseOf(login.id)}`,
   );
@@ -203,7 +203,7 @@ function hasRoom(disk: DiskWatch, bytes: number): boolean {
 }
 
 function reasonOf(error: unknown, signal: AbortSignal): string | null {
-  // Told once, for the whole.
+  // Reported once, for the whole compaction.
   if (signal.aborted) return null;
   if (!(error instanceof AskError)) return 'too_slow';
   switch (error.sqlstate) {

@@ -1,5 +1,5 @@
-// Compaction: gives space back to the disk, table by table, as the project's own roles. One at a time for a project; how
-// it goes stands in the control database, so any process can tell, and one that died is told from one that works.
+// Compaction: returns space to the disk, table by table, as the project's own roles. One at a time per project. The control
+// database holds its progress, so that every process can report it and a dead run is distinguished from a live one.
 import { randomUUID } from 'node:crypto';
 import type { Compaction } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
@@ -14,7 +14,7 @@ import { compactTables, type Progress } from './compact-tables.ts';
 export { vacuumTables } from './vacuum.ts';
 
 export type Compactions = {
-  /** Starts one, unless one runs already: then that one's state. */
+  /** Starts a compaction, or returns the state of the one that is running. */
   start(login: ProjectLogin): Promise<Compaction>;
   find(projectId: string): Promise<Compaction | null>;
   stop(): Promise<void>;
@@ -23,16 +23,16 @@ export type Compactions = {
 type Deps = { control: Control; server: Server; disk: DiskWatch; onError: (error: unknown) => void };
 type Running = { run: string; login: ProjectLogin; progress: Progress };
 
-/** Each reads and writes whole tables: more at once would take the disk away from everybody's statements. */
+/** Each reads and writes whole tables: more at once would slow down all projects' statements. */
 const atOnce = 2;
-const noteMs = 1_000;
+const heartbeatMs = 1_000;
 const aliveFor = sql`interval '15 seconds'`;
 const maxMs = 30 * 60_000;
 const maxSkipped = 100;
 
 export function openCompactions({ control, server, disk, onError }: Deps): Compactions {
   const stopping = new AbortController();
-  const works = new Set<Promise<void>>();
+  const runs = new Set<Promise<void>>();
   const waiting: (() => void)[] = [];
   let running = 0;
 
@@ -52,12 +52,12 @@ export function openCompactions({ control, server, disk, onError }: Deps): Compa
     const overdue = AbortSignal.timeout(maxMs);
     const lost = new AbortController();
     const signal = AbortSignal.any([stopping.signal, overdue, lost.signal]);
-    const keepNote = async () => {
-      isMine = await note(control, login.id, run, progress);
+    const heartbeat = async () => {
+      isMine = await save(control, login.id, run, progress);
       if (!isMine) lost.abort();
     };
-    // Also while it waits for its turn.
-    const timer = setInterval(() => keepNote().catch(onError), noteMs);
+    // Also while the run waits for its turn.
+    const timer = setInterval(() => heartbeat().catch(onError), heartbeatMs);
     let end: Pick<Compaction, 'status' | 'error'> = { status: 'done', error: null };
     try {
       await inTurn(() => compactTables({ control, server, disk }, login, progress, signal));
@@ -70,7 +70,7 @@ export function openCompactions({ control, server, disk, onError }: Deps): Compa
     if (overdue.aborted) end = { status: 'stopped', error: 'Its time was over. Start it again to go on.' };
     if (stopping.signal.aborted) end = { status: 'stopped', error: 'The service was stopped meanwhile.' };
     progress.bytes = await sizeOf(server, login.id).catch(() => progress.bytes);
-    await note(control, login.id, run, progress, end);
+    await save(control, login.id, run, progress, end);
   };
 
   return {
@@ -82,8 +82,8 @@ export function openCompactions({ control, server, disk, onError }: Deps): Compa
         const progress = { total: 0, done: 0, current: null, bytes, skipped: [], skippedCount: 0 };
         const working = work({ run, login, progress })
           .catch(onError)
-          .finally(() => works.delete(working));
-        works.add(working);
+          .finally(() => runs.delete(working));
+        runs.add(working);
       }
       const found = await find(control, login.id);
       if (!found) throw new Error('The compaction that was begun is not there.');
@@ -92,13 +92,13 @@ export function openCompactions({ control, server, disk, onError }: Deps): Compa
     find: (projectId) => find(control, projectId),
     stop: async () => {
       stopping.abort();
-      for (const goOn of waiting.splice(0)) goOn();
-      await Promise.allSettled(works);
+      for (const resume of waiting.splice(0)) resume();
+      await Promise.allSettled(runs);
     },
   };
 }
 
-/** False: one runs already. */
+/** Returns false if a compaction is already running. */
 async function reserve(control: Control, id: string, run: string, bytes: number): Promise<boolean> {
   const rows = await control.change(sql`
     insert into compactions as last (project_id, run, status, alive_until, bytes_before, bytes)
@@ -112,8 +112,8 @@ async function reserve(control: Control, id: string, run: string, bytes: number)
   return rows.length > 0;
 }
 
-/** False: the row belongs to a later run. */
-async function note(
+/** Returns false if the row belongs to a later run. */
+async function save(
   control: Control,
   id: string,
   run: string,
@@ -179,7 +179,7 @@ async function sizeOf(server: Server, id: string): Promise<number> {
   return row.bytes;
 }
 
-/** The project's owner reads this: nothing of our own inside. */
+/** The project's owner reads this: it must not reveal internals. */
 function explain(error: unknown): string {
   if (error instanceof RowhouseError) return error.message;
   return "Something went wrong inside the service. The service's log has more.";

@@ -1,14 +1,15 @@
-// The watch itself: a loop that runs inside PostgreSQL, so that nobody waits for this process to have its turn between
-// seeing that a project grows too large and stopping it. What follows from it is told, and done by direct-sessions.ts.
+// The guard over direct sessions: a loop that runs inside PostgreSQL, so that no delay of this process lies between
+// detecting that a project grows too large and stopping it. The loop reports its actions as events; direct-sessions.ts
+// handles them.
 //
-// What PostgreSQL tells of a single session was looked at: pg_stat_get_backend_io counts its extends, but only between
-// transactions and once a second, so nothing of a statement that runs. What is live is the size of the database
-// (right within milliseconds), whether a session has a transaction id (without one it cannot grow anything), and its
-// text, which is no more than a hint.
+// What PostgreSQL reports about a single session does not suffice: pg_stat_get_backend_io counts its extends, but only
+// between transactions and once a second, so nothing of a running statement. Three values are live: the size of the
+// database (correct within milliseconds), whether a session has a transaction id (without one it cannot grow anything), and
+// the text of its statement, which is only a hint.
 import type { Control } from '../control/control.ts';
 import type { Server } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
-import { isDirect, mayBeAnyone } from './direct-sessions-sql.ts';
+import { isDirect, mayHaveDirectSessions } from './direct-sessions-sql.ts';
 import {
   type HeldBack,
   notifyForget,
@@ -20,51 +21,51 @@ import {
 
 type Deps = { control: Control; server: Server };
 
-/** Somebody made a full project larger and was stopped. */
+/** Sessions that made a full project larger were stopped. */
 export type Stop = {
   project: string;
   at: number;
   bytes: number;
   limitBytes: number;
-  /** What it may go back to: its limit, or what it had before if the limit was lowered under that. */
+  /** The size to return to: the limit, or the size before if the limit was lowered below it. */
   floorBytes: number;
-  /** Process ids. Whoever went on after a cancel, or is far over, is ended. */
+  /** Process ids. A session that continues after a cancel, or is far over the limit, is terminated. */
   cancelled: number[];
   ended: number[];
-  /** Nobody is to be let in any more until there is room: those who come again are faster than VACUUM. */
+  /** No direct login until the project has shrunk: sessions that reconnect are faster than VACUUM. */
   isTooFar: boolean;
-  /** The first since it was last under its limit. */
+  /** The first stop since the project was last below its limit. */
   isFirst: boolean;
-  /** Tables that these sessions were changing, in which they leave something behind. */
+  /** Tables that these sessions were changing, where they leave dead rows. */
   tables: number[];
 };
 export type Unmeasured = { project: string; error: string };
 export type GuardEvent = Stop | Unmeasured | HeldBack | QueueIsLong;
 
 const mb = 1024 * 1024;
-/** Between two looks: while nobody is there, while somebody is, and at the size while somebody writes near the limit. */
+/** Between two turns: without direct sessions, with direct sessions, and while one writes near the limit. */
 const [emptyMs, lookMs, nearMs] = [20, 10, 4];
-/** While nobody is there, nothing has been written for a while, and no project is so near to its limit that it matters. */
+/** Without direct sessions, if nothing was written for a while and no project is near its limit. */
 const [quietMs, quietAfterMs, quietBytes] = [50, 2_000, 256 * mb];
-/** Several sessions on several cores: one alone wrote 0.7 GB/s here. */
+/** The assumed write rate of several sessions on several cores. A single one wrote 0.7 GB/s when measured. */
 const bytesPerMs = 4 * mb;
 const longestMs = 1_000;
-/** One that deletes, drops or vacuums may need this much for a moment; others who look harmless too. */
+/** A session that deletes, drops or vacuums may temporarily need this much; so may others that look harmless. */
 const toleratedBytes = 16 * mb;
-/** So far over, a session is ended without being cancelled first. */
-export const hurryBytes = 8 * mb;
-/** And after so many were, nobody is let in any more. */
-const endedAtMost = 3;
+/** This far over the limit, a session is terminated without a cancel before. */
+export const terminateBytes = 8 * mb;
+/** After so many terminations, direct logins are refused. */
+const maxTerminations = 3;
 const patienceMs = 100;
 const forgetStrikesMs = 10_000;
 
-/** Goes on until `ended`, or until the connection is lost. */
+/** Runs until `ended`, or until the connection is lost. */
 export async function guardDirectSessions(
   { control, server }: Deps,
   onEvent: (event: GuardEvent) => void,
   ended: AbortSignal,
 ): Promise<void> {
-  // Limits are read where they are set, at each look: the control database is on the projects' own server.
+  // Each turn reads the limits from their source: the control database is on the same server as the projects.
   const statement = sql`do ${sql.literal(loop(server))}`;
   const onMessage = (text: string) => {
     if (text.startsWith('{')) onEvent(JSON.parse(text));
@@ -72,21 +73,21 @@ export async function guardDirectSessions(
   await control.follow(statement, onMessage, ended);
 }
 
-/** Each turn is a transaction: it sees what is committed, and keeps no old row alive. */
+/** Each turn is a transaction of its own: it sees committed changes, and keeps no old row versions alive. */
 function loop(server: Server): string {
   const who = `${isDirect(server)} and session.usesysid <> us`;
   const hasRun = `(${isRunning} or session.state_change >= looked_at)`;
   return `
 declare
   us oid := (select oid from pg_roles where rolname = current_user);
-  places jsonb := '{}';
+  targets jsonb := '{}';
   strikes jsonb := '{}';
   had_xid integer[] := '{}';
   has_xid integer[];
   looked_at timestamptz := clock_timestamp();
   began_at timestamptz;
   told_at timestamptz := clock_timestamp();
-  place record;
+  target record;
   state jsonb;
   now_ms float8;
   pause_ms float8 := 0;
@@ -98,9 +99,9 @@ declare
   xid_at timestamptz := clock_timestamp();
   is_quiet boolean := false;
   xids integer;
-  is_anyone boolean := true;
-  is_any_xid boolean := true;
-  is_any_closed boolean := true;
+  has_direct boolean := true;
+  has_any_xid boolean := true;
+  has_closed boolean := true;
   is_busy boolean;
   is_growing boolean;
   is_too_far boolean;
@@ -116,25 +117,25 @@ begin
     has_xid := '{}';
     if told_at < began_at - interval '1 s' then
       told_at := began_at;
-      -- Of a client that is gone PostgreSQL learns when it sends something.
+      -- PostgreSQL detects a lost client only when it sends something.
       raise info '';
       now_ms := extract(epoch from began_at) * 1000;
       strikes := coalesce((
         select jsonb_object_agg(key, value) from jsonb_each(strikes)
         where (value -> 'at')::float8 > now_ms - ${forgetStrikesMs}), '{}');
-      -- While it is over, what it may go back to is remembered: else each new session would begin with more.
-      places := coalesce((
-        select jsonb_object_agg(key, value) from jsonb_each(places) join public.projects on id = key
+      -- While a project is over its limit, its floor is remembered: otherwise each new session would start from a larger one.
+      targets := coalesce((
+        select jsonb_object_agg(key, value) from jsonb_each(targets) join public.projects on id = key
         where (value -> 'due')::float8 > now_ms - ${forgetStrikesMs}
           or (value -> 'bytes')::bigint > (value -> 'limit')::bigint), '{}');
-      is_any_closed := exists (select from jsonb_each(places) where value ->> 'closed' is not null);${notifyForget}
+      has_closed := exists (select from jsonb_each(targets) where value ->> 'closed' is not null);${notifyForget}
     end if;
 ${notifyTurn(server)}
-    -- Nothing grows without a transaction id. The next one to be given out is the cheapest thing to look at; before the
-    -- sessions, so that whoever gets one from here on is seen the next time.
+    -- Nothing grows without a transaction id, and the next id is the cheapest value to read. It is read before the
+    -- sessions, so that a session that gets an id from here on is seen in the next turn.
     xids := age('3'::xid);
-    if xids = seen_xids and not is_any_xid and not is_any_closed and queue_long_at is null then
-      if not is_anyone then
+    if xids = seen_xids and not has_any_xid and not has_closed and queue_long_at is null then
+      if not has_direct then
         if not is_quiet and xid_at < began_at - interval '${quietAfterMs} ms' then
           is_quiet := not exists (
             select from public.projects
@@ -152,22 +153,22 @@ ${notifyTurn(server)}
       xid_at := began_at;
     end if;
     seen_xids := xids;
-    is_anyone := ${mayBeAnyone(server)};
+    has_direct := ${mayHaveDirectSessions(server)};
     is_busy := false;
-    is_any_xid := false;
-    if is_anyone then
+    has_any_xid := false;
+    if has_direct then
       select count(*) > 0, coalesce(bool_or(${hasRun}), false), coalesce(bool_or(session.backend_xid is not null), false)
-      into is_anyone, is_busy, is_any_xid
+      into has_direct, is_busy, has_any_xid
       from pg_stat_get_activity(null) as session where ${who};
     end if;
     if not is_busy then
-      if not is_anyone then pause_ms := ${emptyMs}; end if;
+      if not has_direct then pause_ms := ${emptyMs}; end if;
       if queue_long_at is not null then pause_ms := ${notifyLookMs}; end if;
       had_xid := '{}';
       looked_at := began_at;
       continue;
     end if;
-    for place in
+    for target in
       select project.id, session.datid, project.size_bytes,
              project.empty_bytes + project.limit_mb * 1048576::bigint as limit_bytes,
              array_agg(session.pid) filter (where session.backend_xid is not null) as has_xid,
@@ -187,96 +188,97 @@ ${notifyTurn(server)}
         and database.datname like 'p\\_%' and role.rolname = database.datname
       group by project.id, session.datid, project.size_bytes, project.empty_bytes, project.limit_mb
     loop
-      has_xid := has_xid || coalesce(place.has_xid, '{}');
+      has_xid := has_xid || coalesce(target.has_xid, '{}');
       now_ms := extract(epoch from clock_timestamp()) * 1000;
-      state := coalesce(places -> place.id, jsonb_build_object(
-        'bytes', place.size_bytes, 'floor', greatest(place.size_bytes, place.limit_bytes), 'due', 0,
+      state := coalesce(targets -> target.id, jsonb_build_object(
+        'bytes', target.size_bytes, 'floor', greatest(target.size_bytes, target.limit_bytes), 'due', 0,
         'ended', 0, 'acted', false, 'closed', null));
       due_ms := (state -> 'due')::float8;
       if due_ms > now_ms then
         pause_ms := least(pause_ms, greatest(due_ms - now_ms, ${nearMs}));
         continue;
       end if;
-      -- Readers cost nothing: who has no transaction id, and had none, has made nothing larger.
-      if place.has_xid is null and not place.has_ended and places ? place.id
-        and not exists (select from jsonb_array_elements(place.sessions) as s where (s -> 'pid')::integer = any (had_xid))
+      -- Readers cost nothing: a session that has no transaction id, and had none, has not grown anything.
+      if target.has_xid is null and not target.has_ended and targets ? target.id
+        and not exists (select from jsonb_array_elements(target.sessions) as s where (s -> 'pid')::integer = any (had_xid))
       then
         continue;
       end if;
       begin
-        bytes := pg_database_size(place.datid);
+        bytes := pg_database_size(target.datid);
       exception when others then
-        raise info '%', jsonb_build_object('project', place.id, 'error', sqlerrm);
+        raise info '%', jsonb_build_object('project', target.id, 'error', sqlerrm);
         bytes := null;
       end;
       if bytes is null then
-        places := places || jsonb_build_object(place.id, state || jsonb_build_object('due', now_ms + ${longestMs}));
+        targets := targets || jsonb_build_object(target.id, state || jsonb_build_object('due', now_ms + ${longestMs}));
         continue;
       end if;
-      floor_bytes := greatest(place.limit_bytes, least((state -> 'floor')::bigint, bytes));
+      floor_bytes := greatest(target.limit_bytes, least((state -> 'floor')::bigint, bytes));
       excess := bytes - floor_bytes;
-      if bytes <= place.limit_bytes then
+      if bytes <= target.limit_bytes then
         state := state || '{"ended": 0, "acted": false}';
       end if;
-      if bytes <= greatest(place.limit_bytes, (state ->> 'reopen')::bigint) then
+      if bytes <= greatest(target.limit_bytes, (state ->> 'reopen')::bigint) then
         state := state || '{"closed": null}';
       end if;
-      is_growing := bytes > place.limit_bytes and bytes > (state -> 'bytes')::bigint;
+      is_growing := bytes > target.limit_bytes and bytes > (state -> 'bytes')::bigint;
       if is_growing or state ->> 'closed' is not null then
-        -- The further over, the less is believed: at first only who has a transaction id and does not say that it
-        -- deletes; then everybody who has run anything since the last look. One that is over already has no
-        -- transaction id any more: its text has to do. The cancel needs a moment; a second strike in another
-        -- statement is a session that goes on. Who comes in after the door was closed found it not shut yet.
+        -- The further over the limit, the stricter: at first only sessions with a transaction id whose text does not say
+        -- that they delete; then every session that has run anything since the last turn. A statement that has ended has
+        -- no transaction id any more, so only its text can be judged. A cancel takes a moment; a second strike in another
+        -- statement means that the session continues. A session that logged in after the gate was closed came in before
+        -- the closing took effect.
         select coalesce(array_agg(pid) filter (where not is_last), '{}'),
                coalesce(array_agg(pid) filter (where is_last), '{}')
         into to_cancel, to_end
         from (
-          select pid, strike is not null or is_late or excess >= ${hurryBytes} as is_last
-          from jsonb_to_recordset(place.sessions) as s (pid integer, came text, ran text, running boolean, xid boolean, text text)
+          select pid, strike is not null or is_late or excess >= ${terminateBytes} as is_last
+          from jsonb_to_recordset(target.sessions) as s (pid integer, came text, ran text, running boolean, xid boolean, text text)
             left join lateral (select strikes -> pid::text as strike) as found on strike ->> 'came' = came
             cross join lateral (
               select coalesce(came::timestamptz > (state ->> 'closed')::timestamptz, false) as is_late
-            ) as door
+            ) as gate
           where (is_late or is_growing and (
                    excess >= ${toleratedBytes}
-                   or text !~* '${gentle}' and (xid or pid = any (had_xid) or not running and text ~* '${growing}')))
+                   or text !~* '${freeingPattern}' and (xid or pid = any (had_xid) or not running and text ~* '${growingPattern}')))
             and not (strike is not null and (strike ->> 'ended')::boolean and (strike -> 'at')::float8 > now_ms - ${patienceMs})
             and not (strike is not null and strike ->> 'ran' = ran and (strike -> 'at')::float8 > now_ms - ${patienceMs}
-                     and excess < ${hurryBytes})
+                     and excess < ${terminateBytes})
         ) as suspect;
         if cardinality(to_cancel) + cardinality(to_end) > 0 then
           tables := array(
             select distinct relation::bigint from pg_locks
-            where pid = any (to_cancel || to_end) and locktype = 'relation' and granted and database = place.datid
+            where pid = any (to_cancel || to_end) and locktype = 'relation' and granted and database = target.datid
               and mode not in ('AccessShareLock', 'RowShareLock'));
           perform pg_cancel_backend(pid) from unnest(to_cancel) as pid;
           perform pg_terminate_backend(pid) from unnest(to_end) as pid;
           state := state || jsonb_build_object('ended', (state -> 'ended')::integer + cardinality(to_end));
           is_too_far := excess >= ${toleratedBytes} or state ->> 'closed' is not null
-            or excess >= ${hurryBytes} and (state -> 'ended')::integer >= ${endedAtMost};
+            or excess >= ${terminateBytes} and (state -> 'ended')::integer >= ${maxTerminations};
           raise info '%', jsonb_build_object(
-            'project', place.id, 'at', now_ms, 'bytes', bytes, 'limitBytes', place.limit_bytes,
+            'project', target.id, 'at', now_ms, 'bytes', bytes, 'limitBytes', target.limit_bytes,
             'floorBytes', floor_bytes, 'cancelled', to_cancel, 'ended', to_end, 'tables', tables,
             'isTooFar', is_too_far, 'isFirst', not (state -> 'acted')::boolean);
           state := state || '{"acted": true}';
           if is_too_far and state ->> 'closed' is null then
             state := state || jsonb_build_object('closed', clock_timestamp(), 'reopen', floor_bytes);
-            is_any_closed := true;
+            has_closed := true;
           end if;
           strikes := strikes || (
             select jsonb_object_agg(pid, jsonb_build_object(
                      'came', came, 'ran', ran, 'at', now_ms, 'ended', pid = any (to_end)))
-            from jsonb_to_recordset(place.sessions) as s (pid integer, came text, ran text)
+            from jsonb_to_recordset(target.sessions) as s (pid integer, came text, ran text)
             where pid = any (to_cancel || to_end));
         end if;
       end if;
-      -- A database of very many files takes its time to measure: at most a third of it is spent on that.
+      -- Measuring a database with very many files takes long: at most a third of the time is spent on it.
       due_ms := greatest(
-        least((place.limit_bytes - bytes) / ${bytesPerMs}::float8, ${longestMs}), ${nearMs},
+        least((target.limit_bytes - bytes) / ${bytesPerMs}::float8, ${longestMs}), ${nearMs},
         2 * (extract(epoch from clock_timestamp()) * 1000 - now_ms));
       pause_ms := least(pause_ms, due_ms);
-      places := places || jsonb_build_object(place.id, state || jsonb_build_object(
-        'bytes', bytes, 'floor', floor_bytes, 'limit', place.limit_bytes, 'due', now_ms + due_ms));
+      targets := targets || jsonb_build_object(target.id, state || jsonb_build_object(
+        'bytes', bytes, 'floor', floor_bytes, 'limit', target.limit_bytes, 'due', now_ms + due_ms));
     end loop;
     if queue_long_at is not null then pause_ms := least(pause_ms, ${notifyLookMs}); end if;
     had_xid := has_xid;
@@ -287,6 +289,6 @@ end`;
 
 const isRunning = `session.state in ('active', 'fastpath function call')`;
 
-/** It may make room. */
-export const gentle = String.raw`^\s*(delete|truncate|drop|vacuum|analyze|rollback|abort|commit|end|begin|start|show|set|close)\y`;
-const growing = String.raw`^\s*(insert|update|copy|create|merge|alter|do|call|with|execute|refresh|select\s+lo_)`;
+/** Statements that may free space or end a transaction. */
+export const freeingPattern = String.raw`^\s*(delete|truncate|drop|vacuum|analyze|rollback|abort|commit|end|begin|start|show|set|close)\y`;
+const growingPattern = String.raw`^\s*(insert|update|copy|create|merge|alter|do|call|with|execute|refresh|select\s+lo_)`;

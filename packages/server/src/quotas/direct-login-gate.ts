@@ -1,5 +1,5 @@
-// What a direct login is told: that the project is full, or that no direct connection is let in. It stands in a setting of
-// the project's database, where a guard (migrations/guards/0003) reads it at each login, whichever process is alive.
+// The login gate: tells a direct login that the project is full, or refuses it. It is a setting of the project's database. A
+// guard (migrations/guards/0003) reads it at each login, so it works even while no process of the service runs.
 import type { Control } from '../control/control.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
@@ -12,20 +12,20 @@ type Deps = { control: Control; server: Server };
 /** Set by direct-pauses.ts. */
 export const pauseSetting = 'rowhouse.direct_pause';
 
-/** `reopenBytes`: closed until the database is no larger than this. */
+/** `reopenBytes`: the gate stays closed until the database is no larger than this. */
 export type LoginGate = { state: 'open' } | { state: 'full' } | { state: 'closed'; reopenBytes: number };
 
-/** Direct sessions cannot reach the socket. Where ours come over the network too, only their name tells them apart. */
+/** Direct sessions cannot reach the socket. If our own sessions use the network too, only their name distinguishes them. */
 export function sessionMark(server: Server): 'socket' | 'name' {
   return server.address.socket ? 'socket' : 'name';
 }
 
-/** `isTelling`: the trigger is known to be enabled already. */
+/** `isEnabled`: the login trigger is known to be enabled already. */
 export async function setLoginGate(
   server: Server,
   id: string,
   gate: LoginGate,
-  isTelling = false,
+  isEnabled = false,
 ): Promise<void> {
   const database = sql.id(databaseOf(id));
   const more = gate.state === 'closed' ? ` ${Math.floor(gate.reopenBytes)}` : '';
@@ -34,8 +34,8 @@ export async function setLoginGate(
     gate.state === 'open'
       ? sql`alter database ${database} reset rowhouse.direct`
       : sql`alter database ${database} set rowhouse.direct = ${value}`;
-  // In this order: whoever sees the setting finds the trigger that tells of it.
-  if (gate.state !== 'open' && !isTelling) await enableLoginTrigger(server, id, true);
+  // In this order: where the setting exists, the trigger that reads it is enabled.
+  if (gate.state !== 'open' && !isEnabled) await enableLoginTrigger(server, id, true);
   await server.maintenance.change(statement).catch((error) => {
     if (!isState(error, sqlstate.undefinedDatabase)) throw error;
   });
@@ -43,7 +43,7 @@ export async function setLoginGate(
     await enableLoginTrigger(server, id, false);
 }
 
-/** Where the guard is missing (no superuser, PostgreSQL 16) nothing is told at a login. */
+/** Without the guard (no superuser, PostgreSQL 16) logins are neither told nor refused anything. */
 export async function enableLoginTrigger(server: Server, id: string, enable: boolean): Promise<void> {
   if (!server.superuser) return;
   const address = { ...server.address, database: databaseOf(id) };
@@ -58,7 +58,7 @@ export async function enableLoginTrigger(server: Server, id: string, enable: boo
   }
 }
 
-/** Puts every door as it should be by the last measured sizes. Only those that change cost a statement. */
+/** Sets every gate according to the last measured sizes. Only gates that change cost a statement. */
 export async function settleLoginGates({ control, server }: Deps): Promise<number> {
   const gates = await readLoginGates(server);
   const projects = await control.query<Measured>(sql`
@@ -69,7 +69,7 @@ export async function settleLoginGates({ control, server }: Deps): Promise<numbe
   let changed = 0;
   for (const { id, bytes, limitBytes } of projects) {
     const now = gates.get(id) ?? { state: 'open' };
-    // Measured now where something is to be opened: what was kept may be from before the door was set.
+    // Measured now before a gate is opened: the stored size may be older than the gate.
     const size = now.state === 'open' ? bytes : await measure(server, id);
     if (now.state === 'closed' && size > Math.max(now.reopenBytes, limitBytes)) continue;
     const wanted: LoginGate = size >= limitBytes ? { state: 'full' } : { state: 'open' };
@@ -94,7 +94,7 @@ async function readLoginGates(server: Server): Promise<Map<string, LoginGate>> {
   return new Map([...found].map(([id, gate]) => [id, parse(gate)]));
 }
 
-/** A setting of projects' databases, by project. */
+/** The values of a setting of project databases, by project id. */
 export async function findSettings(server: Server, name: string): Promise<Map<string, string>> {
   const rows = await server.maintenance.query<{ id: string; value: string }>(sql`
     select substr(datname, 3) as id, substr(setting, length(${name}::text) + 2) as value

@@ -1,5 +1,6 @@
-// A project that does harm by direct connections again and again gets none for a while. Until when stands in a setting of
-// its database, where a guard (migrations/guards/0005) reads it at each login, whichever process is alive.
+// A project that repeatedly does harm through direct connections loses them for a while. A setting of its database holds the
+// end of the pause. A guard (migrations/guards/0005) reads it at each login, so it works even while no process of the
+// service runs.
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { isState } from '../postgres/database.ts';
@@ -7,14 +8,14 @@ import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { enableLoginTrigger, findSettings, pauseSetting, sessionMark } from './direct-login-gate.ts';
 
-/** `until` in ms of the clock. */
+/** `until`: milliseconds since the epoch. */
 export async function pauseDirect(server: Server, id: string, until: number): Promise<void> {
   const value = sql.literal(`${Math.ceil(until / 1000)} ${sessionMark(server)}`);
   await enableLoginTrigger(server, id, true);
   await change(server, id, sql`set rowhouse.direct_pause = ${value}`);
 }
 
-/** Takes back what is past. The guard goes by the clock itself, so nobody waits for this. */
+/** Removes expired pauses. The guard compares with the clock itself, so logins do not wait for this. */
 export async function endPauses(server: Server, now: number): Promise<void> {
   const pauses = await findSettings(server, pauseSetting);
   for (const [id, value] of pauses) {

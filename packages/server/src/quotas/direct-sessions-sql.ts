@@ -1,4 +1,4 @@
-// Which sessions of pg_stat_get_activity (as `session`) are direct ones, in SQL for the watch inside PostgreSQL.
+// SQL conditions that tell which sessions of pg_stat_get_activity (as `session`) are direct ones.
 import type { Server } from '../engine/servers.ts';
 import { sessionMark } from './direct-login-gate.ts';
 
@@ -9,8 +9,8 @@ export function isDirect(server: Server): string {
     : `${client} and session.application_name not in ('rowhouse', 'rowhouse query')`;
 }
 
-/** With thousands of our own sessions open, all that is told of each would take half a core. */
-export function mayBeAnyone(server: Server): string {
+/** A cheap check first: with thousands of our own sessions, reading all facts about each would take half a core. */
+export function mayHaveDirectSessions(server: Server): string {
   return sessionMark(server) === 'socket'
     ? `exists (
         select from pg_stat_get_backend_idset() as backend (id)

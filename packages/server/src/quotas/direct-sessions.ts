@@ -1,6 +1,7 @@
-// Direct connections (psql, ORMs) commit without asking us, so limit_mb is held against them from outside: whoever makes
-// a full project larger is cancelled, and ended if that is not enough (direct-guard.ts). Here is what follows from that:
-// what they leave behind is vacuumed, the next login is told why, and who only comes again to go on is not let in.
+// Direct connections (psql, ORMs) commit without the service's knowledge, so limit_mb is enforced from outside: a session
+// that makes a full project larger is cancelled, and terminated if that is not enough (direct-guard.ts). This file handles
+// the consequences: it vacuums what such sessions leave behind, has the next login told why, and refuses logins of clients
+// that only reconnect to continue.
 import type { Control } from '../control/control.ts';
 import { wakeListeners } from '../engine/notify-queue.ts';
 import { databaseOf } from '../engine/provision.ts';
@@ -10,8 +11,8 @@ import { sql } from '../postgres/sql.ts';
 import {
   type GuardEvent,
   guardDirectSessions,
-  hurryBytes,
   type Stop,
+  terminateBytes,
   type Unmeasured,
 } from './direct-guard.ts';
 import { setLoginGate } from './direct-login-gate.ts';
@@ -23,49 +24,49 @@ type Deps = { control: Control; server: Server };
 type Log = Record<'warn', (details: object, message: string) => void>;
 
 export type DirectWatch = {
-  /** Goes on until `ended`, or until PostgreSQL is lost. */
+  /** Runs until `ended`, or until the connection to PostgreSQL is lost. */
   run(ended: AbortSignal): Promise<void>;
   stop(): Promise<void>;
 };
 
 type WatchedProject = {
   floorBytes: number;
-  /** Left behind by transactions that were broken off. */
+  /** Tables with dead rows of aborted transactions. */
   toVacuum: Set<number>;
-  /** Who was stopped last, and when. */
+  /** The process ids that were stopped last, and when. */
   stopped: Set<number>;
   stoppedAt: number;
   isSettling: boolean;
   toldAt: number;
-  /** As far as we have set it; settleDoors may have opened it since. */
+  /** As last set here; settleLoginGates may have opened it since. */
   gate: 'open' | 'full' | 'closed';
-  doorAt: number;
-  doorWork: Promise<void>;
+  gateSetAt: number;
+  gateChange: Promise<void>;
 };
 
 const settleMs = 10_000;
 const vacuumMs = 20_000;
 const tellAgainMs = 10_000;
-/** How long a door stays as it was put: settleDoors takes a notice back when it finds room. */
+/** How long a gate is assumed to be unchanged: settleLoginGates opens it once the project has shrunk. */
 const [trustFullMs, trustClosedMs] = [1_000, 100];
 const forgetMs = 60_000;
 
 export function watchDirectSessions({ control, server }: Deps, log: Log): DirectWatch {
-  // A connection of its own: this must not wait behind databases that are being made.
-  const eye = openDatabase(server.address, { max: 2 });
+  // Separate connections: this must not wait behind the creation of databases.
+  const connections = openDatabase(server.address, { max: 2 });
   const watchedProjects = new Map<string, WatchedProject>();
-  const asides = new Set<Promise<void>>();
+  const tasks = new Set<Promise<void>>();
   let unmeasuredToldAt = Number.NEGATIVE_INFINITY;
   let isStopping = false;
 
-  /** Nothing that takes its time is waited for here. */
-  const aside = (id: string, act: Promise<void>) => {
-    const work = act
+  /** Events must be handled without delay, so nothing slow is awaited. */
+  const withoutWaiting = (id: string, act: Promise<void>) => {
+    const task = act
       .catch((error) =>
         log.warn({ err: error, project: id }, 'a direct connection was stopped, but not all is put right'),
       )
-      .finally(() => asides.delete(work));
-    asides.add(work);
+      .finally(() => tasks.delete(task));
+    tasks.add(task);
   };
 
   const onEvent = (event: GuardEvent) => {
@@ -74,15 +75,15 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     if ('error' in event) return tellUnmeasured(event);
     forgetOld();
     const { project: id, floorBytes, cancelled, ended } = event;
-    const watchedProject = watchedProjects.get(id) ?? newPlace();
+    const watchedProject = watchedProjects.get(id) ?? newWatchedProject();
     watchedProjects.set(id, watchedProject);
     for (const oid of event.tables) watchedProject.toVacuum.add(oid);
     for (const pid of [...cancelled, ...ended]) watchedProject.stopped.add(pid);
     watchedProject.stoppedAt = event.at;
     watchedProject.floorBytes = floorBytes;
     if (event.isFirst) watchedProject.gate = 'open';
-    putDoor(event, watchedProject, event.isTooFar ? 'closed' : 'full');
-    if (!watchedProject.isSettling) aside(id, settle(event, watchedProject));
+    changeGate(event, watchedProject, event.isTooFar ? 'closed' : 'full');
+    if (!watchedProject.isSettling) withoutWaiting(id, settle(event, watchedProject));
     if (performance.now() - watchedProject.toldAt < tellAgainMs) return;
     watchedProject.toldAt = performance.now();
     log.warn(
@@ -107,7 +108,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
       { project, until: new Date(pausedUntil) },
       'a project held back the queue of notifications again: direct connections are refused for a while',
     );
-    aside(project, pauseDirect(server, project, pausedUntil));
+    withoutWaiting(project, pauseDirect(server, project, pausedUntil));
   };
 
   const forgetOld = () => {
@@ -118,27 +119,27 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   };
 
   /**
-   * Whoever was stopped learns at its next login why; settleDoors takes the notice back. One after the other: a notice
-   * that is slow to be set must not open what was closed meanwhile.
+   * A stopped client learns the reason at its next login; settleLoginGates removes the notice later. Changes run one after
+   * another: a slow change to `full` must not open a gate that was closed in the meantime.
    */
-  const putDoor = (stop: Stop, watchedProject: WatchedProject, state: 'full' | 'closed') => {
+  const changeGate = (stop: Stop, watchedProject: WatchedProject, state: 'full' | 'closed') => {
     if (watchedProject.gate === 'closed' && state === 'full') return;
-    // A closed door through which somebody came has been opened by others, or is not shut yet.
+    // If a session came through a closed gate, another process has opened it, or the change has not taken effect yet.
     const trustMs = state === 'full' ? trustFullMs : trustClosedMs;
-    if (watchedProject.gate === state && performance.now() - watchedProject.doorAt < trustMs) return;
-    const isTelling =
-      watchedProject.gate === 'full' && performance.now() - watchedProject.doorAt < trustFullMs;
+    if (watchedProject.gate === state && performance.now() - watchedProject.gateSetAt < trustMs) return;
+    const isEnabled =
+      watchedProject.gate === 'full' && performance.now() - watchedProject.gateSetAt < trustFullMs;
     const isNew = watchedProject.gate !== state;
-    Object.assign(watchedProject, { gate: state, doorAt: performance.now() });
+    Object.assign(watchedProject, { gate: state, gateSetAt: performance.now() });
     const gate = state === 'full' ? { state } : { state, reopenBytes: stop.floorBytes };
-    watchedProject.doorWork = watchedProject.doorWork
+    watchedProject.gateChange = watchedProject.gateChange
       .catch(() => {})
-      .then(() => setLoginGate(server, stop.project, gate, isTelling))
+      .then(() => setLoginGate(server, stop.project, gate, isEnabled))
       .catch((error) => {
         watchedProject.gate = 'open';
         throw error;
       });
-    aside(stop.project, watchedProject.doorWork);
+    withoutWaiting(stop.project, watchedProject.gateChange);
     if (state === 'full' || !isNew) return;
     log.warn(
       factsOf(stop),
@@ -146,7 +147,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     );
   };
 
-  /** Once nothing runs and all is vacuumed: what was committed cannot be taken back, so nobody comes in to add to it. */
+  /** Vacuums once the stopped sessions have ended. What they committed stays, so if it is too much the gate is closed. */
   const settle = async (stop: Stop, watchedProject: WatchedProject) => {
     watchedProject.isSettling = true;
     try {
@@ -158,8 +159,8 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
         if (login) await vacuumTables({ server }, login, oids, { timeoutMs: vacuumMs });
       } while (watchedProject.toVacuum.size > 0);
       const bytes = await measure(stop.project);
-      if (bytes - watchedProject.floorBytes >= hurryBytes)
-        putDoor({ ...stop, bytes }, watchedProject, 'closed');
+      if (bytes - watchedProject.floorBytes >= terminateBytes)
+        changeGate({ ...stop, bytes }, watchedProject, 'closed');
     } finally {
       watchedProject.isSettling = false;
     }
@@ -168,7 +169,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   const waitUntilStopped = async (watchedProject: WatchedProject) => {
     const deadline = performance.now() + settleMs;
     while (performance.now() < deadline && !isStopping) {
-      const [row] = await eye.query<{ pids: number[] }>(sql`
+      const [row] = await connections.query<{ pids: number[] }>(sql`
         select coalesce(array_agg(pid), '{}') as pids from pg_stat_activity
         where pid = any (${[...watchedProject.stopped]}::int[]) and state in ('active', 'fastpath function call')
           and query_start <= to_timestamp(${watchedProject.stoppedAt}::float8 / 1000)`);
@@ -179,7 +180,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   };
 
   const measure = async (id: string): Promise<number> => {
-    const [row] = await eye.query<{ bytes: number | null }>(
+    const [row] = await connections.query<{ bytes: number | null }>(
       sql`select pg_database_size(oid)::float8 as bytes from pg_database where datname = ${databaseOf(id)}`,
     );
     return row?.bytes ?? 0;
@@ -187,22 +188,22 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
 
   return {
     run: async (ended) => {
-      const [role] = await eye.query<{ can: boolean }>(sql`
+      const [role] = await connections.query<{ can: boolean }>(sql`
         select pg_has_role('pg_read_all_stats', 'usage') and pg_has_role('pg_signal_backend', 'usage') as can`);
-      // Without that our role does not see what others do and may not end it: reported as a finding at the start.
+      // Otherwise our role can neither see other sessions' activity nor end them: reported as a finding at the start.
       if (role?.can) return guardDirectSessions({ control, server }, onEvent, ended);
       if (ended.aborted) return;
       await new Promise((resolve) => ended.addEventListener('abort', resolve, { once: true }));
     },
     stop: async () => {
       isStopping = true;
-      await Promise.allSettled(asides);
-      await eye.end();
+      await Promise.allSettled(tasks);
+      await connections.end();
     },
   };
 }
 
-function newPlace(): WatchedProject {
+function newWatchedProject(): WatchedProject {
   return {
     floorBytes: 0,
     toVacuum: new Set(),
@@ -211,8 +212,8 @@ function newPlace(): WatchedProject {
     isSettling: false,
     toldAt: Number.NEGATIVE_INFINITY,
     gate: 'open',
-    doorAt: Number.NEGATIVE_INFINITY,
-    doorWork: Promise.resolve(),
+    gateSetAt: Number.NEGATIVE_INFINITY,
+    gateChange: Promise.resolve(),
   };
 }
 

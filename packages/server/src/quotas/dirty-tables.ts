@@ -1,13 +1,13 @@
-// Which tables hold pages of rows that were never committed, or no longer exist. Asked in sessions of the project's role.
+// Finds tables with pages of rows that were never committed or no longer exist. Runs in sessions of the project's role.
 import type { MaintenanceSession } from '../engine/maintenance-session.ts';
 import { askDespiteLocks, sizeUnlessLocked } from './table-estimates.ts';
 
-/** `name` is quoted; `bytes` null: somebody holds an exclusive lock on it. */
+/** `name` is quoted. `bytes` null: another session holds an exclusive lock on the table. */
 export type Dirty = { oid: string; name: string; bytes: number | null };
 
 const tablesAtOnce = 20;
 
-/** The table itself, and what it keeps out of line. */
+/** The table itself, and its TOAST table. */
 const dirt = `
   select coalesce(sum(n_dead_tup), 0) as dead, sum(part.relpages) as pages,
          max(greatest(last_vacuum, last_autovacuum, last_analyze, last_autoanalyze)) as seen_at
@@ -15,9 +15,9 @@ const dirt = `
   where part.oid in (pg_class.oid, pg_class.reltoastrelid)`;
 
 /**
- * With dead rows, or with more pages than it had when it was last looked after. Dead rows are told up to ten seconds late:
- * where somebody looked after a table while what failed was still at it, the pages have been taken for used, and nothing
- * but the time says so.
+ * Tables with dead rows, or with more pages than after their last VACUUM or ANALYZE. Dead rows are reported up to ten seconds
+ * late: if a table was vacuumed or analyzed while the failed statement was still writing to it, its pages count as used, and
+ * only the time of that VACUUM or ANALYZE reveals it.
  */
 export function findDirty(own: MaintenanceSession): Promise<Dirty[]> {
   return find(
@@ -29,8 +29,8 @@ export function findDirty(own: MaintenanceSession): Promise<Dirty[]> {
 }
 
 /**
- * The catalog, large objects and the users: tables that the project's role may not vacuum. A few dead rows are no reason,
- * unless room is needed: nearly every statement of DDL leaves some.
+ * The catalog, large objects and the users: tables that the project's role may not vacuum. Unless space is needed, a few dead
+ * rows do not matter: nearly every DDL statement leaves some.
  */
 export async function findDirtyOfOurs(own: MaintenanceSession, isFull: boolean): Promise<Dirty[]> {
   const found = await find(
@@ -65,7 +65,7 @@ async function find(own: MaintenanceSession, ofWhom: string, isDirty: string): P
   }));
 }
 
-/** VACUUM passes over a page that somebody just looks at, be it to write it to disk; if it is the last, all stays as it is. */
+/** VACUUM skips pinned pages, even those pinned only to be written to disk; a pinned last page prevents truncation. */
 export async function hasDead(own: MaintenanceSession, tables: readonly Dirty[]): Promise<boolean> {
   const rows = await own.ask(
     `select from pg_class cross join lateral (${dirt}) as dirt where pg_class.oid = any ($1::oid[]) and dead > 0 limit 1`,
@@ -74,10 +74,10 @@ export async function hasDead(own: MaintenanceSession, tables: readonly Dirty[])
   return rows.length > 0;
 }
 
-/** As a table is now: its size, null if somebody holds an exclusive lock on it, and its rows. */
+/** The current size of a table (null: another session holds an exclusive lock on it) and its number of rows. */
 export type Present = Dirty & { rows: number };
 
-/** Without those that are gone. */
+/** Omits tables that no longer exist. */
 export async function measureTables(
   maintenanceSession: MaintenanceSession,
   tables: readonly Dirty[],
@@ -95,7 +95,7 @@ export async function measureTables(
   });
 }
 
-/** Entries of rows that were never committed stay in an index as empty pages: more of those than there is of the table. */
+/** Index entries of rows that were never committed leave empty pages. Finds tables whose indexes are larger than the table. */
 export async function findSwollenIndexes(
   maintenanceSession: MaintenanceSession,
   tables: readonly Dirty[],

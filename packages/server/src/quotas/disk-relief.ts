@@ -1,37 +1,37 @@
-// What is done while the disk is low, for as long as it is. Growth through the API is refused before it begins, or stopped
-// (headroom.ts); here are those whom nobody asks first: direct connections that write, and sorts that spill to disk, are
-// stopped. PostgreSQL is asked for a checkpoint, after which it gives back old WAL.
+// Runs while the disk is low. Growth through the API is refused before it begins, or stopped (headroom.ts). This file stops
+// what needs no admission: direct connections that write, and sorts that spill to disk. It also requests a checkpoint, after
+// which PostgreSQL removes old WAL.
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors, type RowhouseError } from '../errors.ts';
 import { openDatabase } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { gentle } from './direct-guard.ts';
+import { freeingPattern } from './direct-guard.ts';
 import { isDirect } from './direct-sessions-sql.ts';
 
 type Options = {
   server: Server;
   disk: DiskWatch;
-  /** Stops what this process runs in that session; false: it runs nothing there. */
+  /** Stops the statement that this process runs in that session. Returns false if it runs none there. */
   stop: (pid: number, because: RowhouseError) => boolean;
   onError: (error: unknown) => void;
 };
 
 type Writer = { pid: number; statement: string; isDirect: boolean };
 
-/** Temporary files of this size are worth a statement. */
+/** A statement whose temporary files are larger than this is stopped. */
 const spilledBytes = 8 * 1024 * 1024;
-/** Under this much, or this part of the reserve, whoever writes is stopped, even to delete: PostgreSQL has to go on. */
+/** Below this, or below this part of the reserve, every writer is stopped, even one that deletes: PostgreSQL must survive. */
 const criticalBytes = 64 * 1024 * 1024;
 const criticalPart = 0.25;
-/** From a cancel to the end of the session, if that was not enough. */
+/** From a cancel to the termination, if the cancel was not enough. */
 const patienceMs = 200;
 const checkpointAgainMs = 10_000;
 
 export function openDiskRelief({ server, disk, stop, onError }: Options): { stop(): Promise<void> } {
-  // Of its own: it must not wait behind what fills the disk.
+  // Separate connections: this must not wait behind the statements that fill the disk.
   const database = openDatabase(server.address, { max: 2 });
-  /** By process and the beginning of its statement: a session of ours runs one after the other. */
+  /** By process id and start of the statement: our sessions run many statements, one after another. */
   const cancelled = new Map<string, number>();
   let checkpointAt = Number.NEGATIVE_INFINITY;
   let relieving: Promise<void> | null = null;
@@ -54,7 +54,7 @@ export function openDiskRelief({ server, disk, stop, onError }: Options): { stop
       cancelled.set(statement, since ?? now);
       const isPatient = since === undefined || now - since < patienceMs;
       if (isPatient && stop(pid, errors.stoppedForDisk())) continue;
-      // What another process of the service runs is that one's to stop.
+      // A statement of another process of the service is stopped by that process.
       if (isPatient && !isForeign) continue;
       const signal = isPatient ? sql`pg_cancel_backend` : sql`pg_terminate_backend`;
       await database.query(sql`select ${signal}(${pid}::int)`);
@@ -87,6 +87,6 @@ function findWriters(server: Server, isCritical: boolean) {
       ) as spilled on spilled.pid = session.pid
     where rolname like 'p\\_%' and session.state in ('active', 'fastpath function call')
       and (spilled.bytes > ${spilledBytes}::bigint
-        or ${sql.script(isDirect(server))} and session.backend_xid is not null and session.query !~* ${gentle}
+        or ${sql.script(isDirect(server))} and session.backend_xid is not null and session.query !~* ${freeingPattern}
         or ${isCritical} and session.backend_xid is not null)`;
 }

@@ -1,38 +1,38 @@
-// The part of the watch (direct-guard.ts) that keeps the queue of notifications short. All projects of a server share it,
-// and it gets no shorter than the slowest listener: one that stays in a transaction, or does not read what it is sent,
-// makes every neighbour's NOTIFY fail once the queue is full.
+// The part of the guard (direct-guard.ts) that keeps the notification queue short. All projects of a server share the queue,
+// and it shrinks only up to the slowest listener: one that stays in a transaction, or does not read what it is sent, makes
+// NOTIFY fail in every project once the queue is full.
 //
-// PostgreSQL does not tell who listens, nor who is last. So projects are ended one after the other, the likeliest first,
-// until the queue is shorter: the one after which it is has held it back. It is remembered, and the next time it loses
-// its direct connections for a while.
+// PostgreSQL shows neither which sessions listen nor which one is last. So the sessions of one project after another are
+// ended, the most likely first, until the queue shrinks: the last one ended has held it back. The guard remembers this
+// project; the next time it loses its direct connections for a while.
 import type { Server } from '../engine/servers.ts';
 import { isDirect } from './direct-sessions-sql.ts';
 
-/** Sessions of a project were ended because of the queue. */
+/** Sessions of a project were ended to shorten the queue. */
 export type HeldBack = {
   project: string;
-  /** How many sessions. */
+  /** The number of sessions. */
   heldBack: number;
-  /** Of the queue, when they were ended. */
+  /** The usage of the queue when they were ended. */
   usage: number;
-  /** It got shorter right after. */
+  /** The queue shrank right after. */
   isProven: boolean;
-  /** It has done so before: no direct connection until then, in ms of the clock. */
+  /** For a repeated offence: no direct connections until then, in milliseconds since the epoch. */
   pausedUntil: number | null;
 };
-/** Somebody has to wake listeners that are behind and idle. */
+/** Idle listeners that are behind must be woken. */
 export type QueueIsLong = { queueUsage: number };
 
-/** The queue is long from 128 MB on, or an eighth of a small one. */
+/** The queue counts as long from 128 MB on, or from an eighth of its maximum if that is smaller. */
 const longPages = 16_384;
 const longPart = 0.125;
-/** Between two looks while it is long. */
+/** Between two turns while the queue is long. */
 const lookMs = 4;
-/** A session that was ended needs a moment to go. */
+/** A terminated session needs a moment to end. */
 const patienceMs = 16;
-/** Whoever ends its transaction sooner than this reads on, and holds nothing back. */
+/** A transaction that is younger than this does not hold the queue back: its session reads on when it ends. */
 const oldMs = 50;
-/** By then all who are likely were ended: from now on everybody who is left. */
+/** After this long all likely sessions were ended: from then on all remaining ones are candidates. */
 const anybodyMs = 150;
 const rememberMs = 3_600_000;
 const pauseForMs = 600_000;
@@ -51,7 +51,7 @@ export const notifyVariables = `
   offences jsonb := '{}';
   paused jsonb := '{}';`;
 
-/** Once a second. */
+/** Runs once a second. */
 export const notifyForget = `
       offences := coalesce((
         select jsonb_object_agg(key, value) from jsonb_each(offences)
@@ -59,7 +59,7 @@ export const notifyForget = `
       paused := coalesce((
         select jsonb_object_agg(key, value) from jsonb_each(paused) where value::float8 > now_ms), '{}');`;
 
-/** At each look. To ask for its length is what makes PostgreSQL give back what everybody has read. */
+/** Runs in each turn. Querying the usage is what makes PostgreSQL truncate the part that all listeners have read. */
 export function notifyTurn(server: Server): string {
   return `
     queue_usage := pg_notification_queue_usage();
@@ -105,16 +105,16 @@ export function notifyTurn(server: Server): string {
       from pg_stat_get_activity(null) as session join pg_database on pg_database.oid = session.datid
       where ${isDirect(server)} and session.usesysid <> us
         and datname like 'p\\_%' and paused ? substr(datname, 3)
-        -- Whoever only comes in is told by the guard of the login.
+        -- A session that is just logging in is refused by the login gate.
         and session.state ~ '^(idle|active|fastpath)';
     end if;`;
 }
 
 /**
- * Each project on its own, with all its sessions that are as likely. First a project that is known for it; then who is
- * stuck while it is sent notifications, or says LISTEN; who is in a transaction and does nothing; who is in one at all, if
- * it can have listened before: a session of ours is clean when a statement begins, so there only a procedure that
- * commits can. At last those that are idle and were not woken, and whatever else is ours.
+ * Chooses one project, with all its sessions of the same tier. Tier 0: a project with an earlier offence. 1: sessions that are
+ * stuck while notifications are sent to them, or whose text says LISTEN. 2: idle in a transaction. 3: in a transaction, if
+ * the session can have listened before; our own sessions are clean when a statement begins, so there only a procedure that
+ * commits can. 4 and 5: idle direct sessions that were not woken, and all remaining sessions.
  */
 function nextSuspect(server: Server): string {
   return `

@@ -1,5 +1,5 @@
-// Projects that are over their limit although nobody is at work in them: a process that was killed never reclaimed what its
-// statement had written, and VACUUM adds maps to tables. Looked for after sizes were measured, by the keeper.
+// Reclaims space in projects that are over their limit although no statement runs in them: a killed process never reclaimed
+// what its statement had written, and VACUUM adds maps to tables. Part of the background work, after sizes are measured.
 import type { Control } from '../control/control.ts';
 import type { Server } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
@@ -10,9 +10,9 @@ type Project = { id: string; passwordVersion: number };
 
 export type OverLimit = { reclaim(): Promise<void> };
 
-/** A statement may hold more for a moment: what is over it at two looks in a row is not that. */
+/** A statement may exceed the limit temporarily: only a project that is over it at two checks in a row is reclaimed. */
 const looksBefore = 2;
-/** What is still over it afterwards is in use, most likely by a limit that was lowered. */
+/** A project that is still over its limit afterwards stores that much, most likely because its limit was lowered. */
 const againMs = 5 * 60_000;
 const atOnce = 8;
 

@@ -1,5 +1,5 @@
-// Gives back what a refused or failed statement has left on disk, and makes what was deleted usable again: VACUUM of the
-// tables that need it, as the project's own role, and a new index where entries of rows that never came to be fill one.
+// Frees what a refused or failed statement has left on disk, and makes deleted space usable again: VACUUM of the tables that
+// need it, as the project's own role, and REINDEX where entries of rows that were never committed fill an index.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { type MaintenanceSession, openMaintenanceSession } from '../engine/maintenance-session.ts';
@@ -19,12 +19,12 @@ import type { Headroom } from './headroom.ts';
 import { rewriting } from './reserve.ts';
 
 export type Reclaim = {
-  /** Whoever asks at the same moment waits for the same. Never throws: what cannot be done now is done next time. */
+  /** Concurrent calls share one run. Never throws: what cannot be done now is done next time. */
   run(project: ProjectLogin): Promise<void>;
   stop(): Promise<void>;
 };
 
-/** How long a request that was refused waits for a backend that does not end. What it leaves is then reclaimed later. */
+/** How long a refused request waits for a backend that does not end. What that backend leaves is reclaimed later. */
 const endingMs = 3_000;
 const attempts = 10;
 const againMs = 1_000;
@@ -48,7 +48,7 @@ export function openReclaim({ server, headroom, terminations, onError }: Options
         onError(error);
         return false;
       });
-      // Somebody had a table locked: it is not forgotten because of that.
+      // Another session had locked a table: try again later.
       if (!isDone && attempt < attempts) setTimeout(() => void again(project, attempt + 1), againMs).unref();
     };
     const turn = { now: work(), next: null };
@@ -64,7 +64,7 @@ export function openReclaim({ server, headroom, terminations, onError }: Options
       const project = { id, passwordVersion };
       const turn = running.get(id);
       if (!turn) return start(project);
-      // The one that runs may be past the table this is about.
+      // The current run may already be past the table that this call is about.
       turn.next ??= turn.now.then(() => start(project));
       return turn.next;
     },
@@ -75,11 +75,11 @@ export function openReclaim({ server, headroom, terminations, onError }: Options
   };
 }
 
-/** For one table. What takes longer is left for POST …/compact. */
+/** Per table. Larger ones are left to POST …/compact. */
 const stepMs = 60_000;
 const vacuum = 'vacuum (truncate true, index_cleanup auto, process_toast true, parallel 0)';
 
-/** False if there is more to be had, and something was in the way. */
+/** Returns false if more space could be freed but a lock or an error prevented it. */
 async function reclaim(server: Server, headroom: Headroom, project: ProjectLogin): Promise<boolean> {
   const own = await openMaintenanceSession(server, project);
   try {
@@ -101,7 +101,7 @@ async function reclaim(server: Server, headroom: Headroom, project: ProjectLogin
       await asService(server, project, async (service) => {
         isDone = (await rewrite(service, ours)) && isDone;
       });
-    // What is over it with nothing left to gain stays so until it is made smaller.
+    // A project that is over its limit with nothing left to reclaim stays so until the caller deletes data.
     return (isDone && tables.length === found.length) || !(await isOver());
   } finally {
     own.close();
@@ -114,10 +114,10 @@ async function tidy(maintenanceSession: MaintenanceSession, tables: readonly Dir
   for (const { name } of swollen) await tryTo(maintenanceSession, `reindex table ${name}`);
 }
 
-/** What a table was when it was last rewritten: again it is only if there is more to gain. */
+/** The size and rows of a table when it was last rewritten: it is rewritten again only if there is more to gain. */
 const rewritten = new LRUCache<string, { bytes: number; rows: number }>({ max: 20_000 });
 
-/** VACUUM leaves the end of a table where it is unless there is much of it. False: something was in the way. */
+/** VACUUM truncates a table only if its empty end is large enough. Returns false if a lock or an error prevented a rewrite. */
 async function rewriteWhile(
   isOver: () => Promise<boolean>,
   maintenanceSession: MaintenanceSession,
@@ -129,7 +129,7 @@ async function rewriteWhile(
   for (const table of await measureTables(maintenanceSession, tables)) {
     const key = `${projectId} ${table.oid}`;
     if (table.bytes !== null && !isWorthRewriting(table.bytes, table.rows, rewritten.get(key))) continue;
-    // A larger one is not copied: its indexes alone are.
+    // Of a larger table, only the indexes are rewritten.
     const text = (table.bytes ?? 0) > rewriting ? 'reindex table' : 'vacuum (full)';
     isDone = table.bytes !== null && (await tryTo(maintenanceSession, `${text} ${table.name}`)) && isDone;
     const [now] = await measureTables(maintenanceSession, [table]);
@@ -144,7 +144,7 @@ function isWorthRewriting(bytes: number, rows: number, last?: { bytes: number; r
   return bytes > last.bytes * (17 / 16) + 64 * 1024 || rows < last.rows * (15 / 16);
 }
 
-/** For tables that the project's role may not vacuum. They run no code of its own. */
+/** For tables that the project's role may not vacuum. They run no code of the project. */
 async function asService(
   server: Server,
   project: ProjectLogin,
@@ -158,7 +158,7 @@ async function asService(
   }
 }
 
-/** False: the table is gone, or locked for longer than we wait. */
+/** Returns false if the table no longer exists, or is locked for longer than lock_timeout. */
 async function tryTo(maintenanceSession: MaintenanceSession, text: string): Promise<boolean> {
   try {
     await maintenanceSession.ask(text, [], stepMs);

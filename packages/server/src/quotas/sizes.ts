@@ -1,6 +1,6 @@
-// How large each project is, at most some seconds old. Only databases in which something happened are measured: an
-// idle project costs nothing, however many there are. Those known to be quick are measured together; one that takes long
-// is measured by itself beside them, so that nobody waits for it.
+// The sizes of all projects, at most a few seconds old. Only databases with activity are measured: idle projects cost
+// nothing, in any number. Databases known to be quick are measured together; a slow one is measured separately, so that the
+// others do not wait for it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../control/control.ts';
 import { databaseOf } from '../engine/provision.ts';
@@ -10,7 +10,7 @@ import { isFullRow } from './reserve.ts';
 
 type Deps = { control: Control; server: Server };
 
-/** A database in which something happened, and PostgreSQL's own counters of that. */
+/** A database with activity, and PostgreSQL's counters of that activity. */
 type Due = { name: string; counters: string; writes: string; busy: boolean };
 
 type Measuring = {
@@ -18,23 +18,23 @@ type Measuring = {
   seen: Map<string, { counters: string; writes: string; at: number }>;
   quick: Set<string>;
   inFlight: Set<string>;
-  running: Record<Pipeline, Set<Promise<void>>>;
+  running: Record<Group, Set<Promise<void>>>;
   /** By PostgreSQL's clock. */
   lookedAt: string | null;
 };
 
-type Pipeline = keyof typeof pipelines;
+type Group = keyof typeof groups;
 
-/** How many statements at a time, and how many databases in one. */
-const pipelines = { quick: { atOnce: 2, together: 16 }, other: { atOnce: 2, together: 1 } };
-/** An ordinary database takes 1 ms, one with 5,000 tables 60, one with 20,000 tables 250. */
+/** How many statements run at once, and how many databases each measures. */
+const groups = { quick: { atOnce: 2, together: 16 }, other: { atOnce: 2, together: 1 } };
+/** An ordinary database takes 1 ms, one with 5,000 tables 60 ms, one with 20,000 tables 250 ms. */
 const quickMs = 60;
-/** What is not done by then is the first at the next call, unless it is being measured already. */
+/** Databases that are not measured by then come first at the next call, unless their measurement is in progress. */
 const budgetMs = 1_500;
 
 /**
- * At most so many at a time in which, as far as PostgreSQL tells, something was read and nothing written: with thousands
- * of projects at work, measuring all of them again and again would cost more than their statements do.
+ * The maximum number of databases per call in which, according to PostgreSQL's counters, something was read but nothing
+ * written: with thousands of active projects, measuring all of them repeatedly would cost more than their statements.
  */
 const readAtOnce = 32;
 
@@ -44,9 +44,11 @@ export function toMb(bytes: number): number {
   return Math.round((bytes / bytesInMb) * 100) / 100;
 }
 
-/** Of all projects together; `ratio`: of the one that has used most of its limit. */
-export async function readRoom(control: Control): Promise<{ bytes: number; full: number; ratio: number }> {
-  const [room] = await control.query<{ bytes: number; full: number; ratio: number }>(sql`
+export type StorageTotals = { bytes: number; full: number; ratio: number };
+
+/** Of all projects together. `ratio`: the largest used share of a limit. */
+export async function readStorageTotals(control: Control): Promise<StorageTotals> {
+  const [totals] = await control.query<StorageTotals>(sql`
     select coalesce(sum(bytes), 0)::float8 as bytes, count(*) filter (where is_full)::int as full,
            coalesce(max(bytes / most::float8), 0) as ratio
     from (
@@ -54,11 +56,11 @@ export async function readRoom(control: Control): Promise<{ bytes: number; full:
              ${isFullRow} as is_full
       from projects where deleted_at is null
     ) as live`);
-  if (!room) throw new Error('PostgreSQL does not say how much is stored.');
-  return room;
+  if (!totals) throw new Error('PostgreSQL does not say how much is stored.');
+  return totals;
 }
 
-/** Returns how many databases were measured. What takes longer than the budget goes on: see `sizesSettled`. */
+/** Returns how many databases were measured. Measurements beyond the budget continue: see `sizesSettled`. */
 export async function refreshSizes(deps: Deps): Promise<number> {
   const state = stateOf(deps.server);
   const due = await findDue(deps, state);
@@ -73,10 +75,10 @@ export async function refreshSizes(deps: Deps): Promise<number> {
     }
   };
   const started: Promise<void>[] = [];
-  for (const pipeline of ['quick', 'other'] as const) {
-    const { atOnce, together } = pipelines[pipeline];
-    const running = state.running[pipeline];
-    const queue = due.filter(({ name }) => state.quick.has(name) === (pipeline === 'quick'));
+  for (const group of ['quick', 'other'] as const) {
+    const { atOnce, together } = groups[group];
+    const running = state.running[group];
+    const queue = due.filter(({ name }) => state.quick.has(name) === (group === 'quick'));
     while (running.size < atOnce && queue.length > 0) {
       const working: Promise<void> = work(queue, together).finally(() => running.delete(working));
       running.add(working);
@@ -87,7 +89,7 @@ export async function refreshSizes(deps: Deps): Promise<number> {
   return measured;
 }
 
-/** Before the connections are closed: nothing is being measured any more. */
+/** Resolves when no measurement is in progress. Called before the connections are closed. */
 export async function sizesSettled(server: Server): Promise<void> {
   const { quick, other } = stateOf(server).running;
   await Promise.allSettled([...quick, ...other]);
@@ -109,11 +111,11 @@ function stateOf(server: Server): Measuring {
   return state;
 }
 
-/** Who waits longest comes first. Those that were never measured come last: at a start that is all of them. */
+/** The longest waiting come first. Those that were never measured come last: after a start these are all projects. */
 async function findDue({ control, server }: Deps, state: Measuring): Promise<Due[]> {
   const { seen, inFlight } = state;
-  // Counters alone would be late: a session tells its own at the end of a transaction, and up to 10 s after that. A
-  // role that may not see what others do takes every session for a busy one.
+  // Counters alone would be late: a session reports its own at the end of a transaction or up to 10 s later. A role that may
+  // not see other sessions' state counts every session as busy.
   const activity = await server.maintenance.query<Due & { now: string }>(sql`
     select datname as name, concat_ws(' ', xact_commit, xact_rollback, blks_hit, stats_reset) as counters,
            concat_ws(' ', tup_inserted, tup_updated, tup_deleted, xact_rollback, stats_reset) as writes,
@@ -141,7 +143,7 @@ async function findDue({ control, server }: Deps, state: Measuring): Promise<Due
   });
   const since = ({ name, busy }: Due) => seen.get(name)?.at ?? (busy ? 1e12 : 2e12);
   due.sort((one, other) => since(one) - since(other));
-  // A session tells of its writes late, and VACUUM not at all: those that seem to read have their turn too.
+  // A session reports its writes late, and VACUUM reports none: databases that seem to be only read get their turn, too.
   let reads = 0;
   return due.filter(({ name, writes }) => seen.get(name)?.writes !== writes || reads++ < readAtOnce);
 }
@@ -162,16 +164,16 @@ async function measurePart(deps: Deps, { seen, quick, inFlight }: Measuring, par
   }
   const endedAt = performance.now();
   for (const { name, counters, writes } of part) seen.set(name, { counters, writes, at: endedAt });
-  // Which one of several took so long comes out when each is measured by itself.
+  // Which of several was slow shows when each is measured separately.
   for (const name of names) {
     if (endedAt - startedAt <= quickMs) quick.add(name);
     else quick.delete(name);
   }
 }
 
-/** Those, now. */
+/** Measures these databases now. */
 export async function measure({ control, server }: Deps, names: string[]): Promise<void> {
-  // Through the oid: a database dropped in the meantime gives null instead of an error.
+  // By oid: a database that was dropped in the meantime returns null instead of an error.
   const sizes = await server.maintenance.query<{ name: string; bytes: number | null }>(sql`
     select datname as name, pg_database_size(oid)::float8 as bytes
     from pg_database where datname = any (${names}::text[])`);

@@ -1,21 +1,21 @@
-// Which tables there are to compact, and how large each would be without its dead space. Asked in sessions whose
-// search_path is PostgreSQL's own schema.
+// Lists the tables to compact, and estimates the size of each without its dead space. Runs in sessions whose search_path is
+// PostgreSQL's own schema.
 import type { MaintenanceSession } from '../engine/maintenance-session.ts';
 import { AskError, type TextRow } from '../postgres/ask.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 
-/** `name` is quoted; `bytes` null: somebody has it for himself. */
+/** `name` is quoted. `bytes` null: another session holds an exclusive lock on the table. */
 export type Table = { oid: string; name: string; bytes: number | null };
 
 const listMs = 120_000;
 
 /**
- * Of a row with `bytes`, `live` and `dead` rows. VACUUM adds maps of 32 kB and more to a table and its indexes: over 20,000
- * tables of one row each it made a project of 550 MB one of 1,180.
+ * For a row with `bytes`, `live` and `dead` rows. VACUUM adds maps of 32 kB and more to a table and its indexes: with 20,000
+ * tables of one row each, it grew a project from 550 MB to 1,180 MB.
  */
 export const isWorthVacuum = `(bytes >= 1048576 or bytes * (dead / greatest(live + dead, 1)::float8) >= 65536)`;
 
-/** Those that the session's role may vacuum, most waste first. Partitions are tables; what they are parts of is empty. */
+/** The tables that the session's role may vacuum, most waste first. Partitions are listed; partitioned tables are empty. */
 export function listTables(maintenanceSession: MaintenanceSession): Promise<Table[]> {
   return list(
     maintenanceSession,
@@ -23,7 +23,7 @@ export function listTables(maintenanceSession: MaintenanceSession): Promise<Tabl
   );
 }
 
-/** PostgreSQL's own in this database that have grown: large objects, and what many tables leave behind. */
+/** PostgreSQL's own tables in this database that have grown: large objects, and the catalog after many changes. */
 export function listCatalogs(maintenanceSession: MaintenanceSession): Promise<Table[]> {
   return list(maintenanceSession, `relnamespace = 'pg_catalog'::regnamespace and not relisshared`);
 }
@@ -48,7 +48,7 @@ async function list(maintenanceSession: MaintenanceSession, condition: string): 
   }));
 }
 
-/** Of pg_class. To be measured a table has to be locked: one that somebody has for himself gives null instead of a wait. */
+/** For a row of pg_class. Measuring locks the table: one with another session's exclusive lock gives null instead of waiting. */
 export const sizeUnlessLocked = `
   case when pg_class.oid in (
     select coalesce(indrelid, toasted.oid, relation) from pg_locks
@@ -57,7 +57,7 @@ export const sizeUnlessLocked = `
       and database = (select oid from pg_database where datname = current_database())
   ) then null else coalesce(pg_total_relation_size(pg_class.oid), 0) end`;
 
-/** Somebody can take a lock just then. */
+/** Repeats a query that failed because another session took a lock after the check for locks. */
 export async function askDespiteLocks(
   maintenanceSession: MaintenanceSession,
   text: string,
@@ -74,9 +74,9 @@ export async function askDespiteLocks(
 }
 
 /**
- * Of a table that was vacuumed and analysed just now. Rows by their average width, with PostgreSQL's overhead for each;
- * chunks of toasted values as if all were whole; B-trees by the width of their columns. What cannot be told counts as it
- * is, so the gain is rather thought too small. null: the table is gone.
+ * For a table that was just vacuumed and analyzed. Rows are estimated by their average width plus PostgreSQL's overhead, TOAST
+ * chunks as if all were full, B-trees by the width of their columns. What cannot be estimated counts with its current size, so
+ * the gain is underestimated rather than overestimated. null: the table no longer exists.
  */
 export async function estimateTable(
   maintenanceSession: MaintenanceSession,

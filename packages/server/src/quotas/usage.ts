@@ -1,6 +1,6 @@
-// What a project stores, by table, and how large it has been. The look goes into the project's database as the role that
-// keeps its users: the project can neither change that role nor use up its connections, nothing of the project's own is
-// found by name there, and nothing of it runs.
+// A project's storage by table, and the history of its size. The query runs in the project's database as the role that owns
+// its users: the project can neither change that role nor use up its connections, the search path resolves none of the
+// project's names, and none of its code runs.
 import type { TableUsage, Usage, UsageQuery, UsageResponse } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { loginOf, type ProjectLogin, restoreLogin } from '../engine/provision.ts';
@@ -16,7 +16,7 @@ type Deps = { control: Control; usageLooks: UsageLooks; now: () => number };
 
 const defaultPoints = 200;
 
-/** `tables`: the only ones the caller may see, as keys name them; null: all. */
+/** `tables`: the tables that the caller may see, named as in keys. null: all. */
 export async function getUsage(
   { control, usageLooks, now }: Deps,
   project: { id: string; slug: string },
@@ -50,7 +50,7 @@ export async function getUsage(
   };
 }
 
-/** What lies in a project's database now. */
+/** The current contents of a project's database. */
 type Look = {
   bytes: number;
   usersBytes: number;
@@ -65,11 +65,11 @@ export type UsageLooks = {
   stop(): Promise<void>;
 };
 
-/** With 20,000 tables a look takes 3 s of a core, and 260 MB for as long. */
-const [looksAtOnce, mayWait, mayWaitEach] = [2, 50, 2];
+/** With 20,000 tables a query takes 3 s of CPU time, and 260 MB of memory meanwhile. */
+const [looksAtOnce, maxWaiting, maxPerProject] = [2, 50, 2];
 
 export function openUsageLooks(server: Server): UsageLooks {
-  /** By project, and by what the caller may see of it. */
+  /** By project, and by the tables that the caller may see. */
   const running = new Map<string, Map<string, Promise<Look>>>();
   const waiting: (() => void)[] = [];
   let free = looksAtOnce;
@@ -89,16 +89,16 @@ export function openUsageLooks(server: Server): UsageLooks {
   return {
     look: async (projectId, tables) => {
       const mine = running.get(projectId) ?? new Map<string, Promise<Look>>();
-      const sight = JSON.stringify(tables);
-      const found = mine.get(sight);
+      const visible = JSON.stringify(tables);
+      const found = mine.get(visible);
       if (found) return found;
-      if (mine.size >= mayWaitEach || (free === 0 && waiting.length >= mayWait))
+      if (mine.size >= maxPerProject || (free === 0 && waiting.length >= maxWaiting))
         throw errors.overloaded('Too many ask how much is used at once.', 2);
       const look = takeTurn(projectId, tables).finally(() => {
-        mine.delete(sight);
+        mine.delete(visible);
         if (mine.size === 0) running.delete(projectId);
       });
-      mine.set(sight, look);
+      mine.set(visible, look);
       running.set(projectId, mine);
       return look;
     },
@@ -114,7 +114,7 @@ const timeoutMs = 25_000;
 async function lookInside(server: Server, id: string, tables: readonly string[] | null): Promise<Look> {
   const login: ProjectLogin = { id, passwordVersion: 1, loginAs: 'auth' };
   for (let attempt = 1; ; attempt++) {
-    // Names are looked up in PostgreSQL's own schema alone.
+    // Names are resolved in PostgreSQL's own schema only.
     const database = openDatabase(loginOf(server, login), { max: 1, searchPath: 'pg_catalog,pg_temp' });
     try {
       return await database.transaction(async (inside) => {
@@ -127,7 +127,7 @@ async function lookInside(server: Server, id: string, tables: readonly string[] 
       if (isState(error, sqlstate.queryCanceled)) throw errors.usageTimeout(timeoutMs);
       const isLocked = isState(error, sqlstate.lockNotAvailable);
       if (attempt === attempts) throw isLocked ? errors.usageLocked(error) : error;
-      // A table that was locked after we had looked which ones are: the next look sees that.
+      // A table was locked after the query had determined the locked ones: the next attempt sees its lock.
       if (!isLocked && !isRefused(error)) throw error;
       if (!isLocked) await restoreLogin(server, login);
     } finally {
@@ -144,8 +144,8 @@ function isRefused(error: unknown): boolean {
 const mostTables = 1_000;
 
 /**
- * One statement, so that the parts belong together. Measuring a table waits for whoever has locked it: those are told by
- * the size that the last VACUUM or ANALYZE saw. One that is dropped meanwhile has no size, and is left out.
+ * One statement, so that all values are consistent. Measuring would wait for an exclusive lock, so a locked table is reported
+ * with its size at the last VACUUM or ANALYZE. A table that is dropped in the meantime has no size and is omitted.
  */
 function everything(tables: readonly string[] | null): Sql {
   return sql`
@@ -243,9 +243,9 @@ async function readHistory(
 const batchSize = 500;
 
 /**
- * Notes the sizes of projects that have changed since their last point, five minutes after that at the earliest; that a
- * project came to be, became full or is no longer full, at once. How long the former point is kept is known now: the last
- * of a day, of an hour and of five minutes stay longer than others. Returns how many points were added.
+ * Records the sizes of projects that have changed since their last point, at most every five minutes. The creation of a
+ * project and a change of its status full are recorded at once. Each new point determines how long the previous one is kept:
+ * the last of a day, of an hour and of five minutes stay longer than others. Returns the number of points added.
  */
 export async function recordUsage({ control, now }: Pick<Deps, 'control' | 'now'>): Promise<number> {
   const time = sql`to_timestamp(${now()}::float8 / 1000)`;
@@ -254,7 +254,7 @@ export async function recordUsage({ control, now }: Pick<Deps, 'control' | 'now'
       select id, created_at, noted_at as former, size_bytes - empty_bytes as bytes,
              ${isFullRow} as is_full
       from projects
-      -- As the index projects_to_note has it.
+      -- This must match the index projects_to_note.
       where deleted_at is null
         and (noted_at is null or size_bytes - empty_bytes <> noted_bytes
              or ${isFullRow} <> noted_full)
@@ -263,7 +263,7 @@ export async function recordUsage({ control, now }: Pick<Deps, 'control' | 'now'
       order by noted_at nulls first limit ${batchSize}
       for no key update skip locked
     ),
-    -- A project is born empty. A clock that was set back must not bring the points out of order.
+    -- A project starts empty. A clock that is set back must not put the points out of order.
     point as (
       select id, created_at, former, case when former is null then created_at else greatest(${time}, former + interval '1 ms') end as at,
              case when former is null then 0 else bytes end as bytes, former is not null and is_full as is_full
@@ -287,12 +287,12 @@ export async function recordUsage({ control, now }: Pick<Deps, 'control' | 'now'
   return rows.length;
 }
 
-/** Whether the two points lie in different ones of such spans. */
+/** Whether the two points lie in different spans of this length. */
 function isApart(span: Sql): Sql {
   return sql`date_bin(${span}, former, 'epoch') <> date_bin(${span}, point.at, 'epoch')`;
 }
 
-/** Points whose time is over, some at a time. */
+/** Deletes expired points, a limited number per call. */
 export async function forgetOldUsage({ control, now }: Pick<Deps, 'control' | 'now'>): Promise<number> {
   const rows = await control.query(sql`
     delete from usage_points
@@ -306,7 +306,7 @@ export async function forgetOldUsage({ control, now }: Pick<Deps, 'control' | 'n
 
 export type RefusalReason = 'project_full' | 'server_full';
 
-/** How many writes were refused for lack of room, by this process. */
+/** Counts the writes that this process has refused because a project or the disk was full. */
 export function countRefusals(): {
   count(reason: RefusalReason): void;
   counts(): Record<RefusalReason, number>;

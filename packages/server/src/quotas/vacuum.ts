@@ -1,5 +1,5 @@
-// Plain VACUUM: makes the room of dead rows usable again, and gives the empty end of a table back to the disk. A refused
-// INSERT leaves its pages behind, and only this takes them away.
+// Plain VACUUM: makes the space of dead rows usable again, and returns the empty end of a table to the disk. A refused INSERT
+// leaves its pages behind, and only VACUUM removes them.
 import { type MaintenanceSession, openMaintenanceSession } from '../engine/maintenance-session.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
@@ -7,14 +7,14 @@ import { askDespiteLocks, isWorthVacuum, sizeUnlessLocked } from './table-estima
 
 type Deps = { server: Server };
 
-/** What the project's role may not touch, and is vacuumed with our rights: no code of the project's runs there. */
+/** `isCatalog`: the project's role may not vacuum it. It is vacuumed with the service's role, as no project code runs there. */
 type Found = { name: string; isCatalog: boolean };
 
 const vacuum = 'vacuum (truncate true, index_cleanup auto, parallel 0, skip_locked true)';
 
 /**
- * Vacuums these tables, or all of the project's in which there is something to gain. A table that is gone, locked or not the project's is passed over;
- * what is not done within the time is left. Throws only if the database cannot be entered.
+ * Vacuums these tables, or all tables of the project that are worth it. Skips tables that no longer exist, are locked, or are
+ * not the project's, and those that do not fit into the time. Throws only if the database cannot be opened.
  */
 export async function vacuumTables(
   { server }: Deps,
@@ -39,7 +39,7 @@ export async function vacuumTables(
   }
 }
 
-/** `names` are PostgreSQL's own tables, quoted. */
+/** `names`: tables of PostgreSQL's own, quoted. */
 async function vacuumCatalogs(
   { server }: Deps,
   login: ProjectLogin,
@@ -60,7 +60,7 @@ async function vacuumCatalogs(
   }
 }
 
-/** Large ones first. Names come back quoted; whoever is renamed in between is passed over. */
+/** Largest first. Names are quoted; a table that is renamed in between is skipped. */
 async function findTables(
   maintenanceSession: MaintenanceSession,
   tables: readonly number[] | 'all',
