@@ -212,7 +212,9 @@ export function pgbench(
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
   });
-  const rate = Number(/tps = ([\d.]+)/.exec(out)[1]);
+  const [, tps] = /tps = ([\d.]+)/.exec(out) ?? [];
+  if (!tps) throw new Error(`pgbench completed no transaction in ${seconds} s: ${out}`);
+  const rate = Number(tps);
   return { rate, requests: rate * Number(seconds), refused: 0, ...(logged && { ms: readLog(log) }) };
 }
 
@@ -249,5 +251,6 @@ export function ratio(ours, theirs) {
 
 /** Completions per second, from the first to the last: independent of when the clock was started. */
 export function rateOf(doneAt) {
+  if (doneAt.length < 2) throw new Error('Too few completions for a rate: use a larger --seconds.');
   return ((doneAt.length - 1) * 1000) / (doneAt.at(-1) - doneAt[0]);
 }
