@@ -8,6 +8,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { drawGrowth } from './growth-plots.mjs';
 import { statements } from './items.mjs';
 import {
   latency,
@@ -22,7 +23,6 @@ import {
   wrk,
 } from './load.mjs';
 import { readOptions } from './options.mjs';
-import { writePlot } from './plot.mjs';
 import { memoryMb, postmasterOf, withCpuMs } from './processes.mjs';
 import { range, report } from './report.mjs';
 
@@ -338,61 +338,6 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-function plot() {
-  const line = (list, name, x, y) => ({ name, points: list.map((point) => [x(point), y(point)]) });
-  const projectsAxis = { label: 'projects on the server', log: true };
-  const kinds = (list, key) => [...new Set(list.map((point) => point[key]))];
-  const byState = (name, y) => line(points.state, name, (point) => point.size, y);
-  return [
-    writePlot('growth-projects', {
-      title: 'Q1 by number of projects',
-      x: projectsAxis,
-      y: 'requests per second',
-      series: kinds(points.projects, 'name').map((name) =>
-        line(
-          points.projects.filter((point) => point.name === name),
-          names[name],
-          (point) => point.size,
-          (point) => point.rate,
-        ),
-      ),
-    }),
-    writePlot('growth-start', {
-      title: 'Start by number of projects',
-      x: projectsAxis,
-      y: 'seconds',
-      series: [
-        byState('after a stop', (point) => point.startMs / 1000),
-        byState('after kill -9', (point) => point.crashMs / 1000),
-      ],
-    }),
-    writePlot('growth-memory', {
-      title: 'Memory by number of projects',
-      x: projectsAxis,
-      y: 'MB',
-      series: [
-        byState('service, at start', (point) => point.atStart.service),
-        byState('service, after load', (point) => point.afterLoad.service),
-        byState('PostgreSQL, at start', (point) => point.atStart.postgres),
-        byState('PostgreSQL, after load', (point) => point.afterLoad.postgres),
-      ],
-    }),
-    writePlot('growth-rows', {
-      title: 'A page of 50 rows by number of rows',
-      x: { label: 'rows in the table', log: true },
-      y: 'requests per second',
-      series: kinds(points.rows, 'kind').map((kind) =>
-        line(
-          points.rows.filter((point) => point.kind === kind),
-          names[kind],
-          (point) => point.rows,
-          (point) => point.rate,
-        ),
-      ),
-    }),
-  ];
-}
-
 report(
   'growth',
   [
@@ -426,6 +371,6 @@ report(
         rows: limits,
       },
     ],
-    plots: options.write ? plot() : [],
+    plots: options.write ? drawGrowth(points, names) : [],
   },
 );

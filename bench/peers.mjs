@@ -9,12 +9,12 @@ import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expected, lastId, makeTables, statements } from './items.mjs';
-import { median, needTools, ratio, ratios, startService, stop, superuserUrl, wrk } from './load.mjs';
+import { median, needTools, ratio, startService, stop, superuserUrl, wrk } from './load.mjs';
 import { readOptions } from './options.mjs';
 import { ask, emailOf, password, reasonOf, sql, users } from './peers/parts.mjs';
-import { writePlot } from './plot.mjs';
+import { reportPeers, workloads } from './peers-report.mjs';
 import { cpuMs, familyOf, postmasterOf, residentMb, withCpuMs } from './processes.mjs';
-import { perSecond, range, report } from './report.mjs';
+import { perSecond } from './report.mjs';
 
 const options = readOptions({
   only: null,
@@ -28,18 +28,8 @@ const connections = 32;
 /** Hashing keeps the cores busy: more clients than this would only wait, and ours would refuse them. */
 const signInClients = 2 * availableParallelism();
 const sweep = options.quick ? [1, 32, 512] : [1, 8, 32, 128, 512];
-const workloads = ['Q1', 'Q2', 'Q3', 'Q4', 'page', 'signup', 'signin'];
 /** A quick run leaves out workloads that cost about as much as another one. */
 const chosen = options.quick ? ['Q1', 'Q3', 'Q4', 'signin'] : workloads;
-const titles = {
-  Q1: 'one row by key',
-  Q2: '50 rows, starting at a key',
-  Q3: '10,000 rows',
-  Q4: 'insert of one row',
-  page: 'the first page of a table, 50 rows',
-  signup: 'sign-up',
-  signin: 'sign-in',
-};
 needTools('wrk', 'psql', 'pgbench');
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-peers-'));
@@ -148,15 +138,6 @@ async function turnOf(side, workload, settings) {
     memory,
   };
 }
-
-const middleOf = (turns, read) => median(turns.map(read));
-const us = (value) => (value >= 10_000 ? `${(value / 1000).toFixed(1)} ms` : `${Math.round(value)} µs`);
-const latencyOf = (turns) =>
-  turns[0].ms
-    ? [0, 1, 2].map((n) => Number(middleOf(turns, ({ ms }) => ms[n]).toPrecision(3))).join(' / ')
-    : '–';
-const costOf = (turns, hasOwn) =>
-  `${hasOwn ? us(middleOf(turns, (turn) => turn.ownUs)) : '–'} + ${us(middleOf(turns, (turn) => turn.postgresUs))}`;
 
 /**
  * Runs ours and the peer in turns. The first turn is not counted: it opens connections and compiles code. It also determines
@@ -300,150 +281,4 @@ try {
   await stop(service);
   rmSync(folder, { recursive: true, force: true });
 }
-
-const ratesOf = (turns) => turns.map(({ rate }) => rate);
-const refusedOf = (turns) => turns.reduce((sum, { refused }) => sum + refused, 0);
-const rateOf = (turns) =>
-  perSecond(median(ratesOf(turns))) + (refusedOf(turns) > 0 ? ` (${refusedOf(turns)} refused)` : '');
-const rows = results.flatMap(({ name, measured }) =>
-  Object.entries(measured).map(([workload, { ours: mine, peer: theirs }]) => {
-    const list = ratios(ratesOf(mine), ratesOf(theirs));
-    const mb = theirs.at(-1).memory;
-    return [
-      workload,
-      name,
-      rateOf(mine),
-      rateOf(theirs),
-      median(list).toFixed(2),
-      range(list),
-      latencyOf(mine),
-      latencyOf(theirs),
-      costOf(mine, true),
-      costOf(theirs, mb !== null),
-      `${Math.round(mine.at(-1).memory)} / ${mb === null ? '–' : Math.round(mb)}`,
-    ];
-  }),
-);
-rows.sort((a, b) => workloads.indexOf(a[0]) - workloads.indexOf(b[0]));
-
-const peerRows = results.map(({ name, what, passwords = '', versions, measured, problems, idleMb }) => [
-  name,
-  versions.join(', ') || '–',
-  [what, passwords && `passwords: ${passwords}`].filter(Boolean).join('; '),
-  idleMb ? `${Math.round(idleMb)} MB` : '–',
-  outcomeOf(measured, problems),
-]);
-const sweepRows = swept.map(({ workload, at, turns }) => [
-  workload,
-  String(at),
-  perSecond(median(ratesOf(turns))),
-  range(ratesOf(turns), 0),
-  latencyOf(turns),
-  costOf(turns, true),
-  String(refusedOf(turns)),
-]);
-
-const plots = [];
-if (options.write) {
-  for (const workload of workloads) {
-    const bars = results
-      .filter(({ measured }) => measured[workload])
-      .map(({ name, measured: { [workload]: turns } }) => {
-        const list = ratios(ratesOf(turns.ours), ratesOf(turns.peer));
-        return { label: name, value: median(list), low: Math.min(...list), high: Math.max(...list) };
-      });
-    if (bars.length === 0) continue;
-    bars.sort((a, b) => a.value - b.value);
-    plots.push(
-      writePlot(`peers-${workload.toLowerCase()}`, {
-        title: `${workload}: ${titles[workload]}`,
-        x: { label: 'requests per second: ours / the peer (line: equal)', log: true },
-        bars,
-        mark: 1,
-      }),
-    );
-  }
-  const byWorkload = groupBy(swept);
-  if (swept.length > 0) {
-    const lines = (read) =>
-      [...byWorkload].map(([name, list]) => ({ name, points: list.map((one) => [one.at, read(one.turns)]) }));
-    plots.push(
-      writePlot('sweep-rate', {
-        title: 'Ours, by the number of connections',
-        x: { label: 'connections', log: true },
-        y: { label: 'requests per second', log: true },
-        series: lines((turns) => median(ratesOf(turns))),
-      }),
-      writePlot('sweep-p99', {
-        title: 'Ours, by the number of connections',
-        x: { label: 'connections', log: true },
-        y: { label: 'p99, ms', log: true },
-        series: lines((turns) => middleOf(turns, ({ ms }) => ms[1])),
-      }),
-    );
-  }
-}
-
-report(
-  'peers',
-  [
-    '',
-    'peer',
-    'ours /s',
-    'peer /s',
-    '×',
-    'spread of ×',
-    'ours p50 / p99 / p99.9 ms',
-    'peer p50 / p99 / p99.9 ms',
-    'CPU per request: ours + PostgreSQL',
-    'CPU per request: peer + PostgreSQL',
-    'memory MB: ours / peer',
-  ],
-  rows,
-  options.write,
-  {
-    tables: [
-      { title: 'The peers', header: ['peer', 'versions', 'how', 'memory at rest', ''], rows: peerRows },
-      {
-        title: 'Ours, by the number of connections',
-        header: [
-          '',
-          'connections',
-          '/s',
-          'spread',
-          'p50 / p99 / p99.9 ms',
-          'CPU: ours + PostgreSQL',
-          'refused',
-        ],
-        rows: sweepRows,
-      },
-    ].filter((table) => table.rows.length > 0),
-    notes: [
-      options.quick
-        ? `Quick run: one turn of ${seconds} s each, without warm-up, Q3 with 4 connections. It shows that everything runs, not how fast. Add --install to include all peers.`
-        : `Ours and the peer run in turns: ${repeats} each, after one that is not counted. A turn takes ${seconds} s, or longer for a slow peer. ${connections} connections, ${signInClients} for sign-up and sign-in. × is the median of the ratios of neighbouring turns.`,
-      'Each PostgreSQL peer has a database on the PostgreSQL server of our service; SQLite peers embed theirs. Ours checks a key, isolates projects and enforces limits.',
-      'Sign-up and sign-in compare the cost of the password hash that each program has chosen (ours: PBKDF2-SHA256, 600,000 rounds), not the speed of the programs.',
-      ...(memory === null ? [] : [`Our memory at the end: ${Math.round(memory)} MB.`]),
-      ...(created.length === 0
-        ? []
-        : [
-            `Creating a project takes ${median(created).toFixed(1)} ms (median of ${created.length}, one after another; maximum ${Math.max(...created).toFixed(1)} ms).`,
-          ]),
-    ],
-    plots,
-  },
-);
-
-/** Groups by workload. Node.js 20 has no Map.groupBy. */
-function groupBy(list) {
-  const groups = new Map();
-  for (const one of list) groups.set(one.workload, [...(groups.get(one.workload) ?? []), one]);
-  return groups;
-}
-
-function outcomeOf(measured, problems) {
-  if (problems.length === 0) return 'ran';
-  const isPart = Object.keys(measured).length > 0;
-  return `${isPart ? 'ran in part' : 'did not run'}: ${problems.join('; ')}`;
-}
+reportPeers({ results, swept, created, memory }, { ...options, connections, signInClients });

@@ -13,7 +13,9 @@ import { readOptions } from './options.mjs';
 import { writePlot } from './plot.mjs';
 import { familyOf, memoryMb, openFiles, postmasterOf } from './processes.mjs';
 import { report } from './report.mjs';
-import { createLedger, slopeOf } from './soak-ledger.mjs';
+import { explainFailures, judgeGrowth } from './soak-judgement.mjs';
+import { createLedger } from './soak-ledger.mjs';
+import { createRequests } from './soak-requests.mjs';
 import { hostile } from './soak-statements.mjs';
 
 const options = readOptions({
@@ -23,8 +25,6 @@ const options = readOptions({
 });
 const { minutes, projects: projectCount, clients } = options;
 const sampleMs = 5_000;
-/** In a shorter run a leak cannot be told from warm-up. */
-const judgedFromMinutes = 5;
 
 const { makeKey } = await import('../packages/server/dist/keys/form.js');
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-soak-'));
@@ -39,9 +39,8 @@ const minute = () => (performance.now() - began) / 60_000;
 const isOver = () => performance.now() >= endsAt;
 
 let service;
-/** Faults that were injected. Errors during a fault, and for `settledMs` after it, are attributed to it. */
+/** The faults that were injected. */
 const disturbances = [];
-const settledMs = 15_000;
 const problems = [];
 
 async function startService() {
@@ -54,58 +53,10 @@ async function startService() {
   });
 }
 
-/* ---- requests and their outcomes ---- */
-
-const answers = new Map();
-
-function note(kind, code, status) {
-  const now = performance.now();
-  const calm = disturbances.every(({ at, doneAt }) => now < at || now > (doneAt ?? now) + settledMs);
-  const name = `${kind} ${code}`;
-  const entry = answers.get(name) ?? { kind, code, status, calm: 0, disturbed: 0 };
-  entry[calm ? 'calm' : 'disturbed']++;
-  answers.set(name, entry);
-}
-
-/** `code`: ok, an error code of the service, or how the connection ended. `isSure`: the request certainly changed nothing. */
-async function send(kind, method, target, key, body, { type = 'application/json', hangUpMs } = {}) {
-  const hangUp = new AbortController();
-  const timer = hangUpMs && setTimeout(() => hangUp.abort(), hangUpMs);
-  try {
-    const response = await fetch(api + target, {
-      method,
-      headers: { 'x-api-key': key, ...(body !== undefined && { 'content-type': type }) },
-      ...(body !== undefined && { body: type === 'application/json' ? JSON.stringify(body) : body }),
-      signal: AbortSignal.any([hangUp.signal, AbortSignal.timeout(120_000)]),
-    });
-    const answer = await response.json();
-    const code = answer.ok ? 'ok' : answer.error.code;
-    note(kind, code, response.status);
-    const isSure = !answer.ok && code !== 'outcome_unknown' && code !== 'internal_error';
-    return { ok: answer.ok, code, isSure, answer };
-  } catch (error) {
-    const refused = error.cause?.code === 'ECONNREFUSED';
-    const code = hangUp.signal.aborted ? 'disconnected' : refused ? 'not reachable' : 'connection lost';
-    note(kind, code, 0);
-    return { ok: false, code, isSure: refused, answer: null };
-  } finally {
-    clearTimeout(timer);
-  }
-}
+const { send, insist, answers } = createRequests(api, disturbances);
 
 function settle(group, { ok, isSure }) {
   group.outcome = ok ? 'kept' : isSure ? 'refused' : 'unknown';
-}
-
-/** For requests that must succeed before or after the load. */
-async function insist(method, target, key, body) {
-  let last;
-  for (let attempt = 0; attempt < 60; attempt++) {
-    last = await send('set-up', method, target, key, body);
-    if (last.ok) return last.answer;
-    await sleep(500);
-  }
-  throw new Error(`${method} ${target}: ${JSON.stringify(last.answer ?? last.code)}`);
 }
 
 /* ---- the load ---- */
@@ -250,7 +201,7 @@ async function client() {
   }
 }
 
-/** Runs hostile statements in the first three projects, which serve ordinary load too: the other projects must not be affected. */
+/** Runs hostile statements in the first three projects, which serve ordinary load too. No other project may be affected. */
 async function attacker() {
   while (!isOver()) {
     const project = projects[random(3)];
@@ -339,34 +290,6 @@ async function sample() {
   }
 }
 
-/** The growth allowed in the second half: a fraction of the mean, or an absolute amount if that is larger. */
-const allowed = {
-  'service, MB': [0.15, 60],
-  'PostgreSQL, MB': [0.25, 200],
-  'PostgreSQL processes': [0.25, 20],
-  'connections to projects': [0.25, 20],
-  'open files of the service': [0.25, 30],
-  'open files of PostgreSQL': [0.25, 10],
-};
-
-function judgeGrowth() {
-  const half = samples.filter((taken) => taken.minute > minutes / 2 && taken.pid === service.child.pid);
-  return Object.entries(allowed).map(([what, [part, least]]) => {
-    const points = half.map((taken) => [taken.minute, taken[what]]).filter(([, value]) => value >= 0);
-    const mean = points.reduce((sum, [, value]) => sum + value, 0) / points.length;
-    const slope = slopeOf(points);
-    const risen = slope * (minutes / 2);
-    const limit = Math.max(mean * part, least);
-    if (minutes >= judgedFromMinutes && risen > limit)
-      problems.push(`${what}: grew by ${risen.toFixed(1)} in the second half; allowed: ${limit.toFixed(1)}`);
-    const verdict =
-      minutes < judgedFromMinutes ? 'run too short to judge' : risen > limit ? 'POSSIBLE LEAK' : 'flat';
-    const first = points[0]?.[1] ?? Number.NaN;
-    const last = points.at(-1)?.[1] ?? Number.NaN;
-    return [what, mean.toFixed(1), first.toFixed(1), last.toFixed(1), slope.toFixed(2), verdict];
-  });
-}
-
 /* ---- final checks ---- */
 
 async function checkEverything() {
@@ -399,47 +322,6 @@ async function checkEverything() {
   }
 }
 
-/** Why a request failed. A failure that is not listed here is unexplained, and therefore a problem. */
-const reasons = {
-  disconnected: 'the client disconnected on purpose',
-  'not reachable': 'the service was stopped or killed on purpose and was not up again yet',
-  'connection lost': 'the service was stopped or killed on purpose during the request',
-  unavailable: 'PostgreSQL was killed or is starting; nothing was changed',
-  outcome_unknown: 'the connection broke during a change; the ledger accepts either outcome',
-  overloaded:
-    'too many requests were waiting: for the connections of an attacked project, or for hashing at sign-up and sign-in',
-  rate_limited: 'more sign-ups or sign-ins than allowed per address',
-};
-const ownReasons = {
-  'hostile sql_error': 'expected: out of memory, permission denied, or a limit of PostgreSQL',
-  'hostile query_timeout': 'cancelled after 3 seconds',
-  'hostile statement_not_allowed': 'never sent to PostgreSQL',
-  'hostile conflict': 'a deadlock or lock of its own',
-  'batch sql_error': 'the deliberate division by zero; the batch was rolled back',
-  'refused insert sql_error': 'the deliberate division by zero',
-  'hostile request_timeout': 'the request took too long to arrive',
-};
-/** Outcomes that may occur only around an injected fault. */
-const onlyDisturbed = new Set(['not reachable', 'connection lost', 'unavailable', 'outcome_unknown']);
-
-function explain() {
-  const rows = [];
-  const totals = new Map();
-  for (const { kind, calm, disturbed } of answers.values())
-    totals.set(kind, (totals.get(kind) ?? 0) + calm + disturbed);
-  for (const [name, { kind, code, status, calm, disturbed }] of [...answers].sort()) {
-    if (code === 'ok') continue;
-    const isAside = kind === 'set-up' || kind === 'after a fault';
-    const reason = ownReasons[name] ?? reasons[code];
-    if (!reason && !isAside) problems.push(`unexplained: ${name} (${status}), ${calm + disturbed} times`);
-    if (onlyDisturbed.has(code) && calm > 0 && !isAside)
-      problems.push(`${name} occurred ${calm} times without an injected fault`);
-    const rate = ((100 * (calm + disturbed)) / totals.get(kind)).toFixed(2);
-    rows.push([kind, code, String(calm), String(disturbed), `${rate} %`, reason ?? '']);
-  }
-  return rows;
-}
-
 /* ---- the run ---- */
 
 let rows = [];
@@ -459,10 +341,11 @@ try {
   endsAt = began + minutes * 60_000;
   const load = [...Array.from({ length: clients }, client), attacker(), attacker(), sample(), disturb()];
   await Promise.all(load);
-  growth = judgeGrowth();
+  const half = samples.filter((taken) => taken.minute > minutes / 2 && taken.pid === service.child.pid);
+  growth = judgeGrowth(half, minutes, problems);
   await inject('kill -9 of both');
   await checkEverything();
-  rows = explain();
+  rows = explainFailures(answers, problems);
 } finally {
   if (service) {
     service.child.isExpected = true;

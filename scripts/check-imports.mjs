@@ -4,7 +4,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The modules (files or folders) of packages/server/src. Those on one line do not import each other. The most specific entry applies. */
+/**
+ * The modules (files or folders) of packages/server/src. Modules on one line do not import each other. The most specific
+ * entry applies.
+ */
 const order = [
   ['errors', 'config', 'version', 'memory-budget'],
   ['log'],

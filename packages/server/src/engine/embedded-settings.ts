@@ -60,7 +60,8 @@ export function embeddedSettings(machine: Machine, port: number, connections: nu
     max_locks_per_transaction: String(clamp(Math.floor(allLocks / maxConnections), 64, 1024)),
     max_prepared_transactions: '0',
     // All projects share the queue. A flood writes 0.1 GB in the 100 ms until the session that holds the queue back is
-    // ended, and one transaction can write as much as a process has memory: 2 GB. A small disk gets a smaller queue.
+    // ended, and one transaction can write as much as a process has memory: 2 GB. The queue is on disk, so a small disk
+    // gets a smaller one.
     max_notify_queue_pages: String(clamp(Math.floor(machine.diskMb / 64), 64, 4096) * 128),
     // Detects that a client has disconnected while its statement runs.
     client_connection_check_interval: '1s',

@@ -40,7 +40,7 @@ const options = {
   // VACUUM, ANALYZE and REINDEX work nevertheless, while the project's functions in its indexes cannot write.
   default_transaction_read_only: 'on',
   default_transaction_deferrable: 'off',
-  // A default tablespace of the project must not decide where our copy is written.
+  // A tablespace or storage method that the project has made its default must not decide where our copy is written.
   default_tablespace: '',
   row_security: 'on',
 };

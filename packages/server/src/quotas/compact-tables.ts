@@ -30,7 +30,7 @@ type Run = Deps & {
 };
 
 const mb = 1024 * 1024;
-/** Per table. No other session can use a table while it is rewritten. Slower than this is not the disk but project code. */
+/** Per table: no other session can use it during a rewrite. If that takes longer, the cause is project code, not the disk. */
 const usualTimes = {
   vacuumMs: 5 * 60_000,
   analyzeMs: 60_000,
@@ -38,7 +38,10 @@ const usualTimes = {
 };
 /** The gain that justifies a copy and the lock. */
 const [leastGainBytes, leastGain] = [mb, 0.1];
-/** How far a copy may exceed the project's limit, or its size at the start if that is larger. It includes what is written before the guard reacts. */
+/**
+ * How far a copy may exceed the project's limit, or its size at the start if that is larger. The rest of the 32 MB that
+ * docs/limits.md promises is for what is written before the guard reacts.
+ */
 const overLimitBytes = 24 * mb;
 const guardMs = 20;
 /** Sessions that became unusable because of project code. */

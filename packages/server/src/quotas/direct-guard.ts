@@ -43,7 +43,7 @@ export type Unmeasured = { project: string; error: string };
 export type GuardEvent = Stop | Unmeasured | HeldBack | QueueIsLong;
 
 const mb = 1024 * 1024;
-/** Between two turns: without direct sessions, with direct sessions, and while one writes near the limit. */
+/** Between two turns without direct sessions, two turns with them, and two measurements while one writes near the limit. */
 const [emptyMs, lookMs, nearMs] = [20, 10, 4];
 /** Without direct sessions, if nothing was written for a while and no project is near its limit. */
 const [quietMs, quietAfterMs, quietBytes] = [50, 2_000, 256 * mb];

@@ -114,7 +114,7 @@ export function notifyTurn(server: Server): string {
  * Chooses one project, with all its sessions of the same tier. Tier 0: a project with an earlier offence. 1: sessions that are
  * stuck while notifications are sent to them, or whose text says LISTEN. 2: idle in a transaction. 3: in a transaction, if
  * the session can have listened before; our own sessions are clean when a statement begins, so there only a procedure that
- * commits can. 4 and 5: idle direct sessions that were not woken, and all remaining sessions.
+ * commits can. At last (4) all other direct sessions, such as idle ones that were not woken, and (5) our own in a transaction.
  */
 function nextSuspect(server: Server): string {
   return `

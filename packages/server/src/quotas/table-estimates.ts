@@ -48,7 +48,7 @@ async function list(maintenanceSession: MaintenanceSession, condition: string): 
   }));
 }
 
-/** For a row of pg_class. Measuring locks the table: one with another session's exclusive lock gives null instead of waiting. */
+/** For a row of pg_class. Measuring locks the table: null instead of waiting for another session's exclusive lock. */
 export const sizeUnlessLocked = `
   case when pg_class.oid in (
     select coalesce(indrelid, toasted.oid, relation) from pg_locks
