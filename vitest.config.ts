@@ -1,26 +1,47 @@
+// Which tests run together. A file's name says how it is run:
+//   x.test.ts             in the ordinary run
+//   x.long.test.ts        only when everything is run, or when it is named: hostile, soak-like, other people's tools
+//   x.alone.test.ts       after the others and one at a time, because it measures time
+//   x.long.alone.test.ts  both
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
+const folders = ['packages/*/src/**', 'packages/*/test/**', 'scripts', 'bench', 'compatibility'];
+const files = (suffix: string) => folders.map((folder) => `${folder}/*${suffix}.test.{ts,mjs}`);
+
+type Run = { include: string[]; exclude?: string[]; maxWorkers: number; groupOrder: number };
+
+// Tests wait for PostgreSQL more than they compute: two cores serve four files at a time.
+const together = { maxWorkers: 4, groupOrder: 0 };
+const oneAtATime = { maxWorkers: 1, groupOrder: 1 };
+
+const runs: Record<string, Run> = {
+  ordinary: { include: files(''), exclude: [...files('.long'), ...files('.alone')], ...together },
+  long: { include: files('.long'), ...together },
+  alone: { include: files('.alone'), exclude: files('.long.alone'), ...oneAtATime },
+  'long alone': { include: files('.long.alone'), ...oneAtATime },
+};
+
 export default defineConfig({
-  resolve: {
-    alias: {
-      '@rowhouse/api/settings': fileURLToPath(new URL('packages/api/src/settings.ts', import.meta.url)),
-      '@rowhouse/api': fileURLToPath(new URL('packages/api/src/index.ts', import.meta.url)),
-    },
-  },
   test: {
-    include: [
-      'packages/*/src/**/*.test.ts',
-      'packages/*/test/**/*.test.ts',
-      'scripts/*.test.mjs',
-      'bench/*.test.mjs',
-      'compatibility/*.test.mjs',
-    ],
+    // Here and not in the projects: one PostgreSQL serves all of them.
     globalSetup: 'packages/server/test/global-setup.ts',
-    pool: 'forks',
-    maxWorkers: 3,
-    testTimeout: 60_000,
-    hookTimeout: 240_000,
     teardownTimeout: 60_000,
+    projects: Object.entries(runs).map(([name, { groupOrder, ...run }]) => ({
+      resolve: {
+        alias: {
+          '@rowhouse/api/settings': fileURLToPath(new URL('packages/api/src/settings.ts', import.meta.url)),
+          '@rowhouse/api': fileURLToPath(new URL('packages/api/src/index.ts', import.meta.url)),
+        },
+      },
+      test: {
+        name,
+        ...run,
+        sequence: { groupOrder },
+        pool: 'forks' as const,
+        testTimeout: 60_000,
+        hookTimeout: 240_000,
+      },
+    })),
   },
 });

@@ -11,6 +11,8 @@ export async function startExternal() {
     connections: 100,
     dataFolder: folder,
     masterKey: randomBytes(32),
+    // As in packages/server/test/global-setup.ts: checkpoints do not wait for the disk.
+    more: { fsync: 'off' },
     say: () => {},
     onEvent: (event, details) => console.error(event, details),
   });

@@ -69,6 +69,24 @@ describe('README and docs', () => {
       }
     }
   });
+
+  it('name test files that exist', () => {
+    const files = readdirSync(path.join(root, 'packages'), { recursive: true, encoding: 'utf8' });
+    const tests = new Set(files.map((file) => path.basename(file)).filter((name) => name.includes('.test.')));
+    for (const page of pages) {
+      const named = [...read(page).matchAll(/[\w.-]+\.test\.ts\b/g)].map(([name]) => name);
+      expect(
+        named.filter((name) => !tests.has(name)),
+        page,
+      ).toEqual([]);
+    }
+    expect(read('docs/security.md')).toContain('.test.ts');
+  });
+
+  it('README.md shows the test command that .ci/run calls', () => {
+    const command = read('.ci/run').trimEnd().split('\n').at(-1);
+    expect(read('README.md')).toContain(`\n$ ${command}\n`);
+  });
 });
 
 it('the pages that are tables of the code are as `npm run docs` writes them', async () => {
