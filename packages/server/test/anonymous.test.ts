@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { inside, type LoginAs, newUser, seatOf, type TestProject, tokenFor, type User } from './end-users.ts';
-import { type Answer, api, type Call, openTestService, useTestService } from './helpers.ts';
+import { type Answer, api, type Call, openSecondProcess, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService({ connections: { budget: 20, share: 3 } });
 let project: TestProject;
@@ -451,11 +451,7 @@ describe('strangers beside users', () => {
   });
 
   it('many at once on few connections are never mixed up, on two processes', async () => {
-    const second = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey: rowhouse.service.deps.server.masterKey,
-      background: false,
-    });
+    const second = await openSecondProcess(rowhouse);
     try {
       const path = `/projects/${project.slug}/tables/who?limit=1`;
       const ask = async (from: typeof rowhouse, token: string | null) => {

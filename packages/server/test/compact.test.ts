@@ -4,7 +4,7 @@ import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { vacuumTables } from '../src/quotas/compact.ts';
 import { compactTables } from '../src/quotas/compact-tables.ts';
-import { openTestService, until, useTestService } from './helpers.ts';
+import { openSecondProcess, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService({ spares: 2, connections: { budget: 20, share: 6 } });
 const mb = 1024 * 1024;
@@ -55,17 +55,28 @@ async function sizeMb(project: Project): Promise<number> {
 const fill = (table: string, rows: number) =>
   `insert into ${table} select n, repeat(md5(n::text), 20) from generate_series(1, ${rows}) as n`;
 
+/** Makes a table of which each page keeps one row in ten: VACUUM alone can give nothing back. */
+const makeSparse = (table: string, rows: number) => [
+  `create table ${table} (id int primary key, v text)`,
+  fill(table, rows),
+  `delete from ${table} where id % 10 <> 0`,
+];
+
+const countRows = async (project: Project, table = 't') =>
+  (await run(project, `select count(*)::int as n from ${table}`))?.rows[0].n;
+
+async function connect(project: Project): Promise<pg.Client> {
+  const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
+  const client = new pg.Client({ connectionString: body.connection.url });
+  await client.connect();
+  return client;
+}
+
 describe('compacting', () => {
   it('gives back what was deleted, and tells how it went', { timeout: 90_000 }, async () => {
     const project = await projectOf();
     expect((await look(project)).body).toEqual({ ok: true, compaction: null });
-    await run(
-      project,
-      'create table t (id int primary key, v text)',
-      fill('t', 30_000),
-      // Each page keeps a row: VACUUM alone can give nothing back.
-      'delete from t where id % 10 <> 0',
-    );
+    await run(project, ...makeSparse('t', 30_000));
     const before = await sizeMb(project);
     const compaction = await compact(project);
     expect(compaction).toMatchObject({
@@ -80,7 +91,7 @@ describe('compacting', () => {
     expect(compaction.size_before_mb - compaction.size_mb).toBeCloseTo(compaction.freed_mb, 1);
     expect(Date.parse(compaction.finished_at)).toBeGreaterThanOrEqual(Date.parse(compaction.started_at));
     expect(before - (await sizeMb(project))).toBeGreaterThan(15);
-    expect((await run(project, 'select count(*)::int as n from t'))?.rows).toEqual([{ n: 3_000 }]);
+    expect(await countRows(project)).toBe(3_000);
     // A table without waste is left as it is.
     const file = "select pg_relation_filenode('t')::int as f";
     const [kept] = (await run(project, file))?.rows ?? [];
@@ -108,9 +119,7 @@ describe('compacting', () => {
     await run(
       project,
       'create schema "Sch""ema; drop table x"',
-      'create table "Sch""ema; drop table x"."ta\'b""le é" (id int primary key, v text)',
-      fill('"Sch""ema; drop table x"."ta\'b""le é"', 5_000),
-      'delete from "Sch""ema; drop table x"."ta\'b""le é" where id % 10 <> 0',
+      ...makeSparse('"Sch""ema; drop table x"."ta\'b""le é"', 5_000),
       'create table part (id int, v text) partition by range (id)',
       'create table part_1 partition of part for values from (0) to (1000000)',
       fill('part', 5_000),
@@ -127,10 +136,8 @@ describe('compacting', () => {
     const compaction = await compact(project);
     expect(compaction).toMatchObject({ status: 'done', skipped: [], error: null });
     expect(compaction.freed_mb).toBeGreaterThan(15);
-    expect((await run(project, 'select count(*)::int as n from part'))?.rows).toEqual([{ n: 500 }]);
-    expect((await run(project, 'select count(*)::int as n from pg_largeobject_metadata'))?.rows).toEqual([
-      { n: 8 },
-    ]);
+    expect(await countRows(project, 'part')).toBe(500);
+    expect(await countRows(project, 'pg_largeobject_metadata')).toBe(8);
   });
 
   it('one at a time for a project; another process sees it, and tells one that died', {
@@ -139,25 +146,18 @@ describe('compacting', () => {
     const project = await projectOf();
     await run(
       project,
-      'create table t (id int primary key, v text)',
-      fill('t', 3_000),
+      ...makeSparse('t', 3_000),
       'create table flags (slow bool)',
       'insert into flags values (false)',
       `create function slow(v text) returns text immutable language plpgsql as $$ begin
          if (select slow from public.flags) then perform pg_sleep(0.01); end if; return v; end $$`,
       'create index on t (slow(v))',
-      'delete from t where id % 10 <> 0',
       'update flags set slow = true',
     );
     const first = (await start(project)).body.compaction;
     const second = (await start(project)).body.compaction;
     expect(second.started_at).toBe(first.started_at);
-    const other = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey: rowhouse.service.deps.masterKey,
-      spares: 0,
-      background: false,
-    });
+    const other = await openSecondProcess(rowhouse);
     try {
       const path = `/projects/${project.slug}/compact`;
       const { body } = await other.call('GET', path, { key: project.key });
@@ -198,7 +198,7 @@ describe('compacting', () => {
     const compaction = await compact(project);
     expect(compaction.status).toBe('done');
     expect(compaction.skipped).toEqual([{ table: 'public.t', reason: 'no_room_in_limit' }]);
-    expect((await run(project, 'select count(*)::int as n from t'))?.rows).toEqual([{ n: 48_000 }]);
+    expect(await countRows(project)).toBe(48_000);
   });
 
   it('a copy that becomes larger than was thought is broken off', { timeout: 60_000 }, async () => {
@@ -229,7 +229,7 @@ describe('compacting', () => {
     await supervise;
     expect(compaction.skipped).toEqual([{ table: 'public.t', reason: 'no_room_in_limit' }]);
     expect(peak).toBeLessThan(atMost);
-    expect((await run(project, 'select count(*)::int as n from t'))?.rows).toEqual([{ n: 6_000 }]);
+    expect(await countRows(project)).toBe(6_000);
   });
 });
 
@@ -252,13 +252,9 @@ describe('hostile projects', () => {
     );
     await run(
       project,
-      'create table t (id int, v text)',
-      fill('t', 10_000),
+      ...makeSparse('t', 10_000),
       'create index on t (odd(v))',
-      'create table other (id int primary key, v text)',
-      fill('other', 10_000),
-      'delete from other where id % 10 <> 0',
-      'delete from t where id % 10 <> 0',
+      ...makeSparse('other', 10_000),
       "update flags set bad = 'raise'",
     );
     const compaction = await compact(project);
@@ -281,13 +277,9 @@ describe('hostile projects', () => {
            begin perform pg_sleep(10); exception when query_canceled then null; end;
          end loop;
          return substr(v, 1, 10); end $$`,
-      'create table t (id int, v text)',
-      fill('t', 10_000),
+      ...makeSparse('t', 10_000),
       'create index on t (odd(v))',
-      'delete from t where id % 10 <> 0',
-      'create table other (id int, v text)',
-      fill('other', 8_000),
-      'delete from other where id % 10 <> 0',
+      ...makeSparse('other', 8_000),
       'update flags set bad = true',
     );
     const progress = { total: 0, done: 0, current: null, bytes: 0, skipped: [], skippedCount: 0 };
@@ -305,15 +297,8 @@ describe('hostile projects', () => {
     timeout: 60_000,
   }, async () => {
     const project = await projectOf();
-    await run(
-      project,
-      'create table t (id int primary key, v text)',
-      fill('t', 10_000),
-      'delete from t where id % 10 <> 0',
-    );
-    const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
-    const client = new pg.Client({ connectionString: body.connection.url });
-    await client.connect();
+    await run(project, ...makeSparse('t', 10_000));
+    const client = await connect(project);
     try {
       await client.query('begin');
       await client.query('select count(*) from t');
@@ -378,9 +363,7 @@ describe('vacuumTables', () => {
     );
     const { server } = rowhouse.service.deps;
     const login = { id: project.id, passwordVersion: 1 };
-    const { body } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
-    const client = new pg.Client({ connectionString: body.connection.url });
-    await client.connect();
+    const client = await connect(project);
     try {
       const oids = (await client.query("select 't'::regclass::oid::int as t, 'u'::regclass::oid::int as u"))
         .rows[0];

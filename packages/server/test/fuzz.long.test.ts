@@ -3,17 +3,9 @@
 import { errorCodes } from '@rowhouse/api';
 import type { InjectOptions } from 'fastify';
 import { beforeAll, expect, it } from 'vitest';
-import {
-  hostileValues,
-  type Random,
-  type Schema,
-  seeded,
-  type Words,
-  writeBody,
-  writeText,
-  writeWith,
-} from './fuzz.ts';
+import { hostileValues, type Schema, type Words, writeBody, writeText, writeWith } from './fuzz.ts';
 import { useTestService } from './helpers.ts';
+import { type Random, seeded } from './random.ts';
 
 type Parameter = { name: string; in: string; schema: Schema };
 type Operation = {

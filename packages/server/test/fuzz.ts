@@ -1,20 +1,5 @@
 // Requests that a schema would write and requests that nobody should: made from the OpenAPI document, by a fixed seed.
-
-export type Random = { below(n: number): number; chance(p: number): boolean; pick<T>(from: readonly T[]): T };
-
-/** mulberry32: small, and the same numbers for the same seed everywhere. */
-export function seeded(seed: number): Random {
-  let state = seed >>> 0;
-  const next = () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-  const below = (n: number) => Math.floor(next() * n);
-  return { below, chance: (p) => next() < p, pick: (from) => from[below(from.length)] as never };
-}
+import type { Random } from './random.ts';
 
 export type Schema = {
   type?: string;

@@ -118,8 +118,12 @@ describe('the process that hashes', () => {
     expect(child.reported).toEqual([]);
   });
 
-  it('is stopped before it was ever started', async () => {
-    await start().stop();
+  it('starts no process when it is stopped before its first task', async () => {
+    const child = start();
+    await child.stop();
+    await expect(child.run(task('password', 'salt', 1))).rejects.toMatchObject({ code: 'unavailable' });
+    expect(hashProcessesOf(process.pid)).toEqual([]);
+    expect(child.reported).toEqual([]);
   });
 
   it.each([

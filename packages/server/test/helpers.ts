@@ -1,4 +1,4 @@
-// What tests share: a service of their own on the common PostgreSQL, started and cleaned up; and real processes.
+// What tests share: a service of their own on the common PostgreSQL, started and cleaned up.
 import { randomBytes } from 'node:crypto';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import pino from 'pino';
@@ -130,7 +130,19 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
   };
 }
 
-/** A house for the tests of a file. Fails if a connection is left open; keeps its databases if a test failed. */
+/**
+ * A second process of the same service: the same control database and master key, without background work and spares
+ * unless `more` asks for them. The caller stops it.
+ */
+export function openSecondProcess(
+  { controlDatabase, service }: TestService,
+  more: TestServiceOptions = {},
+): Promise<TestService> {
+  const { masterKey } = service.deps;
+  return openTestService({ controlDatabase, masterKey, background: false, spares: 0, ...more });
+}
+
+/** A service for the tests of a file. Fails if a connection is left open; keeps its databases if a test failed. */
 export function useTestService(options: TestServiceOptions = {}): TestService {
   const controlDatabase = newControlName();
   const rowhouse = {} as TestService;

@@ -4,7 +4,7 @@ import { ErrorBody } from '@rowhouse/api';
 import { Compile } from 'typebox/compile';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { withoutSecrets } from '../src/log.ts';
-import { api, openTestService, useTestService } from './helpers.ts';
+import { api, openSecondProcess, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService({
   spares: 0,
@@ -231,18 +231,11 @@ describe('CORS', () => {
   });
 
   it('can be open to all or closed', async () => {
-    const { masterKey } = rowhouse.service.deps;
-    const { controlDatabase } = rowhouse;
     for (const [corsOrigins, expected] of [
       ['*', '*'],
       [[], undefined],
     ] as const) {
-      const other = await openTestService({
-        controlDatabase,
-        masterKey,
-        background: false,
-        corsOrigins: corsOrigins === '*' ? '*' : [],
-      });
+      const other = await openSecondProcess(rowhouse, { corsOrigins: corsOrigins === '*' ? '*' : [] });
       const answer = await preflight(other.app, 'https://anybody.example.com');
       expect(answer.headers['access-control-allow-origin']).toBe(expected);
       await other.stop();

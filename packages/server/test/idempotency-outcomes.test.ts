@@ -1,11 +1,10 @@
 // A request that may have committed something never runs again under its Idempotency-Key, however it ended.
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, api, openTestService, type TestService, until, useTestService } from './helpers.ts';
+import { type Answer, api, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
 
-const masterKey = randomBytes(32);
-const rowhouse = useTestService({ masterKey });
+const rowhouse = useTestService();
 type Project = { slug: string; id: string; key: string };
 
 const send = (
@@ -93,11 +92,7 @@ describe('what commits by itself and', () => {
   });
 
   it('is left by a caller who hangs up never runs again', async () => {
-    const second = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey,
-      background: false,
-    });
+    const second = await openSecondProcess(rowhouse);
     const project = await withTable();
     await second.app.listen({ port: 0, host: '127.0.0.1' });
     const { port } = second.app.server.address() as { port: number };

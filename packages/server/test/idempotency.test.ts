@@ -11,7 +11,7 @@ import { registerDeadlines } from '../src/http/request-deadline.ts';
 import { forgetOldIdempotencyKeys, type IdempotentRequest, openIdempotency } from '../src/idempotency.ts';
 import type { Caller } from '../src/keys/caller.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { address, api, openTestService, type TestService, until, useTestService } from './helpers.ts';
+import { address, api, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
 
 const masterKey = randomBytes(32);
 let shiftMs = 0;
@@ -126,16 +126,15 @@ describe('a repeat', () => {
 
   it('after a restart, and on another process', async () => {
     const header = randomUUID();
-    const options = { controlDatabase: rowhouse.controlDatabase, masterKey, background: false };
     const ask = (at: TestService) =>
       post('/projects', { name: 'Twice' }, { header, at, key: rowhouse.accountKey });
-    const second = await openTestService(options);
+    const second = await openSecondProcess(rowhouse);
     const answers = await Promise.all([rowhouse, second, rowhouse, second, rowhouse, second].map(ask));
     expect(answers.filter(({ status }) => ![201, 409].includes(status))).toEqual([]);
     const first = await ask(rowhouse);
     expect((await ask(second)).body).toEqual(first.body);
     await second.stop();
-    const third = await openTestService(options);
+    const third = await openSecondProcess(rowhouse);
     const again = await ask(third);
     expect(again.body).toEqual(first.body);
     expect(again.headers['idempotency-replayed']).toBe('true');
@@ -331,11 +330,7 @@ describe('failures', () => {
   });
 
   it('of a caller who hung up: the statement is cancelled, and a repeat runs', async () => {
-    const second = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey,
-      background: false,
-    });
+    const second = await openSecondProcess(rowhouse);
     const project = await withTable();
     await second.app.listen({ port: 0, host: '127.0.0.1' });
     const { port } = second.app.server.address() as { port: number };

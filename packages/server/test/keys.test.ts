@@ -3,7 +3,7 @@ import { makeKey } from '../src/keys/form.ts';
 import { maxKeys } from '../src/keys/manage.ts';
 import { unseal } from '../src/keys/seal.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, openTestService, soon, type TestService, until, useTestService } from './helpers.ts';
+import { asAdmin, openSecondProcess, soon, type TestService, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
 
@@ -176,12 +176,7 @@ describe('further keys', () => {
 describe('on every process', () => {
   let second: TestService;
   beforeAll(async () => {
-    const { masterKey } = rowhouse.service.deps;
-    second = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey,
-      background: false,
-    });
+    second = await openSecondProcess(rowhouse);
   });
   afterAll(() => second.stop());
 

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, openTestService, until, useTestService } from './helpers.ts';
+import { asAdmin, openSecondProcess, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
 const mb = 1024 * 1024;
@@ -207,11 +207,7 @@ it('what a process left that was killed is found by another', { timeout: 120_000
     { ...rowhouse.service.deps.server.address, database: databaseOf(project.id) },
   );
   expect((await look(project)).mb).toBeGreaterThan(4);
-  const other = await openTestService({
-    controlDatabase: rowhouse.controlDatabase,
-    masterKey: rowhouse.service.deps.masterKey,
-    spares: 0,
-  });
+  const other = await openSecondProcess(rowhouse, { background: true });
   try {
     await until('it holds its limit again', async () => (await look(project)).mb <= 4, 30_000);
   } finally {

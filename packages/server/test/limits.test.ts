@@ -2,7 +2,7 @@ import { tmpdir } from 'node:os';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { type Answer, address, asAdmin, openTestService, until, useTestService } from './helpers.ts';
+import { type Answer, address, asAdmin, openSecondProcess, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
 type Project = { slug: string; id: string; key: string; empty: number };
@@ -342,12 +342,7 @@ describe('whoever writes', () => {
   });
 
   it('at the same time as others, by several processes, is held to it', async () => {
-    const second = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey: rowhouse.service.deps.masterKey,
-      background: false,
-      spares: 0,
-    });
+    const second = await openSecondProcess(rowhouse);
     try {
       const project = await newProject(8);
       await fine(project, 'create table t (a int, b text)');
@@ -555,11 +550,7 @@ it('on a machine whose disk is nearly full nothing grows, and reading and deleti
   const project = await newProject(64);
   await fine(project, 'create table t (a int, b text)');
   await fine(project, "insert into t select n, repeat('x', 100) from generate_series(1, 5000) as n");
-  const crowded = await openTestService({
-    controlDatabase: rowhouse.controlDatabase,
-    masterKey: rowhouse.service.deps.masterKey,
-    background: false,
-    spares: 0,
+  const crowded = await openSecondProcess(rowhouse, {
     disk: { folder: tmpdir(), reserveBytes: Number.MAX_SAFE_INTEGER },
   });
   try {

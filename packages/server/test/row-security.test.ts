@@ -1,11 +1,10 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { inside, type LoginAs, newUser, seatOf, type TestProject, tokenFor, type User } from './end-users.ts';
-import { api, asAdmin, openTestService, until, useTestService } from './helpers.ts';
+import { api, asAdmin, openSecondProcess, until, useTestService } from './helpers.ts';
 
-const masterKey = randomBytes(32);
-const rowhouse = useTestService({ spares: 4, connections: { budget: 20, share: 2 }, masterKey });
+const rowhouse = useTestService({ spares: 4, connections: { budget: 20, share: 2 } });
 let project: TestProject;
 let loginAs: LoginAs;
 let ann: User;
@@ -225,12 +224,7 @@ describe('results', () => {
   });
 
   it('come at the first try, however many come first', async () => {
-    const other = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey,
-      background: false,
-      spares: 0,
-    });
+    const other = await openSecondProcess(rowhouse);
     try {
       for (let round = 0; round < 3; round++) {
         const fresh = await rowhouse.project('Fresh');
@@ -557,12 +551,7 @@ describe('tokens', () => {
     await ownSeat.query('alter table todos enable row level security');
     await ownSeat.query(ownTodos);
     const user = await newUser(rowhouse, own);
-    const other = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey,
-      background: false,
-      spares: 0,
-    });
+    const other = await openSecondProcess(rowhouse);
     try {
       const atOther = (token: string) =>
         other.call('GET', `/projects/${own.slug}/tables/todos`, {
@@ -590,12 +579,7 @@ describe('tokens', () => {
   });
 
   it('end with the session, the ban or the user, at the next request on any process', async () => {
-    const other = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey,
-      background: false,
-      spares: 0,
-    });
+    const other = await openSecondProcess(rowhouse);
     try {
       const ends = [
         (user: User) => sql`delete from auth.sessions where id = ${user.sessionId}`,

@@ -1,21 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { areUnchanged, findTables, getTable } from '../src/tables/catalog/catalog.ts';
 import { describeSchema, listTables } from '../src/tables/catalog/describe.ts';
 import { useTestService } from './helpers.ts';
-import { openTableSession, type TableSession } from './table-session.ts';
+import { useTableSessions } from './table-session.ts';
 
 const rowhouse = useTestService({ spares: 1 });
-let session: TableSession;
-let other: TableSession;
-beforeAll(async () => {
-  const { id } = await rowhouse.project('Catalogue');
-  session = await openTableSession(rowhouse.service.deps.server, id);
-  other = await openTableSession(rowhouse.service.deps.server, id);
-});
-afterAll(async () => {
-  await session.end();
-  await other.end();
-});
+const { session, other } = useTableSessions(rowhouse);
 
 const make = (text: string) => session.client.query(text);
 const get = (name: string) => getTable(session.ask, name);

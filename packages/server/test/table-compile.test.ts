@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { RowhouseError } from '../src/errors.ts';
 import { findTables, getTable } from '../src/tables/catalog/catalog.ts';
 import { readChangeRequest, readPageRequest } from '../src/tables/request/request.ts';
@@ -6,20 +6,11 @@ import { compileCount, compileFilter, readEstimate } from '../src/tables/sql/com
 import { relate } from '../src/tables/sql/embeds.ts';
 import { collectParameters } from '../src/tables/sql/expressions.ts';
 import { useTestService } from './helpers.ts';
-import { openTableSession, type TableSession, type Text } from './table-session.ts';
+import { type Random, seed, seeded } from './random.ts';
+import { type Text, useTableSessions } from './table-session.ts';
 
 const rowhouse = useTestService({ spares: 1 });
-let session: TableSession;
-let other: TableSession;
-beforeAll(async () => {
-  const { id } = await rowhouse.project('Tables');
-  session = await openTableSession(rowhouse.service.deps.server, id);
-  other = await openTableSession(rowhouse.service.deps.server, id);
-});
-afterAll(async () => {
-  await session.end();
-  await other.end();
-});
+const { session, other } = useTableSessions(rowhouse);
 
 const make = (text: string) => session.client.query(text);
 const encode = encodeURIComponent;
@@ -32,17 +23,6 @@ async function problemOf(table: string, query: string): Promise<string> {
   expect(error, query).toBeInstanceOf(RowhouseError);
   expect(error.status).toBe(400);
   return error.message;
-}
-
-/** The same seed gives the same requests: a failure can be run again. */
-const seed = Number(process.env.ROWHOUSE_TEST_SEED ?? 20261115);
-function randomFrom(start: number) {
-  let state = start >>> 0;
-  const below = (limit: number) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * limit);
-  };
-  return { below, pick: <T>(list: readonly T[]): T => list[below(list.length)] as T };
 }
 
 /** Page after page by cursor. */
@@ -254,7 +234,7 @@ describe('random filters, against the same rows filtered here', () => {
   let rows: Row[] = [];
 
   beforeAll(async () => {
-    const { below, pick } = randomFrom(seed);
+    const { below, pick } = seeded(seed);
     const maybe = <T>(value: T): T | null => (below(5) === 0 ? null : value);
     rows = Array.from({ length: 80 }, (_, id) => ({
       id,
@@ -286,7 +266,7 @@ describe('random filters, against the same rows filtered here', () => {
     ).test(value);
 
   /** A test on one column, as it stands inside parentheses. */
-  function tryOne({ below, pick }: ReturnType<typeof randomFrom>): Tried {
+  function tryOne({ below, pick }: Random): Tried {
     const column = pick(['n', 't', 'f', 'b', 'a', 'j'] as const);
     const negated = below(4) === 0;
     const build = (name: string, claim: string, holds: (row: Row) => Truth): Tried => ({
@@ -355,7 +335,7 @@ describe('random filters, against the same rows filtered here', () => {
     });
   }
 
-  function tryAny(random: ReturnType<typeof randomFrom>, depth: number): Tried {
+  function tryAny(random: Random, depth: number): Tried {
     if (depth === 0 || random.below(3) === 0) return tryOne(random);
     const parts = Array.from({ length: 1 + random.below(3) }, () => tryAny(random, depth - 1));
     const word = random.pick(['and', 'or'] as const);
@@ -372,7 +352,7 @@ describe('random filters, against the same rows filtered here', () => {
   }
 
   it('400 of them', async () => {
-    const random = randomFrom(seed + 1);
+    const random = seeded(seed + 1);
     const table = await getTable(session.ask, 'dice');
     for (let round = 0; round < 400; round++) {
       const parts = Array.from({ length: 1 + random.below(2) }, () => tryAny(random, random.below(4)));
@@ -506,7 +486,7 @@ describe('pages', () => {
   });
 
   it('rows that come and go neither repeat nor hide others', async () => {
-    const { below } = randomFrom(seed + 2);
+    const { below } = seeded(seed + 2);
     for (const query of ['', 'order=n', 'order=n.desc.nullslast,id', 'order=t.desc']) {
       await make(
         'drop table if exists busy; create table busy (id int primary key, n int, t timestamptz default clock_timestamp())',
@@ -545,7 +525,7 @@ describe('going on after a row, whatever its order', () => {
         id uuid primary key default gen_random_uuid(), i int, b bigint, num numeric, f float8, t text not null, v varchar(9), c char(5), ci citext,
         d date, ts timestamp, tz timestamptz not null, g grade, yes boolean, arr int[], j jsonb, iv interval, ip inet, by bytea, r int4range);
     `);
-    const { below, pick } = randomFrom(seed + 3);
+    const { below, pick } = seeded(seed + 3);
     const maybe = (value: string) => (below(4) === 0 ? null : value);
     for (let n = 0; n < 90; n++) {
       const micro = () => `2026-01-01 00:00:00.${String(below(4)).padStart(6, '0')}`;
@@ -580,7 +560,7 @@ describe('going on after a row, whatever its order', () => {
   });
 
   it('150 random orders', async () => {
-    const { below, pick } = randomFrom(seed + 4);
+    const { below, pick } = seeded(seed + 4);
     const columns = [
       'i',
       'b',

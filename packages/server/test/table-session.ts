@@ -1,11 +1,13 @@
 // A session of a project as the service opens one, for tests of compiled statements: rows come as PostgreSQL's text.
 import pg from 'pg';
+import { afterAll, beforeAll } from 'vitest';
 import { loginOf } from '../src/engine/provision.ts';
 import type { Server } from '../src/engine/servers.ts';
 import { type Ask, findTables, getTable } from '../src/tables/catalog/catalog.ts';
 import { readPageRequest } from '../src/tables/request/request.ts';
 import { type CompiledPage, compilePage, nextCursor } from '../src/tables/sql/compile.ts';
 import { relate } from '../src/tables/sql/embeds.ts';
+import type { TestService } from './helpers.ts';
 
 export type Text = string | null;
 export type TableSession = {
@@ -17,6 +19,28 @@ export type TableSession = {
   end(): Promise<void>;
 };
 export type Page = { columns: readonly string[]; rows: Text[][]; hasMore: boolean; cursor: string | null };
+
+type Fixture = {
+  project: { id: string; slug: string; key: string };
+  session: TableSession;
+  other: TableSession;
+};
+
+/** A project with two sessions, for the tests of a file. */
+export function useTableSessions(rowhouse: TestService): Fixture {
+  const fixture = { project: {}, session: {}, other: {} } as Fixture;
+  beforeAll(async () => {
+    const { project, session, other } = fixture;
+    Object.assign(project, await rowhouse.project('Tables'));
+    for (const each of [session, other])
+      Object.assign(each, await openTableSession(rowhouse.service.deps.server, project.id));
+  });
+  afterAll(async () => {
+    await fixture.session.end();
+    await fixture.other.end();
+  });
+  return fixture;
+}
 
 export async function openTableSession(server: Server, projectId: string): Promise<TableSession> {
   const login = loginOf(server, { id: projectId, passwordVersion: 1 });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { RowhouseError } from '../src/errors.ts';
 import { sqlFailure } from '../src/query/exchange/sql-failure.ts';
 import { parseJsonText } from '../src/query/json/json-text.ts';
@@ -10,21 +10,11 @@ import { compileInsert, type InsertOptions } from '../src/tables/write/insert.ts
 import type { CompiledWrite, Returning } from '../src/tables/write/statement.ts';
 import { compileDelete, compileUpdate } from '../src/tables/write/update-delete.ts';
 import { useTestService } from './helpers.ts';
-import { openTableSession, type TableSession, type Text } from './table-session.ts';
+import { seed, seeded } from './random.ts';
+import { type Text, useTableSessions } from './table-session.ts';
 
 const rowhouse = useTestService({ spares: 1 });
-let project: { slug: string; id: string; key: string };
-let session: TableSession;
-let other: TableSession;
-beforeAll(async () => {
-  project = await rowhouse.project('Writing');
-  session = await openTableSession(rowhouse.service.deps.server, project.id);
-  other = await openTableSession(rowhouse.service.deps.server, project.id);
-});
-afterAll(async () => {
-  await session.end();
-  await other.end();
-});
+const { project, session, other } = useTableSessions(rowhouse);
 
 const make = (text: string) => session.client.query(text);
 const get = (name: string) => getTable(session.ask, name);
@@ -107,16 +97,6 @@ async function refused(doing: Promise<unknown>): Promise<RowhouseError> {
   expect(error, error?.stack).toBeInstanceOf(RowhouseError);
   expect(error.message.length).toBeLessThan(700);
   return error;
-}
-
-const seed = Number(process.env.ROWHOUSE_TEST_SEED ?? 20261115);
-function randomFrom(start: number) {
-  let state = start >>> 0;
-  const below = (limit: number) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * limit);
-  };
-  return { below, pick: <T>(list: readonly T[]): T => list[below(list.length)] as T };
 }
 
 describe('values', () => {
@@ -333,7 +313,7 @@ describe('values', () => {
   });
 
   it('random rows are read back as they were written', async () => {
-    const { below, pick } = randomFrom(seed);
+    const { below, pick } = seeded(seed);
     const word = () =>
       pick(['', 'a', 'é😀', '"', '\\', "'", '{', '}', ',', 'null', 'NULL', '\n\t', '__proto__', '\u2028']);
     const words = () => word() + word() + word();

@@ -5,7 +5,14 @@ import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { deleteFullBuckets } from '../src/users/rate-limits.ts';
 import { inside, type TestProject } from './end-users.ts';
-import { type Answer, address, openTestService, type TestService, until, useTestService } from './helpers.ts';
+import {
+  type Answer,
+  address,
+  openSecondProcess,
+  type TestService,
+  until,
+  useTestService,
+} from './helpers.ts';
 
 const rowhouse = useTestService({ trustedProxies: ['127.0.0.1'] });
 let shop: TestProject;
@@ -17,13 +24,7 @@ beforeAll(async () => {
   neighbour = await rowhouse.project('Neighbour');
   const body = { name: 'browser', kind: 'publishable' };
   pub = (await rowhouse.call('POST', `/projects/${shop.slug}/keys`, { body })).body.api_key;
-  second = await openTestService({
-    controlDatabase: rowhouse.controlDatabase,
-    masterKey: rowhouse.service.deps.masterKey,
-    background: false,
-    spares: 0,
-    trustedProxies: ['127.0.0.1'],
-  });
+  second = await openSecondProcess(rowhouse, { trustedProxies: ['127.0.0.1'] });
 });
 afterAll(() => second.stop());
 
@@ -210,13 +211,7 @@ describe('what is remembered', () => {
     await lockOut(email);
     expect((await signIn(email, password, { from: '2001:db8:5:6:ffff::2' })).status).toBe(200);
     expect((await signIn(email, password, { from: '2001:db8:5:7::1' })).status).toBe(429);
-    const third = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey: rowhouse.service.deps.masterKey,
-      background: false,
-      spares: 0,
-      trustedProxies: ['127.0.0.1'],
-    });
+    const third = await openSecondProcess(rowhouse, { trustedProxies: ['127.0.0.1'] });
     try {
       const way = { on: third, from: '2001:db8:5:6::9' };
       expect((await signIn(email, password, way)).status).toBe(200);

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { authRoleOf, databaseOf, loginOf } from '../src/engine/provision.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
-import { type Answer, address, asAdmin, openTestService, soon, until, useTestService } from './helpers.ts';
+import { type Answer, address, asAdmin, openSecondProcess, soon, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
 type Project = { slug: string; id: string; key: string };
@@ -54,7 +54,7 @@ const claimsOf = (token: string) =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
 
 describe('sign-up', () => {
-  it('gives a user and a session, as interface.md has it', async () => {
+  it('answers with the new user and a session', async () => {
     const email = newEmail();
     const { status, body } = await auth('POST', 'signup', { email, password, data: { name: 'Ada' } });
     expect(status).toBe(201);
@@ -297,13 +297,7 @@ describe('sign-in', () => {
 
   it('hashes anew when the setting has risen, and the old password goes on', async () => {
     const { email, user } = await signUp();
-    const stronger = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey: rowhouse.service.deps.masterKey,
-      passwordIterations: 2_000,
-      background: false,
-      spares: 0,
-    });
+    const stronger = await openSecondProcess(rowhouse, { passwordIterations: 2_000 });
     try {
       const hash = async () => {
         const [row] = await inside<{ hash: string }>(
@@ -335,12 +329,7 @@ describe('sign-in', () => {
     const limited = await signIn(email);
     expect(codeOf(limited)).toEqual([429, 'rate_limited']);
     expect(Number(limited.headers['retry-after'])).toBeGreaterThan(0);
-    const second = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey: rowhouse.service.deps.masterKey,
-      background: false,
-      spares: 0,
-    });
+    const second = await openSecondProcess(rowhouse);
     try {
       const there = await second.call('POST', `/projects/${shop.slug}/auth/signin`, {
         key: shop.key,
@@ -416,13 +405,7 @@ describe('sign-in', () => {
   });
 
   it('is limited for an address with a publishable key alone', async () => {
-    const proxied = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey: rowhouse.service.deps.masterKey,
-      background: false,
-      spares: 0,
-      trustedProxies: ['127.0.0.1'],
-    });
+    const proxied = await openSecondProcess(rowhouse, { trustedProxies: ['127.0.0.1'] });
     try {
       const project = await rowhouse.project('Addresses');
       const key = await publishable(project);
@@ -647,12 +630,7 @@ describe('a session', () => {
   });
 
   it('ends at once on every process: this one, the others, all', async () => {
-    const second = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey: rowhouse.service.deps.masterKey,
-      background: false,
-      spares: 0,
-    });
+    const second = await openSecondProcess(rowhouse);
     try {
       const there = (token: string) =>
         second.call('GET', `/projects/${shop.slug}/auth/user`, {
@@ -930,11 +908,7 @@ describe('codes that are sent', () => {
     });
     await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
     const { port } = receiver.address() as AddressInfo;
-    const sending = await openTestService({
-      controlDatabase: rowhouse.controlDatabase,
-      masterKey: rowhouse.service.deps.masterKey,
-      background: false,
-      spares: 0,
+    const sending = await openSecondProcess(rowhouse, {
       delivery: {
         smtpUrl: null,
         mailFrom: null,

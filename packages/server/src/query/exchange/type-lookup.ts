@@ -12,10 +12,14 @@ type TypeRow = {
   fields: { name: string; oid: number }[] | null;
 };
 
-/** All types reachable from the given ones. Names are qualified, because the project controls search_path. */
-const lookup = `
-  with recursive needed (oid) as (
-    select pg_catalog.unnest($1::pg_catalog.oid[])
+/**
+ * The recursive common table expression `needed (oid)`: the types that `first` selects and, in turn, their elements, base
+ * types and fields from the number `lowest` on. Names are qualified, because search_path belongs to the project.
+ */
+export function neededTypes(first: string, lowest: number): string {
+  return `
+  needed (oid) as (
+    ${first}
     union
     select part.oid
     from needed
@@ -25,12 +29,16 @@ const lookup = `
       union all
       select type.typbasetype where type.typtype operator(pg_catalog.=) 'd'
       union all
-      select attribute.atttypid from pg_catalog.pg_attribute as attribute
-      where attribute.attrelid operator(pg_catalog.=) type.typrelid and attribute.attnum operator(pg_catalog.>) 0
-        and not attribute.attisdropped
+      select field.atttypid from pg_catalog.pg_attribute as field
+      where field.attrelid operator(pg_catalog.=) type.typrelid and field.attnum operator(pg_catalog.>) 0
+        and not field.attisdropped
     ) as part (oid)
-    where part.oid operator(pg_catalog.<>) 0
-  )
+    where part.oid operator(pg_catalog.>=) ${lowest}
+  )`;
+}
+
+const lookup = `
+  with recursive ${neededTypes('select pg_catalog.unnest($1::pg_catalog.oid[])', 1)}
   select pg_catalog.json_agg(pg_catalog.json_build_object(
     'oid', type.oid::pg_catalog.int8, 'name', type.typname, 'delimiter', type.typdelim,
     'element', case when type.typsubscript operator(pg_catalog.=) 'pg_catalog.array_subscript_handler'::pg_catalog.regproc

@@ -1,5 +1,6 @@
 // The queries of catalog.ts. All names and operators are schema-qualified: the project controls search_path and the
 // objects in it, and none of them may be picked up instead of the catalog's.
+import { neededTypes } from '../../query/exchange/type-lookup.ts';
 import { codeInChosen } from '../../query/statement/reachable-code.ts';
 
 /** Excludes the schemas of PostgreSQL and of the service, whose tables have no endpoint. */
@@ -77,23 +78,7 @@ function describe(which: string): string {
     from pg_catalog.pg_attribute
     where attrelid operator(pg_catalog.=) any (select oid from chosen) and attnum operator(pg_catalog.>) 0 and not attisdropped
   ),
-  needed (oid) as (
-    select atttypid from attribute where atttypid operator(pg_catalog.>=) 16384
-    union
-    select part.oid
-    from needed
-    join pg_catalog.pg_type as type on type.oid operator(pg_catalog.=) needed.oid
-    cross join lateral (
-      select type.typelem where type.typsubscript operator(pg_catalog.=) 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
-      union all
-      select type.typbasetype where type.typtype operator(pg_catalog.=) 'd'
-      union all
-      select field.atttypid from pg_catalog.pg_attribute as field
-      where field.attrelid operator(pg_catalog.=) type.typrelid and field.attnum operator(pg_catalog.>) 0
-        and not field.attisdropped
-    ) as part (oid)
-    where part.oid operator(pg_catalog.>=) 16384
-  ),
+  ${neededTypes('select atttypid from attribute where atttypid operator(pg_catalog.>=) 16384', 16384)},
   own_key as (
     select oid, conname, conrelid, conkey, confrelid, confkey
     from pg_catalog.pg_constraint as key
