@@ -31,7 +31,7 @@ function run(args: string[], env: Record<string, string> = {}) {
 }
 const json = (...args: string[]) => JSON.parse(run([...args, '--json']).out);
 
-describe('with a service', () => {
+describe('the command line with a running service', () => {
   beforeAll(async () => {
     data = await usedDataFolder();
     service = await launch({ ROWHOUSE_DATA: data, ROWHOUSE_ACCOUNT_KEY: key });

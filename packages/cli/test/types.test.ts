@@ -90,7 +90,7 @@ function compile(database: string, assertions = ''): string {
   return spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' }).stdout;
 }
 
-describe('every kind of column', () => {
+describe('generated types of every kind of column', () => {
   beforeAll(async () => {
     await project(
       'kinds',
@@ -135,7 +135,7 @@ describe('every kind of column', () => {
     ['number', 'number', 'number', 'number'],
     ['string', 'string', 'string', 'string'],
     ['bigint', 'bigint', 'string', 'string'],
-  ])('with --numbers %s', (numbers, big, decimal, inside) => {
+  ])('compile with --numbers %s', (numbers, big, decimal, inside) => {
     const text = types('kinds', '--numbers', numbers);
     const problems = compile(
       text,
@@ -242,7 +242,7 @@ it('Insert and Update hold the columns that can be written', async () => {
   expect(problems).toBe('');
 });
 
-it('partitioned tables, inheritance, and dropped columns', async () => {
+it('cover partitioned tables, inheritance and dropped columns', async () => {
   await project(
     'parts',
     'create table visits (at date not null, gone int, page text) partition by range (at)',
@@ -260,7 +260,7 @@ it('partitioned tables, inheritance, and dropped columns', async () => {
   expect(problems).toBe('');
 });
 
-it('functions', async () => {
+it('cover functions', async () => {
   await project(
     'calls',
     'create table teas (id int primary key, name text)',
@@ -413,7 +413,7 @@ it('handles nested types that use each other many times, and many tables', async
   expect(problems).toBe('');
 });
 
-describe('an empty project', () => {
+describe('generated types of an empty project', () => {
   let key = '';
   beforeAll(async () => {
     key = await project('empty');

@@ -4,7 +4,7 @@ import { collect, failureOf, useLive } from './live.ts';
 
 const live = useLive();
 
-it('looks after projects', async () => {
+it('the account client manages projects', async () => {
   const account = createAccountClient({ url: live.url, apiKey: live.rowhouse.accountKey });
   const { project, api_key } = await account.projects.create({ name: 'My Shop', limit_mb: 64 });
   expect(project).toMatchObject({ slug: 'my-shop', name: 'My Shop', limit_mb: 64, status: 'ready' });
@@ -25,7 +25,7 @@ it('looks after projects', async () => {
   expect(await account.projects.restore('my-shop')).toMatchObject({ status: 'ready' });
 });
 
-it('lists them all, page by page', async () => {
+it('the account client lists all projects, page by page', async () => {
   const account = createAccountClient({ url: live.url, apiKey: live.rowhouse.accountKey });
   for (const name of ['One', 'Two', 'Three'])
     await account.projects.create({ name }, { idempotencyKey: true });
@@ -38,7 +38,7 @@ it('lists them all, page by page', async () => {
   expect((await own.projects.list()).projects.map(({ slug }) => slug)).toEqual([live.slug]);
 });
 
-it('looks after keys', async () => {
+it('the account client manages keys', async () => {
   const { keys } = createAccountClient({ url: live.url, apiKey: live.rowhouse.accountKey });
   const { key, api_key } = await keys.issue(live.slug, {
     name: 'reports',

@@ -17,11 +17,11 @@ const read = (file: string) => readFileSync(path.join(folder, file), 'utf8');
 const manifest = JSON.parse(read('package.json'));
 const live = useLive();
 
-it('is at most 6 KB, minified and gzipped', () => {
+it('the package is at most 6 KB, minified and gzipped', () => {
   expect(gzipSync(read('dist/index.min.js')).length).toBeLessThanOrEqual(6 * 1024);
 });
 
-it('has no dependencies, and mentions nothing of Node', () => {
+it('the package has no dependencies and uses nothing of Node', () => {
   expect([manifest.dependencies, manifest.peerDependencies, manifest.optionalDependencies]).toEqual([
     undefined,
     undefined,
@@ -35,12 +35,12 @@ it('has no dependencies, and mentions nothing of Node', () => {
   }
 });
 
-it('publint finds nothing', async () => {
+it('the package passes publint', async () => {
   const { messages, pkg } = await publint({ pkgDir: folder, strict: true });
   expect(messages.map((message) => formatMessage(message, pkg))).toEqual([]);
 });
 
-describe('loads and works', () => {
+describe('the package loads and works', () => {
   const works = async ({ createClient, RowhouseError, safe }: typeof Client) => {
     const db = createClient({ url: live.url, apiKey: live.projectKey, project: live.slug });
     expect((await db.sql`select ${41}::int + 1 as answer`).rows).toEqual([{ answer: 42 }]);
@@ -57,7 +57,7 @@ describe('loads and works', () => {
 
   it('as CommonJS', async () => works(createRequire(import.meta.url)('@rowhouse/client')));
 
-  it('where there is nothing but what browsers and edge runtimes have', async () => {
+  it('with only what browsers and edge runtimes have', async () => {
     const sandbox = {
       ...{
         fetch,
@@ -110,7 +110,7 @@ it('types fit a program in either way of modules, without those of Node', () => 
   expect(output).toBe('');
 });
 
-it('every export is explained, and what can be called by an example', () => {
+it('every export is documented, and every function has an example', () => {
   const sources = readdirSync(path.join(folder, 'src')).filter((name) => !name.includes('.test.'));
   const text = sources.map((name) => read(`src/${name}`)).join('\n');
   const exported = read('src/index.ts').matchAll(/^(?:export.*\{ | {2})(type )?(\w+)[,} ]/gm);

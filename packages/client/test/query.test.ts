@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 
 describe('query', () => {
-  it('gives the whole result', async () => {
+  it('returns the whole result', async () => {
     expect(await db.query('select $1::int + 1 as next, $2::text as t', [41, "it's"])).toEqual({
       ok: true,
       columns: ['next', 't'],
@@ -49,7 +49,7 @@ describe('query', () => {
     expect((await db.query(insert, ['twice'], { idempotencyKey: true })).affected).toBe(1);
   });
 
-  it('sends values as what they are', async () => {
+  it('sends values with their types', async () => {
     const { rows } = await live.client({ numbers: 'bigint' }).query(
       `select $1::int8 as big, $2::timestamptz as date, $3::bytea as bytes, $4::jsonb as json, $5::int8[] as list,
          $6::float8 as nan, $7::text as nothing, $8::text[] as texts, $9::numeric as exact`,
@@ -139,7 +139,7 @@ describe('numbers', () => {
     ).toBe(1);
   });
 
-  it('inside types of one’s own follow their own rule, whatever the value', async () => {
+  it('inside composite types follow the rule of their type, whatever the value', async () => {
     await db.batch([
       'create domain whole as int8',
       'create type pair as (n int8, t text)',
@@ -190,7 +190,7 @@ describe('sql', () => {
     expect((await db.sql`select from teas where name = 'lazy'`).row_count).toBe(1);
   });
 
-  it('is no function to call with a text', async () => {
+  it('cannot be called with a plain string', async () => {
     const call = db.sql as unknown as (text: unknown) => unknown;
     for (const text of ['select 1', ['select 1'], { raw: 'select 1' }, null, undefined])
       expect(() => call(text)).toThrow('without parentheses');
@@ -233,7 +233,7 @@ describe('batch', () => {
 });
 
 describe('errors', () => {
-  it('are one class that tells everything', async () => {
+  it('are one class with all fields', async () => {
     const error = await failureOf(db.query('select nope'));
     expect(error).toBeInstanceOf(RowhouseError);
     expect(error).toBeInstanceOf(Error);
@@ -249,7 +249,7 @@ describe('errors', () => {
     expect(String(error)).toBe('RowhouseError: column "nope" does not exist');
   });
 
-  it('as values', async () => {
+  it('can be returned as values', async () => {
     expect(await safe(db.query('select 1 as one'))).toMatchObject({
       data: { rows: [{ one: 1 }] },
       error: null,
@@ -262,7 +262,7 @@ describe('errors', () => {
     await expect(safe(Promise.reject(new TypeError('a bug')))).rejects.toThrow('a bug');
   });
 
-  it('of the way there', async () => {
+  it('cover network failures', async () => {
     const nobody = live.client({ url: 'http://127.0.0.1:1', retries: 0 });
     expect(await failureOf(nobody.query('select 1'))).toMatchObject({
       code: 'network_error',
@@ -276,7 +276,7 @@ describe('errors', () => {
     });
   });
 
-  it('of a caller who gives up, whose statement is cancelled', async () => {
+  it('of an aborted call cancel its statement', async () => {
     const controller = new AbortController();
     const running = failureOf(db.query("select 'given up', pg_sleep(60)", [], { signal: controller.signal }));
     const others = `select from pg_stat_activity where query like '%''given up''%' and pid <> pg_backend_pid()`;

@@ -12,7 +12,7 @@ beforeAll(() => {
 });
 
 describe('a stream', () => {
-  it('gives every row as query does', async () => {
+  it('returns every row as query does', async () => {
     const text = `select n, repeat('ü😀"{}[]\\', n % 50) as t, array[n] as a, jsonb_build_object('n', n, 'rows', '[]') as j
       from generate_series(1, $1::int) as n`;
     const { rows } = await db.query(text, [2_000]);
@@ -61,7 +61,7 @@ describe('a stream', () => {
     expect(count).toBeLessThan(5_000);
   });
 
-  it('that nobody reads any more cancels its statement', async () => {
+  it('that is no longer read cancels its statement', async () => {
     const endless = 'select generate_series(1, 1000000000) as n, $1::text as left_early';
     let seen = 0;
     for await (const _ of db.query.stream(endless, ['x'], { timeoutMs: 60_000 })) if (++seen === 10) break;
@@ -71,7 +71,7 @@ describe('a stream', () => {
     await until('the statement ends', async () => (await db.query(others)).row_count === 0);
   });
 
-  it('can be given up from outside', async () => {
+  it('can be aborted by a signal', async () => {
     const controller = new AbortController();
     let seen = 0;
     const reading = (async () => {

@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 
 describe('reading', () => {
-  it('gives a page', async () => {
+  it('returns a page', async () => {
     expect(await db.table('teas').select('id', 'name').order('id').limit(2)).toEqual({
       ok: true,
       columns: ['id', 'name'],
@@ -127,7 +127,7 @@ describe('reading', () => {
     ]);
   });
 
-  it('takes along rows of others, and whatever else the service can', async () => {
+  it('embeds rows of other tables and passes other options on', async () => {
     const { rows } = await db
       .table('teas')
       .select('name', 'shops!inner(name)', 'cost:price::text')
@@ -139,7 +139,7 @@ describe('reading', () => {
     ]);
   });
 
-  it('a half-built query can be used twice', async () => {
+  it('a query that is being built can be used twice', async () => {
     const all = db.table('teas').select('id');
     const [cheap, dear] = [all.lt('price', 5).order('id'), all.gt('price', 5).order('id', 'desc')];
     expect((await cheap).rows).toEqual([{ id: 1 }, { id: 4 }]);
@@ -147,7 +147,7 @@ describe('reading', () => {
     expect((await all).row_count).toBe(4);
   });
 
-  it('refuses what means nothing', async () => {
+  it('refuses meaningless calls', async () => {
     const teas = db.table('teas');
     for (const value of [null, undefined]) expect(() => teas.eq('name', value as never)).toThrow('The value');
     expect(() => teas.in('id', 1 as never)).toThrow('an array');
@@ -209,7 +209,7 @@ describe('writing', () => {
     expect((await db.table('teas').insert(hostile)).data).toEqual(hostile.data);
   });
 
-  it('once, with an Idempotency-Key', async () => {
+  it('inserts once with an Idempotency-Key', async () => {
     const options = { idempotencyKey: 'box-1' };
     const first = await db.table('depot.boxes').insert({ n: 77 }, options);
     expect(await db.table('depot.boxes').insert({ n: 77 }, options)).toEqual(first);
@@ -228,7 +228,7 @@ describe('writing', () => {
     expect(await teas.upsert(both, { returning: 'minimal' })).toBe(2);
   });
 
-  it('changes and deletes what filters name, and nothing without them', async () => {
+  it('changes and deletes the rows that match filters, and none without filters', async () => {
     const teas = db.table('teas').select('id', 'price');
     expect(
       await teas
@@ -260,7 +260,7 @@ describe('writing', () => {
       expect(await failureOf(work())).toMatchObject({ code: 'invalid_request', status: 0 });
   });
 
-  it('tells what is wrong with a row', async () => {
+  it('says what is wrong with a row', async () => {
     expect(
       await failureOf(
         db.table('teas').insert([

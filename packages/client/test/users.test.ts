@@ -54,8 +54,8 @@ beforeAll(async () => {
   ]);
 });
 
-describe('in a browser', () => {
-  it('signs up, in and out, and acts as who is signed in', async () => {
+describe('the client in a browser', () => {
+  it('signs up, in and out, and acts as the signed-in user', async () => {
     const { client, sent } = browser();
     const email = newEmail();
     expect([client.session, await client.user()]).toEqual([null, null]);
@@ -93,7 +93,7 @@ describe('in a browser', () => {
     expect(client.session).not.toBeNull();
   });
 
-  it('reads as anon while nobody is signed in, and never when a session has ended', async () => {
+  it('reads as anon without a session, and never after a session has ended', async () => {
     await server.batch([
       'create table posts (id int primary key, title text, author uuid)',
       "insert into posts values (1, 'Hello', null)",
@@ -137,7 +137,7 @@ describe('in a browser', () => {
     await two.signOut();
   });
 
-  it('keeps the session where it is told to', async () => {
+  it('stores the session where it is configured', async () => {
     const storage = memory();
     const email = newEmail();
     const { session } = await browser({ storage }).client.signUp({ email, password, data: { n: 1 } });
@@ -154,7 +154,7 @@ describe('in a browser', () => {
     }
   });
 
-  it('also where that takes time', async () => {
+  it('stores the session in asynchronous storage', async () => {
     const items = memory();
     const storage: SessionStorage = {
       getItem: async (key) => items.getItem(key),
@@ -168,7 +168,7 @@ describe('in a browser', () => {
     expect((await reopened.table('todos')).rows).toEqual([]);
   });
 
-  it('tells whoever listens', async () => {
+  it('notifies listeners', async () => {
     const { client } = browser();
     const events: [AuthEvent, string | undefined][] = [];
     const stop = client.onAuthChange((event, session) => events.push([event, session?.access_token]));
@@ -185,10 +185,10 @@ describe('in a browser', () => {
   });
 });
 
-describe('a token that has expired', () => {
+describe('an expired access token', () => {
   const aDay = 25 * 3_600_000;
 
-  it('is refreshed before it is used, once for all who wait', async () => {
+  it('is refreshed before use, once for all waiting calls', async () => {
     const { client, sent } = browser();
     const { session } = await client.signUp({ email: newEmail(), password });
     vi.spyOn(Date, 'now').mockImplementation(() => now);
@@ -201,7 +201,7 @@ describe('a token that has expired', () => {
     vi.restoreAllMocks();
   });
 
-  it('is refreshed when the service refuses it, whatever the clock here says', async () => {
+  it('is refreshed when the service refuses it, whatever the local clock says', async () => {
     const { client, sent } = browser();
     await client.signUp({ email: newEmail(), password });
     now += aDay;
@@ -212,7 +212,7 @@ describe('a token that has expired', () => {
     expect(sent.filter(({ path }) => path === 'tables/todos').length).toBeLessThanOrEqual(6);
   });
 
-  it('survives an answer that got lost', async () => {
+  it('survives a lost answer', async () => {
     let lost = 1;
     const { client, sent } = browser({
       answer: (path) => {
@@ -225,7 +225,7 @@ describe('a token that has expired', () => {
     expect(sent.filter(({ path }) => path === 'auth/refresh')).toHaveLength(2);
   });
 
-  it('was refreshed in another tab: that one counts', async () => {
+  it('that another tab refreshed is taken from there', async () => {
     const storage = memory();
     const [one, two] = [browser({ storage }), browser({ storage })];
     await one.client.signUp({ email: newEmail(), password });
@@ -238,7 +238,7 @@ describe('a token that has expired', () => {
     expect(two.client.session).toBeNull();
   });
 
-  it('of a session that has ended is no more', async () => {
+  it('of an ended session is removed', async () => {
     const { client } = browser();
     const { user } = await client.signUp({ email: newEmail(), password });
     await live.rowhouse.call('PATCH', `/projects/${live.slug}/auth/users/${user.id}`, {
@@ -264,7 +264,7 @@ describe('a token that has expired', () => {
     expect(client.session).toEqual(session);
   });
 
-  it('a sign-in meanwhile counts, not the refresh that ends later', async () => {
+  it('does not replace a sign-in that happens meanwhile', async () => {
     const { client } = browser();
     await client.signUp({ email: newEmail(), password });
     const other = newEmail();
@@ -276,8 +276,8 @@ describe('a token that has expired', () => {
   });
 });
 
-describe('on a server, with the project key', () => {
-  it('tables stay the project’s own, unless a user is named', async () => {
+describe('the client on a server, with the project key', () => {
+  it('acts as the project unless a user is given', async () => {
     const client = live.client();
     const email = newEmail();
     const { user, session } = await client.signUp({ email, password, data: { role: 'editor' } });
@@ -305,7 +305,7 @@ describe('on a server, with the project key', () => {
     });
   });
 
-  it('a user’s session is refreshed and ended apart from the client’s own', async () => {
+  it("refreshes and ends a user's session apart from its own", async () => {
     const client = live.client();
     const { session } = await client.signUp({ email: newEmail(), password });
     const asUser = client.asUser(session);

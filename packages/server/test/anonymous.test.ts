@@ -44,8 +44,8 @@ const tryAll = async (table: string, options: Call = {}) => {
   return answers;
 };
 
-describe('by default', () => {
-  it('nothing opens: a table with row security and policies for everybody is closed to anon', async () => {
+describe('anonymous requests by default', () => {
+  it('a table with row security and policies for PUBLIC is closed to anon', async () => {
     await setUp(
       'create table fresh (id int primary key, title text)',
       'alter table fresh enable row level security',
@@ -63,7 +63,7 @@ describe('by default', () => {
     expect(granted).toEqual([]);
   });
 
-  it('the answer shows the grant and the policy to write, and that a token is the other way', async () => {
+  it('the refusal shows the grant and the policy to write, or asks for a token', async () => {
     await setUp(
       'create table "Open ""one""" (id int primary key, title text)',
       `insert into "Open ""one""" values (1, 'a')`,
@@ -89,7 +89,7 @@ describe('by default', () => {
   });
 });
 
-describe('with a grant and a policy', () => {
+describe('anonymous requests with a grant and a policy', () => {
   beforeAll(() =>
     setUp(
       'grant select on posts to anon',
@@ -99,7 +99,7 @@ describe('with a grant and a policy', () => {
     ),
   );
 
-  it('rows are read as anon, in pages, by cursor, filtered, counted and by HEAD', async () => {
+  it('anon reads rows in pages, by cursor, filtered, counted and by HEAD', async () => {
     expect((await read('posts?select=id&order=id')).body.rows).toEqual([{ id: 1 }, { id: 3 }]);
     const first = await read('posts?select=id&limit=1&count=exact');
     expect(first.body).toMatchObject({
@@ -126,7 +126,7 @@ describe('with a grant and a policy', () => {
     expect(bearer.body.row_count, 'the key as a bearer').toBe(2);
   });
 
-  it('auth.role() is anon, and nothing else is known of the caller', async () => {
+  it('auth.role() is anon, and the other auth functions return null', async () => {
     expect((await read('who?limit=1')).body.rows).toEqual([
       { id: 1, uid: null, role: 'anon', jwt: null, email: null, me: 'anon', claims: '' },
     ]);
@@ -135,14 +135,14 @@ describe('with a grant and a policy', () => {
     ]);
   });
 
-  it('a user sees what policies give the user, not what they give anon', async () => {
+  it('a signed-in user gets the rows of the policies for users, not those for anon', async () => {
     expect((await loginAs.rows(ann, 'GET', 'posts?select=id&order=id')).body.rows).toEqual([
       { id: 1 },
       { id: 2 },
     ]);
   });
 
-  it('nothing is written without a grant, nor with one and no policy', async () => {
+  it('a write is refused without a grant, and with a grant but no policy', async () => {
     for (const answer of (await tryAll('posts')).slice(1)) expect(codeOf(answer)).toEqual(closed);
     expect(
       codeOf(await call('POST', 'posts?resolution=merge&on_conflict=id', { body: { id: 1, title: 'x' } })),
@@ -156,7 +156,7 @@ describe('with a grant and a policy', () => {
     expect((await loginAs.query('select count(*) as n from posts')).body.rows).toEqual([{ n: 3 }]);
   });
 
-  it('rows are written where the project lets anybody: a contact form', async () => {
+  it('anon writes rows where the project allows it, such as a contact form', async () => {
     await setUp(
       'create table messages (id bigint generated always as identity primary key, text text check (length(text) < 100), at timestamptz default now())',
       'alter table messages enable row level security',
@@ -171,7 +171,7 @@ describe('with a grant and a policy', () => {
     ).toBe(403);
   });
 
-  it('a grant that is taken back holds at the next request, and so does one that is given', async () => {
+  it('a granted or revoked privilege takes effect at the next request', async () => {
     for (let n = 0; n < 3; n++) {
       await setUp('revoke select on posts from anon');
       expect(codeOf(await read('posts'))).toEqual(closed);
@@ -185,8 +185,8 @@ describe('with a grant and a policy', () => {
   });
 });
 
-describe('a grant is not enough', () => {
-  it('for a table without row security, whatever is granted to anon or to everybody', async () => {
+describe('a grant to anon is not enough', () => {
+  it('for a table without row security, even with a grant to PUBLIC', async () => {
     await setUp(
       'create table bare (id int primary key, title text)',
       "insert into bare values (1, 'secret')",
@@ -201,7 +201,7 @@ describe('a grant is not enough', () => {
     expect((await loginAs.query('select title from bare')).body.rows).toEqual([{ title: 'secret' }]);
   });
 
-  it('for views that read with the rights of their owner, materialized views and partitions', async () => {
+  it("for views that run with their owner's rights, materialized views and partitions", async () => {
     await setUp(
       'create view owners as select id, title from posts',
       'create materialized view copies as select id, title from posts',
@@ -220,7 +220,7 @@ describe('a grant is not enough', () => {
     expect((await read('who')).body.row_count, 'a view that reads as whoever asks').toBe(2);
   });
 
-  it('for what the service and PostgreSQL keep', async () => {
+  it('for the tables of the service and of PostgreSQL', async () => {
     for (const table of [
       'auth.users',
       'auth.sessions',
@@ -232,7 +232,7 @@ describe('a grant is not enough', () => {
       expect([403, 404], table).toContain((await read(table)).status);
   });
 
-  it('for what is embedded: each table needs its own', async () => {
+  it('for embedded tables: each one needs its own grant', async () => {
     await setUp(
       'create table comments (id int primary key, post_id int references posts, text text)',
       "insert into comments values (1, 1, 'nice'), (2, 2, 'hidden')",
@@ -296,7 +296,7 @@ describe('a grant is not enough', () => {
     await setUp('revoke insert on posts from anon');
   });
 
-  it('for tables that the key does not list, nor for another project', async () => {
+  it('for tables that the key does not list, or for another project', async () => {
     const issued = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
       body: { name: 'few', kind: 'publishable', tables: ['who'] },
     });
@@ -305,8 +305,8 @@ describe('a grant is not enough', () => {
   });
 });
 
-describe('a token that is not good', () => {
-  it('never makes a request anonymous', async () => {
+describe('an invalid token', () => {
+  it('is refused and never treated as anonymous', async () => {
     const [head, body, mac] = ann.token.split('.') as [string, string, string];
     const expired = await tokenFor(rowhouse, project, ann, { exp: 1 });
     const foreign = await newUser(rowhouse, neighbour);
@@ -330,8 +330,8 @@ describe('a token that is not good', () => {
   });
 });
 
-describe('bodies', () => {
-  it('are not taken in for a table that strangers may not change', async () => {
+describe('request bodies of anonymous requests', () => {
+  it('are not read for a table that anon may not change', async () => {
     const started = await rowhouse.app.listen({ port: 0, host: '127.0.0.1' }).catch(() => null);
     expect(started).not.toBeNull();
     const { port } = rowhouse.app.server.address() as AddressInfo;
@@ -352,7 +352,7 @@ describe('bodies', () => {
     await response.body?.cancel();
   });
 
-  it('the short way answers as the long one does', async () => {
+  it('the fast path answers like the ordinary path', async () => {
     const { port } = rowhouse.app.server.address() as AddressInfo;
     const get = async (path: string, headers: Record<string, string> = {}, init: RequestInit = {}) => {
       const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/${path}`, {
@@ -392,7 +392,7 @@ describe('bodies', () => {
   });
 });
 
-describe('strangers beside users', () => {
+describe('anonymous requests beside signed-in users', () => {
   beforeAll(() =>
     setUp(
       `create function leave_traces() returns boolean language plpgsql as $$ begin
@@ -420,7 +420,7 @@ describe('strangers beside users', () => {
 
   const whoIs = { uid: null, role: 'anon', jwt: null, me: 'anon' };
 
-  it('find nothing that a function left in the session, as users do not', async () => {
+  it('see nothing that a function left in the session, and neither do users', async () => {
     for (let n = 0; n < 10; n++) {
       await read('traps');
       await read(`roles?id=eq.${n}`);
@@ -436,7 +436,7 @@ describe('strangers beside users', () => {
     expect((await call('POST', 'messages?returning=minimal', { body: { text: 'after' } })).status).toBe(201);
   });
 
-  it('become nobody else by a function that changes the role', async () => {
+  it('do not change the role of the next request by a function that sets it', async () => {
     await setUp('create view me as select 1 as id', 'alter view me set (security_invoker = true)');
     await setUp(
       'create table seen (id int primary key default 1, role text)',
@@ -450,7 +450,7 @@ describe('strangers beside users', () => {
     expect((await read('seen_by')).body.rows).toEqual([{ id: 1, me: 'anon' }]);
   });
 
-  it('many at once on few connections are never mixed up, on two processes', async () => {
+  it('are never mixed up on few connections of two processes', async () => {
     const second = await openSecondProcess(rowhouse);
     try {
       const path = `/projects/${project.slug}/tables/who?limit=1`;
@@ -470,7 +470,7 @@ describe('strangers beside users', () => {
     }
   });
 
-  it('log in by a role of their own, which may do nothing else', async () => {
+  it('log in with a role that has no other rights', async () => {
     const [role] = await inside<{ members: string[]; powers: boolean }>(
       project,
       sql`
@@ -481,7 +481,7 @@ describe('strangers beside users', () => {
     expect(role).toEqual({ members: ['anon'], powers: false });
   });
 
-  it('that flood leave users, the project and the neighbour alone', async () => {
+  it('in a flood do not disturb users, the project or its neighbour', async () => {
     await setUp(
       'create function slow() returns boolean language plpgsql as $$ begin perform pg_sleep(1); return true; end $$',
       'create table slowly (id int primary key)',

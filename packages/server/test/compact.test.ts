@@ -73,7 +73,7 @@ async function connect(project: Project): Promise<pg.Client> {
 }
 
 describe('compacting', () => {
-  it('gives back what was deleted, and tells how it went', { timeout: 90_000 }, async () => {
+  it('frees the space of deleted rows and reports its result', { timeout: 90_000 }, async () => {
     const project = await projectOf();
     expect((await look(project)).body).toEqual({ ok: true, compaction: null });
     await run(project, ...makeSparse('t', 30_000));
@@ -99,7 +99,7 @@ describe('compacting', () => {
     expect((await run(project, file))?.rows).toEqual([kept]);
   });
 
-  it('needs the scope manage, and a project of one’s own', async () => {
+  it("needs the scope manage and the caller's own project", async () => {
     const project = await projectOf();
     const other = await projectOf();
     const issued = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
@@ -112,7 +112,7 @@ describe('compacting', () => {
     expect((await start(project, rowhouse.accountKey)).status).toBe(202);
   });
 
-  it('takes every kind of table by whatever name, indexes, toast, large objects and users', {
+  it('covers every kind of table with any name, indexes, TOAST, large objects and users', {
     timeout: 90_000,
   }, async () => {
     const project = await projectOf();
@@ -140,7 +140,7 @@ describe('compacting', () => {
     expect(await countRows(project, 'pg_largeobject_metadata')).toBe(8);
   });
 
-  it('one at a time for a project; another process sees it, and tells one that died', {
+  it('runs once at a time per project; another process shows it, and reports one whose process died', {
     timeout: 60_000,
   }, async () => {
     const project = await projectOf();
@@ -185,7 +185,7 @@ describe('compacting', () => {
     expect((await compact(project)).status).toBe('done');
   });
 
-  it('a copy for which there is no room is not made', { timeout: 60_000 }, async () => {
+  it('skips a table whose copy does not fit into the limit', { timeout: 60_000 }, async () => {
     const project = await projectOf(100);
     await run(
       project,
@@ -201,7 +201,7 @@ describe('compacting', () => {
     expect(await countRows(project)).toBe(48_000);
   });
 
-  it('a copy that becomes larger than was thought is broken off', { timeout: 60_000 }, async () => {
+  it('aborts a copy that grows larger than estimated', { timeout: 60_000 }, async () => {
     const project = await projectOf(100);
     const emptyMb = await sizeMb(project);
     await run(
@@ -233,8 +233,8 @@ describe('compacting', () => {
   });
 });
 
-describe('hostile projects', () => {
-  it('code in indexes that raises, with a giant message', {
+describe('compacting a hostile project', () => {
+  it('skips a table whose index code raises an error with a giant message', {
     timeout: 120_000,
   }, async () => {
     const project = await projectOf();
@@ -264,7 +264,7 @@ describe('hostile projects', () => {
     expect(compaction.freed_mb).toBeGreaterThan(5);
   });
 
-  it('code in indexes that does not come to an end, and does not let itself be cancelled', {
+  it('skips a table whose index code never ends and ignores cancels', {
     timeout: 60_000,
   }, async () => {
     const project = await projectOf();
@@ -293,7 +293,7 @@ describe('hostile projects', () => {
     ]);
   });
 
-  it('a table that is locked is passed over soon, and nobody waits behind us for long', {
+  it('skips a locked table soon, and other requests do not wait long for its lock', {
     timeout: 60_000,
   }, async () => {
     const project = await projectOf();
@@ -315,7 +315,7 @@ describe('hostile projects', () => {
     expect((await compact(project)).skipped).toEqual([]);
   });
 
-  it('very many small tables do not make it larger', { timeout: 120_000 }, async () => {
+  it('does not enlarge a project with very many small tables', { timeout: 120_000 }, async () => {
     const project = await projectOf();
     await run(
       project,
@@ -327,7 +327,7 @@ describe('hostile projects', () => {
     expect(after).toBeLessThan(before + 1);
   });
 
-  it('tables that go while it works', { timeout: 120_000 }, async () => {
+  it('copes with tables that are dropped while it runs', { timeout: 120_000 }, async () => {
     const project = await projectOf();
     const each = (first: number, last: number, statement: string) =>
       run(
@@ -352,7 +352,7 @@ describe('hostile projects', () => {
 });
 
 describe('vacuumTables', () => {
-  it('gives back what a rolled-back insert left; what is gone, locked or foreign is passed over', {
+  it("frees the space of a rolled-back insert and skips tables that are gone, locked or not the project's", {
     timeout: 60_000,
   }, async () => {
     const project = await projectOf();

@@ -25,7 +25,7 @@ describe('migrations', () => {
     checksum: text,
   });
 
-  it('run once each, in order, and a failed one leaves nothing', async () => {
+  it('run once each, in order, and a failed one changes nothing', async () => {
     const name = newControl();
     await prepareControl(address(), name);
     const control = openControl(address(), name);
@@ -48,7 +48,7 @@ describe('migrations', () => {
     await control.end();
   });
 
-  it('many services that prepare at once do not collide', async () => {
+  it('run once although many services start at the same time', async () => {
     const name = newControl();
     await Promise.all(Array.from({ length: 6 }, () => prepareControl(address(), name)));
     const control = openControl(address(), name);
@@ -81,7 +81,7 @@ it('two whole services that start at once share one account, one template and on
 });
 
 describe('the feed of changes', () => {
-  it('misses nothing that commits late or out of order', async () => {
+  it('misses no change that commits late or out of order', async () => {
     const name = newControl();
     await prepareControl(address(), name);
     const control = openControl(address(), name);
@@ -101,7 +101,7 @@ describe('the feed of changes', () => {
     await control.end();
   });
 
-  it('stops being fresh when PostgreSQL no longer answers', async () => {
+  it('is no longer trusted when PostgreSQL stops answering', async () => {
     const name = newControl();
     await prepareControl(address(), name);
     const control = openControl(address(), name);

@@ -46,7 +46,9 @@ async function checkAll(service: Running, acknowledged: Answer['body'][]): Promi
   }
 }
 
-it('kill -9 of the service while projects are created, three times over', { timeout: 120_000 }, async () => {
+it('every acknowledged project survives kill -9 of the service, three times', {
+  timeout: 120_000,
+}, async () => {
   const ROWHOUSE_DATA = await usedDataFolder();
   const env = { ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: newAccountKey(), ROWHOUSE_SPARES: '2' };
   const acknowledged: Answer['body'][] = [];
@@ -67,7 +69,9 @@ it('kill -9 of the service while projects are created, three times over', { time
   expect(metrics).toContain('rowhouse_databases_without_project 0');
 });
 
-it('kill -9 of PostgreSQL while projects are created, three times over', { timeout: 120_000 }, async () => {
+it('every acknowledged project survives kill -9 of PostgreSQL, three times', {
+  timeout: 120_000,
+}, async () => {
   const ROWHOUSE_DATA = await usedDataFolder();
   const env = { ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: newAccountKey(), ROWHOUSE_SPARES: '2' };
   const service = await launch(env);
@@ -90,7 +94,7 @@ it('kill -9 of PostgreSQL while projects are created, three times over', { timeo
   await checkAll(again, creating.acknowledged);
 });
 
-it('kill -9 of PostgreSQL: a statement that does not end does not keep it from coming back', {
+it('PostgreSQL restarts after kill -9 although a statement of before never ends', {
   timeout: 120_000,
 }, async () => {
   const ROWHOUSE_DATA = await usedDataFolder();

@@ -82,15 +82,15 @@ async function listen(onSocket: (socket: net.Socket) => void, host = '127.0.0.1'
   return { sockets, said, port: (server.address() as net.AddressInfo).port };
 }
 
-describe('without a setting', () => {
-  it('there is no way out', async () => {
+describe('without a delivery setting', () => {
+  it('no message is sent', async () => {
     const delivery = open({});
     expect(delivery.isConfigured).toBe(false);
     await expect(delivery.send(message)).rejects.toThrow('configured');
   });
 });
 
-describe('by mail', () => {
+describe('delivery by mail', () => {
   async function startServer(options: SMTPServerOptions = {}) {
     const mails: Mail[] = [];
     const server = new SMTPServer({
@@ -150,7 +150,7 @@ describe('by mail', () => {
       );
   }
 
-  it('a code goes to its user, in plain text that names the project', async () => {
+  it('sends a code to its user in plain text that names the project', async () => {
     const { mails, url } = await startServer();
     const delivery = byMail(url);
     expect(delivery.isConfigured).toBe(true);
@@ -167,7 +167,7 @@ describe('by mail', () => {
     expect(mail?.text).toContain('My Shop (my-shop)');
   });
 
-  it('each kind has its own words, and a message without a code has none', async () => {
+  it('has its own text for each kind of message, and no code in a message without one', async () => {
     const { mails, url } = await startServer();
     const delivery = byMail(url);
     await delivery.send({ ...message, kind: 'verification', expiresAt: null });
@@ -180,7 +180,7 @@ describe('by mail', () => {
     expect(mails[1]?.text).not.toContain('code');
   });
 
-  it('names in any script arrive, and none adds a header, a line or a recipient', async () => {
+  it('takes project names in any script, and none adds a header, a line or a recipient', async () => {
     const { mails, url } = await startServer();
     const delivery = byMail(url);
     const expected = [...'auto-submitted content-transfer-encoding content-type date from'.split(' ')];
@@ -209,7 +209,7 @@ describe('by mail', () => {
     }
   });
 
-  it('an address that could be read as several, or as something else, gets 400 and no mail', async () => {
+  it('refuses an address that could be read as several, with 400 and no mail', async () => {
     const { mails, url } = await startServer();
     const delivery = byMail(url);
     const addresses = [
@@ -248,7 +248,7 @@ describe('by mail', () => {
     expect(mails[0]?.to).toEqual(["o'hara+tag_{x}=1|2~`!#$%&*/?^@mail.example.com"]);
   });
 
-  it('addresses in any script are written to', async () => {
+  it('sends to addresses in any script', async () => {
     const { mails, url } = await startServer();
     await byMail(url).send({ ...message, email: 'zoë@exämple.com' });
     expect(mails[0]?.to).toEqual(['zoë@exämple.com']);
@@ -259,7 +259,7 @@ describe('by mail', () => {
     expect(old.mails[0]?.headers.get('to')).toBe('ada@xn--exmple-cua.com');
   });
 
-  it('logs in with the user and password of the address, and not with others', async () => {
+  it('logs in with the user and password of the SMTP URL, and not with others', async () => {
     const { mails, port } = await startServer({
       authOptional: false,
       onAuth: ({ username, password }, _, done) =>
@@ -278,7 +278,7 @@ describe('by mail', () => {
     expect(mails.length).toBe(1);
   });
 
-  it('a refusal of the server is told to the log alone', async () => {
+  it('reports a refusal of the mail server in the log only', async () => {
     const refuse = (words: string) => Object.assign(new Error(words), { responseCode: 550 });
     const atRecipient = await startServer({ onRcptTo: (_, __, done) => done(refuse('no such user')) });
     const atEnd = await startServer({
@@ -292,7 +292,7 @@ describe('by mail', () => {
     expect((second.cause as Error).message).toContain('looks like spam');
   });
 
-  it('a server that is away, silent, slow for ever, or no mail server at all gets no more than its time', async () => {
+  it('gives up within its time on a server that is down, silent, endlessly slow or not a mail server', async () => {
     const away = await listen(() => {});
     for (const close of opened.splice(0)) await close();
     await expectNotSent(byMail(`smtp://127.0.0.1:${away.port}`).send(message));
@@ -327,7 +327,7 @@ describe('by mail', () => {
     .flatMap((addresses) => addresses ?? [])
     .find(({ family, internal }) => family === 'IPv4' && !internal)?.address;
 
-  it.skipIf(!elsewhere)('no password goes to another machine without TLS', async () => {
+  it.skipIf(!elsewhere)('sends no password to another machine without TLS', async () => {
     const { port, said } = await listen((socket) => {
       socket.write('220 hello\r\n');
       socket.on('data', (data) => {
@@ -340,7 +340,7 @@ describe('by mail', () => {
     expect(said.join('')).not.toMatch(/AUTH|MAIL FROM|rh_code_/);
   });
 
-  it('few are under way at a time, fewer of one project, and stop waits for them', async () => {
+  it('sends a few messages at a time, fewer of one project, and finishes them before it stops', async () => {
     let release = () => {};
     const released = new Promise<void>((resolve) => {
       release = resolve;
@@ -366,7 +366,7 @@ describe('by mail', () => {
     expect(mails.length).toBe(32);
   });
 
-  it('places are given back, also by what fails', async () => {
+  it('frees the place of a message that failed', async () => {
     const { url } = await startServer({ onRcptTo: (_, __, done) => done(new Error('no')) });
     const delivery = byMail(url);
     for (let turn = 0; turn < 3; turn++) {
@@ -380,7 +380,7 @@ describe('by mail', () => {
   }
 });
 
-describe('to a webhook', () => {
+describe('delivery to a webhook', () => {
   type Seen = {
     method: string | undefined;
     url: string | undefined;
@@ -406,7 +406,7 @@ describe('to a webhook', () => {
     return { seen, server, url: `http://127.0.0.1:${port}/hooks/rowhouse?x=1` };
   }
 
-  it('a message goes out as JSON, signed with the time', async () => {
+  it('sends a message as JSON, signed together with the time', async () => {
     const { seen, url } = await startServer((response) => response.end('thanks'));
     const delivery = byWebhook(url);
     expect(delivery.isConfigured).toBe(true);
@@ -427,7 +427,7 @@ describe('to a webhook', () => {
     expect(signature).toBe(createHmac('sha256', secret).update(`${time}.${body}`).digest('hex'));
   });
 
-  it('sends null where there is no code, nothing beside what is described, and any text safely', async () => {
+  it('sends null without a code, only the documented fields, and any text safely', async () => {
     const { seen, url } = await startServer((response) => response.writeHead(204).end());
     const project = { slug: 'my-shop', name: 'x"\r\n\0\u2028', id: 'internal' };
     const email = 'ada@example.com\r\nHost: evil';
@@ -441,7 +441,7 @@ describe('to a webhook', () => {
     });
   });
 
-  it('every 2xx is success and all else is not; no redirect is followed', async () => {
+  it('treats every 2xx as success and everything else as failure, and follows no redirect', async () => {
     const elsewhere = await startServer((response) => response.end());
     let status = 200;
     const { seen, url } = await startServer((response) => {
@@ -457,7 +457,7 @@ describe('to a webhook', () => {
     expect(elsewhere.seen).toEqual([]);
   });
 
-  it('one that is away, silent, slow for ever or no web server gets no more than its time', async () => {
+  it('gives up within its time on a webhook that is down, silent, endlessly slow or not a web server', async () => {
     const away = await listen(() => {});
     for (const close of opened.splice(0)) await close();
     await expectNotSent(byWebhook(`http://127.0.0.1:${away.port}`).send(message));
@@ -490,7 +490,7 @@ describe('to a webhook', () => {
     await expectNotSent(byWebhook('http://no-such-host.invalid').send(message));
   });
 
-  it('an answer that never ends is success by its status, and is cut off', async () => {
+  it('takes the status of an endless answer and closes the connection', async () => {
     const { port, sockets } = await listen((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
       const timer = setInterval(() => socket.write('1\r\nx\r\n'), 20);

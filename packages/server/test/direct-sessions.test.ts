@@ -74,7 +74,7 @@ beforeAll(async () => {
 });
 
 describe('a direct connection', () => {
-  it('that makes a full project larger is cancelled, and what it wrote is given back', {
+  it('that grows a full project is cancelled, and its space is freed', {
     timeout: 60_000,
   }, async () => {
     const project = await projectOf(5);
@@ -92,7 +92,7 @@ describe('a direct connection', () => {
     expect(await outcome(again.query(`insert into t ${wide(100)}`))).toBe('done');
   });
 
-  it('is stopped though this process has no time for it', { timeout: 60_000 }, async () => {
+  it('that grows a full project is stopped although the process is busy', { timeout: 60_000 }, async () => {
     const project = await projectOf(5);
     const clients = await Promise.all([1, 2, 3, 4].map(() => connect(project)));
     for (const [n, client] of clients.entries()) await client.query(`create table u${n} (v text)`);
@@ -109,7 +109,7 @@ describe('a direct connection', () => {
     await until('what they left is vacuumed', async () => (await overMb(project)) < -4);
   });
 
-  it('that builds a hash index with faked statistics', { timeout: 60_000 }, async () => {
+  it('that builds a hash index with faked statistics is held to the limit', { timeout: 60_000 }, async () => {
     const project = await projectOf(5);
     const client = await connect(project);
     await client.query('create table t (a int)');
@@ -123,7 +123,7 @@ describe('a direct connection', () => {
     expect(peak).toBeLessThan(32);
   });
 
-  it('four writers of wide rows at once', { timeout: 60_000 }, async () => {
+  it('is stopped when four of them write wide rows at once', { timeout: 60_000 }, async () => {
     const project = await projectOf(5);
     const clients = await Promise.all([1, 2, 3, 4].map(() => connect(project)));
     for (const [n, client] of clients.entries()) await client.query(`create table u${n} (v text)`);
@@ -136,7 +136,9 @@ describe('a direct connection', () => {
     await until('what they left is vacuumed', async () => (await overMb(project)) < -4);
   });
 
-  it('that commits small pieces, and comes again whenever it is ended', { timeout: 90_000 }, async () => {
+  it('that commits small pieces and reconnects after each end is held to the limit', {
+    timeout: 90_000,
+  }, async () => {
     const project = await projectOf(3);
     const notices: string[] = [];
     const refusals = new Set<string>();
@@ -172,7 +174,7 @@ describe('a direct connection', () => {
     );
   });
 
-  it('that does not let itself be cancelled is ended', { timeout: 60_000 }, async () => {
+  it('that ignores cancels is terminated', { timeout: 60_000 }, async () => {
     const project = await projectOf(3);
     const client = await connect(project);
     await client.query('create table t (v text)');
@@ -185,7 +187,7 @@ describe('a direct connection', () => {
     await until('what it left is vacuumed', async () => (await overMb(project)) < -2);
   });
 
-  it('that writes large objects', { timeout: 60_000 }, async () => {
+  it('that writes large objects is held to the limit', { timeout: 60_000 }, async () => {
     const project = await projectOf(3);
     const client = await connect(project);
     const { peak, result } = await peakDuring(project, () =>
@@ -199,7 +201,7 @@ describe('a direct connection', () => {
     await until('what it left is vacuumed', async () => (await overMb(project)) < -2);
   });
 
-  it('that reads or makes room is left alone in a full project', { timeout: 60_000 }, async () => {
+  it('that reads or deletes in a full project is not disturbed', { timeout: 60_000 }, async () => {
     const project = await projectOf(40);
     const client = await connect(project);
     await client.query('create table t (id int primary key, v text)');
@@ -239,7 +241,9 @@ describe('a direct connection', () => {
     expect(await outcome(client.query("insert into t values (1, 'x')"))).toBe('done');
   });
 
-  it('of a neighbour with room is not touched, however much it writes', { timeout: 60_000 }, async () => {
+  it('of a neighbour below its limit is not disturbed, however much it writes', {
+    timeout: 60_000,
+  }, async () => {
     const full = await projectOf(3);
     const [hog, calm] = [await connect(full), await connect(neighbour)];
     await hog.query('create table t (v text)');
@@ -256,7 +260,7 @@ describe('a direct connection', () => {
   });
 });
 
-it('the service itself is not taken for a direct connection', { timeout: 60_000 }, async () => {
+it('the sessions of the service are not taken for direct connections', { timeout: 60_000 }, async () => {
   const project = await projectOf(3);
   await run(project, 'create table t (v text)');
   const client = await connect(project);

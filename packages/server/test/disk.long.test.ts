@@ -12,14 +12,14 @@ import { fill, smallDisk } from './small-disk.ts';
 
 const mb = 1024 * 1024;
 
-describe('the watch', () => {
+describe('the disk watch', () => {
   const watch = (folder: string | null, reserveBytes: number | null, errors: unknown[] = []) => {
     const disk = openDiskWatch({ folder, reserveBytes, onError: (error) => errors.push(error) });
     onTestFinished(disk.stop);
     return disk;
   };
 
-  it('is low under the reserve, and fine again only well above it', async ({ skip }) => {
+  it('reports low space below the reserve, and enough again only well above it', async ({ skip }) => {
     const folder = smallDisk(200);
     if (!folder) return skip();
     const disk = watch(folder, 50 * mb);
@@ -40,7 +40,7 @@ describe('the watch', () => {
     await until('it has looked', async () => disk.isLow());
   });
 
-  it('without a folder, without a reserve, or of a disk that cannot be seen is never low', async () => {
+  it('never reports low space without a folder, without a reserve, or for a disk that cannot be read', async () => {
     const errors: unknown[] = [];
     for (const disk of [watch(null, 1e15), watch(tmpdir(), 0), watch('/nowhere/at/all', 1e15, errors)]) {
       await disk.look();
@@ -51,12 +51,12 @@ describe('the watch', () => {
     expect(watch(tmpdir(), 1e15).isLow()).toBe(true);
   });
 
-  it('keeps a gigabyte by itself, or 32 MB and a sixteenth of a small disk', () => {
+  it('reserves one gigabyte by default, or 32 MB and a sixteenth of a small disk', () => {
     expect([usualReserve(1000 * 1024 * mb), usualReserve(1600 * mb)]).toEqual([1024 * mb, 132 * mb]);
   });
 });
 
-it('a start and the doctor tell of a disk under its reserve', { timeout: 60_000 }, async () => {
+it('the start and the doctor report a disk below its reserve', { timeout: 60_000 }, async () => {
   const env = { ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_DISK_RESERVE_MB: '1000000000' };
   const service = await launch({ ...env, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
   expect(service.output()).toMatch(/disk {9}only \d+ MB free: under the reserve of 1000000000 MB/);
@@ -114,7 +114,7 @@ describe('a disk that really runs full', () => {
 
   const wide = "(select string_agg(md5(random()::text || m), '') from generate_series(1, 3000) as m)";
 
-  it('growth is refused, reading and deleting go on, and nothing is lost', { timeout: 180_000 }, async ({
+  it('refuses growth, goes on reading and deleting, and loses nothing', { timeout: 180_000 }, async ({
     skip,
   }) => {
     const disk = smallDisk(400);
@@ -140,9 +140,7 @@ describe('a disk that really runs full', () => {
     expect(await service.stop()).toBe(0);
   });
 
-  it('PostgreSQL itself dies of it, and comes back when there is room', { timeout: 180_000 }, async ({
-    skip,
-  }) => {
+  it('lets PostgreSQL come back after it died of the full disk', { timeout: 180_000 }, async ({ skip }) => {
     const disk = smallDisk(400);
     if (!disk) return skip();
     const { service, run, insert, recovers } = await install(disk);
@@ -172,9 +170,7 @@ describe('a disk that really runs full', () => {
     expect(await service.stop()).toBe(0);
   });
 
-  it('a log that cannot be written costs lines, not memory, and goes on when there is room', async ({
-    skip,
-  }) => {
+  it('costs log lines but no memory, and logging goes on when there is space', async ({ skip }) => {
     const disk = smallDisk(2);
     if (!disk) return skip();
     const log = openLog({ dataFolder: disk, logLevel: 'info', logTo: 'file' });

@@ -28,7 +28,7 @@ if (!hasPsql)
 if (!hasJq) console.error('SKIPPED: jq is not installed, so the console sessions in the docs do not run.');
 
 describe('README and docs', () => {
-  it('show what they tell', () => {
+  it('show at least one console session on every page that should have one', () => {
     expect(pages.filter((page) => sessionsIn(read(page)).length === 0)).toEqual(withoutSessions);
   });
 
@@ -49,7 +49,7 @@ describe('README and docs', () => {
     },
   );
 
-  it('links to files and headings that exist', () => {
+  it('link to files and headings that exist', () => {
     const anchorsOf = (markdown: string) =>
       [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
         heading
@@ -89,7 +89,7 @@ describe('README and docs', () => {
   });
 });
 
-it('the pages that are tables of the code are as `npm run docs` writes them', async () => {
+it('the generated pages are up to date with `npm run docs`', async () => {
   const { pages: written } = (await import(path.join(root, 'scripts/docs.mjs'))) as {
     pages(): Record<string, string>;
   };
@@ -100,7 +100,7 @@ it('llms.txt names every page', () => {
   for (const page of pages) expect(read('llms.txt')).toContain(`(${page})`);
 });
 
-it('package-lock.json covers every platform, and names no address', () => {
+it('package-lock.json covers every platform and contains no registry address', () => {
   const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string, { resolved?: string }> };
   const names = Object.keys(lock.packages).map((name) => name.replace('node_modules/', ''));
   const wanted: Record<string, string[]> = {
@@ -121,7 +121,7 @@ it('package-lock.json covers every platform, and names no address', () => {
   for (const { resolved } of Object.values(lock.packages)) expect(resolved ?? '').not.toMatch(/^http/);
 });
 
-it('the lock of the clients that are tested names no address, and exact versions alone are asked for', () => {
+it('compatibility/ pins exact versions, and its lock file contains no registry address', () => {
   const lock = JSON.parse(read('compatibility/package-lock.json')) as { packages: Record<string, object> };
   for (const entry of Object.values(lock.packages)) expect(entry).not.toHaveProperty('resolved');
   const { dependencies } = JSON.parse(read('compatibility/package.json')) as {

@@ -30,8 +30,8 @@ import {
 
 const isRoot = process.getuid?.() === 0;
 
-describe('starting', () => {
-  it('makes everything at the first start, prints the key once, and finds all again at the second', async () => {
+describe('starting the service', () => {
+  it('creates everything at the first start, prints the key once, and finds it all at the second', async () => {
     const ROWHOUSE_DATA = newDataFolder();
     const first = await launch({ ROWHOUSE_DATA });
     expect(first.output()).toMatch(/address {6}http:\/\/127\.0\.0\.1:\d+/);
@@ -52,7 +52,7 @@ describe('starting', () => {
     expect(await second.stop('SIGINT')).toBe(0);
   });
 
-  it('keeps its secrets to itself', async () => {
+  it('lets only its own user read its secrets', async () => {
     const ROWHOUSE_DATA = newDataFolder();
     const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
     expect(statSync(path.join(ROWHOUSE_DATA, 'master.key')).mode & 0o777).toBe(0o600);
@@ -79,7 +79,7 @@ describe('starting', () => {
     await service.stop();
   });
 
-  it('takes the account key from the environment, also in place of an earlier one', async () => {
+  it('takes the account key from the environment, also to replace an earlier one', async () => {
     const ROWHOUSE_DATA = await usedDataFolder();
     const [old, next] = [newAccountKey(), newAccountKey()];
     const first = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: old });
@@ -96,7 +96,7 @@ describe('starting', () => {
     expect((await third.call('GET', '/projects', { key: next })).status).toBe(401);
   });
 
-  it('reports every bad setting at once and touches nothing', async () => {
+  it('reports every bad setting at once and creates nothing', async () => {
     const ROWHOUSE_DATA = path.join(newDataFolder(), 'never-made');
     const service = await launch({
       ROWHOUSE_DATA,
@@ -113,7 +113,7 @@ describe('starting', () => {
     expect(existsSync(ROWHOUSE_DATA)).toBe(false);
   });
 
-  it('says when its own port is taken, stops PostgreSQL again and exits', async () => {
+  it('reports that its port is taken, stops PostgreSQL and exits', async () => {
     const ROWHOUSE_DATA = await usedDataFolder();
     const taken = createServer().listen(0, '127.0.0.1');
     onTestFinished(() => void taken.close());
@@ -158,7 +158,7 @@ describe('starting', () => {
     expect((await right.call('GET', '/projects')).status).toBe(200);
   });
 
-  it("shows PostgreSQL's own last words and a hint when it cannot start", async () => {
+  it("shows PostgreSQL's last log lines and a hint when PostgreSQL cannot start", async () => {
     const ROWHOUSE_DATA = await usedDataFolder();
     const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
     rmSync(path.join(ROWHOUSE_DATA, 'postgres', 'global', 'pg_control'));
@@ -246,7 +246,7 @@ describe('what a crash leaves', () => {
     ['a number that is none', () => '99999999999999999999\n'],
     ['of a single-user server whose number another program has', (pid: number) => `-${pid}\n`],
     ['only a number, which another program has', (pid: number) => `${pid}`],
-  ])('a postmaster.pid and a socket lock that are damaged: %s', async (_how, content) => {
+  ])('starts with a damaged postmaster.pid and socket lock: %s', async (_how, content) => {
     const ROWHOUSE_DATA = await usedDataFolder();
     const cluster = path.join(ROWHOUSE_DATA, 'postgres');
     const { uid, gid } = statSync(cluster);
@@ -280,7 +280,7 @@ describe('what a crash leaves', () => {
     },
   );
 
-  it('an interrupted first start is simply done again', async () => {
+  it('repeats a first start that was interrupted', async () => {
     const ROWHOUSE_DATA = newDataFolder();
     mkdirSync(path.join(ROWHOUSE_DATA, 'postgres.new', 'base'), { recursive: true });
     writeFileSync(path.join(ROWHOUSE_DATA, 'postgres.new', 'PG_VERSION'), '18\n');
@@ -288,7 +288,7 @@ describe('what a crash leaves', () => {
     expect((await service.call('GET', '/projects')).status).toBe(200);
   });
 
-  it('PostgreSQL dying is noticed: 503 with Retry-After meanwhile, then all works again', async () => {
+  it('answers 503 with Retry-After while PostgreSQL restarts, then serves again', async () => {
     const ROWHOUSE_DATA = await usedDataFolder();
     const ROWHOUSE_ACCOUNT_KEY = newAccountKey();
     const service = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY });
@@ -314,9 +314,9 @@ describe('what a crash leaves', () => {
   });
 });
 
-describe('stopping', () => {
+describe('stopping the service', () => {
   it.each([30, 150, 400, 800, 1200])(
-    'a signal %i ms into the first start leaves nothing running',
+    'leaves nothing running after a signal %i ms into the first start',
     async (afterMs) => {
       const ROWHOUSE_DATA = newDataFolder();
       const starting = launch({ ROWHOUSE_DATA, ROWHOUSE_SPARES: '0' });
@@ -339,7 +339,7 @@ describe('stopping', () => {
     },
   );
 
-  it('finishes what runs, refuses what comes, and leaves no process', async () => {
+  it('finishes running requests, refuses new ones and leaves no process', async () => {
     const ROWHOUSE_DATA = await usedDataFolder();
     const service = await launch({
       ROWHOUSE_DATA,
@@ -361,8 +361,8 @@ describe('stopping', () => {
   });
 });
 
-describe('any place, any user', () => {
-  it.runIf(isRoot)('root in a folder that only root can enter: PostgreSQL runs as another user', async () => {
+describe('any folder and any user', () => {
+  it.runIf(isRoot)('as root in a folder only root can enter, PostgreSQL runs as another user', async () => {
     const closed = mkdtempSync(path.join(tmpdir(), 'rowhouse-root-only-'));
     onTestFinished(() => rmSync(closed, { recursive: true, force: true }));
     chmodSync(closed, 0o700);
@@ -374,7 +374,7 @@ describe('any place, any user', () => {
     expect(await service.stop()).toBe(0);
   });
 
-  it.runIf(isRoot)('an ordinary user', async (context) => {
+  it.runIf(isRoot)('the service runs as an ordinary user', async (context) => {
     const nobody = Number(execFileSync('id', ['-u', 'nobody'], { encoding: 'utf8' }));
     const folder = newDataFolder();
     execFileSync('chown', [String(nobody), folder]);
@@ -411,7 +411,7 @@ describe('any place, any user', () => {
     expect(child.exitCode).toBe(0);
   });
 
-  it('missing library links are made, and unreachable programs are copied', async () => {
+  it('missing library links are created, and unreachable programs are copied', async () => {
     const { prepareBinaries } = await import('../src/engine/binaries.ts');
     const { postgres } = prepareBinaries(newDataFolder(), null);
     const native = path.join(path.dirname(postgres), '..');

@@ -135,7 +135,7 @@ async function together(
 const query = (text: string, more: object = {}) => JSON.stringify({ query: text, ...more });
 const overloaded = 429;
 
-describe('large answers', () => {
+describe('the event loop during large answers', () => {
   const statements: [string, string][] = [
     ['one text, each byte of it an escape', "select repeat(E'\\x01', 120000000)"],
     ['one plain text', "select repeat('x', 60000000)"],
@@ -151,7 +151,7 @@ describe('large answers', () => {
     ['digits', "select repeat('9', 131000)::numeric from generate_series(1, 200)"],
   ];
 
-  it.each(statements)('%s', { timeout: 120_000 }, async (_what, text) => {
+  it.each(statements)('stays free with %s', { timeout: 120_000 }, async (_what, text) => {
     const isFirst = text === statements[0]?.[1];
     const most = (isFirst ? 20 : 7) * mb;
     const attack = (slug: string) => send(`/projects/${slug}/query`, query(text), { until: most });
@@ -159,7 +159,7 @@ describe('large answers', () => {
     expect(answers.some(({ size }) => size > 7 * mb)).toBe(true);
   });
 
-  it('for other drivers', { timeout: 120_000 }, async () => {
+  it('stays free with rows for other drivers', { timeout: 120_000 }, async () => {
     const text = "select repeat(E'\\x01', 60000000), array_fill(interval '1 day', array[500000])";
     for (const raw of ['true', 'false']) {
       const { connection } = (await service.call('GET', '/projects/hog/connection')).body;
@@ -169,13 +169,13 @@ describe('large answers', () => {
     }
   });
 
-  it('a page', { timeout: 120_000 }, async () => {
+  it('stays free with a large page of a table', { timeout: 120_000 }, async () => {
     const attack = () => send('/projects/hog/tables/t?limit=1', '', { method: 'GET', until: 30 * mb });
     const [first] = await together(6, attack, [200, overloaded]);
     expect(first?.size).toBeGreaterThan(30 * mb);
   });
 
-  it('answers that are held until the commit', { timeout: 120_000 }, async () => {
+  it('stays free with answers that are held until the commit', { timeout: 120_000 }, async () => {
     const text = "select repeat('x', 50000000)";
     const batch = JSON.stringify({ statements: [{ query: text }] });
     const answers = await together(6, (slug) => send(`/projects/${slug}/batch`, batch), [200, overloaded]);
@@ -188,7 +188,7 @@ describe('large answers', () => {
     expect((await send('/projects/hog/batch', batch)).size).toBeGreaterThan(50 * mb);
   });
 
-  it('readers that do not read', { timeout: 120_000 }, async () => {
+  it('stays free with clients that stop reading', { timeout: 120_000 }, async () => {
     await longestMs();
     peakMb = 0;
     const abort = new AbortController();
@@ -212,7 +212,7 @@ describe('large answers', () => {
   });
 });
 
-describe('large bodies', () => {
+describe('the event loop during large bodies', () => {
   const deep = `${'['.repeat(2 * mb)}${']'.repeat(2 * mb)}`;
   const rows = JSON.stringify(Array.from({ length: 150_000 }, (_, n) => ({ v: `text ü ${n}`, j: { a: n } })));
   const bad = JSON.stringify(Array.from({ length: 100_000 }, (_, n) => ({ h: n < 99_999 ? 'x' : 'wrong' })));
@@ -296,12 +296,16 @@ describe('large bodies', () => {
     ['a key', 'keys', `{"name":"${'x'.repeat(250_000)}"}`, [400]],
   ];
 
-  it.each(bodies)('%s', { timeout: 120_000 }, async (_what, target, body, expected, options) => {
-    const attack = (slug: string) => send(`/projects/${slug}/${target}`, body, options);
-    await together(3, attack, [...expected, overloaded, 507], true);
-  });
+  it.each(bodies)(
+    'stays free with %s',
+    { timeout: 120_000 },
+    async (_what, target, body, expected, options) => {
+      const attack = (slug: string) => send(`/projects/${slug}/${target}`, body, options);
+      await together(3, attack, [...expected, overloaded, 507], true);
+    },
+  );
 
-  it('with an Idempotency-Key', { timeout: 120_000 }, async () => {
+  it('stays free with large bodies under an Idempotency-Key', { timeout: 120_000 }, async () => {
     const body = `{"query":"select length($1)","params":["${long}"]}`;
     let n = 0;
     const attack = (slug: string) =>
@@ -309,7 +313,7 @@ describe('large bodies', () => {
     await together(3, attack, [200, overloaded], true);
   });
 
-  it('many that nobody finishes', { timeout: 120_000 }, async () => {
+  it('stays free with many bodies that are never completed', { timeout: 120_000 }, async () => {
     await longestMs();
     peakMb = 0;
     const abort = new AbortController();

@@ -23,7 +23,7 @@ beforeAll(async () => {
   projectKey = body.api_key;
 });
 
-it('there are examples in every language that was promised', () => {
+it('there is an example in every promised language', () => {
   expect(examples).toEqual(expect.arrayContaining(['curl', 'go', 'python', 'rust', 'typescript']));
 });
 
@@ -54,7 +54,7 @@ for (const example of examples) {
         await promisify(execFile)(process.execPath, [tsc], { cwd: folder, env: environment });
       }, buildTimeoutMs);
 
-    it('gives the output that its README shows, and again the second time', async () => {
+    it('prints the output that its README shows, also the second time', async () => {
       for (const _ of ['first', 'second']) {
         const { ran, problems } = await run();
         expect(problems).toBe('');
@@ -63,7 +63,7 @@ for (const example of examples) {
       }
     });
 
-    it('has left two users with their rows', async () => {
+    it('leaves two users with their rows', async () => {
       const users = await service.call('GET', `/projects/${slug}/auth/users?search=ada%2B${example}-`);
       expect(users.body.users).toHaveLength(2);
       for (const { id, role, data } of users.body.users) {
@@ -76,7 +76,7 @@ for (const example of examples) {
       }
     });
 
-    it('says which settings are missing', async () => {
+    it('reports missing settings', async () => {
       const [, command = ''] = readme.match(/^\$ (?!export )(.*)$/m) ?? [];
       const bare = `\`\`\`console\n$ ${command}\n\`\`\``;
       const { ran, problems, status } = await runConsole(bare, (line) => `${line} || exit 1`, {
@@ -88,7 +88,7 @@ for (const example of examples) {
       expect({ output: ran[0]?.output, status }).toEqual({ output: '', status: 1 });
     });
 
-    it('explains in a line that a key is wrong or the service away', async () => {
+    it('explains in one line that the key is wrong or the service is down', async () => {
       const wrongKey = await run({ key: 'rh_proj_nonsense' });
       expect(wrongKey.problems).toContain('invalid_api_key: ');
       const away = await run({ url: 'http://127.0.0.1:1' });

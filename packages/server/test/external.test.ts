@@ -39,15 +39,15 @@ afterAll(() =>
   }),
 );
 
-describe('a role that is not a superuser', () => {
-  it('without the right to make databases and roles is refused, with the statement to run', async () => {
+describe('a service with a role that is not a superuser', () => {
+  it('refuses to start without CREATEDB and CREATEROLE, and shows the statement to run', async () => {
     await expect(checkExternal(asRole(plain))).rejects.toMatchObject({
       message: expect.stringContaining(plain),
       hint: expect.stringContaining('createdb createrole'),
     });
   });
 
-  it('with it serves projects, and what it cannot guard is reported', async () => {
+  it('serves projects with these rights, and reports what it cannot guard', async () => {
     await checkExternal(asRole(maker));
     const controlDatabase = newControlName();
     const rowhouse = await openTestService({ at: asRole(maker), controlDatabase, spares: 1 });
@@ -80,7 +80,7 @@ describe('a role that is not a superuser', () => {
     await removeTestService(controlDatabase, server.installation);
   });
 
-  it('granted the parameters, guards with them', async () => {
+  it('guards projects with the parameters that were granted to it', async () => {
     await asAdmin((admin) =>
       admin.query(
         sql`grant set on parameter temp_file_limit, log_min_messages, log_min_error_statement to ${sql.id(maker)}`,
@@ -104,7 +104,7 @@ describe('a role that is not a superuser', () => {
   });
 });
 
-it('a superuser on a fitting server leaves nothing open but what others own there', async () => {
+it('with a superuser on a suitable server only databases of others stay open', async () => {
   const findings = await asAdmin((admin) => findOpenGuards(admin));
   const names = findings
     .map(({ missing }) => missing)
@@ -112,7 +112,7 @@ it('a superuser on a fitting server leaves nothing open but what others own ther
   expect(names).toEqual([]);
 });
 
-describe('as a process', () => {
+describe('a service on an external server', () => {
   it('serves from ROWHOUSE_DATABASE_URL, and leaves that server running when it stops', async () => {
     const env = {
       ROWHOUSE_DATA: newDataFolder(),
@@ -135,7 +135,7 @@ describe('as a process', () => {
     await removeTestService(env.ROWHOUSE_CONTROL_DATABASE, installation);
   });
 
-  it('says what is not guarded when it starts', async () => {
+  it('reports at its start what is not guarded', async () => {
     const env = {
       ROWHOUSE_DATA: newDataFolder(),
       ROWHOUSE_DATABASE_URL: urlOf(asRole(maker)),
@@ -153,7 +153,7 @@ describe('as a process', () => {
     ['nobody listens', () => urlOf({ ...address(), port: 1 }), /cannot be reached/],
     ['a wrong password', () => urlOf({ ...asRole(plain), password: 'wrong' }), /password/],
     ['too few rights', () => urlOf(asRole(plain)), /may not make databases and roles/],
-  ])('%s: a clear line and exit 1', async (_what, url, words) => {
+  ])('exits with 1 and one clear line: %s', async (_what, url, words) => {
     const service = await launch({ ROWHOUSE_DATA: newDataFolder(), ROWHOUSE_DATABASE_URL: url() });
     expect((await service.exited).code).toBe(1);
     expect(service.output()).toMatch(words);
@@ -161,7 +161,7 @@ describe('as a process', () => {
   });
 });
 
-it('reads addresses of all usual kinds', () => {
+it('database addresses of all usual forms are understood', () => {
   expect(parseDatabaseUrl('postgres://u:p%40ss@db.example.com/app')).toEqual({
     host: 'db.example.com',
     port: 5432,

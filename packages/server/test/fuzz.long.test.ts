@@ -281,7 +281,7 @@ async function send(request: InjectOptions): Promise<Result> {
   return status >= 500 && !allowed5xx.has(code) ? found('5xx') : { status, fault: null };
 }
 
-it('whatever comes, the answer is one of the API', { timeout: 240_000 }, async () => {
+it('every random request gets an answer in the form of the API', { timeout: 240_000 }, async () => {
   const random = seeded(seed);
   const faults: string[] = [];
   const succeeded = new Set<Route>();
@@ -313,7 +313,7 @@ it('whatever comes, the answer is one of the API', { timeout: 240_000 }, async (
   expect(rowhouse.service.deps.query.sessions.counts().waiting).toBe(0);
 });
 
-it('each property of each body with each of the values that nobody foresaw', {
+it('each property of each body survives each hostile value', {
   timeout: 240_000,
 }, async () => {
   const random = seeded(seed + 1);
@@ -351,7 +351,7 @@ it('each property of each body with each of the values that nobody foresaw', {
   expect(faults, `seed ${seed}: ${faults.length}`).toEqual([]);
 });
 
-it('numbers that no double holds are numbers everywhere, and never objects', async () => {
+it('numbers that no double can hold stay numbers everywhere and never become objects', async () => {
   await renew(1_000);
   const big = '12345678901234567890';
   const post = (path: string, raw: string, method = 'POST') =>

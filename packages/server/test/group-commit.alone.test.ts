@@ -41,8 +41,8 @@ const makeShort = (query: string) =>
 const transactions = async (table: string) =>
   Number((await fine(`select count(distinct xmin::text) as n from ${table} where a >= 0`))[0].n);
 
-describe('inserts', () => {
-  it('travel together, each once, each with the own answer', async () => {
+describe('inserts that share a transaction', () => {
+  it('are each stored once, and each gets its own answer', async () => {
     await fine('create table many (id bigint generated always as identity, a int)');
     const insert = 'insert into many (a) values ($1) returning a, id';
     await makeShort(insert);
@@ -64,7 +64,7 @@ describe('inserts', () => {
     });
   });
 
-  it('by the table endpoint travel as well', async () => {
+  it('also come from the table endpoint', async () => {
     await fine('create table notes (a int primary key, text text)');
     const insert = (a: number) =>
       rowhouse.call('POST', `/projects/${project.slug}/tables/notes`, {
@@ -82,7 +82,7 @@ describe('inserts', () => {
     });
   });
 
-  it('that fail are told why, and take nobody with them', async () => {
+  it('fail alone when one of them is wrong, with the reason', async () => {
     await fine('create table unique_ones (a int primary key)');
     const insert = 'insert into unique_ones values ($1)';
     await makeShort(`${insert} on conflict do nothing`);
@@ -97,7 +97,7 @@ describe('inserts', () => {
     expect(await fine('select count(*)::int as n from unique_ones where a >= 0')).toEqual([{ n: 250 }]);
   });
 
-  it('whose constraint is looked at with the commit fail alone, too', async () => {
+  it('fail alone when a deferred constraint is violated', async () => {
     await fine('create table parents (a int primary key)');
     await fine('insert into parents select generate_series(-1, 500) where true');
     await fine(
@@ -112,7 +112,7 @@ describe('inserts', () => {
     expect(await fine('select count(*)::int as n from children where a >= 0')).toEqual([{ n: 31 }]);
   });
 
-  it('that wait for a lock keep nobody else waiting', async () => {
+  it('do not wait for one that waits for a lock', async () => {
     await fine('create table locked (a int)');
     await fine('create table open (a int)');
     const [blocked, free] = ['insert into locked values ($1)', 'insert into open values ($1)'];
@@ -140,7 +140,7 @@ describe('inserts', () => {
     expect(await fine('select count(*)::int as n from open where a >= 0')).toEqual([{ n: 50 }]);
   });
 
-  it('with a deadline end at it', async () => {
+  it('end at their deadlines', async () => {
     await fine('create table late (a int)');
     const insert = 'insert into late values ($1)';
     await makeShort(insert);
@@ -154,7 +154,7 @@ describe('inserts', () => {
     expect(await fine('select count(*)::int as n from late where a >= 0')).toEqual([{ n: 0 }]);
   });
 
-  it('leave nothing of a sequence for others to see', async () => {
+  it('leave no sequence state for other requests', async () => {
     await fine('create table counted (id serial, a int)');
     const insert = 'insert into counted (a) values ($1)';
     await makeShort(insert);
@@ -163,7 +163,7 @@ describe('inserts', () => {
     for (const { status, body } of seen) expect([status, body.error.sql.state]).toEqual([400, '55000']);
   });
 
-  it('into a table that changes meanwhile are as it is then', async () => {
+  it('follow a table that changes meanwhile', async () => {
     await fine('create table changing (a int)');
     const insert = 'insert into changing values ($1) returning *';
     await makeShort(insert);
@@ -177,7 +177,7 @@ describe('inserts', () => {
     expect(await fine('select count(*)::int as n from changing where a >= 0')).toEqual([{ n: 100 }]);
   });
 
-  it('whose table gets a trigger go alone from then on', async () => {
+  it('stop sharing once their table has a trigger', async () => {
     await fine('create table triggered (a int)');
     const insert = 'insert into triggered values ($1)';
     await makeShort(insert);
@@ -192,7 +192,7 @@ describe('inserts', () => {
     expect(await transactions('triggered')).toBe(40);
   });
 
-  it('with an answer that is long have it, and keep nobody waiting', async () => {
+  it('get a long answer without delaying the others', async () => {
     await fine('create table wide (a int)');
     const small = 'insert into wide values ($1)';
     const large = "insert into wide values ($1) returning repeat('x', 1000000 * a)";
@@ -207,7 +207,7 @@ describe('inserts', () => {
     expect(await fine('select count(*)::int as n from wide where a >= 0')).toEqual([{ n: 63 }]);
   });
 
-  it('with an error that is far too long hurt nobody else', async () => {
+  it('are not harmed by an error message that is far too long', async () => {
     await fine('create table numbers (a int)');
     const insert = 'insert into numbers select repeat($1::text, $2::int)::int';
     const make = (digit: number, times: number) => run(insert, [digit, times]);
@@ -225,7 +225,7 @@ describe('inserts', () => {
     expect(await fine('select count(*)::int as n from numbers where a = 22')).toEqual([{ n: 20 }]);
   });
 
-  it('leave one prepared statement for each text', async () => {
+  it('leave one prepared statement for each text in the session', async () => {
     await fine('create table texts (a int)');
     const texts = Array.from({ length: 5 }, (_, n) => `insert into texts values ($1 + ${n})`);
     for (const text of texts) await makeShort(text);
@@ -236,7 +236,7 @@ describe('inserts', () => {
     for (const [{ n }] of counts) expect(n).toBeLessThan(100);
   });
 
-  it('that a trigger takes by surprise leave nothing of what it sets', async () => {
+  it('leave nothing behind of the settings of a trigger that was just created', async () => {
     await fine('create table surprised (a int)');
     await fine(`create function whisper() returns trigger language plpgsql as $$ begin
       perform set_config('app.secret', new.a::text, false); return new; end $$`);
@@ -258,7 +258,7 @@ describe('inserts', () => {
     }
   });
 
-  it('that lose their connection are told so, and none that was acknowledged is lost', async () => {
+  it('are told when their connection is lost, and no acknowledged one is lost', async () => {
     await fine('create table cut (a int)');
     const insert = 'insert into cut values ($1)';
     await makeShort(insert);
@@ -291,7 +291,7 @@ describe('inserts', () => {
     expect(acknowledged.length).toBeGreaterThan(50);
   });
 
-  it('that are too many to wait are refused, and the others are done', { timeout: 60_000 }, async () => {
+  it('are refused when too many wait, and the others are stored', { timeout: 60_000 }, async () => {
     await fine('create table crowd (a int)');
     const insert = 'insert into crowd values ($1)';
     await makeShort(insert);
@@ -315,8 +315,8 @@ describe('inserts', () => {
   });
 });
 
-describe('in a small project', () => {
-  it('inserts travel, and all of them together stay within its limit', { timeout: 120_000 }, async () => {
+describe('group commit in a small project', () => {
+  it('keeps all inserts of a transaction together within the limit', { timeout: 120_000 }, async () => {
     const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Small', limit_mb: 20 } });
     const small = { slug: body.project.slug, id: body.project.id, key: body.api_key };
     const ask = (query: string, params: unknown[] = []) =>
@@ -362,8 +362,8 @@ describe('in a small project', () => {
   });
 });
 
-describe('what an insert does', () => {
-  it('is known under load, and makes nothing be forgotten that is known of others', async () => {
+describe('the profile of an insert', () => {
+  it('is learned under load, and no other profile is forgotten for it', async () => {
     await fine('create table busy (a int)');
     const read = 'select a from busy where a = $1';
     const insert = 'insert into busy values ($1)';
@@ -381,7 +381,7 @@ describe('what an insert does', () => {
     expect(isPlain(await profileOf(insert))).toBe(true);
   });
 
-  it('is known again under load after another one has run code', async () => {
+  it('is learned again under load after another statement has run code', async () => {
     await fine('create table loaded (a int)');
     await fine('create table coded (a int)');
     await fine(`create function look() returns trigger language plpgsql as $$ begin return new; end $$`);
@@ -401,7 +401,7 @@ describe('what an insert does', () => {
     await load;
   });
 
-  it('is known in a batch', async () => {
+  it('is learned in a batch', async () => {
     await fine('create table batched (a int)');
     const read = 'select a from batched where a = $1';
     await until('the read is known', async () => {

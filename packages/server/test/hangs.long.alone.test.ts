@@ -160,7 +160,7 @@ function signal(pids: number[], name: NodeJS.Signals): void {
   }
 }
 
-describe('stopped processes', () => {
+describe('while processes of PostgreSQL are stopped', () => {
   let dataFolder: string;
   let service: Running;
   let project: Project;
@@ -184,7 +184,7 @@ describe('stopped processes', () => {
     await expectFine(service.call, [project, neighbour]);
   };
 
-  it('all of them: every request is answered in time, and all is well afterwards', {
+  it('all of them: every request is answered in time, and everything works afterwards', {
     timeout: 120_000,
   }, async () => {
     await whileStopped(
@@ -208,7 +208,7 @@ describe('stopped processes', () => {
     expect(metrics).toContain('rowhouse_sessions_waiting 0');
   });
 
-  it('the first alone: what has a session goes on, what needs one is told in time', {
+  it('only the postmaster: requests with a session go on, requests that need a new one are answered in time', {
     timeout: 60_000,
   }, async () => {
     await whileStopped(
@@ -230,7 +230,9 @@ describe('stopped processes', () => {
     );
   });
 
-  it('a change under way: its outcome is unknown, and that is said', { timeout: 60_000 }, async () => {
+  it('a change that PostgreSQL was running is answered with outcome_unknown', {
+    timeout: 60_000,
+  }, async () => {
     const query = (text: string, more: object = {}) =>
       service.call('POST', `/projects/${project.slug}/query`, {
         key: project.key,
@@ -255,7 +257,7 @@ describe('stopped processes', () => {
     expectGivenUp(answer as Timed, 5_000, 'a change', ['outcome_unknown']);
   });
 
-  it('a change that was not sent in time: nothing was changed, and an answer that says so is right', {
+  it('a change is made only if its answer was outcome_unknown', {
     timeout: 60_000,
   }, async () => {
     const count = async () => {
@@ -325,7 +327,7 @@ async function openWire(to: { host: string; port: number }) {
   };
 }
 
-describe('a cut wire', () => {
+describe('a network in which no packet arrives', () => {
   let wire: Awaited<ReturnType<typeof openWire>>;
   let rowhouse: TestService;
   let project: Project;
@@ -347,7 +349,7 @@ describe('a cut wire', () => {
     wire.close();
   });
 
-  it('every request is answered in time, and new connections work when it is mended', {
+  it('every request is answered in time, and new connections work when the network is back', {
     timeout: 150_000,
   }, async () => {
     wire.cut();
@@ -364,7 +366,7 @@ describe('a cut wire', () => {
     await until('no session is left in use', async () => sessions.counts().open === sessions.counts().idle);
   });
 
-  it('a repeat whose first got no answer runs once, and its key is not held for ever', {
+  it('a request with an Idempotency-Key that got no answer runs once, and its key becomes usable again', {
     timeout: 120_000,
   }, async () => {
     const headers = { 'idempotency-key': 'cut-1' };

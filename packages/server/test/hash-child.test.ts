@@ -34,12 +34,15 @@ describe('the process that hashes', () => {
     ['password', 'salt', 1, '120fb6cffcf8b32c43e7225256c4f837a86548c92ccc35480805987cb70be17b'],
     ['password', 'salt', 2, 'ae4d0c95af6b46d32d0adff928f06dd02a303f8ef3c251dfd6e2d85a95474c43'],
     ['password', 'salt', 4_096, 'c5e478d59288c841aa530db6845c4c8d962893a001ce4e11a4963873aa98134a'],
-  ])('is PBKDF2-SHA256: %s, %s, %i', async (password, salt, iterations, hash) => {
-    const child = start();
-    expect((await child.run(task(password, salt, iterations))).toString('hex')).toBe(hash);
-    // What is burnt changes nothing.
-    expect((await child.run(task(password, salt, iterations, 500))).toString('hex')).toBe(hash);
-  });
+  ])(
+    'computes PBKDF2-SHA256 of password %s, salt %s, %i iterations',
+    async (password, salt, iterations, hash) => {
+      const child = start();
+      expect((await child.run(task(password, salt, iterations))).toString('hex')).toBe(hash);
+      // What is burnt changes nothing.
+      expect((await child.run(task(password, salt, iterations, 500))).toString('hex')).toBe(hash);
+    },
+  );
 
   it('takes passwords of any script as UTF-8', async () => {
     const child = start();
@@ -48,7 +51,7 @@ describe('the process that hashes', () => {
     expect(hash.toString('hex')).toBe('1dbe4a1014e6a1688773a1a955e40db63cbed5b7791a98f33f7722a4c17fe590');
   });
 
-  it.runIf(process.platform === 'linux')('yields to everybody, with every thread', async () => {
+  it.runIf(process.platform === 'linux')('runs every thread at the lowest priority', async () => {
     const child = start();
     await child.run(task('password', 'salt', 1));
     const [pid] = hashProcessesOf(process.pid);
@@ -66,7 +69,7 @@ describe('the process that hashes', () => {
     if (existsSync(group)) expect(readFileSync('/proc/self/autogroup', 'utf8')).not.toContain('nice 19');
   });
 
-  it.runIf(process.platform === 'linux')('knows nothing of the environment of the service', async () => {
+  it.runIf(process.platform === 'linux')('does not inherit the environment of the service', async () => {
     process.env.ROWHOUSE_TEST_SECRET = 'x';
     onTestFinished(() => {
       delete process.env.ROWHOUSE_TEST_SECRET;
@@ -78,7 +81,7 @@ describe('the process that hashes', () => {
     expect(environment).not.toContain('ROWHOUSE');
   });
 
-  it('is started again when it died; what was running in it fails, and says so', async () => {
+  it('is restarted when it died, and its running tasks fail with 503', async () => {
     const child = start();
     await child.run(task('password', 'salt', 1));
     const [pid = 0] = hashProcessesOf(process.pid);
@@ -94,7 +97,7 @@ describe('the process that hashes', () => {
     expect(hashProcessesOf(process.pid)).not.toContain(pid);
   });
 
-  it('outlives signals that mean the service', async () => {
+  it('ignores signals that are meant for the service', async () => {
     const child = start();
     await child.run(task('password', 'salt', 1));
     const [pid = 0] = hashProcessesOf(process.pid);
@@ -103,7 +106,7 @@ describe('the process that hashes', () => {
     expect(hashProcessesOf(process.pid)).toEqual([pid]);
   });
 
-  it('is gone after stop, whatever it was doing', async () => {
+  it('is gone after stop, even while it hashes', async () => {
     const child = start();
     await child.run(task('password', 'salt', 1));
     const [pid = 0] = hashProcessesOf(process.pid);
@@ -130,7 +133,7 @@ describe('the process that hashes', () => {
     ['that is not there', null],
     ['that ends at once', 'process.exit(3)'],
     ['that cannot be read', 'this is no program'],
-  ])('a program %s gives 503, is reported, and is not tried at every sign-in', async (_, text) => {
+  ])('a program %s gives 503, is reported, and is not started at every sign-in', async (_, text) => {
     const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-hash-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const file = path.join(folder, 'program.mjs');
@@ -156,7 +159,7 @@ describe('the process that hashes', () => {
     await child.stop();
   });
 
-  it('dies with the service, however that dies', async () => {
+  it('dies with the service, even after kill -9', async () => {
     const program = `
       setInterval(() => {}, 1000);
       const { keepHashChild } = await import(${JSON.stringify(built)});

@@ -56,8 +56,8 @@ function follow(promise: Promise<unknown>) {
 }
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-describe('hashing', () => {
-  it('keeps a password as the contract says, with a salt of its own each time', async () => {
+describe('hashing passwords', () => {
+  it('stores a password in the documented form, with a new salt each time', async () => {
     const hashing = open(2);
     const place = hashing.reserve('a');
     const [one, other] = [await place.hash('correct horse'), await place.hash('correct horse')];
@@ -69,7 +69,7 @@ describe('hashing', () => {
     place.release();
   });
 
-  it('knows the right password from all others', async () => {
+  it('accepts the right password and no other', async () => {
     const hashing = open(2);
     const place = hashing.reserve('a');
     const kept = await place.hash('correct hörse');
@@ -87,7 +87,7 @@ describe('hashing', () => {
     expect(await place.verify('correct horse', kept)).toEqual({ matches: true, isOutdated: false });
   });
 
-  it('tells a hash with fewer iterations than now, and one with more, and matches both', async () => {
+  it('recognises hashes with fewer and with more iterations, and matches both', async () => {
     const salt = Buffer.alloc(16, 7);
     const made = (count: number) =>
       formatHash({ iterations: count, salt, hash: pbkdf2Sync('correct horse', salt, count, 32, 'sha256') });
@@ -103,7 +103,7 @@ describe('hashing', () => {
     }
   });
 
-  it('takes about as long for a user who is not there, and for an old hash', async () => {
+  it('takes about as long for an unknown user and for an old hash', async () => {
     const rounds = 200_000;
     const place = open(1, rounds).reserve('a');
     const salt = Buffer.alloc(16, 7);
@@ -120,14 +120,14 @@ describe('hashing', () => {
     for (const hash of [null, old, 'not a hash']) expect(await time(hash)).toBeGreaterThan(usual / 10);
   });
 
-  it('matches nothing with a kept hash that cannot be read, and reports it', async () => {
+  it('matches nothing against an unreadable hash, and reports it', async () => {
     const hashing = open(1);
     const place = hashing.reserve('a');
     expect(await place.verify('password', 'password')).toEqual({ matches: false, isOutdated: false });
     expect(hashing.reported).toMatchObject([{ message: 'A kept password hash cannot be read.' }]);
   });
 
-  it('leaves the event loop and the thread pool of the service alone', async () => {
+  it('does not use the event loop or the thread pool of the service', async () => {
     const hashing = open(4, 300_000);
     const places = many(hashing, 'a', 12);
     const hashes = places.map((place) => follow(place.hash('password')));
@@ -142,8 +142,8 @@ describe('hashing', () => {
   });
 });
 
-describe('places', () => {
-  it('are eight a slot beside those that are hashing; then 429 with Retry-After', async () => {
+describe('places in the hashing queue', () => {
+  it('are eight per slot besides the running ones; then comes 429 with Retry-After', async () => {
     const hashing = await openStill(2);
     const places = many(hashing, 'a', 16);
     expect(() => hashing.reserve('a')).toThrow(expect.objectContaining(refusal));
@@ -160,7 +160,7 @@ describe('places', () => {
     for (const place of many(hashing, 'a', 16)) place.release();
   });
 
-  it('wait two seconds for a slot at most', async () => {
+  it('wait at most two seconds for a slot', async () => {
     const hashing = await openStill(1);
     const before = performance.now();
     const [first, second] = many(hashing, 'a', 2).map((place) => place.hash('password'));
@@ -172,7 +172,7 @@ describe('places', () => {
     expect(await hashing.reserve('a').hash('password')).toContain('$pbkdf2');
   });
 
-  it('have their turns project by project, and within one in the order in which they came', async () => {
+  it('are served project by project, and in order of arrival within a project', async () => {
     const hashing = await openStill(1);
     const order: string[] = [];
     const ask = (projectId: string, count: number) =>
@@ -185,7 +185,7 @@ describe('places', () => {
     expect(order).toEqual(['a0', 'a1', 'b0', 'c0', 'a2', 'b1', 'a3']);
   });
 
-  it('of the greediest project, the newest first, make room for another', async () => {
+  it('of the project with the most are dropped, newest first, to admit another project', async () => {
     const hashing = await openStill(1);
     const flood = many(hashing, 'flood', 8).map((place) => follow(place.hash('password')));
     expect(hashing.counts()).toEqual({ running: 1, waiting: 7 });
@@ -208,7 +208,7 @@ describe('places', () => {
     await Promise.all(flood.slice(0, 7).map(({ promise }) => promise));
   });
 
-  it('go to others until all hold the same, and no further', async () => {
+  it('are given to other projects until all have equally many', async () => {
     const hashing = await openStill(1);
     many(hashing, 'a', 8);
     const b = many(hashing, 'b', 4);
@@ -224,7 +224,7 @@ describe('places', () => {
     hashing.goOn();
   });
 
-  it('of projects whose users are locked keep out nobody else for long', async () => {
+  it('of projects with locked users do not keep other projects out for long', async () => {
     const hashing = open(1);
     // One each: nobody is greedy. None of them ever gets as far as its password.
     const stuck = Array.from({ length: 8 }, (_, n) => hashing.reserve(`locked ${n}`));
@@ -244,7 +244,7 @@ describe('places', () => {
     expect(() => hashing.reserve('locked')).toThrow(expect.objectContaining(refusal));
   });
 
-  it('that have begun are not taken away, though their project is the greediest', async () => {
+  it('are not taken from a hash that has begun', async () => {
     const hashing = await openStill(1);
     const places = many(hashing, 'flood', 8);
     const first = places[0]?.hash('password');
@@ -261,7 +261,7 @@ describe('places', () => {
     for (const outcome of await Promise.all(verified)) expect(outcome).toMatchObject({ matches: true });
   });
 
-  it('are free again when they are given back, even while they wait or hash', async () => {
+  it('are free again after they are given back, even while waiting or hashing', async () => {
     const hashing = await openStill(1);
     const [hashes, waits] = many(hashing, 'a', 2) as [Reservation, Reservation];
     const hash = hashes.hash('password');
@@ -277,7 +277,7 @@ describe('places', () => {
     await expect(hashes.hash('password')).rejects.toThrow('given back');
   });
 
-  it('are for one password at a time', async () => {
+  it('take one password at a time', async () => {
     const hashing = await openStill(1);
     const [busy, waits] = many(hashing, 'a', 2) as [Reservation, Reservation];
     const first = [busy.hash('password'), waits.hash('password')];
@@ -287,7 +287,7 @@ describe('places', () => {
     await Promise.all(first);
   });
 
-  it('with names like those of an object are projects as any other', async () => {
+  it('treat projects named like object properties as any other', async () => {
     const hashing = open(1);
     for (const projectId of ['__proto__', 'constructor', ''])
       expect(await hashing.reserve(projectId).hash('password')).toContain('$pbkdf2');
@@ -295,7 +295,7 @@ describe('places', () => {
 });
 
 describe('when the process that hashes dies', () => {
-  it('what it was doing fails with 503, what waits goes on', async () => {
+  it('running hashes fail with 503, and waiting ones go on', async () => {
     const hashing = await openStill(2);
     const hashes = many(hashing, 'a', 6).map((place) => place.hash('password'));
     const outcomes = Promise.allSettled(hashes);
@@ -308,7 +308,7 @@ describe('when the process that hashes dies', () => {
     expect(hashProcessesOf(process.pid)).not.toContain(hashing.pid);
   });
 
-  it('again and again, nobody else notices', async () => {
+  it('again and again, other requests do not notice', async () => {
     const hashing = open(1);
     for (let n = 0; n < 3; n++) {
       const place = hashing.reserve('a');
@@ -321,7 +321,7 @@ describe('when the process that hashes dies', () => {
     expect(hashing.counts()).toEqual({ running: 0, waiting: 0 });
   });
 
-  it('by stop, all are told and nothing is left', async () => {
+  it('by a stop, all callers are told and no process is left', async () => {
     const hashing = await openStill(1);
     const places = many(hashing, 'a', 3);
     const hashes = places.map((place) => follow(place.hash('password')));

@@ -47,7 +47,7 @@ const parse = (answer: string) => ({
   ),
 });
 
-describe('bodies', () => {
+describe('request bodies', () => {
   it.each([
     ['not JSON', '{"name":', 'invalid_json', 400],
     ['text', 'hello', 'invalid_json', 400],
@@ -69,14 +69,14 @@ describe('bodies', () => {
       400,
     ],
     ['too much', `{"name":"${'x'.repeat(1024 * 1024)}"}`, 'payload_too_large', 413],
-  ])('%s: a clear refusal', async (_what, body, code, status) => {
+  ])('are refused with a clear message: %s', async (_what, body, code, status) => {
     const answer = await rowhouse.call('POST', '/projects', { raw: body });
     expect([answer.status, answer.body.error.code]).toEqual([status, code]);
     expect(isErrorBody.Check(answer.body), JSON.stringify(answer.body).slice(0, 500)).toBe(true);
     expect(JSON.stringify(answer.body).length).toBeLessThan(5000);
   });
 
-  it('a message about bad JSON never quotes the body', async () => {
+  it('are never quoted in a message about bad JSON', async () => {
     const answer = await rowhouse.call('POST', '/projects', { raw: '{"password": hunter2-secret}' });
     expect(JSON.stringify(answer.body)).not.toContain('hunter2');
     expect(answer.body.error.code).toBe('invalid_json');
@@ -89,13 +89,13 @@ describe('bodies', () => {
     ['application/json2'],
     ['a/b/c'],
     [''],
-  ])('type %j is 415', async (type) => {
+  ])('of type %j get 415', async (type) => {
     const answer = await rowhouse.call('POST', '/projects', { raw: '{}', headers: { 'content-type': type } });
     expect([answer.status, answer.body.error.code]).toEqual([415, 'unsupported_media_type']);
     expect(answer.body.error.hint).toContain('application/json');
   });
 
-  it('takes a charset, emoji and names of 100 characters', async () => {
+  it('may have a charset, emoji and names of 100 characters', async () => {
     const name = '🏠'.repeat(50) + 'é'.repeat(50);
     const { status, body } = await rowhouse.call('POST', '/projects', {
       body: { name },
@@ -127,7 +127,7 @@ describe('paths and methods', () => {
     if (status === 405) expect(answer.headers.allow).toContain('GET');
   });
 
-  it('a path of thousands of characters is not repeated in full', async () => {
+  it('a path of thousands of characters is not echoed in full', async () => {
     const answer = await rowhouse.call('GET', `/projects/${'x'.repeat(5000)}`);
     expect([answer.status, answer.body.error.code]).toEqual([404, 'route_not_found']);
     expect(answer.body.error.message.length).toBeLessThan(200);
@@ -139,7 +139,7 @@ describe('paths and methods', () => {
     expect((await rowhouse.call('GET', `/projects/${encoded}`)).body.project.slug).toBe(slug);
   });
 
-  it('who has no key learns nothing and cannot make the service read a body', async () => {
+  it('a caller without a key learns nothing and cannot make the service read a body', async () => {
     for (const path of ['/projects', '/projects/x', '/projects/x/keys']) {
       expect((await rowhouse.call('GET', path, { key: '' })).body.error.code).toBe('missing_api_key');
     }
@@ -150,12 +150,12 @@ describe('paths and methods', () => {
   });
 });
 
-describe('on the wire', () => {
+describe('raw HTTP requests', () => {
   it.each([
     ['X-API-Key', () => key() + key()],
     ['Authorization', () => `Authorization: Bearer ${rowhouse.accountKey}\r\n`.repeat(2)],
     ['Content-Type', () => key() + json + json],
-  ])('a repeated %s is refused', async (name, headers) => {
+  ])('with a repeated %s are refused', async (name, headers) => {
     const { status, body } = parse(await raw(request(`${headers()}${length('{}')}`, '{}')));
     expect([status, body.error.details[0].path]).toEqual([400, name.toLowerCase()]);
   });
@@ -174,13 +174,13 @@ describe('on the wire', () => {
       400,
     ],
     ['huge headers', `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'x'.repeat(40_000)}\r\n\r\n`, 431],
-  ])('%s', async (_what, bytes, status) => {
+  ])('are answered by the book: %s', async (_what, bytes, status) => {
     const answer = parse(await raw(bytes));
     expect(answer.status).toBe(status);
     expect(isErrorBody.Check(answer.body)).toBe(true);
   });
 
-  it('a sender that dawdles is cut off, in its headers and in its body, while others are served', async () => {
+  it('that arrive too slowly are cut off, in headers and body, while others are served', async () => {
     const headers = raw('GET / HTTP/1.1\r\nHost: x\r\n');
     const body = raw(request(`${key()}${json}Content-Length: 100\r\n`, '{"name":'));
     expect((await rowhouse.call('GET', '/projects')).status).toBe(200);
@@ -190,7 +190,7 @@ describe('on the wire', () => {
 });
 
 describe('request ids', () => {
-  it('are echoed when they are usable and made when not', async () => {
+  it('are echoed when valid and generated otherwise', async () => {
     const id = async (given?: string) =>
       (
         await rowhouse.call('GET', '/healthz', {
@@ -218,7 +218,7 @@ describe('CORS', () => {
       },
     });
 
-  it('lets in the origins that were named, and no other', async () => {
+  it('allows the configured origins and no other', async () => {
     const good = await preflight(rowhouse.app, 'https://app.example.com');
     expect(good.statusCode).toBe(204);
     expect(good.headers['access-control-allow-origin']).toBe('https://app.example.com');
@@ -230,7 +230,7 @@ describe('CORS', () => {
     expect(bad.headers['access-control-allow-origin']).toBeUndefined();
   });
 
-  it('can be open to all or closed', async () => {
+  it('can be open to all origins or closed', async () => {
     for (const [corsOrigins, expected] of [
       ['*', '*'],
       [[], undefined],
@@ -243,8 +243,8 @@ describe('CORS', () => {
   });
 });
 
-describe('what needs no key', () => {
-  it('healthz and readyz', async () => {
+describe('endpoints without a key', () => {
+  it('include /healthz and /readyz', async () => {
     expect((await rowhouse.call('GET', '/healthz', { key: '' })).body).toMatchObject({ ok: true });
     expect((await rowhouse.call('GET', '/readyz', { key: '' })).body).toMatchObject({
       ok: true,
@@ -252,7 +252,7 @@ describe('what needs no key', () => {
     });
   });
 
-  it('metrics, without a label that callers could multiply', async () => {
+  it('include /metrics, whose labels callers cannot multiply', async () => {
     await rowhouse.call('GET', '/projects/some-slug');
     const { body, headers } = await rowhouse.call('GET', '/metrics', { key: '' });
     expect(headers['content-type']).toContain('text/plain');
@@ -262,7 +262,7 @@ describe('what needs no key', () => {
     expect(body).not.toContain('some-slug');
   });
 
-  it('OpenAPI 3.1 with every route, and a page', async () => {
+  it('include an OpenAPI 3.1 document with every route, and a page for it', async () => {
     const { body } = await rowhouse.call('GET', '/openapi.json', { key: '' });
     expect(body.openapi).toBe('3.1.0');
     expect(Object.keys(body.paths)).toEqual(
@@ -299,7 +299,7 @@ describe('what needs no key', () => {
 });
 
 describe('the log', () => {
-  it('has a line for each request and never a key, whatever place it was sent in', async () => {
+  it('has a line for each request and never a key, wherever it was sent', async () => {
     const stray = rowhouse.accountKey;
     await rowhouse.call('GET', `/projects?limit=${stray}`, { headers: { 'x-request-id': 'stray-1' } });
     await rowhouse.call('POST', '/projects', { body: { name: stray, slug: 'Bad' } });
@@ -308,7 +308,7 @@ describe('the log', () => {
     expect(lines).not.toContain(stray.slice(10));
   });
 
-  it('is cleaned of secrets that turn up in a path or an error', () => {
+  it('hides secrets that appear in a path or an error', () => {
     const line = withoutSecrets(
       `{"path":"/x/${rowhouse.accountKey}","a":"eyJhbGciOi.eyJzdWIi.c2ln","b":"postgres://u:hunter2@h/db","c":"SCRAM-SHA-256$4096:ab$cd:ef"}`,
     );

@@ -35,7 +35,7 @@ const withTable = async () => {
 const outcome = ({ status, body }: Answer) => [status, body.error?.code];
 const unknown = [409, 'outcome_unknown'];
 
-describe('what commits by itself and', () => {
+describe('under an Idempotency-Key, a statement that commits by itself and', () => {
   const texts: [name: string, text: string][] = [
     ['is a procedure', 'call work(30)'],
     ['is a DO block', 'do $$ begin insert into t values (1); commit; perform pg_sleep(30); end $$'],
@@ -49,7 +49,7 @@ describe('what commits by itself and', () => {
       `do $$ begin insert into t values (1); commit; perform pg_sleep(30); end $$ /*${'x'.repeat(1024 * 1024)}*/`,
     ],
   ];
-  it.each(texts)('%s: a deadline keeps it from running again', async (_name, query) => {
+  it.each(texts)('%s never runs again after its deadline', async (_name, query) => {
     const project = await withTable();
     const header = randomUUID();
     const body = { query, timeout_ms: 500 };
@@ -61,7 +61,7 @@ describe('what commits by itself and', () => {
     expect((await send(project, { query: 'insert into t values (3)' }, randomUUID())).status).toBe(200);
   });
 
-  it('fails for a reason of the moment is answered the same again', async () => {
+  it('fails for a temporary reason gets the same answer again', async () => {
     const project = await withTable();
     const header = randomUUID();
     const query = `do $$ begin insert into t values (1); commit; raise 'later' using errcode = '40001'; end $$`;
@@ -73,7 +73,7 @@ describe('what commits by itself and', () => {
     expect(await count(project)).toBe(1);
   });
 
-  it('is stopped halfway by limit_mb is answered the same again', { timeout: 120_000 }, async () => {
+  it('is stopped halfway by limit_mb gets the same answer again', { timeout: 120_000 }, async () => {
     const { body: made } = await rowhouse.call('POST', '/projects', { body: { name: 'Half', limit_mb: 60 } });
     const project = { ...made.project, key: made.api_key };
     await run(project, 'create table t (id int, v text)');
@@ -91,7 +91,7 @@ describe('what commits by itself and', () => {
     expect(await count(project)).toBe(committed);
   });
 
-  it('is left by a caller who hangs up never runs again', async () => {
+  it('loses its caller never runs again', async () => {
     const second = await openSecondProcess(rowhouse);
     const project = await withTable();
     await second.app.listen({ port: 0, host: '127.0.0.1' });
@@ -118,7 +118,7 @@ describe('what commits by itself and', () => {
     await second.stop();
   });
 
-  it('outside of transactions is not run again either', async () => {
+  it('cannot run in a transaction never runs again', async () => {
     const project = await withTable();
     await run(
       project,
@@ -131,7 +131,7 @@ describe('what commits by itself and', () => {
     expect(outcome(await send(project, body, header))).toEqual(unknown);
   });
 
-  it('is lost in Neon’s protocol is not run again', async () => {
+  it("is lost in Neon's protocol never runs again", async () => {
     const project = await withTable();
     const { body: place } = await rowhouse.call('GET', `/projects/${project.slug}/connection`);
     const header = randomUUID();
@@ -151,7 +151,7 @@ describe('what commits by itself and', () => {
   });
 });
 
-describe('what is rolled back for certain leaves the key free', () => {
+describe('a statement that was certainly rolled back leaves its Idempotency-Key usable', () => {
   let project: Project;
   beforeAll(async () => {
     project = await withTable();
@@ -186,7 +186,7 @@ describe('what is rolled back for certain leaves the key free', () => {
   });
 });
 
-it('a statement whose end nobody saw, because it had to be ended by force, is not run again', async () => {
+it('a statement that had to be terminated, so that its end is unknown, never runs again', async () => {
   const project = await withTable();
   const header = randomUUID();
   // It does not hear the cancel; whether it was committed when the connection was cut is not known.

@@ -48,8 +48,8 @@ const reserved = async () => {
   return found.length > 0;
 };
 
-describe('a repeat', () => {
-  it('gets the first answer again, key and all, and nothing runs twice', async () => {
+describe('a repeated request with the same Idempotency-Key', () => {
+  it('gets the first answer again, including the API key, and nothing runs twice', async () => {
     const header = randomUUID();
     const first = await post('/projects', { name: 'Only one' }, { header });
     const again = await post('/projects', { name: 'Only one' }, { header });
@@ -68,7 +68,7 @@ describe('a repeat', () => {
     expect(status).toBe(200);
   });
 
-  it('with another body is refused; another path or key is another request', async () => {
+  it('is refused with another body; another path or API key makes it another request', async () => {
     const project = await withTable();
     const header = 'k';
     expect((await query(project, 'insert into t values (1)', { header })).status).toBe(200);
@@ -93,7 +93,7 @@ describe('a repeat', () => {
     expect(await count(project)).toBe(3);
   });
 
-  it('of a POST without a body', async () => {
+  it('works for a POST without a body', async () => {
     const project = await rowhouse.project();
     await rowhouse.call('DELETE', `/projects/${project.slug}`);
     const restore = () =>
@@ -106,7 +106,7 @@ describe('a repeat', () => {
     expect((await restore()).body).toEqual(first.body);
   });
 
-  it('of twenty at once has one effect', async () => {
+  it('has one effect when twenty arrive at once', async () => {
     const header = randomUUID();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => post('/projects', { name: 'Twenty' }, { header })),
@@ -124,7 +124,7 @@ describe('a repeat', () => {
     expect(await countProjects('Twenty')).toBe(1);
   });
 
-  it('after a restart, and on another process', async () => {
+  it('works after a restart and on another process', async () => {
     const header = randomUUID();
     const ask = (at: TestService) =>
       post('/projects', { name: 'Twice' }, { header, at, key: rowhouse.accountKey });
@@ -142,7 +142,7 @@ describe('a repeat', () => {
     expect(await countProjects('Twice')).toBe(1);
   });
 
-  it('pays no heed to the header on other methods', async () => {
+  it('ignores the header on other methods', async () => {
     const project = await rowhouse.project();
     for (const name of ['One', 'Two']) {
       const { body } = await rowhouse.call('PATCH', `/projects/${project.slug}`, {
@@ -153,7 +153,7 @@ describe('a repeat', () => {
     }
   });
 
-  it('is told when the answer was streamed or too large to keep', async () => {
+  it('is told that the answer was streamed or too large to store', async () => {
     const project = await withTable();
     // Up to 256 KB an answer goes out whole and is kept; a larger one streams.
     for (const [from, to, isKept] of [
@@ -181,8 +181,8 @@ describe('a repeat', () => {
   });
 });
 
-describe('whose', () => {
-  it('the same key of two callers never meets', async () => {
+describe('the owner of an Idempotency-Key', () => {
+  it('two callers can use the same key independently', async () => {
     const mine = await withTable();
     const header = randomUUID();
     const issue = (scopes: string[]) =>
@@ -197,7 +197,7 @@ describe('whose', () => {
     expect(await count(mine)).toBe(4);
   });
 
-  it('a weak key cannot fetch the answer of a strong one', async () => {
+  it('an API key with fewer scopes cannot fetch the answer of another', async () => {
     const project = await rowhouse.project();
     const header = 'make-key';
     const body = { name: 'weak', scopes: ['tables:read'] };
@@ -209,7 +209,7 @@ describe('whose', () => {
     expect(JSON.stringify(answer.body)).not.toContain('rh_');
   });
 
-  it('outlasts a rotation, but the old key does not get the new one', async () => {
+  it('repeats work after a rotation, but the old API key does not reveal the new one', async () => {
     const project = await withTable();
     const header = randomUUID();
     const insert = 'insert into t values (1)';
@@ -229,7 +229,7 @@ describe('whose', () => {
     }
   });
 
-  it('answers lie sealed, and no key is to be read', async () => {
+  it('stored answers are encrypted, and no API key is readable', async () => {
     const { body } = await post('/projects', { name: 'Sealed' }, { header: 'plain-to-see' });
     const dump = await rowhouse.service.deps.control.query<{ text: string }>(
       sql`select coalesce(encode(answer, 'escape'), '') || repeats::text as text from repeats`,
@@ -241,8 +241,8 @@ describe('whose', () => {
   });
 });
 
-describe('failures', () => {
-  it('that would be the same again are kept', async () => {
+describe('failures under an Idempotency-Key', () => {
+  it('that would recur are stored and repeated', async () => {
     const project = await withTable();
     await rows(project, 'insert into t values (1)');
     for (const [statement, status] of [
@@ -263,7 +263,7 @@ describe('failures', () => {
     expect((await post('/projects', slug, { header })).headers['idempotency-replayed']).toBe('true');
   });
 
-  it('that come of the moment, of the key or of the form leave the way free', async () => {
+  it('that are temporary, or due to the API key or the form, allow another try', async () => {
     const project = await withTable();
     const readOnly = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
       body: { name: 'r', scopes: ['tables:read'] },
@@ -294,7 +294,7 @@ describe('failures', () => {
     expect(await count(project)).toBe(1);
   });
 
-  it('with an open end are never run again', async () => {
+  it('with an unknown outcome never run again', async () => {
     const project = await withTable();
     const header = randomUUID();
     const statement =
@@ -308,7 +308,7 @@ describe('failures', () => {
     expect(other.body.error.code).toBe('conflict');
   });
 
-  it('of the process: running while it lives, then unknown, and its late word still counts', async () => {
+  it('of the process: conflict while it lives, then unknown, and its late answer still counts', async () => {
     const project = await withTable();
     const header = randomUUID();
     const statement = 'insert into t select 1 from pg_sleep(1.5)';
@@ -329,7 +329,7 @@ describe('failures', () => {
     expect(await count(project)).toBe(1);
   });
 
-  it('of a caller who hung up: the statement is cancelled, and a repeat runs', async () => {
+  it('of a caller who hung up: the statement is cancelled and a repeat runs', async () => {
     const second = await openSecondProcess(rowhouse);
     const project = await withTable();
     await second.app.listen({ port: 0, host: '127.0.0.1' });
@@ -355,14 +355,14 @@ describe('failures', () => {
   });
 });
 
-describe('the header', () => {
+describe('the header Idempotency-Key', () => {
   it.each([
     ['empty', ''],
     ['blank inside', 'a b'],
     ['too long', 'x'.repeat(256)],
     ['a tab', 'a\tb'],
     ['not ASCII', 'é'],
-  ])('%s is refused', async (_what, header) => {
+  ])('(%s) is refused', async (_what, header) => {
     const { status, body } = await post('/projects', { name: 'Never' }, { header });
     expect(status).toBe(400);
     expect(body.error.code).toBe('invalid_request');
@@ -373,14 +373,14 @@ describe('the header', () => {
     ['the longest', 'x'.repeat(255)],
     ['quotes and SQL', `"';drop/**/table\u0020repeats;--"`.replaceAll(' ', '')],
     ['a prototype name', '__proto__'],
-  ])('%s is taken', async (_what, header) => {
+  ])('(%s) is accepted', async (_what, header) => {
     const project = await withTable();
     expect((await query(project, 'insert into t values (1)', { header })).status).toBe(200);
     expect((await query(project, 'insert into t values (1)', { header })).status).toBe(200);
     expect(await count(project)).toBe(1);
   });
 
-  it('is in the OpenAPI of every POST and of nothing else', async () => {
+  it('is documented in OpenAPI for every POST and nothing else', async () => {
     const { body } = await rowhouse.call('GET', '/openapi.json', { key: '' });
     for (const methods of Object.values(body.paths) as Record<
       string,
@@ -394,8 +394,8 @@ describe('the header', () => {
   });
 });
 
-describe('time', () => {
-  it('after a day a key is new, and what is past is swept', async () => {
+describe('Idempotency-Keys over time', () => {
+  it('are new again after a day, and old ones are removed', async () => {
     const project = await withTable();
     const { control } = rowhouse.service.deps;
     const header = randomUUID();
@@ -419,7 +419,7 @@ describe('time', () => {
   });
 });
 
-describe('inside', () => {
+describe('storage of Idempotency-Keys', () => {
   const limits = {
     ...{ beatMs: 50, aliveMs: 400, maxKeys: 20, maxAnswerBytes: 1000, maxBytes: 2000, smallBytes: 10 },
   };
@@ -462,7 +462,7 @@ describe('inside', () => {
     return found.reservation;
   };
 
-  it('a request that runs for long is alive; one whose process is gone is not', async () => {
+  it('treats a long request as running, and one whose process died as not', async () => {
     const caller = callerOf('project');
     await within(async (idempotency) => {
       await reserve(idempotency, caller, 'long');
@@ -477,7 +477,7 @@ describe('inside', () => {
     });
   });
 
-  it('an account has room for so many; repeats of what is there still work', async () => {
+  it('is limited per account, and repeats of stored ones still work', async () => {
     const caller = callerOf('project');
     await within(async (idempotency) => {
       for (let index = 0; index < limits.maxKeys; index++) {
@@ -492,7 +492,7 @@ describe('inside', () => {
     });
   });
 
-  it('publishable keys cannot take all of it', async () => {
+  it('cannot be used up by publishable keys', async () => {
     const caller = callerOf('publishable');
     await within(async (idempotency) => {
       await reserve(idempotency, caller, 'a');
@@ -502,7 +502,7 @@ describe('inside', () => {
     });
   });
 
-  it('large answers are not kept, and when there are many only small ones are', async () => {
+  it('omits large answers, and with many keys stores only small ones', async () => {
     const caller = callerOf('project');
     await within(async (idempotency) => {
       for (const [key, size, isKept] of [
@@ -522,7 +522,7 @@ describe('inside', () => {
     });
   });
 
-  it('what could not be written is written when PostgreSQL is back', async () => {
+  it('catches up on what could not be written when PostgreSQL is back', async () => {
     const control = openControl(address(), rowhouse.controlDatabase);
     let isAway = false;
     const shaky = {
@@ -554,8 +554,8 @@ describe('inside', () => {
   });
 });
 
-describe('a body that streams', () => {
-  it('is hashed as it passes, and a repeat is compared without being run', async () => {
+describe('an import with an Idempotency-Key', () => {
+  it('is hashed while it streams, and a repeat is compared without running', async () => {
     const app = Fastify({ bodyLimit: 100 });
     app.setErrorHandler(errorResponder(rowhouse.service.deps.log));
     registerDeadlines(app);

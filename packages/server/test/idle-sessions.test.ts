@@ -17,7 +17,7 @@ const run = async ({ slug, key }: Project, query: string) => {
 };
 const backendOf = async (project: Project) => (await run(project, 'select pg_backend_pid() as pid'))?.pid;
 
-it('connections beyond those in use are kept, and the project that was idle longest gives one up', async () => {
+it('idle sessions are kept, and the project that was idle longest gives one up', async () => {
   const [first, ...others] = projects as [Project, ...Project[]];
   const pid = await backendOf(first);
   for (const other of others.slice(0, 5)) await backendOf(other);
@@ -30,7 +30,7 @@ it('connections beyond those in use are kept, and the project that was idle long
   expect(counts().open).toBe(6);
 });
 
-it('however many are kept, no more than the budget are in use', async () => {
+it('no more sessions are in use than the budget, however many are kept', async () => {
   let most = 0;
   const looking = setInterval(() => {
     const { open, idle } = counts();
@@ -42,7 +42,7 @@ it('however many are kept, no more than the budget are in use', async () => {
   expect(counts().waiting).toBe(0);
 });
 
-it('of what a rush has opened a project keeps one, where there are more than the budget', async () => {
+it('a project keeps one of the sessions of a burst where there are more than the budget', async () => {
   const [first, second, third] = projects as [Project, Project, Project];
   await backendOf(second);
   await backendOf(third);

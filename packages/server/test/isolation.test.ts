@@ -41,7 +41,7 @@ describe("a project's role", () => {
     ['maintenance', () => 'postgres'],
     ['template1', () => 'template1'],
     ['project template', () => rowhouse.service.deps.server.template],
-  ])('cannot enter the %s database', async (_name, database) => {
+  ])('a project cannot enter the %s database', async (_name, database) => {
     await expect(as(roleOf(mine.id), database(), sql`select 1`)).rejects.toMatchObject({
       cause: expect.objectContaining({ severity: 'FATAL' }),
     });
@@ -82,14 +82,14 @@ describe("a project's role", () => {
     await expect(asMine(statement())).rejects.toMatchObject({ name: 'PostgresError' });
   });
 
-  it('has limits it did not set', async () => {
+  it("a project's role has limits that it cannot change", async () => {
     const [row] = await asMine(sql`
       select current_setting('temp_file_limit') as files, current_setting('log_min_messages') as log,
              current_setting('log_min_error_statement') as statements`);
     expect(row).toEqual({ files: '1GB', log: 'fatal', statements: 'panic' });
   });
 
-  it('leaves the neighbour as it was', async () => {
+  it('a hostile project leaves its neighbour as it was', async () => {
     expect(await as(roleOf(neighbour.id), databaseOf(neighbour.id), sql`select 1 as one`)).toEqual([
       { one: 1 },
     ]);
@@ -106,7 +106,7 @@ it('the auth role owns its schema and nothing else', async () => {
   }
 });
 
-it('role passwords are scram, and each its own', async () => {
+it('each role has its own SCRAM password', async () => {
   const { server } = rowhouse.service.deps;
   const rows = await server.maintenance.query<{ rolname: string; rolpassword: string }>(sql`
     select rolname, rolpassword from pg_authid where rolname in (${roleOf(mine.id)}, ${authRoleOf(mine.id)})`);
@@ -125,8 +125,8 @@ it('role passwords are scram, and each its own', async () => {
   await wrong.end();
 });
 
-describe('a project that holds on', () => {
-  it('cannot keep itself from being deleted, nor take the service along', async () => {
+describe('a project that holds on to its connections', () => {
+  it('cannot prevent its deletion, nor block the service', async () => {
     const holder = await rowhouse.project('Holder');
     const at = { ...address(), user: roleOf(holder.id), database: databaseOf(holder.id) };
     const password = derivePassword(rowhouse.service.deps.masterKey, at.user);
@@ -156,14 +156,14 @@ describe('a project that holds on', () => {
     await hold.end();
   });
 
-  it('many who ask for the connection at once all get one that works', async () => {
+  it('gives every caller who asks at once a working connection address', async () => {
     const answers = await Promise.all(
       Array.from({ length: 30 }, () => rowhouse.call('GET', `/projects/${mine.slug}/connection`)),
     );
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it('has a share of the connections, not all', async () => {
+  it('gets its share of the connections and not all', async () => {
     const password = derivePassword(rowhouse.service.deps.masterKey, roleOf(mine.id));
     const login = { ...address(), user: roleOf(mine.id), password, database: databaseOf(mine.id) };
     const flood = Array.from({ length: 60 }, () => openDatabase(login, { max: 1 }));
@@ -177,7 +177,7 @@ describe('a project that holds on', () => {
     await Promise.all(flood.map((database) => database.end()));
   });
 
-  it('loses a session that fills the lock table', async () => {
+  it('loses a session that fills the lock table of PostgreSQL', async () => {
     const lock = asMine(sql`
       do $$ begin
         for n in 1..60000 loop perform lo_unlink(lo_create(0)); end loop;
@@ -190,7 +190,7 @@ describe('a project that holds on', () => {
   });
 });
 
-it('a database that is being made lets nobody in', async () => {
+it('accepts no connection while its database is being created', async () => {
   const { server } = rowhouse.service.deps;
   const made: string[] = [];
   const maintenance = {

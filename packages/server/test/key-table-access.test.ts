@@ -88,7 +88,7 @@ const ways: Asked[] = [
   ['an embed of its column', 'GET', (name) => `tables/staff?select=*,${name}(salary)`],
   ['a filter on an embed', 'GET', (name) => `tables/staff?select=*,${name}(*)&${name}.salary=eq.1`],
 ];
-describe('the answer is the same', () => {
+describe('for a table that the key does not list, the answer is the same as for a missing one', () => {
   it.each(ways)('to %s', async (_what, method, rest, given = {}) => {
     // What another key has asked before changes nothing.
     for (let turn = 0; turn < 2; turn++) {
@@ -102,20 +102,20 @@ describe('the answer is the same', () => {
     }
   });
 
-  it('for another schema', async () => {
+  it('also in another schema', async () => {
     expect(seen(await call(some, 'GET', 'tables/vault.gold'), 'vault.gold')).toEqual(
       seen(await call(some, 'GET', 'tables/vault.tin'), 'vault.tin'),
     );
   });
 
-  it('and a name that is nearly right is not put right', async () => {
+  it('and no similar name is suggested', async () => {
     expect(JSON.stringify((await call(some, 'GET', 'tables/payrol')).body)).not.toContain('payroll');
     expect((await call(all, 'GET', 'tables/payrol')).body.error.details.nearest).toBe('payroll');
   });
 });
 
-describe('what tells of the rest names no other table', () => {
-  it('lists, descriptions and sizes', async () => {
+describe('answers to a key for some tables name no other table', () => {
+  it('in lists, descriptions and sizes', async () => {
     for (const rest of ['tables', 'schema', 'usage']) {
       const { status, body } = await call(some, 'GET', rest);
       expect(status).toBe(200);
@@ -124,7 +124,7 @@ describe('what tells of the rest names no other table', () => {
     }
   });
 
-  it('rules that are broken', async () => {
+  it('in errors about violated constraints', async () => {
     const failures: [method: string, rest: string, given: object][] = [
       // It refers to what is not there; others refer to it; a trigger fails elsewhere.
       ['POST', 'tables/staff', { body: { id: 9, payroll_id: 77 } }],
@@ -147,14 +147,14 @@ describe('what tells of the rest names no other table', () => {
     expect(own.body.error.message).toContain('"staff"');
   });
 
-  it('views that fail inside', async () => {
+  it('in errors inside views', async () => {
     const answer = await call(some, 'GET', 'tables/broken');
     expect(answer.body.ok).toBe(false);
     expect(JSON.stringify(answer.body)).not.toContain('gone_table');
     expect(JSON.stringify((await call(all, 'GET', 'tables/broken')).body)).toContain('gone_table');
   });
 
-  it('and what it may see, it sees', async () => {
+  it('and show all of the listed tables', async () => {
     expect((await call(some, 'GET', 'tables/rich')).body.rows).toEqual([{ name: 'Ann', salary: 100 }]);
     expect((await call(some, 'GET', 'tables/staff?select=id,boss(name)&id=eq.2')).status).toBe(200);
     expect((await call(some, 'POST', 'tables/notes', { body: { id: 1, staff_id: 1 } })).status).toBe(201);
@@ -164,7 +164,7 @@ describe('what tells of the rest names no other table', () => {
   });
 });
 
-describe('words that PostgreSQL looks up', () => {
+describe('values that PostgreSQL looks up as names', () => {
   /** Everybody who does not see the whole project. */
   const callers: [who: string, ask: (method: string, rest: string, given?: object) => Promise<Answer>][] = [
     ['a key with a list of tables', (method, rest, given) => call(some, method, `tables/${rest}`, given)],
@@ -182,7 +182,7 @@ describe('words that PostgreSQL looks up', () => {
     ...['pg_authid', 'aclitem', 'record', 'refcursor', 'unknown', 'feelings'],
   ];
 
-  it.each(callers)('as types tell nothing to %s', async (_who, ask) => {
+  it.each(callers)('reveal no types to %s', async (_who, ask) => {
     const missingType = await ask('GET', 'feelings?select=x:id::zzzzzzz');
     expect(missingType.status).toBe(400);
     for (const type of types) {
@@ -198,7 +198,7 @@ describe('words that PostgreSQL looks up', () => {
     }
   });
 
-  it.each(callers)('as text search configurations tell nothing to %s', async (_who, ask) => {
+  it.each(callers)('reveal no text search configurations to %s', async (_who, ask) => {
     const of = (name: string) => ask('GET', `feelings?m=fts(${name}).ok`);
     const missingOne = await of('zzzzzzz');
     expect(missingOne.status).toBe(400);
@@ -206,12 +206,12 @@ describe('words that PostgreSQL looks up', () => {
       expect(seen(await of(name), name), name).toEqual(seen(missingOne, 'zzzzzzz'));
   });
 
-  it.each(callers)('that are known work for %s', async (_who, ask) => {
+  it.each(callers)('work for %s where they are built in', async (_who, ask) => {
     const answer = await ask('GET', 'feelings?select=id,a:id::text,b:m::text,c:m::mood,d:at::timestamp');
     expect(answer.body.rows?.[0], JSON.stringify(answer.body)).toMatchObject({ a: '1', b: 'ok', c: 'ok' });
   });
 
-  it('are refused in an embedded table, and names of the catalog to every key', async () => {
+  it('are refused in an embedded table, and catalog names are refused for every key', async () => {
     const embedded = (type: string) => call(some, 'GET', `tables/notes?select=id,staff(x:id::${type})`);
     expect(seen(await embedded('payroll'), 'payroll')).toEqual(seen(await embedded('zzzzzzz'), 'zzzzzzz'));
     for (const type of ['regrole', 'regclass', '"_regrole"', 'aclitem', 'regnamespace[]'])
@@ -223,7 +223,7 @@ describe('words that PostgreSQL looks up', () => {
     ]);
   });
 
-  it('stand in no default that a key with a list of tables sees', async () => {
+  it('are hidden in defaults that a key with a list of tables sees', async () => {
     const { body } = await call(some, 'GET', 'schema');
     const table = body.tables.find(({ name }: { name: string }) => name === 'feelings');
     const defaults = table.columns.map((column: { default: string | null }) => column.default);

@@ -12,8 +12,8 @@ const issue = (slug: string, body: object, key?: string) =>
 const use = (key: string, at: TestService = rowhouse) =>
   at.call('GET', '/projects', { key }).then(({ status }) => status);
 
-describe('who is calling', () => {
-  it('many requests at once with a key that is not known yet look it up once', async () => {
+describe('authentication', () => {
+  it('many requests at once with a new key look it up once', async () => {
     const { key } = await rowhouse.project('Burst');
     const queries = vi.spyOn(rowhouse.service.deps.control, 'query');
     const { keyRing } = rowhouse.service.deps;
@@ -40,13 +40,13 @@ describe('who is calling', () => {
     expect(answer.headers['www-authenticate']).toContain('Bearer');
   });
 
-  it('a mistyped key is recognised without a look-up', async () => {
+  it('a mistyped key is recognised without a database query', async () => {
     const typo = rowhouse.accountKey.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'));
     const answer = await rowhouse.call('GET', '/projects', { key: typo });
     expect(answer.body.error.message).toContain('mistyped');
   });
 
-  it('both headers: the same key is fine, different keys are not, a token belongs to tables', async () => {
+  it('both headers may hold the same key but not different ones, and a token is for tables', async () => {
     const { key } = await rowhouse.project();
     const both = (authorization: string) =>
       rowhouse.call('GET', '/projects', { key: rowhouse.accountKey, headers: { authorization } });
@@ -59,8 +59,8 @@ describe('who is calling', () => {
   });
 });
 
-describe('further keys', () => {
-  it('are issued with scopes, listed without the secret, and show when they were used', async () => {
+describe('additional keys', () => {
+  it('are issued with scopes, listed without the secret, and show their last use', async () => {
     const { slug, key } = await rowhouse.project();
     const expires = new Date(Date.now() + 3_600_000).toISOString();
     const { status, body } = await issue(
@@ -112,7 +112,7 @@ describe('further keys', () => {
     expect(answer.body.error.details.map((problem: { path: string }) => problem.path)).toContain(path);
   });
 
-  it('reach no further than their scopes, nor make stronger ones', async () => {
+  it('cannot exceed their scopes, nor issue keys that do', async () => {
     const { slug } = await rowhouse.project();
     const reader = (await issue(slug, { name: 'reader', scopes: ['query:read'] })).body.api_key;
     const browser = (await issue(slug, { name: 'web', kind: 'publishable' })).body;
@@ -150,7 +150,7 @@ describe('further keys', () => {
     expect([rotate.status, connection.status]).toEqual([403, 403]);
   });
 
-  it('end at their time', async () => {
+  it('expire at their expires_at', async () => {
     const { slug } = await rowhouse.project();
     const expires_at = new Date(Date.now() + 700).toISOString();
     const { body } = await issue(slug, { name: 'short', scopes: ['query'], expires_at });
@@ -173,14 +173,14 @@ describe('further keys', () => {
   });
 });
 
-describe('on every process', () => {
+describe('revocation on every process', () => {
   let second: TestService;
   beforeAll(async () => {
     second = await openSecondProcess(rowhouse);
   });
   afterAll(() => second.stop());
 
-  it('a revoked key ends within a second, though it is in use there', async () => {
+  it('a revoked key is refused within one second where it is in use', async () => {
     const { slug } = await rowhouse.project();
     const { body } = await issue(slug, { name: 'leaked', scopes: ['query'] });
     for (let times = 0; times < 3; times++) expect(await use(body.api_key, second)).toBe(200);
@@ -192,7 +192,7 @@ describe('on every process', () => {
     expect(again.body.key.revoked_at).toBe(revoked.body.key.revoked_at);
   });
 
-  it('a stream of changes elsewhere never brings a revoked key back', async () => {
+  it('a stream of other changes never brings a revoked key back', async () => {
     const { slug } = await rowhouse.project();
     const issued = await Promise.all(
       Array.from({ length: 8 }, (_, n) => issue(slug, { name: `k${n}`, scopes: ['query'] })),
@@ -210,7 +210,7 @@ describe('on every process', () => {
   });
 });
 
-describe('rotation', () => {
+describe('key rotation', () => {
   it('gives a new key while the old one keeps working for the grace period', async () => {
     const { slug, key: old, id } = await rowhouse.project();
     const { status, body } = await rowhouse.call('POST', `/projects/${slug}/keys/rotate`, { key: old });
@@ -241,7 +241,7 @@ describe('rotation', () => {
     expect(await use(body.api_key)).toBe(200);
   });
 
-  it('whoever has the old key cannot get the next one, nor the database', async () => {
+  it('the holder of the old key cannot get the next one, nor the database password', async () => {
     const { slug, key: old } = await rowhouse.project();
     const fetchUrl = (key: string) => rowhouse.call('GET', `/projects/${slug}/connection`, { key });
     const first = (await fetchUrl(old)).body.connection;
@@ -266,7 +266,7 @@ describe('rotation', () => {
     expect(answer.body.rows).toEqual([{ one: 1 }]);
   });
 
-  it('with no grace ends the old password although others go on with what they remember', async () => {
+  it('with no grace ends the old database password although other processes have it cached', async () => {
     const { slug, key } = await rowhouse.project();
     const first = (await rowhouse.call('GET', `/projects/${slug}/connection`, { key })).body.connection;
     const { body: scoped } = await issue(slug, { name: 'reader', scopes: ['query'] });
@@ -299,7 +299,7 @@ describe('rotation', () => {
     await until('it ends', async () => (await use(old)) === 401, soon);
   });
 
-  it('many at once leave exactly one current key, and every answer told the truth', async () => {
+  it('many at once leave exactly one current key, and every answer was right', async () => {
     const { slug, id } = await rowhouse.project();
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => rowhouse.call('POST', `/projects/${slug}/keys/rotate`)),
@@ -323,7 +323,7 @@ describe('rotation', () => {
   );
 });
 
-it('no key stands in the control database or the log as it is', async () => {
+it('no key appears in plain text in the control database or the log', async () => {
   const { slug, key } = await rowhouse.project();
   const { body } = await issue(slug, { name: 'x', scopes: ['query'] });
   const [row] = await rowhouse.service.deps.control.query<{ dump: string }>(sql`

@@ -33,7 +33,7 @@ const nothing: [name: string, text: string][] = [
   ['as much as a body can hold', `/*${'x'.repeat(31 * mb)}*/`],
   ['as many lines as a body can hold', '--\n'.repeat(7 * mb)],
 ];
-it.each(nothing)('no statement at all is 400: %s', async (_name, text) => {
+it.each(nothing)('a large text without a statement gets 400: %s', async (_name, text) => {
   const { slug, run, batch } = await newProject();
   const { status, body } = await run(text);
   expect([status, body.error?.code]).toEqual([400, 'invalid_request']);
@@ -68,7 +68,7 @@ const refused = [
   ],
   ...['close c', 'lock table t', 'discard all', "load 'plpgsql'", 'copy t from stdin', 'copy t to stdout'],
 ];
-it.each(refused)('is refused like a small one: %s', async (text) => {
+it.each(refused)('a large text is refused like a small one: %s', async (text) => {
   const { run } = await newProject();
   await run('create table t (a int)');
   const small = await run(text);
@@ -80,7 +80,7 @@ it.each(refused)('is refused like a small one: %s', async (text) => {
   expect((await run('select 1')).status).toBe(200);
 });
 
-it('VACUUM and others that have no reason to be so large are refused', async () => {
+it('VACUUM and other statements without a reason to be so large are refused', async () => {
   const { run } = await newProject();
   await run('create table t (a int)');
   for (const text of [
@@ -98,7 +98,7 @@ it('VACUUM and others that have no reason to be so large are refused', async () 
     }
 });
 
-it('what is large for a reason runs', async () => {
+it('statements that are large for a reason run', async () => {
   const { run } = await newProject();
   const literal = 'x'.repeat(large);
   const texts = [

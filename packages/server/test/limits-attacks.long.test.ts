@@ -44,8 +44,8 @@ const isFine = () => neighbour.all('insert into t values (1)');
 
 const sink = ['create unlogged table sink (v text)', 'alter table sink alter v set storage plain'];
 
-describe('code of the project that others run', () => {
-  it('in the indexes of a table writes nothing when it is analysed, vacuumed or compacted', async () => {
+describe('code of the project that maintenance runs', () => {
+  it('in an index writes nothing while its table is analysed, vacuumed or compacted', async () => {
     const project = await newProject(8);
     await project.all(
       ...sink,
@@ -76,7 +76,7 @@ describe('code of the project that others run', () => {
     await isFine();
   }, 120_000);
 
-  it('cannot put off until the commit what is looked for before it', async () => {
+  it('cannot defer growth until after the check before the commit', async () => {
     const project = await newProject(8);
     await project.all(
       ...sink,
@@ -96,7 +96,7 @@ describe('code of the project that others run', () => {
   });
 });
 
-it('a table that is swapped for a view that writes is not taken for the table it was', async () => {
+it('a view that replaces a table and writes is noticed', async () => {
   const project = await newProject(8);
   await project.all(
     ...sink,
@@ -118,8 +118,8 @@ it('a table that is swapped for a view that writes is not taken for the table it
   await isFine();
 });
 
-describe('who is told to stop', () => {
-  it('and takes that for an error like others is ended', async () => {
+describe('a statement that is stopped at the limit', () => {
+  it('and catches the cancel as an error is terminated', async () => {
     const project = await newProject(8);
     await project.all(...sink);
     const { status, body } = await project.run(
@@ -135,7 +135,7 @@ describe('who is told to stop', () => {
     await isFine();
   });
 
-  it('in the middle of what it commits is told that this stays, and holds the limit', async () => {
+  it('after it committed a part is told that this part stays, within the limit', async () => {
     const project = await newProject(64);
     await project.all(
       ...sink,
@@ -159,7 +159,7 @@ describe('who is told to stop', () => {
 });
 
 describe('a full project', () => {
-  it('waits for nobody who has another table for himself', async () => {
+  it('does not wait for a writer of another table', async () => {
     const project = await newProject(8);
     await project.all(
       ...['create table t (a int)', 'create table u (a int)', 'create table filler (a int, b text)'],
@@ -180,7 +180,7 @@ describe('a full project', () => {
     await isFine();
   });
 
-  it('is emptied by many at once without a deadlock', async () => {
+  it('is emptied by many requests at once without a deadlock', async () => {
     const project = await newProject(8);
     const tables = Array.from({ length: 6 }, (_, n) => `t${n}`);
     for (const table of tables) await project.all(`create table ${table} (a int, b text)`);
@@ -194,7 +194,7 @@ describe('a full project', () => {
     expect(answers.map(({ status }) => status)).toEqual(Array(24).fill(200));
   });
 
-  it('takes rows in a table with an index again once others are deleted, and holds its limit meanwhile', async () => {
+  it('accepts rows in an indexed table once others are deleted, within its limit', async () => {
     for (const limitMb of [16, 24]) {
       const project = await newProject(limitMb);
       await project.all(
@@ -213,7 +213,7 @@ describe('a full project', () => {
     }
   }, 120_000);
 
-  it('is not made larger by what is refused again and again', async () => {
+  it('does not grow by statements that are refused again and again', async () => {
     const project = await newProject(8);
     await project.all('create table t (n int)');
     await project.run('insert into t select generate_series(1, 200000)');
@@ -239,7 +239,7 @@ describe('a full project', () => {
     await isFine();
   }, 120_000);
 
-  it('opens its door again under load that never pauses', async () => {
+  it('accepts writes again under load that never pauses', async () => {
     const project = await newProject(8);
     await project.all('create table t (a int, b text)');
     await project.run(`insert into t select n, repeat('x', 1000) from generate_series(1, 20000) as n`);
@@ -256,7 +256,7 @@ describe('a full project', () => {
   });
 });
 
-it('users that are made at the same moment are held to it together', async () => {
+it('holds users that are created at the same moment to the limit together', async () => {
   const project = await newProject(8);
   const data = {
     note: Array.from({ length: 5_000 }, (_, n) => Math.sin(n).toString(36).slice(2))

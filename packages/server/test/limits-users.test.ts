@@ -16,7 +16,7 @@ const newProject = async (limitMb: number) => {
 };
 const password = 'correct horse battery';
 
-it('a hundred sign up at once in an empty project of 3 MB', { timeout: 120_000 }, async () => {
+it('a hundred users sign up at once in an empty project of 3 MB', { timeout: 120_000 }, async () => {
   const { call, usedMb } = await newProject(3);
   let waiting = Array.from({ length: 100 }, (_, n) => `u${n}@example.com`);
   // Hashing takes a few at a time: whoever is told to come later comes later.
@@ -31,7 +31,9 @@ it('a hundred sign up at once in an empty project of 3 MB', { timeout: 120_000 }
   expect(await usedMb()).toBeLessThan(2);
 });
 
-it('a hundred are made at once in an empty project of 1, 2 and 3 MB', { timeout: 120_000 }, async () => {
+it('a hundred users are created at once in an empty project of 1, 2 and 3 MB', {
+  timeout: 120_000,
+}, async () => {
   for (const limitMb of [1, 2, 3]) {
     const { call, usedMb } = await newProject(limitMb);
     const answers = await Promise.all(
@@ -42,7 +44,7 @@ it('a hundred are made at once in an empty project of 1, 2 and 3 MB', { timeout:
   }
 });
 
-it('with data that does not fit for all, as many are made as do, and no more', {
+it('as many users are created as fit, and no more', {
   timeout: 120_000,
 }, async () => {
   const { call, holds } = await newProject(3);
@@ -70,7 +72,7 @@ it('with data that does not fit for all, as many are made as do, and no more', {
   await holds(3);
 });
 
-it('who signs in again and again in a full project takes it not over its limit', {
+it('repeated sign-ins in a full project do not exceed its limit', {
   timeout: 120_000,
 }, async () => {
   const { call, holds } = await newProject(1);

@@ -168,7 +168,7 @@ const paths: [name: string, prepare: string[], grow: string][] = [
 ];
 
 describe.each(paths)('growth by %s', (_name, prepare, grow) => {
-  it('is refused before it is committed, leaves nothing, and hurts nobody', async () => {
+  it('is refused before the commit, stores nothing, and does not disturb the neighbour', async () => {
     const project = await newProject(limitMb);
     for (const query of prepare) await run(project, query);
     expect(await storedMb(project)).toBeLessThan(limitMb);
@@ -206,7 +206,7 @@ describe('a full project', () => {
   const status = async ({ slug }: Project) =>
     (await rowhouse.call('GET', `/projects/${slug}`)).body.project.status;
 
-  it('was filled to its limit and not beyond, and says so', async () => {
+  it('is filled up to its limit and not beyond, and reports that', async () => {
     const project = await fill();
     const stored = await storedMb(project);
     expect(stored).toBeLessThanOrEqual(6);
@@ -223,7 +223,7 @@ describe('a full project', () => {
     expect(await storedMb(project)).toBeLessThanOrEqual(6);
   });
 
-  it('is read, emptied and tidied up as ever', async () => {
+  it('can be read, emptied and vacuumed', async () => {
     const project = await fill();
     const lowered = await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 2 } });
     expect(lowered.body.project).toMatchObject({ limit_mb: 2, status: 'full' });
@@ -253,7 +253,7 @@ describe('a full project', () => {
     expect(await status(project)).toMatch(/ready|full/);
   });
 
-  it('takes rows again the moment others are deleted', async () => {
+  it('accepts rows again as soon as others are deleted', async () => {
     const project = await fill();
     const more = "insert into t select g, repeat('y', 1000) from generate_series(200001, 200500) as g";
     expect(codeOf(await run(project, more))).toEqual(full);
@@ -262,7 +262,7 @@ describe('a full project', () => {
     expect(await storedMb(project)).toBeLessThanOrEqual(6);
   });
 
-  it('takes them again the moment its limit is raised, and not when it is lowered', async () => {
+  it('accepts rows as soon as its limit is raised, and not when it is lowered', async () => {
     const project = await fill();
     const more =
       "insert into t select g, repeat('y', 1000) from generate_series($1::int, $1::int + 999) as g";
@@ -277,8 +277,8 @@ describe('a full project', () => {
   });
 });
 
-describe('whoever writes', () => {
-  it('by the table endpoints, in a batch, as an import or by max_affected is held to it', async () => {
+describe('a write', () => {
+  it('by table endpoint, batch, import or max_affected is held to the limit', async () => {
     const project = await newProject(3);
     await fine(project, 'create table t (a int, b text)');
     const table = (method: string, query: string, body: unknown, type = 'application/json') =>
@@ -320,7 +320,7 @@ describe('whoever writes', () => {
     expect((await table('DELETE', '?a=lt.400&returning=minimal', undefined)).status).toBe(200);
   });
 
-  it('by signing up is held to it, and users sign in as ever', async () => {
+  it('by sign-up is held to the limit, and users still sign in', async () => {
     const project = await newProject(1);
     const auth = (path: string, body: object) =>
       rowhouse.call('POST', `/projects/${project.slug}/auth/${path}`, { key: project.key, body });
@@ -341,7 +341,7 @@ describe('whoever writes', () => {
     expect(await storedMb(project)).toBeLessThanOrEqual(1);
   });
 
-  it('at the same time as others, by several processes, is held to it', async () => {
+  it('by one of several processes at once is held to the limit', async () => {
     const second = await openSecondProcess(rowhouse);
     try {
       const project = await newProject(8);
@@ -376,7 +376,7 @@ describe('whoever writes', () => {
     }
   });
 
-  it('sixteen at once, again and again, leaves no more on disk than that', async () => {
+  it('of sixteen at once, repeated, leaves no more on disk than the limit', async () => {
     const project = await newProject(40);
     await fine(project, 'create table t (a int, b text)');
     let committed = 0;
@@ -409,7 +409,7 @@ describe('whoever writes', () => {
     await fine(neighbour, 'insert into t values (1)');
   }, 120_000);
 
-  it('far from the limit is not measured, and runs into it all the same', async () => {
+  it('far below the limit is not measured, and is still held to it', async () => {
     const project = await newProject(300);
     const { query } = rowhouse.service.deps;
     await until('it is far', async () => (await query.admission.headroom.admit(project.id)) === null);
@@ -429,7 +429,7 @@ describe('whoever writes', () => {
     expect(await storedMb(project)).toBeLessThanOrEqual(300);
   }, 120_000);
 
-  it('what commits by itself needs some room, and gets it where there is', async () => {
+  it('that commits by itself needs some room, and gets it where there is enough', async () => {
     const small = await newProject(4);
     await fine(small, 'create table t (a int)');
     const procedure = `create procedure many() language plpgsql as $$ begin
@@ -456,7 +456,7 @@ describe('whoever writes', () => {
   });
 });
 
-it('users who act on tables are held to it, and told of it', async () => {
+it('by an acting user is held to the limit and told so', async () => {
   const project = await newProject(2);
   await fine(project, 'create table notes (owner uuid default auth.uid(), text text)');
   await fine(project, 'alter table notes enable row level security');
@@ -477,7 +477,7 @@ it('users who act on tables are held to it, and told of it', async () => {
   expect(await storedMb(project)).toBeLessThanOrEqual(2);
 });
 
-it('answers to writes say how full the project is', async () => {
+it('is answered with how full the project is', async () => {
   const project = await newProject(9);
   await fine(project, 'create table t (a int)');
   const answers = [
@@ -495,7 +495,7 @@ it('answers to writes say how full the project is', async () => {
   }
 });
 
-it('a check that a statement tries to put aside is done all the same', async () => {
+it('is checked although the statement tries to skip the check', async () => {
   const project = await newProject(3);
   await fine(project, 'create table t (a int, b text)');
   const tricks = [
@@ -519,7 +519,7 @@ it('a check that a statement tries to put aside is done all the same', async () 
   expect(await storedMb(project)).toBeLessThanOrEqual(3);
 });
 
-it('what is rolled back, or fails for another reason, gives its room back', async () => {
+it('that is rolled back or fails otherwise gives its room back', async () => {
   const project = await newProject(6);
   await fine(project, 'create table t (a int primary key, b text)');
   const grow = "insert into t select n, repeat('x', 1000) from generate_series(1, 4000) as n";
@@ -530,7 +530,7 @@ it('what is rolled back, or fails for another reason, gives its room back', asyn
   await fine(project, grow);
 });
 
-it('what fails while somebody vacuums gives its room back', async () => {
+it('that fails during a VACUUM gives its room back', async () => {
   const project = await newProject(6);
   await fine(project, 'create table t (a int, b text)');
   // So soon after another statement the dead rows are not told yet.
@@ -546,7 +546,7 @@ it('what fails while somebody vacuums gives its room back', async () => {
   await until('it is given back', async () => (await storedMb(project)) < 1, 10_000);
 });
 
-it('on a machine whose disk is nearly full nothing grows, and reading and deleting go on', async () => {
+it('on a nearly full disk growth is refused, and reading and deleting go on', async () => {
   const project = await newProject(64);
   await fine(project, 'create table t (a int, b text)');
   await fine(project, "insert into t select n, repeat('x', 100) from generate_series(1, 5000) as n");

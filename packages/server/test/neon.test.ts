@@ -44,8 +44,8 @@ const batch = (queries: string[], asked: Asked = {}) =>
 const as = (user: string, password: string, database: string) =>
   `postgresql://${encodeURIComponent(user)}:${encodeURIComponent(password)}@any.host/${encodeURIComponent(database)}`;
 
-describe('answers', () => {
-  it('gives fields as PostgreSQL describes them, and rows of text', async () => {
+describe("answers to Neon's driver", () => {
+  it('give fields as PostgreSQL describes them, and rows of text', async () => {
     const { status, body } = await sql('select id, text, $1::int8 + 1 as big from notes', ['41']);
     expect(status).toBe(200);
     expect(body.fields[0]).toEqual({
@@ -69,11 +69,11 @@ describe('answers', () => {
     ['create table made (id int)', 'CREATE', null],
     ['do $$ begin end $$', 'DO', null],
     ['explain select 1', 'EXPLAIN', null],
-  ])('%s', async (query, command, rowCount) => {
+  ])('give command and row count of %s', async (query, command, rowCount) => {
     expect((await sql(query)).body).toMatchObject({ command, rowCount });
   });
 
-  it('keeps repeated names in fields and loses no value of them', async () => {
+  it('keep repeated column names and all their values', async () => {
     expect((await sql('select 1 as a, 2 as a')).body).toMatchObject({
       fields: [{ name: 'a' }, { name: 'a' }],
       rows: [['1', '2']],
@@ -82,7 +82,7 @@ describe('answers', () => {
     expect(objects.body).toMatchObject({ rows: [{ a: '1', a_2: '2' }], rowAsArray: false });
   });
 
-  it('gives JSON values without raw text, and only what every JSON reader can hold', async () => {
+  it('give JSON values unless raw text is asked for, and only what every JSON reader can hold', async () => {
     const query = `select 1::int4 as i, 9007199254740993 as big, 1.10 as n, true as yes, '{"a": [1]}'::jsonb as j,
       '{1,NULL}'::int4[] as list, '{1,2}'::int8[] as bigs, '2026-01-02 03:04:05+00'::timestamptz as at,
       'NaN'::float8 as nan, '1 day'::interval as day, '{1 day,02:00:00}'::interval[] as days, null as nothing,
@@ -109,7 +109,7 @@ describe('answers', () => {
     ]);
   });
 
-  it('does not mix its answers up with those of /query, in the same session and by the same text', async () => {
+  it('are not confused with those of /query for the same text in the same session', async () => {
     const query = 'select id, text from notes order by id';
     for (let round = 0; round < 4; round++) {
       const [own, texts, objects] = await Promise.all([
@@ -128,14 +128,14 @@ describe('answers', () => {
     }
   });
 
-  it('streams what is large', async () => {
+  it('are streamed when large', async () => {
     const { body } = await sql("select n, repeat('x', 100) as pad from generate_series(1, 20000) as n");
     expect(body.rows.length).toBe(20_000);
     expect(body.rows[19_999][0]).toBe('20000');
     expect(body.rowCount).toBe(20_000);
   });
 
-  it('takes parameters of every JSON type', async () => {
+  it('follow parameters of every JSON type', async () => {
     const { body } = await sql('select $1::jsonb, $2::int[], $3::numeric, $4::bool, $5::text, $6::bytea', [
       { a: 1 },
       [1, 2],
@@ -148,8 +148,8 @@ describe('answers', () => {
   });
 });
 
-describe('batches', () => {
-  it('is one transaction', async () => {
+describe("batches of Neon's driver", () => {
+  it('are one transaction', async () => {
     const good = await batch(["insert into notes (id, text) values (10, 'x')", 'select count(*) from notes']);
     expect(good.body.results).toMatchObject([{ command: 'INSERT' }, { rows: [['1']] }]);
     const bad = await batch(["insert into notes (id, text) values (11, 'x')", 'select 1/0']);
@@ -164,13 +164,13 @@ describe('batches', () => {
     ['ReadCommitted', 'read committed'],
     ['RepeatableRead', 'repeatable read'],
     ['Serializable', 'serializable'],
-  ])('%s', async (level, name) => {
+  ])('run at isolation level %s', async (level, name) => {
     const headers = { 'neon-batch-isolation-level': level };
     const { body } = await batch(["select current_setting('transaction_isolation')"], { headers });
     expect(body.results[0].rows).toEqual([[name]]);
   });
 
-  it('reads only and is deferrable when asked', async () => {
+  it('are read-only and deferrable on request', async () => {
     const headers = {
       'neon-batch-read-only': 'true',
       'neon-batch-deferrable': 'true',
@@ -190,20 +190,20 @@ describe('batches', () => {
     [{ 'neon-batch-isolation-level': '__proto__' }, 'isolation-level'],
     [{ 'neon-batch-read-only': 'yes' }, 'read-only'],
     [{ 'neon-array-mode': 'TRUE, false' }, 'array-mode'],
-  ])('refuses the header %j', async (headers, name) => {
+  ])('refuse the header %j', async (headers, name) => {
     const { status, body } = await batch(['select 1'], { headers: headers as Record<string, string> });
     expect(status).toBe(400);
     expect(body.message).toContain(name);
   });
 
-  it('says that headers of batches do nothing for one query', async () => {
+  it('have headers that are refused for a single query', async () => {
     const { status, body } = await sql('select 1', [], { headers: { 'neon-batch-read-only': 'true' } });
     expect([status, body.code]).toEqual([400, '08P01']);
   });
 });
 
 describe('errors', () => {
-  it('has PostgreSQL words at the top, with status 400, beside the envelope of the API', async () => {
+  it("have PostgreSQL's fields at the top level, with status 400, beside the API's envelope", async () => {
     await sql("insert into notes (id, text) values (1, 'a')");
     const { status, body } = await sql("insert into notes (id, text) values (1, 'b')");
     expect(status).toBe(400);
@@ -244,7 +244,7 @@ describe('errors', () => {
     expect(body.message).toBeTruthy();
   });
 
-  it('neither ends a batch from inside nor leaves anything open', async () => {
+  it('neither end a batch from inside nor leave a transaction open', async () => {
     for (const query of ['commit', 'rollback', 'begin', 'do $$ begin commit; end $$', 'select 1; commit'])
       expect((await batch(["insert into notes (id, text) values (9, 'x')", query, 'select 1'])).status).toBe(
         400,
@@ -268,12 +268,12 @@ describe('errors', () => {
     [{ queries: [{ query: 'select 1', params: 'x' }] }],
     [{ queries: { length: 1 } }],
     [{ queries: ['select 1'] }],
-  ])('refuses the body %j', async (body) => {
+  ])('are clear for the body %j', async (body) => {
     const answer = await post(body);
     expect([answer.status, answer.body.code], JSON.stringify(answer.body)).toEqual([400, '08P01']);
   });
 
-  it('refuses what is too much, and lives on', async () => {
+  it('are returned for oversized requests, and the service goes on', async () => {
     const many = await batch(Array.from({ length: 10_000 }, () => 'select 1'));
     expect([many.status, many.body.code]).toEqual([400, '08P01']);
     const huge = await post(null, { raw: Buffer.alloc(33 * 1024 * 1024, 32) });
@@ -297,7 +297,7 @@ describe('errors', () => {
     expect((await sql('select 1', [], { url: neighbour.url })).status).toBe(200);
   });
 
-  it('takes JSON as such, and no other method or parameter', async () => {
+  it('are returned for other content types, methods and parameters', async () => {
     const json = await sql('select 1', [], { headers: { 'content-type': 'application/json' } });
     expect(json.status).toBe(200);
     expect((await rowhouse.call('GET', '/sql')).status).toBe(405);
@@ -308,8 +308,8 @@ describe('errors', () => {
   });
 });
 
-describe('callers', () => {
-  it('lets the connection string in, and every key with the slug as the database', async () => {
+describe("callers with Neon's driver", () => {
+  it('are accepted with the connection string, and with any key and the slug as the database', async () => {
     const who = 'select current_user';
     for (const url of [
       project.url,
@@ -325,7 +325,7 @@ describe('callers', () => {
     expect((await sql(who, [], { url, headers })).body.rows).toEqual([[`p_${project.id}`]]);
   });
 
-  it('refuses everybody else, before a body is read', async () => {
+  it('are refused otherwise before the body is read', async () => {
     const refused: [url: string, code: string][] = [
       [as(project.user, `${project.password}x`, project.user), '28P01'],
       [as(project.user, neighbour.password, project.user), '28P01'],
@@ -369,7 +369,7 @@ describe('callers', () => {
     expect(rowhouse.log.join('')).not.toContain(project.password);
   });
 
-  it('keeps keys to their scopes', async () => {
+  it('are held to the scopes of their keys', async () => {
     const issue = async (scopes: string[]) => {
       const { body } = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
         body: { name: 'scoped', scopes },
@@ -396,7 +396,7 @@ describe('callers', () => {
     });
   });
 
-  it('forgets a password that was changed, and a project that was deleted, within a second', async () => {
+  it('are refused within one second after a password change or a deletion', async () => {
     const place = await newPlace('Rotated');
     expect((await sql('select 1', [], { url: place.url })).status).toBe(200);
     await rowhouse.call('POST', `/projects/${place.slug}/keys/rotate`, { body: { grace_seconds: 0 } });
@@ -413,7 +413,7 @@ describe('callers', () => {
   });
 });
 
-it('repeats are answered from the first, however its failure was said', async () => {
+it('get the stored answer for a repeated request, also for failures', async () => {
   const headers = { 'idempotency-key': 'once' };
   const insert = "insert into notes (id, text) values (77, 'once')";
   const first = await sql(insert, [], { headers });
@@ -427,7 +427,7 @@ it('repeats are answered from the first, however its failure was said', async ()
   expect(again.headers['idempotency-replayed']).toBeUndefined();
 });
 
-it('ends what runs when its caller hangs up', async () => {
+it('that hang up end their statement', async () => {
   await rowhouse.app.listen({ port: 0, host: '127.0.0.1' });
   const { port } = rowhouse.app.server.address() as { port: number };
   const running = "select count(*) from pg_stat_activity where query like '%sleepy%' and state = 'active'";

@@ -68,7 +68,7 @@ describe.each(published.map(({ folder, manifest }) => ({ name: manifest.name, fo
         .split(/\r?\n/)
         .map((file) => file.replace(/^package\//, ''));
 
-    it('holds what it needs, and nothing else', () => {
+    it('contains the files it needs and no others', () => {
       const packed = files();
       expect(packed).toEqual(expect.arrayContaining(['package.json', 'README.md', 'LICENSE']));
       const allowed =
@@ -89,13 +89,13 @@ describe.each(published.map(({ folder, manifest }) => ({ name: manifest.name, fo
       }
     });
 
-    it('says what it is, and asks for exact versions', () => {
+    it('has complete metadata and exact dependency versions', () => {
       expect(manifest).toMatchObject({ license: 'Apache-2.0', engines: { node: expect.any(String) } });
       for (const version of Object.values(manifest.dependencies ?? {}))
         expect(version).toMatch(/^\d+\.\d+\.\d+/);
     });
 
-    it('is clean for publint', async () => {
+    it('passes publint', async () => {
       const tarball = readFileSync(tarballOf(manifest));
       const { messages, pkg = manifest } = await publint({
         strict: true,
@@ -106,7 +106,7 @@ describe.each(published.map(({ folder, manifest }) => ({ name: manifest.name, fo
   },
 );
 
-describe('in an empty folder', { timeout: 600_000 }, () => {
+describe('packages installed in an empty folder', { timeout: 600_000 }, () => {
   beforeAll(() => {
     mkdirSync(empty);
     // Else npm would look for a project further up.
@@ -115,7 +115,7 @@ describe('in an empty folder', { timeout: 600_000 }, () => {
     run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], empty);
   }, 600_000);
 
-  it('each package can be imported', () => {
+  it('can each be imported', () => {
     for (const { manifest } of published) {
       const main = manifest.exports?.['.'];
       if (main === undefined) continue;
@@ -125,7 +125,7 @@ describe('in an empty folder', { timeout: 600_000 }, () => {
     }
   });
 
-  it('nothing that is installed wants a later Node.js than we ask for', () => {
+  it('need no later Node.js than documented', () => {
     const wanted = rootManifest.engines?.node?.replace('>=', '') ?? '';
     const [major = 0] = wanted.split('.').map(Number);
     const found = readdirSync(path.join(empty, 'node_modules'), { recursive: true, encoding: 'utf8' })
@@ -142,7 +142,7 @@ describe('in an empty folder', { timeout: 600_000 }, () => {
   it.each([
     ['Ctrl-C', 'SIGINT', (pid: number) => -pid],
     ['SIGTERM to npx', 'SIGTERM', (pid: number) => pid],
-  ] as const)('npx rowhouse start runs, and ends by %s', async (_how, signal, target) => {
+  ] as const)('start by npx rowhouse start and stop by %s', async (_how, signal, target) => {
     const data = newDataFolder();
     const port = await freePort();
     const args = ['rowhouse', 'start', '--port', String(port), '--data', data];
@@ -195,7 +195,7 @@ describe('in an empty folder', { timeout: 600_000 }, () => {
     }
   }
 
-  it('the other commands are there', () => {
+  it('have the other commands', () => {
     expect(run('npx', ['rowhouse', '--version'], empty).trim()).toBe(
       published.find(({ manifest }) => manifest.name === 'rowhouse')?.manifest.version,
     );

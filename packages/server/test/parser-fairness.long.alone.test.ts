@@ -60,7 +60,7 @@ describe('the wait for the parser', () => {
     ['texts of 16 KB', 60, 16_000, 100],
     ['texts of 60 KB, with one of 17 KB', 20, 60_000, 17_000],
     ['texts of 16 KB, with one of 3 KB', 60, 16_000, 3_000],
-  ])('beside a flood of %s a neighbour waits for one', async (_name, width, length, own) => {
+  ])('beside a flood of %s is one text for a neighbour', async (_name, width, length, own) => {
     const parse = async () => parser().parse(neighbour.id, newFine(own));
     const control = await medianMs(parse);
     const beneath = await beside(
@@ -71,7 +71,7 @@ describe('the wait for the parser', () => {
     expect(beneath).toBeLessThan(control * 10 + 500);
   });
 
-  it('beside texts of 1 MB one of 17 KB is parsed at once', { timeout: 120_000 }, async () => {
+  it('is short for 17 KB beside texts of 1 MB', { timeout: 120_000 }, async () => {
     const ask = () => run(neighbour, newFine(17_000));
     const control = await medianMs(ask);
     const beneath = await beside(
@@ -82,7 +82,7 @@ describe('the wait for the parser', () => {
     expect(beneath).toBeLessThan(control * 10 + 500);
   });
 
-  it('a neighbour with a large text waits for one of a flood, not for all', {
+  it('is one text of a flood for a neighbour with a large text', {
     timeout: 120_000,
   }, async () => {
     const answered: string[] = [];
@@ -97,7 +97,7 @@ describe('the wait for the parser', () => {
     expect(answered.indexOf('neighbour')).toBeLessThan(4);
   });
 
-  it('by every way a text can come', async () => {
+  it('is fair on every endpoint that takes SQL', async () => {
     const { body: place } = await rowhouse.call('GET', `/projects/${neighbour.slug}/connection`);
     const ways = {
       query: () => run(neighbour, newFine(10)),
@@ -125,8 +125,8 @@ describe('the wait for the parser', () => {
   });
 });
 
-describe('what waits', () => {
-  it('is bounded for a project: 429 with Retry-After, and the neighbour is served', {
+describe('texts that wait for the parser', () => {
+  it('are bounded in size per project: 429 with Retry-After, and the neighbour is served', {
     timeout: 120_000,
   }, async () => {
     const large = 'x'.repeat(1_000_000);
@@ -141,7 +141,7 @@ describe('what waits', () => {
     expect(states.filter((status) => status !== 429).length).toBeGreaterThan(6);
   });
 
-  it('is bounded in number as well', async () => {
+  it('are bounded in number per project', async () => {
     const asked = Array.from({ length: 1_500 }, () => parser().parse(flood.id, newText(100)));
     const ends = (await Promise.allSettled(asked)).map(({ status }) => status);
     expect(ends.filter((end) => end === 'fulfilled')).toHaveLength(1_024);
@@ -150,7 +150,7 @@ describe('what waits', () => {
     await Promise.all(again);
   });
 
-  it('is one text, however many send it at once', async () => {
+  it('are parsed once when many requests send the same', async () => {
     const text = newFine(100);
     const statements = await Promise.all(
       Array.from({ length: 3_000 }, () => parser().parse(neighbour.id, text)),
@@ -158,7 +158,7 @@ describe('what waits', () => {
     expect(new Set(statements).size).toBe(1);
   });
 
-  it('is given back after a text that breaks the parser', async () => {
+  it('are released after a text that crashes the parser', async () => {
     for (let n = 0; n < 3; n++) {
       const deep = `select ${++serial}${'+1'.repeat(100_000)}`;
       const [broken, ...others] = await Promise.all([
@@ -171,8 +171,8 @@ describe('what waits', () => {
   });
 });
 
-describe('what is known', () => {
-  it('stays so, however many new texts another project sends', async () => {
+describe('parsed texts in the cache', () => {
+  it('stay there however many new texts another project sends', async () => {
     const hot = newFine(50);
     const known = await parser().parse(neighbour.id, hot);
     for (let sent = 0; sent < 6_000; sent += 500) {
@@ -181,7 +181,7 @@ describe('what is known', () => {
     expect(parser().recall(neighbour.id, hot)).toBe(known);
   });
 
-  it('stays so beside texts that fill the memory for it', { timeout: 120_000 }, async () => {
+  it('stay there beside texts that fill the cache', { timeout: 120_000 }, async () => {
     const hot = newFine(50);
     const known = await parser().parse(neighbour.id, hot);
     for (let sent = 0; sent < 5_500; sent += 500) {

@@ -29,10 +29,10 @@ async function makeShort(ask: Ask, query: string, params: unknown[]): Promise<vo
   for (let n = 0; n < 12; n++) await Promise.all(repeat(4, () => ask(query, params)));
 }
 
-describe('who waits for room', () => {
+describe('a read that waits for room in a pipeline', () => {
   const rowhouse = useTestService({ spares: 3, connections: { budget: 20, share: 10 } });
 
-  it('leaves nothing behind, whatever its table has become meanwhile', { timeout: 60_000 }, async () => {
+  it('leaves nothing behind when its table was replaced meanwhile', { timeout: 60_000 }, async () => {
     const ask = asker(rowhouse, await rowhouse.project('Judged again'));
     const query = 'select id from thing';
     await ask('create table thing (id int)');
@@ -59,7 +59,7 @@ describe('who waits for room', () => {
       expect(body.rows).toEqual([{ secret: '' }]);
   });
 
-  it('is not kept by many that turn out to take longer', { timeout: 60_000 }, async () => {
+  it('is not delayed by many that turn out to be slow', { timeout: 60_000 }, async () => {
     const ask = asker(rowhouse, await rowhouse.project('Not kept'));
     await makeShort(ask, middling, [1, 0]);
     await makeShort(ask, quick, [1]);
@@ -78,10 +78,10 @@ describe.each([
   ['a share of two', { budget: 20, share: 2 }],
   ['a budget of two', { budget: 2, share: 10 }],
   ['a share of three', { budget: 20, share: 3 }],
-])('with %s', (_what, connections) => {
+])('a project whose pipelines are full of %s', (_what, connections) => {
   const rowhouse = useTestService({ spares: 2, connections });
 
-  it('what is no short read has its turn', { timeout: 60_000 }, async () => {
+  it('still runs statements that are not short reads', { timeout: 60_000 }, async () => {
     const project = await rowhouse.project('Small');
     const ask = asker(rowhouse, project);
     await ask('create table t (id int)');
@@ -112,10 +112,10 @@ describe.each([
   });
 });
 
-describe('who waits for a connection', () => {
+describe('a request that waits for a session', () => {
   const rowhouse = useTestService({ spares: 3, connections: { budget: 2, share: 2 } });
 
-  it('does not bring an old password back', { timeout: 60_000 }, async () => {
+  it('does not restore an old password', { timeout: 60_000 }, async () => {
     const victim = await rowhouse.project('Victim');
     const neighbour = asker(rowhouse, await rowhouse.project('Neighbour'));
     const { slug, key } = victim;
@@ -144,8 +144,8 @@ describe('who waits for a connection', () => {
   });
 });
 
-describe('what is known of an account’s projects', () => {
-  it('is forgotten when another process deletes one', { timeout: 60_000 }, async () => {
+describe("the cache of an account's projects", () => {
+  it('forgets a project that another process deletes', { timeout: 60_000 }, async () => {
     const controlDatabase = newControlName();
     const masterKey = randomBytes(32);
     const here = await openTestService({ controlDatabase, masterKey, spares: 1 });

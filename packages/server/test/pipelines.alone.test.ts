@@ -35,8 +35,8 @@ async function makeShort(query: string, params: unknown[]): Promise<void> {
   for (let n = 0; n < 12; n++) await Promise.all(Array.from({ length: 6 }, () => run(query, params)));
 }
 
-describe('lanes', () => {
-  it('everybody gets the own answer', async () => {
+describe('reads that share a pipeline', () => {
+  it('each get their own answer', async () => {
     await run('create table things (id int primary key, name text)');
     await run("insert into things select n, 'thing ' || n from generate_series(1, 1000) as n");
     const query = 'select id, name from things where id = $1';
@@ -49,7 +49,7 @@ describe('lanes', () => {
     }
   });
 
-  it('they are in use: many at once need few connections', { timeout: 90_000 }, async () => {
+  it('need few connections when many come at once', { timeout: 90_000 }, async () => {
     const query = 'select id, name from things where id = $1';
     const mostBusy = async () => {
       await makeShort(query, [1]);
@@ -67,7 +67,7 @@ describe('lanes', () => {
     await until('a few are enough', async () => (await mostBusy()) <= 5, 60_000);
   });
 
-  it('more than fit wait for room in them, not for connections', { timeout: 90_000 }, async () => {
+  it('wait for room in a pipeline, not for a connection', { timeout: 90_000 }, async () => {
     const query = 'select id, name from things where id = $1';
     const { sessions } = rowhouse.service.deps.query;
     const mostWaiting = async () => {
@@ -86,7 +86,7 @@ describe('lanes', () => {
     await until('none waits for a connection', async () => (await mostWaiting()) <= 2, 60_000);
   });
 
-  it('who waits for room is not held up by a slow one, nor by lanes that are cut', async () => {
+  it('are not held up by a slow one or by a lost connection while they wait', async () => {
     const query = 'select $1::int as n, pg_sleep($2)';
     await makeShort(query, [1, 0]);
     const slow = Array.from({ length: 3 }, () => sleep(3));
@@ -110,7 +110,7 @@ describe('lanes', () => {
     await until('it is served again', async () => (await sleep(0)).status === 200, 5_000);
   });
 
-  it('a project without code is asked the short question, one with code the whole', async () => {
+  it('check for code briefly in a project without any, and fully in one with code', async () => {
     const other = await rowhouse.project('Codeless');
     const { query } = rowhouse.service.deps;
     const ask = (text: string) =>
@@ -132,7 +132,7 @@ describe('lanes', () => {
     expect(isPlain(await profileOf('select own() as n'))).toBe(false);
   });
 
-  it('an error is one of one', async () => {
+  it('fail alone', async () => {
     const query = 'select 10 / $1::int as ten';
     await makeShort(query, [1]);
     const answers = await Promise.all(Array.from({ length: 60 }, (_, n) => run(query, [n % 3])));
@@ -142,7 +142,7 @@ describe('lanes', () => {
     });
   });
 
-  it('nobody waits behind a slow one', async () => {
+  it('do not wait behind a slow one', async () => {
     await makeShort('select $1::int as n, pg_sleep($2)', [1, 0]);
     const slow = Array.from({ length: 3 }, () => sleep(4));
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -154,7 +154,7 @@ describe('lanes', () => {
     for (const { body } of await Promise.all(slow)) expect(body.rows).toEqual([{ n: 1, pg_sleep: '' }]);
   });
 
-  it('nobody waits behind a slow reader of much', async () => {
+  it('do not wait behind a slow client with a large result', async () => {
     const query = "select repeat('x', $1::int) as text";
     await makeShort(query, [10]);
     const text = JSON.stringify({ query, params: [60_000_000] });
@@ -175,7 +175,7 @@ describe('lanes', () => {
     });
   });
 
-  it('a deadline holds in a lane too, and so does a hang-up', async () => {
+  it('end at their deadline or when their caller hangs up', async () => {
     await makeShort('select $1::int as n, pg_sleep($2)', [1, 0]);
     const late = await sleep(30, { timeout_ms: 1_500 });
     expect([late.status, late.body.error.code]).toEqual([504, 'query_timeout']);
@@ -199,7 +199,7 @@ describe('lanes', () => {
     await until('it is cancelled', async () => (await running()).length === 0, 5_000);
   });
 
-  it('a table that changes meanwhile is seen as it is', async () => {
+  it('follow a table that changes meanwhile', async () => {
     await run('create table shifting (id int primary key)');
     await run('insert into shifting values (1)');
     const query = 'select * from shifting where id = $1';
@@ -215,7 +215,7 @@ describe('lanes', () => {
     }
   });
 
-  it('a setting or a sequence of one request is not seen by another', async () => {
+  it('do not see the settings or sequences of others', async () => {
     await run('create table counted (id bigint generated always as identity, v int)');
     const insert = 'insert into counted (v) values ($1)';
     for (let n = 0; n < 10; n++) await run(insert, [n]);
@@ -228,7 +228,7 @@ describe('lanes', () => {
     }
   });
 
-  it('a view that takes the place of a table is not trusted from the next request on', async () => {
+  it('do not trust a view that took the place of a table', async () => {
     await run('create table real_one (id int)');
     const query = 'select id from real_one';
     await makeShort(query, []);
@@ -271,7 +271,7 @@ describe('lanes', () => {
       'create table parted (id int) partition by range (id); create table part_1 partition of parted (check (leak(id))) for values from (0) to (10)',
       'insert into parted values (1)',
     ],
-  ])('code that hides in %s leaves nothing behind', async (_where, make, query) => {
+  ])('leave nothing behind of code that hides in %s', async (_where, make, query) => {
     const mine = await rowhouse.project('Hiding');
     const here = async (text: string) => {
       const body = { query: text };
@@ -289,7 +289,7 @@ describe('lanes', () => {
     }
   });
 
-  it('who was moved away is answered once', async () => {
+  it('are answered once when they are moved to another session', async () => {
     // Its rows are few bytes to PostgreSQL and many as JSON: they come in one piece behind the end of the slow one.
     const wide = `select true as ${'w'.repeat(60)} from generate_series(1, $1::int)`;
     const slow = 'select $1::int as n, pg_sleep($2)';
@@ -303,7 +303,7 @@ describe('lanes', () => {
     }
   });
 
-  it('who ends the session ends it for nobody else', async () => {
+  it('are not lost when one of them ends the session', async () => {
     const fine = 'select $1::int as n';
     const fatal = "select case when $1 > 9 then ('x' || repeat('y', $1))::int end as n";
     for (let round = 0; round < 3; round++) {
@@ -319,7 +319,7 @@ describe('lanes', () => {
     }
   });
 
-  it('connections that are cut cost those answers at most', async () => {
+  it('lose at most the answers of a lost connection', async () => {
     const query = 'select id, name from things where id = $1';
     await makeShort(query, [1]);
     const asked = Array.from({ length: 100 }, () => run(query, [5]));
@@ -333,7 +333,7 @@ describe('lanes', () => {
   });
 });
 
-describe('what hides a function of the own', () => {
+describe('a read that calls a hidden function', () => {
   const trigger = (name: string) =>
     `create function ${name}() returns trigger language plpgsql as $$ begin perform leak(); return coalesce(new, old); end $$`;
   beforeAll(async () => {
@@ -429,7 +429,7 @@ describe('what hides a function of the own', () => {
       'select 1 === 2 as same',
     ],
   ];
-  it.each(hiding)('%s: what it sets is gone', async (_what, setup, query) => {
+  it.each(hiding)('leaves no setting behind: %s', async (_what, setup, query) => {
     for (const statement of setup) expect((await run(statement)).status, statement).toBe(200);
     const often = async () => {
       for (let n = 0; n < 3; n++) expect((await run(query)).status).toBe(200);
@@ -444,7 +444,7 @@ describe('what hides a function of the own', () => {
   });
 });
 
-describe('the short way', () => {
+describe('the fast path of /query', () => {
   const bodies: [string, unknown][] = [
     ['a row', { query: 'select 1 as one' }],
     ['parameters', { query: 'select $1::numeric as n, $2::jsonb as j', params: ['1', { a: [1] }] }],
@@ -467,7 +467,7 @@ describe('the short way', () => {
     ['a timeout too long', { query: 'select 1', timeout_ms: 99_999_999 }],
     ['a timeout', { query: 'select pg_sleep(5)', timeout_ms: 100 }],
   ];
-  it.each(bodies)('%s', async (_what, body) => {
+  it.each(bodies)('answers %s like the ordinary path', async (_what, body) => {
     const text = typeof body === 'string' ? body : JSON.stringify(body);
     const long = await rowhouse.call('POST', `/projects/${project.slug}/query`, {
       key: project.key,
@@ -492,7 +492,7 @@ describe('the short way', () => {
     'things?cursor=x',
     'pg_catalog.pg_class?limit=1&select=relname',
     'public.things?limit=1',
-  ])('a page: %s', async (rest) => {
+  ])('answers a page like the ordinary path: %s', async (rest) => {
     const long = await rowhouse.call('GET', `/projects/${project.slug}/tables/${rest}`, { key: project.key });
     const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${project.slug}/tables/${rest}`, {
       headers: { 'x-api-key': project.key },
@@ -503,7 +503,7 @@ describe('the short way', () => {
     expect(response.headers.get('content-type')).toBe(long.headers['content-type']);
   });
 
-  it('keeps the caller’s own request id and refuses what the long one refuses', async () => {
+  it("keeps the caller's request id and refuses what the ordinary path refuses", async () => {
     const { headers } = await send({ query: 'select 1' }, { 'x-request-id': 'mine-1' });
     expect(headers.get('x-request-id')).toBe('mine-1');
     expect((await send({ query: 'select 1' }, { 'content-type': 'text/plain' })).status).toBe(415);
@@ -513,7 +513,7 @@ describe('the short way', () => {
     expect(answered.headers.get('access-control-allow-origin')).toBe('*');
   });
 
-  it('is counted and logged like the long one', async () => {
+  it('is counted and logged like the ordinary path', async () => {
     await send({ query: 'select nonsense' });
     const { body } = await rowhouse.call('GET', '/metrics');
     expect(body).toMatch(
@@ -521,7 +521,7 @@ describe('the short way', () => {
     );
   });
 
-  it('is the account key’s too, in a project that lives', async () => {
+  it('accepts the account key in a project that is not deleted', async () => {
     const { slug } = await rowhouse.project('Looked up');
     const ask = async (named: string) => {
       const response = await fetch(`http://127.0.0.1:${port}${api}/projects/${named}/query`, {
@@ -554,7 +554,7 @@ describe('the short way', () => {
     expect(await ask(slug)).toEqual(first);
   });
 
-  it('a revoked key is refused at once', async () => {
+  it('refuses a revoked key at once', async () => {
     const { body } = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
       body: { name: 'short', scopes: ['query'] },
     });

@@ -153,7 +153,7 @@ describe('postgrest-js', () => {
     expect(left).toEqual([{ id: 1 }, { id: 2 }]);
   });
 
-  it('tells errors', async () => {
+  it('reports errors', async () => {
     const { error } = await client.from('authors').insert({ id: 1, name: 'Again' });
     expect(error?.code).toBe('23505');
     expect((await client.from('nowhere').select()).error?.code).toBe('table_not_found');

@@ -25,7 +25,7 @@ async function inProject<T>(
   }
 }
 
-describe('creating', () => {
+describe('creating a project', () => {
   it('answers 201 with the project and its key, which works at once', async () => {
     const { status, body, headers } = await rowhouse.call('POST', '/projects', {
       body: { name: 'My Shop', limit_mb: 64 },
@@ -46,7 +46,7 @@ describe('creating', () => {
     expect(row).toEqual({ one: 1 });
   });
 
-  it('takes the key in either header', async () => {
+  it('accepts the key in either header', async () => {
     for (const headers of [
       { 'x-api-key': rowhouse.accountKey },
       { authorization: `Bearer ${rowhouse.accountKey}` },
@@ -87,7 +87,7 @@ describe('creating', () => {
     [{ name: 'a', slug: 'x'.repeat(49) }, 'slug'],
     [{ name: 'a', limit_Mb: 5 }, 'limit_Mb'],
     [{ name: 'a', toString: 5 }, 'toString'],
-  ])('refuses %j, naming %s, and makes nothing', async (body, path) => {
+  ])('refuses %j, naming %s, and creates nothing', async (body, path) => {
     const before = await rowhouse.call('GET', '/projects?limit=1000');
     const { status, body: answer } = await rowhouse.call('POST', '/projects', { body });
     expect(status).toBe(400);
@@ -112,14 +112,14 @@ describe('creating', () => {
     expect(new Set(slugs).size).toBe(slugs.length);
   });
 
-  it('gives a slug that was asked for to one of many who ask at once', async () => {
+  it('gives a requested slug to one of many concurrent requests', async () => {
     const ask = () => rowhouse.call('POST', '/projects', { body: { name: 'Race', slug: 'the-race' } });
     const answers = await Promise.all(Array.from({ length: 6 }, ask));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409]);
     expect(answers.find(({ status }) => status === 409)?.body.error.code).toBe('slug_taken');
   });
 
-  it('goes on without spares, for many at once', async () => {
+  it('works for many at once without spares', async () => {
     const answers = await Promise.all(
       Array.from({ length: 12 }, () => rowhouse.call('POST', '/projects', { body: { name: 'Burst' } })),
     );
@@ -133,7 +133,7 @@ describe('creating', () => {
   });
 });
 
-it('a flood of creations is turned away in part, and all that was promised is there', {
+it('refuses a part of a flood, and keeps every project that it acknowledged', {
   timeout: 120_000,
 }, async () => {
   const answers = await Promise.all(
@@ -151,8 +151,8 @@ it('a flood of creations is turned away in part, and all that was promised is th
   for (const { body: created } of made) expect(ids.has(created.project.id)).toBe(true);
 });
 
-describe('listing', () => {
-  it('comes newest first, in pages that neither overlap nor skip', async () => {
+describe('listing projects', () => {
+  it('returns the newest first, in pages that neither overlap nor skip', async () => {
     for (let index = 0; index < 3; index++) await rowhouse.project(`Page ${index}`);
     const all = await rowhouse.call('GET', '/projects?limit=1000');
     expect(all.body).toMatchObject({ page: 1, limit: 1000, has_more: false });
@@ -222,8 +222,8 @@ describe('a project key', () => {
   });
 });
 
-describe('changing', () => {
-  it('renames and sets the limit, and refuses an empty or unknown change', async () => {
+describe('changing a project', () => {
+  it('renames it and sets its limit, and refuses an empty or unknown change', async () => {
     const { slug } = await rowhouse.project('Before');
     const { body } = await rowhouse.call('PATCH', `/projects/${slug}`, {
       body: { name: ' After ', limit_mb: 7 },
@@ -238,7 +238,7 @@ describe('changing', () => {
     });
   });
 
-  it('shows the size within seconds, and full at the limit', async () => {
+  it('shows its size within seconds, and that it is full at the limit', async () => {
     const { slug, id } = await rowhouse.project('Growing');
     await inProject(id, (database) =>
       database.query(sql`create table t as select repeat('x', 1000) as text from generate_series(1, 3000)`),
@@ -253,8 +253,8 @@ describe('changing', () => {
   });
 });
 
-describe('deleting and restoring', () => {
-  it('takes the project away at once, with its keys and connections, and gives all back', async () => {
+describe('deleting and restoring a project', () => {
+  it('ends its keys and connections at once, and restores all of them', async () => {
     const { slug, id, key } = await rowhouse.project('Gone');
     await inProject(id, async (database) => {
       await database.query(sql`create table kept as select 42 as answer`);
@@ -321,7 +321,7 @@ describe('a connection address', () => {
   });
 });
 
-it('the error codes of the contract have its statuses', () => {
+it('error codes have the documented statuses', () => {
   const contract = {
     400: ['invalid_request', 'invalid_json', 'sql_error', 'multiple_statements', 'statement_not_allowed'],
     401: ['missing_api_key', 'invalid_api_key', 'invalid_credentials', 'invalid_token'],

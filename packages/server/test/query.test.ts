@@ -24,8 +24,8 @@ const code = async (query: string, more: object = {}) => {
   return [status, body.error?.code];
 };
 
-describe('an answer', () => {
-  it('has all that the contract says', async () => {
+describe('an answer of /query', () => {
+  it('has all documented fields', async () => {
     const { status, body } = await run("select 1 as one, 'a' as two union all select 2, null order by 1");
     expect(status).toBe(200);
     expect(Compile(QueryResponse).Check(body)).toBe(true);
@@ -45,13 +45,13 @@ describe('an answer', () => {
     expect(body.duration_ms).toBeGreaterThan(0);
   });
 
-  it('names repeated columns apart', async () => {
+  it('gives repeated columns different names', async () => {
     const { body } = await run('select 1 as a, 2 as a, 3 as a_2, 4 as a');
     expect(body.columns).toEqual(['a', 'a_3', 'a_2', 'a_4']);
     expect(body.rows).toEqual([{ a: 1, a_3: 2, a_2: 3, a_4: 4 }]);
   });
 
-  it('of no rows, no columns, many columns', async () => {
+  it('can have no rows, no columns or many columns', async () => {
     expect((await run('select 1 as a where false')).body).toMatchObject({
       columns: ['a'],
       rows: [],
@@ -64,7 +64,7 @@ describe('an answer', () => {
     expect(row.c1599).toBe(1599);
   });
 
-  it('stops at the limit, and says truthfully whether there was more', async () => {
+  it('stops at the limit and says whether there was more', async () => {
     const series = (limit: number) => run('select generate_series(1, 5) as n', { limit });
     expect((await series(3)).body).toMatchObject({
       row_count: 3,
@@ -78,7 +78,7 @@ describe('an answer', () => {
     expect(performance.now() - started).toBeLessThan(5_000);
   });
 
-  it('tells what a change did', async () => {
+  it('says what a change did', async () => {
     await run('create table told (id int primary key)');
     const insert = await run('insert into told select generate_series(1, 3) returning id', { limit: 1 });
     expect(insert.body).toMatchObject({ command: 'INSERT', affected: 3, row_count: 1, truncated: true });
@@ -92,8 +92,8 @@ describe('an answer', () => {
   });
 });
 
-describe('statements', () => {
-  it('of every kind a project may run', async () => {
+describe('statements of /query', () => {
+  it('can be of every kind that a project may run', async () => {
     for (const query of [
       'create table kinds (id int generated always as identity primary key, v text)',
       "with added as (insert into kinds (v) values ('a'), ('b') returning *) select * from added",
@@ -149,14 +149,14 @@ describe('statements', () => {
     if (expected === 'statement_not_allowed') expect(body.error.hint).toBeTruthy();
   });
 
-  it('a failure says what to do next', async () => {
+  it('fail with a hint for the next step', async () => {
     const hint = async (query: string, more: object = {}) => (await run(query, more)).body.error.hint;
     expect(await hint('select $1::int, $2::int', { params: [1] })).toContain('one value for each of $1');
     expect(await hint('create table never (id int)', { read_only: true })).toContain('"read_only"');
     expect(await hint('lock table pg_class')).toContain('DO $$ begin lock table');
   });
 
-  it('too deep for the parser: a clear 400, and the next one works', async () => {
+  it('get a clear 400 when nested too deep for the parser, and the next one works', async () => {
     const deep = `select ${'('.repeat(30_000)}1${')'.repeat(30_000)}`;
     const { status } = await run(deep);
     expect(status).toBe(400);
@@ -165,7 +165,7 @@ describe('statements', () => {
     expect(await rows('select 1 as fine')).toEqual([{ fine: 1 }]);
   });
 
-  it('what breaks the parser breaks it for nobody else', async () => {
+  it('that crash the parser affect no other request', async () => {
     const padding = ` -- ${'x'.repeat(20_000)}`;
     const [broken, ...others] = await Promise.all([
       run(`select 1${'+1'.repeat(100_000)}`),
@@ -177,7 +177,7 @@ describe('statements', () => {
     });
   });
 
-  it('of several megabytes', async () => {
+  it('can have several megabytes', async () => {
     await run('create table large (v text)');
     const values = Array.from({ length: 40_000 }, (_, n) => `('${'x'.repeat(60)}${n}')`).join(',');
     const { status, body } = await run(`insert into large values ${values}`);
@@ -185,7 +185,7 @@ describe('statements', () => {
     await run('drop table large');
   });
 
-  it('COPY that slips past the parser neither hangs nor wedges the connection', async () => {
+  it('with a COPY that the parser cannot see neither hang nor block the connection', async () => {
     const padding = `/* ${'x'.repeat(1_100_000)} */`;
     await run('create table copied (id int)');
     expect(await code(`${padding} copy copied from stdin`)).toEqual([400, 'statement_not_allowed']);
@@ -194,8 +194,8 @@ describe('statements', () => {
   });
 });
 
-describe('parameters', () => {
-  it.each(['select $1::jsonb', 'select $1::int[]'])('%s: too deep is the caller’s mistake', async (query) => {
+describe('parameters of /query', () => {
+  it.each(['select $1::jsonb', 'select $1::int[]'])('nested too deep get 400: %s', async (query) => {
     const deep = '['.repeat(60_000) + ']'.repeat(60_000);
     const { status, body } = await rowhouse.call('POST', `/projects/${mine.slug}/query`, {
       ...{ key: mine.key, raw: `{"query":"${query}","params":[${deep}]}` },
@@ -203,7 +203,7 @@ describe('parameters', () => {
     expect([status, body.error.code]).toEqual([400, 'invalid_request']);
   });
 
-  it('of every JSON type', async () => {
+  it('can be of every JSON type', async () => {
     const [row] = await rows(
       `select $1::text as text, $2::int as int, $3::bool as bool, $4::jsonb as object, $5::jsonb as list,
               $6::int[] as ints, $7::text[] as texts, $8::text as nothing, $9::numeric as big, $10::int[] as deep`,
@@ -256,8 +256,8 @@ describe('parameters', () => {
   });
 });
 
-describe('errors', () => {
-  it('carry PostgreSQL’s own words and nothing of ours', async () => {
+describe('errors of /query', () => {
+  it("carry PostgreSQL's message and nothing internal", async () => {
     const { status, body } = await run('select nope from pg_class');
     expect([status, body.error.code]).toEqual([400, 'sql_error']);
     expect(body.error).toMatchObject({
@@ -267,7 +267,7 @@ describe('errors', () => {
     expect(JSON.stringify(body)).not.toMatch(/p_[a-z0-9]{16}|exchange|session\.ts/);
   });
 
-  it('have the statuses of the contract', async () => {
+  it('have the documented statuses', async () => {
     await run('create table checked (id int primary key, n int not null check (n > 0))');
     await run('insert into checked values (1, 1)');
     expect(await code('insert into checked values (1, 1)')).toEqual([409, 'conflict']);
@@ -280,7 +280,7 @@ describe('errors', () => {
     expect(body.error.sql).toMatchObject({ state: '23505', constraint: 'checked_pkey', table: 'checked' });
   });
 
-  it('of any size are cut', async () => {
+  it('are cut when they are too long', async () => {
     const { status, body } = await run(`do $$ begin raise exception '%', repeat('é', 5000); end $$`);
     expect(status).toBe(400);
     expect(Buffer.byteLength(body.error.message)).toBeLessThan(4200);
@@ -293,14 +293,14 @@ describe('errors', () => {
   });
 });
 
-describe('what the caller asks for around it', () => {
+describe('options of /query', () => {
   beforeAll(async () => {
     await run('create table guarded (id int primary key)');
     await run('insert into guarded select generate_series(1, 10)');
   });
   const count = async () => (await rows('select count(*)::int as n from guarded'))[0].n;
 
-  it('read_only: no way to write', async () => {
+  it('read_only prevents every write', async () => {
     for (const query of [
       'delete from guarded',
       'create table x (id int)',
@@ -313,14 +313,14 @@ describe('what the caller asks for around it', () => {
     expect((await run('select 1 as one', { read_only: true })).body.rows).toEqual([{ one: 1 }]);
   });
 
-  it('dry_run: runs, reports, and is undone', async () => {
+  it('dry_run runs, reports and is rolled back', async () => {
     const { body } = await run('delete from guarded returning id', { dry_run: true });
     expect(body).toMatchObject({ affected: 10, row_count: 10 });
     expect(await count()).toBe(10);
     expect(await code('delete from nowhere', { dry_run: true })).toEqual([400, 'sql_error']);
   });
 
-  it('max_affected: more is undone, as much is kept', async () => {
+  it('max_affected rolls back more rows and keeps as many', async () => {
     const over = await run('delete from guarded', { max_affected: 9 });
     expect([over.status, over.body.error.details.affected]).toEqual([409, 10]);
     expect(await count()).toBe(10);
@@ -330,7 +330,7 @@ describe('what the caller asks for around it', () => {
     expect(await count()).toBe(9);
   });
 
-  it('bad wishes are refused', async () => {
+  it('invalid options are refused', async () => {
     for (const wish of [
       { limit: 0 },
       { limit: 1.5 },
@@ -344,7 +344,7 @@ describe('what the caller asks for around it', () => {
     }
   });
 
-  it('a key that may only read, reads', async () => {
+  it('a read-only key can read', async () => {
     const issued = await rowhouse.call('POST', `/projects/${mine.slug}/keys`, {
       body: { name: 'r', scopes: ['query:read'] },
     });
@@ -379,7 +379,7 @@ describe('a batch', () => {
     ]);
   });
 
-  it('all or nothing, naming the one that failed', async () => {
+  it('is all or nothing and names the statement that failed', async () => {
     const failed = await batch([
       { query: 'insert into batched values (3)' },
       { query: 'insert into batched values (1)' },
@@ -396,7 +396,7 @@ describe('a batch', () => {
     expect(await rows('select id from batched order by id')).toEqual([{ id: 1 }, { id: 2 }]);
   });
 
-  it('a lock and a setting, as the hints say', async () => {
+  it('can take a lock and use a setting, as the hints say', async () => {
     const { status, body } = await batch([
       { query: 'do $$ begin lock table batched; end $$' },
       { query: "select set_config('work_mem', '1MB', true)" },
@@ -408,14 +408,14 @@ describe('a batch', () => {
     expect(body.results[2].rows).toEqual([{ mode: 'AccessExclusiveLock', current_setting: '1MB' }]);
   });
 
-  it('a field that an entry does not have is named with those it has', async () => {
+  it('names an unknown field of an entry and the known ones', async () => {
     const { body } = await batch([{ query: 'select 1', dry_run: true }]);
     expect(body.error.message).toBe(
       'statements.0.dry_run: is not known here; there are query, params, limit',
     );
   });
 
-  it('a constraint that is checked at the end undoes it all', async () => {
+  it('is rolled back by a deferred constraint', async () => {
     await run(
       'create table later (id int primary key, parent int references later deferrable initially deferred)',
     );
@@ -425,7 +425,7 @@ describe('a batch', () => {
     expect(await code('insert into later values (1, 99)')).toEqual([422, 'constraint_violation']);
   });
 
-  it('what is checked at the end has a deadline like all else', async () => {
+  it('applies its deadline to deferred checks too', async () => {
     await run('create table slow_end (id int)');
     await run(
       'create function sleeps() returns trigger language plpgsql as $$ begin perform pg_sleep(9); return null; end $$',
@@ -440,7 +440,7 @@ describe('a batch', () => {
     expect(await rows('select * from slow_end')).toEqual([]);
   });
 
-  it('results that are too large together are said to be', async () => {
+  it('says when its results are too large together', async () => {
     const { status, body } = await batch([
       { query: "select repeat('x', 1000) from generate_series(1, 80000)" },
     ]);
@@ -505,7 +505,7 @@ describe('nothing is left for the next request', () => {
       [true],
     ],
   ];
-  it.each(leaks)('%s', async (_what, plant, look, expected) => {
+  it.each(leaks)('not even %s', async (_what, plant, look, expected) => {
     for (let times = 0; times < 3; times++) {
       expect((await run(plant)).status).toBe(200);
       const [row] = await rows(look);
@@ -513,7 +513,7 @@ describe('nothing is left for the next request', () => {
     }
   });
 
-  it('sequences’ session state, by a default and by name', async () => {
+  it('not even the session state of sequences, by a default and by name', async () => {
     await run('create table counted (id serial primary key)');
     await run('insert into counted default values');
     expect(await code('select lastval()')).toEqual([400, 'sql_error']);
@@ -521,7 +521,7 @@ describe('nothing is left for the next request', () => {
     expect(await code("select currval('counted_id_seq')")).toEqual([400, 'sql_error']);
   });
 
-  it('what a trigger or a view does behind the statement’s back', async () => {
+  it('not even what a trigger or a view does', async () => {
     await run('create table trapped (id int)');
     await run(
       `create function plant() returns trigger language plpgsql as $$ begin perform set_config('x.y', 'leak', false); return new; end $$`,
@@ -545,7 +545,7 @@ describe('numbers that doubles cannot hold', () => {
     return { ...answer, first: answer.body.rows?.[0] };
   };
 
-  it('keep every digit on their way to PostgreSQL', async () => {
+  it('keep every digit', async () => {
     const types = ['numeric', 'text', 'int8', 'jsonb'].map(
       (type, index) => `$${index + 1}::${type}::text as ${type}`,
     );
@@ -586,7 +586,7 @@ describe('numbers that doubles cannot hold', () => {
     expect(answer.error.details[0].path).toBe(name);
   });
 
-  it('are no objects where objects are asked for', async () => {
+  it('are not taken for objects', async () => {
     expect((await raw(big)).status).toBe(400);
     expect((await raw(`[${big}]`)).status).toBe(400);
     expect((await raw(`{"statements": [${big}]}`, 'batch')).status).toBe(400);
@@ -595,7 +595,7 @@ describe('numbers that doubles cannot hold', () => {
 });
 
 describe('deadlines', () => {
-  it('the connection outlasts the longest statement that is allowed', () => {
+  it('the HTTP connection outlasts the longest allowed statement', () => {
     expect(rowhouse.app.server.timeout).toBeGreaterThan(rowhouse.service.deps.limits.maxTimeoutMs);
   });
 
@@ -618,7 +618,7 @@ describe('deadlines', () => {
       'a recursion',
       'with recursive r as (select 1 as n union all select n + 1 from r) select count(*) from r',
     ],
-  ])('%s ends in time', async (_what, query) => {
+  ])('%s is ended at its deadline', async (_what, query) => {
     const started = performance.now();
     const { status, body } = await run(query, { timeout_ms: 300 });
     expect([status, body.error.code]).toEqual([504, 'query_timeout']);
@@ -627,7 +627,7 @@ describe('deadlines', () => {
     expect((await run('select 1 as fine', {}, neighbour)).body.rows).toEqual([{ fine: 1 }]);
   });
 
-  it('a statement that catches its cancel and is done in time is told as done', async () => {
+  it('a statement that catches its cancel and finishes in time succeeds', async () => {
     await run('create table caught (id int)');
     const { status } = await run(
       'do $$ begin begin perform pg_sleep(60); exception when query_canceled then insert into caught values (1); end; end $$',
@@ -637,7 +637,7 @@ describe('deadlines', () => {
     expect(await rows('select count(*)::int as n from caught')).toEqual([{ n: 1 }]);
   });
 
-  it('a deferred trigger that sleeps at commit ends too', async () => {
+  it('a deferred trigger that sleeps at commit is ended too', async () => {
     await run('create table slow (id int)');
     await run(
       'create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(60); return null; end $$',
@@ -667,7 +667,7 @@ describe('the first rows of a billion', () => {
     ['select * from generate_series(1, 1000000000) as n', 'n', 1],
     ['select é from generate_series(1, 1000000000, 7) as é -- é', 'é', 1],
     ['select n * 2 as twice from Generate_Series(1, 1000000000) n where n > 10', 'twice', 22],
-  ])('%s', async (query, column, first) => {
+  ])('%s with a limit of 10 answers within a second', async (query, column, first) => {
     const began = performance.now();
     const { body } = await run(query, { limit: 10 });
     expect([body.columns, body.row_count, body.truncated]).toEqual([[column], 10, true]);
@@ -675,7 +675,7 @@ describe('the first rows of a billion', () => {
     expect(performance.now() - began).toBeLessThan(1_000);
   });
 
-  it('an error is told in the words of the caller', async () => {
+  it("errors point into the caller's own text", async () => {
     const query = 'select nothing from generate_series(1, 10)';
     const { body } = await run(query, { limit: 1 });
     expect([body.error.sql.state, body.error.sql.position]).toEqual(['42703', '8']);
@@ -706,8 +706,8 @@ describe('the first rows of a billion', () => {
   });
 });
 
-describe('a result that may yet be undone', () => {
-  it('of max_affected is not shown in part', async () => {
+describe('a result that may still be rolled back', () => {
+  it('is not shown in part under max_affected', async () => {
     await run('create table wide (id int, t text)');
     const insert =
       "insert into wide select n, repeat('x', 1000) from generate_series(1, 2000) as n returning *";
@@ -717,7 +717,7 @@ describe('a result that may yet be undone', () => {
     expect((await run('select count(*)::int as n from wide')).body.rows).toEqual([{ n: 2000 }]);
   });
 
-  it('of a batch larger than is kept is refused, and nothing stays', { timeout: 60_000 }, async () => {
+  it('is refused in a batch when too large, and nothing is stored', { timeout: 60_000 }, async () => {
     const statements = [
       { query: 'insert into wide values (0, null)' },
       { query: "select repeat('x', 1000000) from generate_series(1, 100)" },

@@ -97,8 +97,8 @@ beforeEach(async () => {
   await run('alter sequence runs restart');
 });
 
-describe.each(ways)('%s', (_way, act) => {
-  it('is answered by its code, once', { timeout: 120_000 }, async () => {
+describe.each(ways)('a state raised by %s', (_way, act) => {
+  it('is answered by its code, and the statement runs once', { timeout: 120_000 }, async () => {
     for (const [n, state] of states.entries()) {
       const { status, body } = await act(state);
       const seen = `${state}: ${JSON.stringify(body)}`;
@@ -120,7 +120,9 @@ describe.each(ways)('%s', (_way, act) => {
   });
 });
 
-it('near the limit, where statements are measured, as well', { timeout: 60_000 }, async () => {
+it('a raised SQLSTATE near the limit, where statements are measured, decides nothing either', {
+  timeout: 60_000,
+}, async () => {
   const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Small', limit_mb: 5 } });
   const [slug, key] = [body.project.slug, body.api_key];
   const inSmall = (query: string) =>
@@ -141,7 +143,7 @@ it('near the limit, where statements are measured, as well', { timeout: 60_000 }
   }
 });
 
-it('a repeat of what committed and then raised is answered as before, not run again', async () => {
+it('a repeated request whose first committed and then raised gets the same answer and does not run again', async () => {
   for (const [n, state] of ['57P01', '53100', '40001', '55P03'].entries()) {
     const query = `do $$ begin perform nextval('runs'); commit; raise exception 'mine' using errcode = '${state}'; end $$`;
     const headers = { 'idempotency-key': `raised-${state}` };

@@ -100,7 +100,7 @@ for (const [name, seed] of Object.entries(ways))
     expect(new Set(found).size).toBe(found.length);
   });
 
-it('a seed holds within its own request, and the neighbour has its own numbers', async () => {
+it("a seed holds within its own request, and the neighbour's random numbers differ", async () => {
   const seeded = () => run('select setseed(0.5), (select random() from generate_series(1, 1)) as r');
   const [[first], [second]] = [await seeded(), await seeded()];
   expect(first?.r).toBe(second?.r);

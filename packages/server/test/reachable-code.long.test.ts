@@ -188,7 +188,7 @@ const leaking: [string, string[], string][] = [
   ],
 ];
 
-describe('what is reached leaves nothing behind', () => {
+describe('code that a statement reaches leaves nothing behind', () => {
   it.each(leaking)('%s', async (_name, make, query) => {
     const project = await newProject();
     await project.all(...make);
@@ -201,7 +201,7 @@ describe('what is reached leaves nothing behind', () => {
   });
 });
 
-describe('what ran before a question does not answer it', () => {
+describe('what ran before does not change what a statement means', () => {
   const sneak = (instead: string) => `create function f() returns text language plpgsql as $$ begin
     if current_setting('default_transaction_read_only') = 'on' then
       perform set_config('app.leak', 'yes', false); return 'shared'; end if;
@@ -253,7 +253,7 @@ describe('what ran before a question does not answer it', () => {
       'update u set id = 2',
     ],
     ['a block', '', 'do $$ begin perform swaps(); end $$'],
-  ])('tables that %s changes are looked at again', async (_name, make, query) => {
+  ])('tables that %s changes are read again', async (_name, make, query) => {
     const project = await newProject();
     await project.all(
       leak,
@@ -273,7 +273,7 @@ describe('what ran before a question does not answer it', () => {
   });
 });
 
-describe('requests for tables', () => {
+describe('table requests leave nothing behind of', () => {
   const evil = (name: string, takes: string, gives: string, value: string) =>
     `create function ${name}(${takes}) returns ${gives} language plpgsql as $$ begin
       perform pg_catalog.set_config('app.leak', 'yes', false); return ${value}; end $$`;
@@ -363,7 +363,7 @@ describe('a read writes nothing', () => {
     expect((await project.run('select count(*) as n from one')).body.rows).toEqual([{ n: 2 }]);
   });
 
-  it('through a view that a direct connection puts in the place of a table: it runs alone, and is measured', async () => {
+  it('through a view that a direct connection puts in the place of a table: it runs exclusively and is measured', async () => {
     const project = await newProject(4);
     await project.all('create table swapped (id int)', 'create table sink (v text)');
     const query = 'select id from swapped';
@@ -385,7 +385,7 @@ describe('a read writes nothing', () => {
     expect((await project.run(query)).body.rows).toEqual([{ id: 7 }]);
   });
 
-  it('what a statement cannot do as a read it can do alone', async () => {
+  it('and a statement that must write runs in an exclusive session', async () => {
     const project = await newProject();
     await project.all('create table journal (id int)', 'create table shown (id int)');
     const query = 'select id from shown';
@@ -435,7 +435,7 @@ describe('a prepared statement is the one that was prepared', () => {
   });
 });
 
-describe('a session that is not as it should be', () => {
+describe('a session whose state was changed', () => {
   const spoil = async (project: Project, setting: string) => {
     const { sessions } = rowhouse.service.deps.query;
     const login = { id: project.id, passwordVersion: 1 };
@@ -456,7 +456,7 @@ describe('a session that is not as it should be', () => {
     return Number(String(body).split(line)[1]?.split('\n')[0]);
   };
 
-  it('is found by what PostgreSQL reports, is not used again, and ends sharing for its project', async () => {
+  it("is noticed by PostgreSQL's report, closed, and ends sharing for its project", async () => {
     const project = await newProject();
     await project.run('select 1');
     const before = await until('the metric is there', async () => (await count('reported')) + 1);
@@ -471,11 +471,11 @@ describe('a session that is not as it should be', () => {
     });
   });
 
-  it('no test above left anything in one', async () => {
+  it('was left by none of the tests above', async () => {
     expect(await count('sampled')).toBe(0);
   });
 
-  it('is found by a look from time to time, whatever was changed in it', async () => {
+  it('is found by a periodic check, whatever was changed in it', async () => {
     const project = await newProject();
     const isCounted = async () => {
       await spoil(project, "set work_mem = '64kB'");

@@ -101,7 +101,7 @@ describe('an operator of the project on an enum, which writes', () => {
     expect(await storedBytes()).toBeLessThan(bytes + spare);
   });
 
-  it('does not make its session writable for those behind it', async () => {
+  it('does not make its session writable for the reads behind it', async () => {
     const before = await written();
     const test = (body: string) =>
       shop.query(
@@ -119,7 +119,7 @@ describe('an operator of the project on an enum, which writes', () => {
     expect(await written()).toEqual(before);
   });
 
-  it('leaves reads, writes and the neighbour as they were', async () => {
+  it('does not affect other reads, writes and the neighbour', async () => {
     expect((await rows('people?id=lt.3&select=id&count=exact')).body).toMatchObject({
       rows: [{ id: 1 }, { id: 2 }],
       count: { rows: 2, kind: 'exact' },

@@ -44,7 +44,7 @@ beforeAll(async () => {
     await loginAs.query(text);
 });
 
-describe('a page', () => {
+describe('a page of a table or view', () => {
   it.each([
     ...[
       'logged',
@@ -179,7 +179,7 @@ describe('a page', () => {
     expect(await written()).toEqual(before);
   });
 
-  it('of a view that reads goes on as ever, and so does writing where writing is asked for', async () => {
+  it('of a view that only reads works, and so do write requests', async () => {
     await loginAs.query(
       'create function upper_name(text) returns text language plpgsql stable as $$ begin return upper($1); end $$',
     );
@@ -199,7 +199,7 @@ describe('a page', () => {
     expect(status).toBe(201);
   });
 
-  it('leaves a session as it was: the next request writes again, and the neighbour too', async () => {
+  it('leaves the session writable for the next request and the neighbour', async () => {
     for (let n = 0; n < 10; n++) {
       await rows('logged');
       expect((await loginAs.query("insert into logs (line) values ('again')")).status).toBe(200);
@@ -212,7 +212,7 @@ describe('a page', () => {
   });
 });
 
-describe('a key that may only ask', () => {
+describe('a key that may only read', () => {
   const ask = (text: string) =>
     rowhouse.call('POST', `/projects/${shop.slug}/query`, { key: asker, body: { query: text } });
   const batch = (...statements: string[]) =>

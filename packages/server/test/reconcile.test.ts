@@ -33,8 +33,8 @@ async function spareRow(
 const rowCount = async (id: string) =>
   (await rowhouse.service.deps.control.query(sql`select 1 from spares where id = ${id}`)).length;
 
-describe('spares', () => {
-  it('half-made and abandoned: dropped with everything that was made of it', async () => {
+describe('spares after an interruption', () => {
+  it('are dropped when half-made and abandoned', async () => {
     const { server } = rowhouse.service.deps;
     const rolesOnly = await spareRow('making', '5 minutes');
     await server.maintenance.query(sql`create role ${sql.id(`p_${rolesOnly}`)}`);
@@ -47,7 +47,7 @@ describe('spares', () => {
     }
   });
 
-  it('being made by somebody right now: left alone', async () => {
+  it('are left alone while another process creates them', async () => {
     const id = await spareRow('making', '1 second');
     await provision(rowhouse.service.deps.server, id);
     await run();
@@ -59,21 +59,21 @@ describe('spares', () => {
     expect([await exists(id), await rowCount(id)]).toEqual([false, 0]);
   });
 
-  it('a dropping that was interrupted is finished', async () => {
+  it('are dropped completely after an interrupted drop', async () => {
     const id = await spareRow('dropping', '1 second');
     await provision(rowhouse.service.deps.server, id);
     await run();
     expect([await exists(id), await roles(id), await rowCount(id)]).toEqual([false, 0, 0]);
   });
 
-  it('a ready one without a database is never handed out', async () => {
+  it('are never handed out without a database', async () => {
     const id = await spareRow('ready', '1 hour');
     await run();
     expect(await rowCount(id)).toBe(0);
     expect((await rowhouse.call('POST', '/projects', { body: { name: 'Fine' } })).status).toBe(201);
   });
 
-  it('ones from an older template give way', async () => {
+  it('are replaced when made from an older template', async () => {
     const id = await spareRow('ready', '1 hour');
     await provision(rowhouse.service.deps.server, id);
     await rowhouse.service.deps.control.query(
@@ -84,13 +84,13 @@ describe('spares', () => {
   });
 });
 
-describe('projects', () => {
+describe('projects after an interruption', () => {
   const age = (id: string, days: number) =>
     rowhouse.service.deps.control.query(
       sql`update projects set deleted_at = now() - make_interval(days => ${days}) where id = ${id}`,
     );
 
-  it('deleted ones are dropped after seven days and not before, and free their slug', async () => {
+  it('are dropped seven days after their deletion and not before, and free their slug', async () => {
     const early = await rowhouse.project('Early');
     const late = await rowhouse.project('Late');
     for (const { slug } of [early, late]) await rowhouse.call('DELETE', `/projects/${slug}`);
@@ -106,7 +106,7 @@ describe('projects', () => {
     expect((await rowhouse.call('POST', `/projects/${early.slug}/restore`)).status).toBe(200);
   });
 
-  it('a drop that was interrupted after the database is finished', async () => {
+  it('are dropped completely after an interrupted drop of the database', async () => {
     const { id, slug } = await rowhouse.project('Interrupted');
     await rowhouse.call('DELETE', `/projects/${slug}`);
     await age(id, 8);
@@ -116,7 +116,7 @@ describe('projects', () => {
     expect([await roles(id), (await rowhouse.call('GET', `/projects/${slug}`)).status]).toEqual([0, 404]);
   });
 
-  it('a fence that is missing or left over is put right', async () => {
+  it('get a missing fence, and lose a stale one', async () => {
     const isOpen = (id: string) =>
       asAdmin(async (admin) => {
         const [row] = await admin.query<{ open: boolean }>(
@@ -135,7 +135,7 @@ describe('projects', () => {
     expect([await isOpen(live.id), await isOpen(gone.id)]).toEqual([true, false]);
   });
 
-  it('a role that a neighbour holds on to keeps nobody waiting, and goes when it can', async () => {
+  it('lose a role that a neighbour depends on as soon as possible, without blocking others', async () => {
     const victim = await rowhouse.project('Victim');
     const bait = await rowhouse.project('Bait');
     const { masterKey, server } = rowhouse.service.deps;
@@ -162,7 +162,7 @@ describe('projects', () => {
     expect(await roles(victim.id)).toBe(0);
   });
 
-  it('a project without a database is reported, not made up', async () => {
+  it('without a database are reported, not created anew', async () => {
     const { id, slug } = await rowhouse.project('Lost');
     await asAdmin((admin) => admin.query(sql`drop database ${sql.id(databaseOf(id))} with (force)`));
     const found = await run();
@@ -173,7 +173,7 @@ describe('projects', () => {
     await rowhouse.service.deps.control.query(sql`delete from projects where id = ${id}`);
   });
 
-  it('a database without a row is reported and kept: it may be somebody’s data', async () => {
+  it('a database without a row is reported and kept, since it may hold data', async () => {
     const { id } = await rowhouse.project('Orphan');
     await rowhouse.service.deps.control.query(sql`delete from projects where id = ${id}`);
     const found = await run();

@@ -54,7 +54,7 @@ async function allIsWell(): Promise<void> {
   expect((await run(hog, 'select 1 as fine')).body.rows).toEqual([{ fine: 1 }]);
 }
 
-describe('hogs', () => {
+describe('hostile statements', () => {
   it.each([
     ['memory by repeat', "select repeat('x', 1000000000)"],
     ['memory by array', 'do $$ declare a int[] := array[1]; begin loop a := a || a; end loop; end $$'],
@@ -96,20 +96,20 @@ describe('hogs', () => {
       "select pg_logical_emit_message(false, 'a', repeat('x', 1000000)) from generate_series(1, 1000)",
     ],
     ['advisory locks', 'select pg_advisory_lock(n) from generate_series(1, 1000000) as n'],
-  ])('%s', { timeout: 60_000 }, async (_what, query) => {
+  ])('a hostile statement (%s) hurts no neighbour', { timeout: 60_000 }, async (_what, query) => {
     const { status, body } = await run(hog, query, { timeout_ms: 3_000 });
     expect([200, 400, 403, 503, 504], JSON.stringify(body).slice(0, 300)).toContain(status);
     await allIsWell();
   });
 
-  it('two hundred slow statements at once', { timeout: 60_000 }, async () => {
+  it('two hundred slow statements at once hurt no neighbour', { timeout: 60_000 }, async () => {
     const answers = await Promise.all(Array.from({ length: 200 }, () => run(hog, 'select pg_sleep(0.3)')));
     for (const { status } of answers) expect([200, 429]).toContain(status);
     expect(answers.some(({ status }) => status === 200)).toBe(true);
     await allIsWell();
   });
 
-  it('texts that take long to parse', { timeout: 60_000 }, async () => {
+  it('texts that take long to parse hurt no neighbour', { timeout: 60_000 }, async () => {
     const long = Array(25_000).fill('1+1').join(',');
     // One is parsed after the other, and the wait counts.
     const hogging = Array.from({ length: 12 }, (_, n) =>
@@ -127,7 +127,7 @@ describe('hogs', () => {
     await allIsWell();
   });
 
-  it('many results with types of its own', { timeout: 60_000 }, async () => {
+  it('many results with types of the project hurt no neighbour', { timeout: 60_000 }, async () => {
     for (const project of [hog, neighbour]) await run(project, 'create table typed as select 1 as a');
     const hogging = Array.from({ length: 60 }, () => run(hog, 'select typed from typed'));
     const asked = Array.from({ length: 10 }, () => run(neighbour, 'select typed from typed'));
@@ -136,7 +136,7 @@ describe('hogs', () => {
     await allIsWell();
   });
 
-  it('a queue of notifications that was filled does not stay so', { timeout: 60_000 }, async () => {
+  it('a filled NOTIFY queue is emptied again', { timeout: 60_000 }, async () => {
     const flood = `do $$ begin for i in 1..60000 loop perform pg_notify('c', repeat('x', 7000) || i); end loop; raise exception 'x'; end $$`;
     for (const text of [flood, flood.replace("raise exception 'x'; ", '')])
       await run(hog, text, { timeout_ms: 30_000 });
@@ -148,7 +148,7 @@ describe('hogs', () => {
     await allIsWell();
   });
 
-  it('twenty thousand tables', { timeout: 240_000 }, async () => {
+  it('twenty thousand tables hurt no neighbour', { timeout: 240_000 }, async () => {
     for (let from = 1; from <= 20_000; from += 4_000) {
       const make = `do $$ begin for i in ${from}..${from + 3999} loop execute format('create table many_%s (id int)', i); end loop; end $$`;
       expect((await run(hog, make, { timeout_ms: 100_000 })).status).toBe(200);
@@ -162,7 +162,7 @@ describe('hogs', () => {
     await allIsWell();
   });
 
-  it('locks of a request that was abandoned are gone', async () => {
+  it('locks of an abandoned request are released', async () => {
     await run(hog, 'create table fought (id int)');
     expect(
       (
@@ -177,7 +177,7 @@ describe('hogs', () => {
   });
 });
 
-describe('after all of that', () => {
+describe('after all hostile statements', () => {
   it('nothing is left open, memory is near where it was, and the neighbour answers as before', async () => {
     await until('connections are idle', async () => {
       const { open, idle, waiting } = rowhouse.service.deps.query.sessions.counts();
@@ -198,7 +198,7 @@ describe('after all of that', () => {
   });
 });
 
-describe('escapes over HTTP', () => {
+describe("escapes from the project's database", () => {
   it.each<[string, () => string]>([
     ['reset role in a DO', () => "do $$ begin execute 'reset role'; execute 'set role postgres'; end $$"],
     ['session authorization', () => "do $$ begin execute 'set session authorization rowhouse'; end $$"],
@@ -231,7 +231,7 @@ describe('escapes over HTTP', () => {
     ['a subscription', () => "create subscription s connection 'host=127.0.0.1' publication p"],
     ['loading libraries', () => "load 'auto_explain'"],
     ['session_preload', () => "select set_config('session_preload_libraries', 'x', false)"],
-  ])('%s', async (_what, query) => {
+  ])('an escape by %s is refused', async (_what, query) => {
     const { status } = await run(hog, query());
     expect([400, 403]).toContain(status);
     await allIsWell();

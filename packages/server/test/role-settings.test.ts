@@ -52,8 +52,8 @@ const written = {
   number: ' 1,234.5',
 };
 
-describe('settings of the role', () => {
-  it('that change how a text is read: a string stays a string', async () => {
+describe('settings that a project makes for its role', () => {
+  it('do not change how string literals are read', async () => {
     const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Reader', limit_mb: 4 } });
     const project = { slug: body.project.slug, id: body.project.id, key: body.api_key };
     expect((await run(project, 'alter role current_user set standard_conforming_strings = off')).status).toBe(
@@ -72,7 +72,7 @@ describe('settings of the role', () => {
     expect(await storedMb(project)).toBeLessThan(4);
   });
 
-  it('every one of them that it may set, at once: nothing is read or written otherwise', async () => {
+  it('do not change how values are read or written, even all at once', async () => {
     const project = await rowhouse.project('Settings');
     const expected = (await run(project, values)).body;
     expect(expected.rows, JSON.stringify(expected)).toEqual([written]);
@@ -115,7 +115,7 @@ describe('settings of the role', () => {
     ['a way to store tables', "alter role current_user set default_table_access_method = 'nowhere'"],
     ['replication', 'alter role current_user set session_replication_role = replica'],
     ['in one database', 'alter role current_user in database :database set row_security = off'],
-  ])('%s: requests are answered at once', async (_name, statement) => {
+  ])('do not block requests: %s', async (_name, statement) => {
     const project = await rowhouse.project('Hindered');
     // What PostgreSQL refuses is no harm; what it takes must do none.
     await run(project, statement.replace(':database', databaseOf(project.id)));
@@ -125,7 +125,7 @@ describe('settings of the role', () => {
   });
 });
 
-describe('settings inside a request', () => {
+describe('settings that a statement of a batch makes', () => {
   it.each([
     "select set_config('standard_conforming_strings', 'off', true)",
     "select set_config('standard_conforming_strings', 'off', false)",

@@ -20,7 +20,7 @@ const at = (n: number) => projects[n] as Project;
 const counts = () => rowhouse.service.deps.query.sessions.counts();
 
 describe('connections', () => {
-  it('one that is lost during a look at the tables is no fault of the service', async () => {
+  it('one that is lost while the catalog is read gives 503, not 500', async () => {
     const project = at(0);
     await run(project, 'create table seen (id int primary key)');
     const read = () => rowhouse.call('GET', `/projects/${project.slug}/tables/seen`, { key: project.key });
@@ -65,7 +65,7 @@ describe('connections', () => {
     for (const { status } of await Promise.all(slow)) expect(status).toBe(200);
   });
 
-  it('who waits too long is told to come back', async () => {
+  it('a request that waits too long for one gets 429 with Retry-After', async () => {
     const hogs = Array.from({ length: 3 }, () => run(at(2), 'select pg_sleep(7)', { timeout_ms: 20_000 }));
     await until('they run', async () => counts().open - counts().idle >= 3);
     const late = await run(at(2), 'select 1');
@@ -75,7 +75,7 @@ describe('connections', () => {
     expect((await run(at(2), 'select 1 as one')).status).toBe(200);
   });
 
-  it('a role that changed its own password is let in again', async () => {
+  it('work again after a role changed its own password', async () => {
     await run(at(3), "alter role current_user password 'mine'");
     const { sessions } = rowhouse.service.deps.query;
     const login = { id: at(3).id, passwordVersion: 1 };
@@ -83,7 +83,7 @@ describe('connections', () => {
     expect((await run(at(3), 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
   });
 
-  it('what a role sets for its own transactions has no effect on statements over HTTP', async () => {
+  it('ignore what a role sets for its own transactions', async () => {
     const project = at(10);
     await run(project, "alter role current_user set default_transaction_isolation = 'serializable'");
     await run(project, 'alter role current_user set default_transaction_deferrable = on');
@@ -104,7 +104,7 @@ describe('connections', () => {
     expect((await run(project, 'select 1', { read_only: true })).status).toBe(200);
   });
 
-  it('a prepared statement follows its table', async () => {
+  it('follow a table that changes, although statements are prepared', async () => {
     const project = at(4);
     await run(project, 'create table shape (a int)');
     await run(project, 'insert into shape values (1)');
@@ -118,7 +118,7 @@ describe('connections', () => {
     expect((await run(project, 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
   });
 
-  it('a prepared statement follows its table in a transaction of ours or a batch too', async () => {
+  it('follow a table that changes in a transaction or a batch too', async () => {
     await run(at(9), 'create table framed (a int)');
     const query = 'select * from framed where a = any ($1)';
     const read = () => run(at(9), query, { params: [[1]], read_only: true });
@@ -138,7 +138,7 @@ describe('connections', () => {
     }
   });
 
-  it('a session that is ended from outside costs one answer at most', async () => {
+  it('a session that is terminated from outside costs at most one answer', async () => {
     await run(at(5), 'select 1');
     await asAdmin(async (admin) => {
       const ended = await admin.query<{ ended: boolean }>(sql`
@@ -177,7 +177,7 @@ const running = (id: string) =>
     return rows.length;
   });
 
-describe('the caller', () => {
+describe('a caller', () => {
   it('who hangs up ends the statement', async () => {
     const socket = send(at(6), 'select pg_sleep(50)');
     await until('it runs', async () => (await running(at(6).id)) === 1);
@@ -230,7 +230,7 @@ describe('the caller', () => {
     expect(tail).toContain('"row_count":400000');
   });
 
-  it('never takes half an answer for a whole one', async () => {
+  it('can tell half an answer from a whole one', async () => {
     const socket = send(
       at(9),
       "select n, repeat('x', 1000) as v, 1 / (5000 - n) as boom from generate_series(1, 10000) as n",

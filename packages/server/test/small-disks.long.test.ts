@@ -54,7 +54,7 @@ async function install(disk: string) {
 const huge = "insert into t select -n, repeat('x', 1000) from generate_series(1, 5000000) as n";
 
 describe.each([300, 700, 2_000])('a disk of %i MB', (sizeMb) => {
-  it('one huge INSERT, then many small ones, kill -9, and a start', { timeout: 240_000 }, async ({
+  it('survives one huge INSERT, many small ones, kill -9 and a restart', { timeout: 240_000 }, async ({
     skip,
   }) => {
     const disk = smallDisk(sizeMb);
@@ -88,7 +88,7 @@ describe.each([300, 700, 2_000])('a disk of %i MB', (sizeMb) => {
 });
 
 describe('a disk of 700 MB', () => {
-  it('that somebody else filled while the service was down: the start makes room', {
+  it('filled while the service was down: the start makes room', {
     timeout: 120_000,
   }, async ({ skip }) => {
     const disk = smallDisk(700);
@@ -125,7 +125,7 @@ describe('a disk of 700 MB', () => {
     );
   });
 
-  it('direct connections and sorts are stopped before it is full', { timeout: 120_000 }, async ({ skip }) => {
+  it('stops direct connections and sorts before it is full', { timeout: 120_000 }, async ({ skip }) => {
     const disk = smallDisk(700);
     if (!disk) return skip();
     const { data, run, insert, slug, service } = await install(disk);

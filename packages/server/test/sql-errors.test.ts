@@ -102,20 +102,20 @@ const options: Record<string, object> = {
 };
 
 for (const [name, more] of Object.entries(options))
-  it(`/query tells what is wrong with a statement, ${name}`, async () => {
+  it(`/query says what is wrong with a statement, ${name}`, async () => {
     // Twice: the second time the session may know it.
     for (const { state, unless = '', ...statement } of [...wrong, ...wrong])
       if (!(unless in more))
         expectTold(await run({ ...statement, ...more }), state, `${name}: ${statement.query}`);
   });
 
-it('/batch tells what is wrong with a statement', async () => {
+it('/batch says what is wrong with a statement', async () => {
   for (const { state, unless: _, ...statement } of wrong)
     for (const statements of [[statement], [{ query: 'select 1' }, statement]])
       expectTold(await run({ statements }, 'batch'), state, `batch: ${statement.query}`);
 });
 
-it('/sql tells what is wrong with a statement, alone and among others', async () => {
+it('/sql says what is wrong with a statement, alone and among others', async () => {
   const neon = (body: object, headers = {}) =>
     rowhouse.call('POST', '/sql', {
       key: '',
@@ -131,7 +131,7 @@ it('/sql tells what is wrong with a statement, alone and among others', async ()
   }
 });
 
-it('a project near its limit tells the same of statements that are measured', async () => {
+it('errors are the same near the limit, where statements are measured', async () => {
   const small = await rowhouse.project('Small');
   for (const query of setup) await run({ query }, 'query', small);
   const limit = await rowhouse.call('PATCH', `/projects/${small.slug}`, { body: { limit_mb: 4 } });
@@ -146,7 +146,7 @@ it('a project near its limit tells the same of statements that are measured', as
         );
 });
 
-it('tables tell what triggers, deferred constraints and domains of the project say', async () => {
+it('table endpoints pass on errors of triggers, deferred constraints and domains', async () => {
   const rows = (method: string, path: string, body?: object) =>
     rowhouse.call(method, `/projects/${project.slug}/tables/${path}`, {
       key: project.key,
@@ -167,7 +167,7 @@ it('tables tell what triggers, deferred constraints and domains of the project s
   expectTold(await rows('POST', 'children', { id: 1, parent: 77 }), '23503', 'a deferred reference');
 });
 
-it('what the project does to rows of its users is told when one is deleted', async () => {
+it("deleting a user passes on errors of the project's own triggers", async () => {
   const users = `/projects/${project.slug}/auth/users`;
   const made = await rowhouse.call('POST', users, { key: project.key, body: { email: 'a@example.com' } });
   expect(made.status).toBe(201);
@@ -183,7 +183,7 @@ it('what the project does to rows of its users is told when one is deleted', asy
   expectTold(gone, '57P01', 'deleting a user');
 });
 
-it('types that hold each other many times over, or very deep, cost no more than others', async () => {
+it('types that contain each other many times or very deep cost no more than others', async () => {
   await run({ query: 'create type wide0 as (a mood, b mood)' });
   for (let n = 1; n <= 12; n++)
     await run({ query: `create type wide${n} as (a wide${n - 1}, b wide${n - 1})` });
@@ -195,7 +195,7 @@ it('types that hold each other many times over, or very deep, cost no more than 
   expect(found.body).toMatchObject({ ok: true, types: ['wide12', 'deep100', 'deep50'] });
 });
 
-it('the sessions are fine afterwards, and so is the neighbour', async () => {
+it('sessions and the neighbour work after all these errors', async () => {
   const { body } = await run({ query: 'select name from things where id = any($1)', params: [[1, 2]] });
   expect(body).toMatchObject({ ok: true, row_count: 2 });
   expect((await run({ query: 'select 1 as one' }, 'query', neighbour)).body.rows).toEqual([{ one: 1 }]);

@@ -10,7 +10,7 @@ const { session, other } = useTableSessions(rowhouse);
 const make = (text: string) => session.client.query(text);
 const get = (name: string) => getTable(session.ask, name);
 
-describe('what a table looks like', () => {
+describe('the description of a table', () => {
   beforeAll(async () => {
     await make(`
       create type mood as enum ('sad', 'so so', 'happy');
@@ -37,7 +37,7 @@ describe('what a table looks like', () => {
     `);
   });
 
-  it('columns', async () => {
+  it('has its columns', async () => {
     const { columns, kind, schema } = await get('people');
     expect([kind, schema]).toEqual(['table', 'public']);
     expect(columns.get('id')).toMatchObject({
@@ -71,7 +71,7 @@ describe('what a table looks like', () => {
     expect([...columns.keys()]).toHaveLength(10);
   });
 
-  it('keys and references, in both directions and through a join table', async () => {
+  it('has keys and references, in both directions and through a join table', async () => {
     const { primaryKey, uniques, references } = await get('people');
     expect(primaryKey).toEqual(['id']);
     expect(uniques).toEqual([['email']]);
@@ -133,7 +133,7 @@ describe('what a table looks like', () => {
     ]);
   });
 
-  it('what can be done with it, and what it hides', async () => {
+  it('says what can be done with it, and hides what the role may not see', async () => {
     expect(await get('plain')).toMatchObject({
       isPlainToRead: true,
       isPlainToWrite: true,
@@ -188,7 +188,7 @@ describe('what a table looks like', () => {
     expect(await get('teams')).toMatchObject({ hasChildren: true, isPlainToRead: false });
   });
 
-  it('by name, with and without a schema, with a dot in it', async () => {
+  it('is found by name, with and without a schema, with a dot in it', async () => {
     expect((await get('shop.orders')).columns.has('here'), 'a table of public comes first').toBe(true);
     await make('drop table "shop.orders"');
     expect(await get('shop.orders')).toMatchObject({ schema: 'shop', name: 'orders' });
@@ -218,14 +218,14 @@ describe('what a table looks like', () => {
     ["people'--", 'people'],
     ['.people', 'people'],
     ['.', null],
-  ])('there is no %s', async (name, nearest) => {
+  ])('does not exist for %s', async (name, nearest) => {
     const error = await get(name).catch((thrown) => thrown);
     expect(error).toMatchObject({ code: 'table_not_found', status: 404 });
     expect(error.details?.nearest ?? null).toBe(nearest);
     expect(error.message.length).toBeLessThan(200);
   });
 
-  it('several at once, by number', async () => {
+  it('is found for several oids at once', async () => {
     const { oid } = await get('people');
     const { oid: second } = await get('teams');
     expect((await findTables(session.ask, [oid, second, 1])).map(({ name }) => name).sort()).toEqual([
@@ -235,7 +235,7 @@ describe('what a table looks like', () => {
     expect(await findTables(session.ask, [])).toEqual([]);
   });
 
-  it('objects of the project’s own do not get in between', async () => {
+  it('is not affected by functions and operators of the project', async () => {
     const before = await get('plain');
     await make(`
       create function public.format_type(oid, int) returns text language sql as 'select ''fooled''';
@@ -250,7 +250,7 @@ describe('what a table looks like', () => {
     );
   });
 
-  it('partitions and their keys', async () => {
+  it('covers partitions and their keys', async () => {
     await make(`
       create table parts (id int, at date, primary key (id, at)) partition by range (at);
       create table parts_1 partition of parts for values from ('2026-01-01') to ('2027-01-01');
@@ -266,8 +266,8 @@ describe('what a table looks like', () => {
   });
 });
 
-describe('all tables', () => {
-  it('with kinds, estimates and sizes', async () => {
+describe('the list of all tables', () => {
+  it('has kinds, estimates and sizes', async () => {
     await make('analyze teams');
     const list = await listTables(session.ask);
     const names = list.map(({ schema, name }) => `${schema}.${name}`);
@@ -292,7 +292,7 @@ describe('all tables', () => {
     expect(list.find(({ name }) => name === 'parts')).toMatchObject({ kind: 'partitioned' });
   });
 
-  it('with all that is in them', async () => {
+  it('has all columns and keys', async () => {
     await make("comment on table people is 'Who is who'; comment on column people.email is 'Where to write'");
     const { tables, enums, functions } = await describeSchema(session.ask);
     const people = tables.find(({ name }) => name === 'people');
@@ -407,21 +407,21 @@ describe('a table that has changed is noticed before anything runs', () => {
     expect(await filtered()).not.toBe('ran');
   });
 
-  it('a view that was replaced', async () => {
+  it('by a view that was replaced', async () => {
     await make(fresh);
     const run = await prepared('seen', 'id=gt.5');
     await make("create or replace view seen as select id, name || '!' as name from kept");
     expect(await run()).toBe(changed);
   });
 
-  it('an embedded table', async () => {
+  it('by a change of an embedded table', async () => {
     await make(`${fresh} create table was (id int primary key, kept bigint references kept)`);
     const run = await prepared('kept', 'select=id,was(id)');
     await make('alter table was add more int');
     expect(await run()).toBe(changed);
   });
 
-  it('the attributes of a composite type, which PostgreSQL does not plan anew for', async () => {
+  it('by changed attributes of a composite type, for which PostgreSQL makes no new plan', async () => {
     await make(
       `${fresh} create type stamp as (at timestamptz); create table was (id int primary key, kept bigint references kept, s stamp)`,
     );
@@ -444,7 +444,7 @@ describe('a table that has changed is noticed before anything runs', () => {
     expect(await run()).toBe('ran');
   });
 
-  it('also by one that waited for the change', async () => {
+  it('also by a statement that waited for the change', async () => {
     await make(fresh);
     const run = await prepared('kept', 'id=gt.5');
     await make('begin; alter table kept add more int');
@@ -455,7 +455,7 @@ describe('a table that has changed is noticed before anything runs', () => {
     expect(await run(), 'and it stays noticed').toBe(changed);
   });
 
-  it('costs nothing once it is planned', async () => {
+  it('at no cost once the statement is planned', async () => {
     await make(fresh);
     const run = await prepared('kept', 'id=gt.5&limit=7');
     for (let round = 0; round < 20; round++) await run();
@@ -468,7 +468,7 @@ describe('a table that has changed is noticed before anything runs', () => {
     expect(plan.flat().join('\n')).not.toContain('is_unchanged');
   });
 
-  it('and can be asked for', async () => {
+  it('and the check can be called by itself', async () => {
     await make(fresh);
     const table = await get('kept');
     expect(await areUnchanged(session.ask, [table])).toBe(true);
@@ -479,7 +479,7 @@ describe('a table that has changed is noticed before anything runs', () => {
   });
 });
 
-it('the schema of the service stays closed but for its functions', async () => {
+it('the schema of the service is closed except for its functions', async () => {
   await expect(make('select * from rowhouse.migrations')).rejects.toMatchObject({ code: '42501' });
   await expect(make('create table rowhouse.mine (id int)')).rejects.toMatchObject({ code: '42501' });
   await expect(

@@ -30,8 +30,8 @@ beforeEach(async () => {
   await run('truncate items restart identity cascade');
 });
 
-describe('insert', () => {
-  it('gives the row as stored, defaults included', async () => {
+describe('inserting by the table endpoint', () => {
+  it('returns the row as stored, including defaults', async () => {
     const { status, body } = await send('POST', 'items', {
       name: 'Tea',
       price: 1.5,
@@ -50,12 +50,12 @@ describe('insert', () => {
     ]);
   });
 
-  it('that fails names the row, not one of the statements it became', async () => {
+  it('names the row that failed, not an internal statement', async () => {
     const { body } = await send('POST', 'items', [{ name: 'a' }, { name: 'b', price: 'x' }]);
     expect(body.error.details).toEqual({ columns: ['price'], type: 'numeric(10,2)', index: 1 });
   });
 
-  it('of many lines that fails early leaves the connection to the next request', async () => {
+  it('keeps the connection usable after an import that fails early', async () => {
     const lines = `name,price\nx,none\n${'y,1\n'.repeat(1_000_000)}`;
     const head = `HTTP/1.1\r\nHost: x\r\nX-API-Key: ${mine.key}\r\n`;
     const path = `${api}/projects/${mine.slug}/tables/items`;
@@ -71,7 +71,7 @@ describe('insert', () => {
     socket.destroy();
   });
 
-  it('a long row of blanks in what does not fit holds nobody up', async () => {
+  it('is not slowed down by a long run of blanks in an invalid value', async () => {
     await run('create table if not exists short (v varchar(3))');
     const startedAt = performance.now();
     const { status } = await send('POST', 'short', { v: `${' '.repeat(200_000)}x` });
@@ -79,7 +79,7 @@ describe('insert', () => {
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
-  it('of many is all or nothing, in their order, each with its own columns', async () => {
+  it('takes many rows all or nothing, in order, each with its own columns', async () => {
     const rows = [
       { name: 'a' },
       { name: 'b', price: 2 },
@@ -107,7 +107,7 @@ describe('insert', () => {
     expect(rows).toEqual([{ n: '12345678901234567890.123456789' }]);
   });
 
-  it('tells the types where numbers come as strings', async () => {
+  it('returns the types when numbers are strings', async () => {
     const told = { columns: ['id', 'name'], types: ['int8', 'text'] };
     const rest = 'items?select=id,name&numbers=string';
     expect((await send('POST', rest, { name: '1' })).body).toEqual({
@@ -130,7 +130,7 @@ describe('insert', () => {
     });
   });
 
-  it('says little if asked', async () => {
+  it('returns nothing on request', async () => {
     expect((await send('POST', 'items?returning=minimal', { name: 'x' })).body).toEqual({
       ok: true,
       row_count: 1,
@@ -143,7 +143,7 @@ describe('insert', () => {
     });
   });
 
-  it('or changes, or leaves alone what is there', async () => {
+  it('can merge with existing rows or ignore them', async () => {
     await send('POST', 'items', { name: 'Tea', price: 1 });
     const merged = await send('POST', 'items?on_conflict=name&resolution=merge&select=id,price', {
       name: 'Tea',
@@ -177,13 +177,13 @@ describe('insert', () => {
     expect(await rowsOf('items')).toEqual([]);
   });
 
-  it('names the table that a reference does not find', async () => {
+  it('names the table in which a reference is missing', async () => {
     const { status, body } = await send('POST', 'parts', { item: 99, n: 1 });
     expect([status, body.error.code]).toEqual([422, 'constraint_violation']);
     expect(body.error.message).toContain('items');
   });
 
-  it('with an Idempotency-Key happens once', async () => {
+  it('happens once with an Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'once' };
     const first = await send('POST', 'items', { name: 'Once' }, headers);
     const again = await send('POST', 'items', { name: 'Once' }, headers);
@@ -193,7 +193,7 @@ describe('insert', () => {
   });
 });
 
-describe('change and delete', () => {
+describe('changing and deleting by the table endpoint', () => {
   beforeEach(async () => {
     await send(
       'POST',
@@ -202,7 +202,7 @@ describe('change and delete', () => {
     );
   });
 
-  it('the rows that a filter names', async () => {
+  it('affects the rows that match the filter', async () => {
     const changed = await send('PATCH', 'items?price=gte.4&select=name,price', { price: 9, tags: ['x'] });
     expect(changed.body).toEqual({
       ok: true,
@@ -218,7 +218,7 @@ describe('change and delete', () => {
     expect((await send('DELETE', 'items?name=eq.none')).body).toEqual({ ok: true, rows: [], row_count: 0 });
   });
 
-  it('never all of them by accident', async () => {
+  it('never affects all rows by accident', async () => {
     for (const [method, rest] of [
       ['DELETE', 'items'],
       ['DELETE', 'items?returning=minimal'],
@@ -242,7 +242,7 @@ describe('change and delete', () => {
     expect((await send('DELETE', 'nowhere?id=eq.1')).status).toBe(404);
   });
 
-  it('of a view that cannot be written is refused', async () => {
+  it('is refused for a view that cannot be written', async () => {
     await run('create or replace view sums as select count(*) as n from items');
     const { status, body } = await send('POST', 'sums', { n: 1 });
     expect([status, body.error.code]).toEqual([405, 'method_not_allowed']);
@@ -250,9 +250,9 @@ describe('change and delete', () => {
   });
 });
 
-describe('imports', () => {
+describe('imports by the table endpoint', () => {
   const csv = { 'content-type': 'text/csv' };
-  it('of CSV and JSON lines', async () => {
+  it('take CSV and JSON lines', async () => {
     const imported = await send('POST', 'items', 'name,price\nTea,1.50\n"Cof""fee",\n', csv);
     expect([imported.status, imported.body]).toEqual([201, { ok: true, row_count: 2 }]);
     const lines = '{"name":"Bread","tags":["a","b"]}\n{"name":"Salt","tags":null}\n';
@@ -267,7 +267,7 @@ describe('imports', () => {
     ]);
   });
 
-  it('is all or nothing, and says where it failed', async () => {
+  it('are all or nothing and say where they failed', async () => {
     const { status, body } = await send('POST', 'items', 'name,price\nTea,1\nBad,abc\n', csv);
     expect([status, body.error.details]).toMatchObject([422, { line: 3, column: 'price' }]);
     expect((await send('POST', 'items', 'name,pryce\nTea,1\n', csv)).status).toBe(400);
@@ -275,12 +275,12 @@ describe('imports', () => {
     expect(await rowsOf('items')).toEqual([]);
   });
 
-  it('are inserts: a change takes JSON alone', async () => {
+  it('are inserts only: a change takes JSON', async () => {
     const { status, body } = await send('PATCH', 'items?id=eq.1', 'name\nTea\n', csv);
     expect([status, body.error.code]).toEqual([415, 'unsupported_media_type']);
   });
 
-  it('whose sender goes away leaves nothing behind', async () => {
+  it('leave nothing behind when the sender disconnects', async () => {
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => {});
     socket.write(
@@ -298,7 +298,7 @@ describe('imports', () => {
   });
 });
 
-describe('the short way', () => {
+describe('the fast path of table inserts', () => {
   it.each([
     ['items', '{"name":"short"}'],
     ['items?select=name', '[{"name":"s1"},{"name":"s2","price":1}]'],
@@ -308,7 +308,7 @@ describe('the short way', () => {
     ['items?on_conflict=name&resolution=ignore', '{"name":"there"}'],
     ['nowhere', '{"name":"x"}'],
     ['items', '{"name":"x","price":"abc"}'],
-  ])('answers as the long one: %s %s', async (rest, body) => {
+  ])('answers like the ordinary path: %s %s', async (rest, body) => {
     const prepare = async () => {
       await run('truncate items restart identity cascade');
       await run("insert into items (name) values ('there')");
@@ -330,8 +330,8 @@ describe('the short way', () => {
   });
 });
 
-describe('keys', () => {
-  it('for reading do not write, and those for some tables write only those', async () => {
+describe('keys at the table endpoint', () => {
+  it('for reading do not write, and keys for some tables write only to those', async () => {
     const issue = async (body: object) =>
       (await rowhouse.call('POST', `/projects/${mine.slug}/keys`, { body })).body.api_key as string;
     const reads = await issue({ name: 'r', scopes: ['tables:read'] });

@@ -40,7 +40,7 @@ async function readOn(table: string, query: string, onPage?: () => Promise<void>
   throw new Error('no end of pages');
 }
 
-describe('filters', () => {
+describe('table filters', () => {
   beforeAll(async () => {
     await make(`
       create type mood as enum ('sad', 'ok', 'happy');
@@ -166,7 +166,7 @@ describe('filters', () => {
     }
   });
 
-  it('text is the same for every value, limit aside', async () => {
+  it('compile to the same text for every value, except the limit', async () => {
     const shape = async (query: string) => (await session.compile('things', query)).text;
     expect(await shape('id=eq.1&name=in.(a,b)')).toBe(await shape('id=eq.99&name=in.(c)'));
     expect(await shape('page=2')).toBe(await shape('page=77'));
@@ -175,7 +175,7 @@ describe('filters', () => {
     expect(params).toEqual(["'; drop table things; --"]);
   });
 
-  it('says whether a session stays clean', async () => {
+  it('say whether the session stays clean', async () => {
     await make('create table clean (id int primary key, name text, mood mood)');
     expect((await session.compile('clean', 'name=eq.x&select=id,name::text')).isPlain).toBe(true);
     expect((await session.compile('clean', 'select=name::mood')).isPlain).toBe(false);
@@ -183,7 +183,7 @@ describe('filters', () => {
     expect((await session.compile('cleaned')).isPlain).toBe(false);
   });
 
-  it('serve changes as well', async () => {
+  it('work for changes as well', async () => {
     const table = await getTable(session.ask, 'clean');
     await make("insert into clean values (1, 'a'), (2, 'b'), (3, 'a')");
     const parameters = collectParameters();
@@ -198,7 +198,7 @@ describe('filters', () => {
   });
 });
 
-describe('random filters, against the same rows filtered here', () => {
+describe('random filters', () => {
   type Row = {
     id: number;
     n: number | null;
@@ -351,7 +351,7 @@ describe('random filters, against the same rows filtered here', () => {
     };
   }
 
-  it('400 of them', async () => {
+  it("select the same rows as the test's own filter, in 400 tries", async () => {
     const random = seeded(seed + 1);
     const table = await getTable(session.ask, 'dice');
     for (let round = 0; round < 400; round++) {
@@ -416,7 +416,7 @@ describe('pages', () => {
     expect([rows, hasMore]).toEqual([[], false]);
   });
 
-  it('a deep one is found by the index alone', async () => {
+  it('a deep one by cursor is found by the index alone', async () => {
     const { text } = await session.compile('many', 'page=2');
     expect(text).toMatch(/join "public"\."many"/);
     expect(
@@ -453,7 +453,7 @@ describe('pages', () => {
     expect(await problemOf('seen', `cursor=${foreign}`)).toMatch(/^cursor: belongs to another table/);
   });
 
-  it('a cursor fits its table and order only', async () => {
+  it('a cursor is valid for its table and order only', async () => {
     const { cursor } = await session.page('many', 'order=n&limit=5');
     expect(await problemOf('many', `cursor=${cursor}`)).toContain('another order');
     expect(await problemOf('many', `order=n.desc&cursor=${cursor}`)).toContain('another order');
@@ -470,7 +470,7 @@ describe('pages', () => {
     await expect(session.page('many', `cursor=${forged}`)).rejects.toMatchObject({ code: '22P02' });
   });
 
-  it('a cursor goes on after the schema has changed', async () => {
+  it('a cursor still works after the schema has changed', async () => {
     await make(
       'create table moving (id int primary key, n int); insert into moving select n, n from generate_series(1, 30) as n',
     );
@@ -516,7 +516,7 @@ describe('pages', () => {
   });
 });
 
-describe('going on after a row, whatever its order', () => {
+describe('continuing by cursor in any order', () => {
   beforeAll(async () => {
     await make(`
       create extension if not exists citext;
@@ -559,7 +559,7 @@ describe('going on after a row, whatever its order', () => {
     }
   });
 
-  it('150 random orders', async () => {
+  it('returns each row once, in 150 random orders', async () => {
     const { below, pick } = seeded(seed + 4);
     const columns = [
       'i',
@@ -618,7 +618,7 @@ describe('going on after a row, whatever its order', () => {
     await make('reset enable_seqscan; reset enable_sort; reset enable_bitmapscan');
   });
 
-  it('a value that is too long for an address ends in no cursor, not in a wrong one', async () => {
+  it('gives no cursor instead of a wrong one for a value too long for a URL', async () => {
     await make(
       "create table long (id text primary key); insert into long select repeat('x', 2000) || repeat('y', n * 3000) from generate_series(1, 3) as n".replace(
         'n * 3000',
@@ -634,7 +634,7 @@ describe('going on after a row, whatever its order', () => {
   });
 });
 
-describe('names', () => {
+describe('unusual names', () => {
   const nasty = [
     'a"b',
     "it's",
@@ -668,7 +668,7 @@ describe('names', () => {
     'x'.repeat(63),
   ];
 
-  it('of columns, in select, filters, order and cursors', async () => {
+  it('of columns work in select, filters, order and cursors', async () => {
     const ident = (name: string) => `"${name.replaceAll('"', '""')}"`;
     const quoted = (name: string) => `"${name.replace(/["\\]/g, '\\$&')}"`;
     await make(
@@ -693,7 +693,7 @@ describe('names', () => {
     expect((await session.page('we"ird. 表', '')).columns).toEqual(nasty);
   });
 
-  it('given to columns, and repeated ones', async () => {
+  it('as aliases of columns work, also repeated', async () => {
     await make(
       'create table named (id int primary key, data jsonb); insert into named values (1, \'{"a b": {"it\'\'s \\"q\\"": 1}}\')',
     );
@@ -707,7 +707,7 @@ describe('names', () => {
     expect(await problemOf('named', `select=${encode(`data->>${'k'.repeat(64)}`)}`)).toContain('63 bytes');
   });
 
-  it('of types', async () => {
+  it('of types work', async () => {
     const cast = async (type: string) =>
       (await session.page('named', `select=${encode(`id::${type}`)}`)).rows;
     for (const type of [
@@ -770,7 +770,7 @@ describe('embedding', () => {
     );
   };
 
-  it('one: an object or null', async () => {
+  it('gives one row as an object or null', async () => {
     expect(await read('books', 'select=id,author(name),edited_by(name)&limit=2')).toEqual([
       { id: '1', author: { name: 'Ann' }, edited_by: { name: 'Bob' } },
       { id: '2', author: { name: 'Ann' }, edited_by: null },
@@ -787,7 +787,7 @@ describe('embedding', () => {
     ]);
   });
 
-  it('many: an array, in order, cut and filtered', async () => {
+  it('gives many rows as an array, ordered, limited and filtered', async () => {
     expect(await read('books', 'select=id,notes(id)&limit=3')).toEqual([
       { id: '1', notes: [{ id: 2 }, { id: 4 }, { id: 6 }] },
       { id: '2', notes: [{ id: 1 }, { id: 3 }, { id: 5 }] },
@@ -801,7 +801,7 @@ describe('embedding', () => {
     ]);
   });
 
-  it('many through a join table', async () => {
+  it('goes through a join table', async () => {
     expect(await read('books', 'select=id,tags(name)')).toEqual([
       { id: '1', tags: [{ name: 'old' }, { name: 'red' }] },
       { id: '2', tags: [] },
@@ -812,7 +812,7 @@ describe('embedding', () => {
     ]);
   });
 
-  it('inside each other', async () => {
+  it('can be nested', async () => {
     expect(
       await read(
         'authors',
@@ -833,7 +833,7 @@ describe('embedding', () => {
     ]);
   });
 
-  it('of itself', async () => {
+  it('works for a table that references itself', async () => {
     expect(await read('authors', 'select=name,boss(name)&order=id.desc&limit=1')).toEqual([
       { name: 'Cid', boss: { name: 'Ann' } },
     ]);
@@ -845,7 +845,7 @@ describe('embedding', () => {
     );
   });
 
-  it('only rows that have some, or none', async () => {
+  it('can select rows that have some, or none', async () => {
     expect(await read('books', 'select=id,tags!inner(name)&tags.name=eq.new')).toEqual([
       { id: '3', tags: [{ name: 'new' }] },
     ]);
@@ -867,7 +867,7 @@ describe('embedding', () => {
     expect(await problemOf('books', 'select=id,notes()&notes=eq.1')).toContain('is.null');
   });
 
-  it('spread', async () => {
+  it('can spread columns into the parent', async () => {
     expect(await read('books', 'select=id,...author(writer:name,worth)&id=eq.1')).toEqual([
       { id: '1', writer: 'Ann', worth: '12345678901234567890.10' },
     ]);
@@ -878,7 +878,7 @@ describe('embedding', () => {
     expect(await problemOf('books', 'select=title,...author(title:name)')).toContain('comes twice');
   });
 
-  it('values as everywhere else', async () => {
+  it('writes values as everywhere else', async () => {
     expect(await session.page('books', 'select=author(*),out,seen,sold&id=eq.1')).toMatchObject({
       rows: [
         [
@@ -903,7 +903,7 @@ describe('embedding', () => {
     ]);
   });
 
-  it('composites in them, too', async () => {
+  it('writes composites as everywhere else', async () => {
     await make(`
       create type visit as (place text, at timestamptz, miles bigint);
       create table trips (id int primary key, book int references books, v visit, vs visit[], big bigint[]);
@@ -924,7 +924,7 @@ describe('embedding', () => {
     ]);
   });
 
-  it('guesses nothing: a second way makes a first one uncertain', async () => {
+  it('refuses an ambiguous relationship instead of guessing', async () => {
     await make(`
       create table red (id int primary key); create table green (id int primary key, red int references red);
       create table red_green (red int references red, green int references green, primary key (red, green));
@@ -939,7 +939,7 @@ describe('embedding', () => {
     expect(await read('red', 'select=id,green!red(id)&id=eq.2')).toEqual([{ id: '2', green: [{ id: 1 }] }]);
   });
 
-  it('does not show what the role may not see', async () => {
+  it('shows only what the role may see', async () => {
     await make('create table guarded (id int primary key, secret text); insert into guarded values (1, 2)');
     await make('revoke all on guarded from current_user; grant select (id) on guarded to current_user');
     expect(await session.page('guarded')).toMatchObject({ columns: ['id'], rows: [['1']] });
@@ -948,7 +948,7 @@ describe('embedding', () => {
     expect((await session.page('guarded')).columns).toEqual(['id', 'secret']);
   });
 
-  it('says what could be meant', async () => {
+  it('suggests what could be meant', async () => {
     expect(await problemOf('books', 'select=id,authors(name)')).toMatch(
       /"authors" could mean several: authors!author, authors!editor/,
     );
@@ -962,7 +962,7 @@ describe('embedding', () => {
     expect(await problemOf('books', 'select=id,notes(id,id)')).toContain('comes twice');
   });
 
-  it('pages and cursors with it', async () => {
+  it('works with pages and cursors', async () => {
     const whole = await session.page('notes', 'select=id,books(title)&order=said.desc&limit=100');
     expect(await readOn('notes', 'select=id,books(title)&order=said.desc&limit=2')).toEqual(whole.rows);
     expect(
@@ -976,7 +976,7 @@ describe('embedding', () => {
 });
 
 describe('counting', () => {
-  it('exactly, and by estimate', async () => {
+  it('is exact or estimated', async () => {
     await make(
       'create table counted (id int primary key, n int); insert into counted select n, n % 10 from generate_series(1, 5000) as n; analyze counted',
     );

@@ -99,7 +99,7 @@ async function refused(doing: Promise<unknown>): Promise<RowhouseError> {
   return error;
 }
 
-describe('values', () => {
+describe('written values', () => {
   beforeAll(async () => {
     await make(`
       create type mood as enum ('sad', 'it''s "ok"', 'happy');
@@ -312,7 +312,7 @@ describe('values', () => {
     expect(details).toEqual({ columns: ['v'], type: 'character varying(3)', index: 1 });
   });
 
-  it('random rows are read back as they were written', async () => {
+  it('are read back as written, for random rows', async () => {
     const { below, pick } = seeded(seed);
     const word = () =>
       pick(['', 'a', 'é😀', '"', '\\', "'", '{', '}', ',', 'null', 'NULL', '\n\t', '__proto__', '\u2028']);
@@ -406,7 +406,7 @@ describe('values', () => {
   });
 });
 
-describe('what is left out', () => {
+describe('a column that is left out', () => {
   beforeAll(async () => {
     await make(`
       create domain known as int not null;
@@ -423,7 +423,7 @@ describe('what is left out', () => {
     `);
   });
 
-  it('is the column’s default, never null', async () => {
+  it('gets its default, never null', async () => {
     const [row] = await insert('people', {});
     expect(row).toEqual({
       ...{
@@ -457,7 +457,7 @@ describe('what is left out', () => {
     expect(await insert('people', [])).toEqual([]);
   });
 
-  it('one statement for each run of rows with the same keys', async () => {
+  it('starts a new statement only where the keys of the rows change', async () => {
     const table = await get('people');
     const texts = (body: unknown) => compileInsert(table, body, plainInsert).map(({ text }) => text);
     const [a, b, c] = texts([
@@ -485,14 +485,14 @@ describe('what is left out', () => {
     ]);
   });
 
-  it('all rows or none', async () => {
+  it('keeps the insert all or nothing', async () => {
     const before = await query('select count(*) from people');
     const error = await refused(insert('people', [{ note: 'kept?' }, { name: null }]));
     expect(error).toMatchObject({ status: 422, message: 'Row 2: "name" may not be null.' });
     expect(await query('select count(*) from people')).toEqual(before);
   });
 
-  it('comes back in the order given, whatever there is', async () => {
+  it('does not change the order of the returned rows', async () => {
     await make('create table ordered (n int, seq serial, tag int[])');
     await make('create index on ordered (n); create index on ordered (n desc)');
     const given = Array.from({ length: 3000 }, (_, index) => ({ n: (index * 7919) % 3000, tag: [index] }));
@@ -510,7 +510,7 @@ describe('what is left out', () => {
     expect(parts.map(({ seq }) => Number(seq))).toEqual(Array.from({ length: 50 }, (_, index) => index + 1));
   });
 
-  it('but is required: said before anything runs', async () => {
+  it('is reported before anything runs if it is required', async () => {
     await make(
       'create table strict (id serial primary key, email text not null, age int not null, note text)',
     );
@@ -528,7 +528,7 @@ describe('what is left out', () => {
     ]);
   });
 
-  it('a trigger, or a domain’s default, may still fill it in', async () => {
+  it("may still be filled by a trigger or a domain's default", async () => {
     await make(`
       create function fill() returns trigger language plpgsql as $$ begin new.made := 'by trigger'; return new; end $$;
       create table filled (id int, made text not null);
@@ -553,10 +553,10 @@ describe('what is left out', () => {
   });
 });
 
-describe('what comes back', () => {
+describe('the answer to a write', () => {
   beforeAll(() => make('create table shown (id serial primary key, name text, data jsonb, tags text[])'));
 
-  it('what select names', async () => {
+  it('has the columns that select names', async () => {
     const select = readSelect('key:id,name::varchar(2),color:data->>color,data->list');
     const row = { name: 'abc', data: { color: 'red', list: [1] } };
     expect(await insert('shown', row, { select })).toEqual([
@@ -577,7 +577,7 @@ describe('what comes back', () => {
     expect((await refused(insert('shown', row, { select: readSelect('id,shown(id)') }))).status).toBe(400);
   });
 
-  it('nothing, if that is what is asked for', async () => {
+  it('is empty on request', async () => {
     const table = await get('shown');
     const options = { ...plainInsert, returning: 'minimal' } as const;
     const one = compileInsert(table, { name: 'x' }, options);
@@ -605,7 +605,7 @@ describe('what comes back', () => {
   });
 });
 
-describe('names', () => {
+describe('unusual names', () => {
   const names = [
     'a "b"',
     'a.b',
@@ -647,7 +647,7 @@ describe('names', () => {
     expect(await remove(table, 'id=eq.1&select=id')).toEqual([{ id: '1' }]);
   });
 
-  it('of another schema', async () => {
+  it('of another schema work', async () => {
     await make(`
       create schema "my shop"; create type "my shop"."Kind" as enum ('x', 'y');
       create table "my shop"."orders" (id int primary key, kind "my shop"."Kind", kinds "my shop"."Kind"[])`);
@@ -660,7 +660,7 @@ describe('names', () => {
   });
 });
 
-describe('rows that are there already', () => {
+describe('an upsert of existing rows', () => {
   beforeAll(async () => {
     await make(`
       create table stock (id int primary key, sku text unique, n int default 1, note text, unique (n, note));
@@ -673,7 +673,7 @@ describe('rows that are there already', () => {
   const merge = { resolution: 'merge' } as const;
   const ignore = { resolution: 'ignore' } as const;
 
-  it('are merged: what is given changes, the rest stays', async () => {
+  it('changes the given columns and keeps the others', async () => {
     await insert('stock', [
       { id: 1, sku: 'a', note: 'first' },
       { id: 2, sku: 'b', note: 'second' },
@@ -709,7 +709,7 @@ describe('rows that are there already', () => {
     ).toMatchObject([{ id: '60', sku: 'p' }]);
   });
 
-  it('or left as they are, and then they do not come back', async () => {
+  it('can leave them unchanged, and then does not return them', async () => {
     await insert('stock', { id: 70, note: 'seventy' });
     expect(await insert('stock', { id: 70, note: 'new' }, ignore)).toEqual([]);
     expect(
@@ -748,7 +748,7 @@ describe('rows that are there already', () => {
     else expect(error.message).toMatch(message);
   });
 
-  it('the same key twice among the rows', async () => {
+  it('refuses the same key twice', async () => {
     const error = await refused(
       insert(
         'stock',
@@ -772,7 +772,7 @@ describe('changing and deleting', () => {
     ),
   );
 
-  it('the rows that the filter names', async () => {
+  it('affects the rows that match the filter', async () => {
     expect(await update('items', { name: 'small' }, 'n=lt.3&or=(id.eq.1,id.eq.2,id.eq.3)')).toMatchObject([
       { name: 'small' },
       { name: 'small' },
@@ -785,14 +785,14 @@ describe('changing and deleting', () => {
     expect(await query('select count(*) from items')).toEqual([{ count: 18 }]);
   });
 
-  it('text is the same for every value', async () => {
+  it('compiles to the same text for every value', async () => {
     const table = await get('items');
     const text = (body: unknown, filter: string) =>
       compileUpdate(table, body, readChangeRequest(filter, []), 'row').text;
     expect(text({ n: 1, tags: null }, 'id=eq.1')).toBe(text({ tags: ['x'], n: null }, 'id=eq.2'));
   });
 
-  it('never all of them by leaving the filter out', async () => {
+  it('is refused without a filter', async () => {
     const error = await refused(remove('items', 'select=id'));
     expect(error).toMatchObject({ status: 400, code: 'invalid_request' });
     expect(error.hint).toBe('To mean all rows, say so by a filter that all of them meet: ?id=not.is.null');
@@ -824,7 +824,7 @@ describe('changing and deleting', () => {
   });
 });
 
-describe('views', () => {
+describe('writing to views', () => {
   beforeAll(async () => {
     await make(`
       create table base (id int primary key, name text, n int);
@@ -840,7 +840,7 @@ describe('views', () => {
     `);
   });
 
-  it('that PostgreSQL can write through', async () => {
+  it('works where PostgreSQL can write through them', async () => {
     expect(await insert('simple', { id: 1, name: 'a' })).toEqual([{ id: '1', name: 'a', double: null }]);
     expect(await insert('simple', [{ id: 2 }, { id: 3 }])).toHaveLength(2);
     expect(await update('simple', { name: 'b' }, 'id=eq.2')).toMatchObject([{ name: 'b' }]);
@@ -882,7 +882,7 @@ describe('hostile input', () => {
     return error.message;
   };
 
-  it('what is no row', async () => {
+  it('that is not a row is refused', async () => {
     for (const body of [
       null,
       1,
@@ -898,7 +898,7 @@ describe('hostile input', () => {
     }
   });
 
-  it('keys that are no columns', async () => {
+  it('with keys that are not columns is refused', async () => {
     for (const name of [
       '__proto__',
       'constructor',
@@ -923,7 +923,7 @@ describe('hostile input', () => {
     expect(await bad([{ ps: [{ n: 1 }, { __proto_: 2 }] }])).toMatch(/^0\.ps: the type has no attribute/);
   });
 
-  it('NUL characters', async () => {
+  it('with NUL characters is refused', async () => {
     expect(await bad({ t: 'a\0b' })).toBe('t: holds a NUL character, which PostgreSQL has no room for');
     expect(await bad([{ t: 'a' }, { t: 'a\0b' }])).toMatch(/^1\.t: holds a NUL/);
     expect(await bad({ h: { 'a\0': 'b' } })).toMatch(/^h: holds a NUL/);
@@ -942,7 +942,7 @@ describe('hostile input', () => {
     }
   });
 
-  it('depth', async () => {
+  it('that is nested too deep is refused', async () => {
     const deep = (levels: number) => JSON.parse('['.repeat(levels) + ']'.repeat(levels));
     for (const name of ['j', 'l', 't', 'ps', 'p', 'h', 'id']) {
       for (const body of [{ [name]: deep(100_000) }, [{ [name]: deep(100_000) }, { [name]: 1 }]]) {
@@ -956,7 +956,7 @@ describe('hostile input', () => {
     expect(await insert('target', { j: deep(500), t: 'still there' })).toHaveLength(1);
   });
 
-  it('1,600 columns', async () => {
+  it('with 1,600 columns works', async () => {
     const names = Array.from({ length: 1600 }, (_, index) => `c${index}`);
     await make(`create table wide (${names.map((name) => `${name} int`).join(', ')})`);
     const row = Object.fromEntries(names.map((name, index) => [name, index]));
@@ -971,7 +971,7 @@ describe('hostile input', () => {
     expect((await refused(insert('wide', { ...row, c1600: 1 }))).message).toMatch(/nearest is "c/);
   });
 
-  it('what only PostgreSQL can count is refused by name', async () => {
+  it('with too many values for PostgreSQL is refused by name', async () => {
     for (const doing of [
       (body: object) => insert('people', body),
       (body: object) => insert('people', [body]),
@@ -987,7 +987,7 @@ describe('hostile input', () => {
   });
 });
 
-describe('errors a person understands', () => {
+describe('errors of writes', () => {
   beforeAll(async () => {
     await make(`
       create table authors (id int primary key, "Full Name" text);
@@ -1053,7 +1053,7 @@ describe('errors a person understands', () => {
     }
   });
 
-  it('also where PostgreSQL has another code for it, or does not quote the value', async () => {
+  it('are clear also where PostgreSQL has another code or does not quote the value', async () => {
     const one = await refused(insert('books', { id: 5, raw: '\\xzz' }));
     expect([one.status, one.message]).toEqual([
       422,
@@ -1066,7 +1066,7 @@ describe('errors a person understands', () => {
     expect(query.message).toMatch(/^"q": "a b" does not fit tsquery: /);
   });
 
-  it('which of many rows', async () => {
+  it('say which of many rows failed', async () => {
     const rows = Array.from({ length: 100 }, (_, index) => ({
       id: 100 + index,
       pages: 1,
@@ -1080,7 +1080,7 @@ describe('errors a person understands', () => {
     expect(error.details).toEqual({ columns: ['day'], type: 'date', index: 41 });
   });
 
-  it('no column is named that may not be the one', async () => {
+  it('name no column that may not be the cause', async () => {
     const error = await refused(
       insert('books', [
         { id: 1, pages: 'x', small: 2 },
@@ -1103,7 +1103,7 @@ describe('errors a person understands', () => {
     expect(explainWriteError(given, change).message).toMatch(/^"pages": the object does not fit integer/);
   });
 
-  it('constraints', async () => {
+  it('name the constraint', async () => {
     const told = async (doing: Promise<unknown>) => {
       const { status, code, message, details, hint } = await refused(doing);
       return { status, code, message, details, hint };
@@ -1169,7 +1169,7 @@ describe('errors a person understands', () => {
     });
   });
 
-  it('what is said of other tables stays PostgreSQL’s word', async () => {
+  it('about other tables are passed on from PostgreSQL', async () => {
     await make(`
       create table log (id int primary key);
       create function to_log() returns trigger language plpgsql as $$ begin insert into log values (1); return new; end $$;
@@ -1272,7 +1272,7 @@ describe('a table that has changed is noticed before anything is written', () =>
     }
   });
 
-  it('the attributes of a composite type', async () => {
+  it('by changed attributes of a composite type', async () => {
     await make(fresh);
     const table = await get('kept');
     const [one] = compileInsert(table, { p: { x: 1, y: 2 } }, { ...plainInsert, select: readSelect('id') });
@@ -1285,7 +1285,7 @@ describe('a table that has changed is noticed before anything is written', () =>
     });
   });
 
-  it('also by one that waited for the change', async () => {
+  it('also by a statement that waited for the change', async () => {
     await make(fresh);
     const doing = await prepare(compileInsert(await get('kept'), { name: 'new' }, plainInsert)[0]);
     const before = await state();
@@ -1297,7 +1297,7 @@ describe('a table that has changed is noticed before anything is written', () =>
     expect(await state()).toEqual(before);
   });
 
-  it('costs nothing once it is planned', async () => {
+  it('at no cost once the statement is planned', async () => {
     await make(fresh);
     const table = await get('kept');
     for (const [label, compile] of kinds) {

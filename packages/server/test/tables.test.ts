@@ -33,8 +33,8 @@ beforeAll(async () => {
     expect((await run(statement)).body.error).toBeUndefined();
 });
 
-describe('a page', () => {
-  it('has all that the contract says', async () => {
+describe('a page of a table', () => {
+  it('has all documented fields', async () => {
     const { status, body } = await get('books', 'limit=2');
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -60,7 +60,7 @@ describe('a page', () => {
     });
   });
 
-  it('is fifty rows unless asked otherwise, and pages neither overlap nor skip', async () => {
+  it('has fifty rows by default, and pages neither overlap nor skip', async () => {
     const ids: number[] = [];
     for (let page = 1; page <= 3; page++) {
       const { body } = await get('books', page === 1 ? '' : `page=${page}`);
@@ -75,7 +75,7 @@ describe('a page', () => {
     });
   });
 
-  it('goes on by a cursor', async () => {
+  it('continues by a cursor', async () => {
     const ids: number[] = [];
     let cursor: string | null = '';
     while (cursor !== null) {
@@ -110,7 +110,7 @@ describe('a page', () => {
     ]);
   });
 
-  it('counts, labelled', async () => {
+  it('has a count, labelled as exact or estimated', async () => {
     expect((await get('books', 'limit=1&count=exact')).body.count).toEqual({ rows: 120, kind: 'exact' });
     expect((await get('books', 'limit=1&count=exact&id=lt.11')).body.count).toEqual({
       rows: 10,
@@ -121,7 +121,7 @@ describe('a page', () => {
     expect(count.rows).toBeGreaterThan(0);
   });
 
-  it('a count that takes long does not hold up the rows', async () => {
+  it('is not delayed by a slow count', async () => {
     await run(
       "create view slow as select n from generate_series(1, 100000) as n where pg_sleep(0.01)::text = ''",
     );
@@ -131,7 +131,7 @@ describe('a page', () => {
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
-  it('a count leaves nothing behind of what a view does to its session', async () => {
+  it('leaves nothing in the session of what a view does during a count', async () => {
     await run(
       "create function leave() returns boolean language plpgsql as $$begin perform set_config('work_mem', '7MB', false); return true; end$$",
     );
@@ -143,7 +143,7 @@ describe('a page', () => {
     expect(new Set(seen)).toEqual(new Set(['4MB']));
   });
 
-  it('of a view, of odd names, of other schemas', async () => {
+  it('works for views, unusual names and other schemas', async () => {
     expect((await get('cheap', 'limit=3')).body).toMatchObject({
       row_count: 3,
       has_more: true,
@@ -156,21 +156,21 @@ describe('a page', () => {
     expect((await get('shop.things')).body.rows).toEqual([{ id: 5 }]);
   });
 
-  it('of a table with a long default comes as soon as any other', async () => {
+  it('is as fast for a table with a long default', async () => {
     await run(`create table wordy (a text default '${'a'.repeat(200_000)}')`);
     const startedAt = performance.now();
     expect((await get('wordy')).status).toBe(200);
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
-  it('bigints and numerics as strings, if asked', async () => {
+  it('has bigints and numerics as strings on request', async () => {
     expect((await get('books', 'limit=1&select=id,price&numbers=string')).body.rows).toEqual([
       { id: '1', price: '0.25' },
     ]);
   });
 });
 
-describe('what is wrong is told', () => {
+describe('errors of a page', () => {
   it.each([
     ['boks', '', 404, 'table_not_found', 'books'],
     ['../books', '', 404, 'table_not_found', ''],
@@ -191,25 +191,25 @@ describe('what is wrong is told', () => {
     ['books', 'id=eq.abc&price=eq.abc', 422, 'constraint_violation', 'abc'],
     ['x'.repeat(64), '', 404, 'table_not_found', '63 bytes'],
     ['books', `${'x'.repeat(64)}=eq.1`, 400, 'invalid_request', '63 bytes'],
-  ])('%s?%s', async (table, query, status, code, word) => {
+  ])('are clear for %s?%s', async (table, query, status, code, word) => {
     const { status: given, body } = await get(table, query);
     expect([given, body.error.code]).toEqual([status, code]);
     expect(JSON.stringify(body)).toContain(word);
     expect(body.error.sql ?? {}, 'a place in our own SQL').not.toHaveProperty('position');
   });
 
-  it('without a place in SQL that the caller did not write', async () => {
+  it('have no position in SQL that the caller did not write', async () => {
     const { body } = await get('books', 'price=like.5');
     expect([body.error.code, body.error.sql.state]).toEqual(['sql_error', '42883']);
     expect(body.error.sql).not.toHaveProperty('position');
   });
 
-  it('a name that holds a question mark is no query', async () => {
+  it('treat a question mark in a name as part of it', async () => {
     expect((await get('authors', 'name=eq.a?')).status).toBe(200);
     expect((await get('authors?name=eq.a')).status).toBe(404);
   });
 
-  it('a name that is a path is no path', async () => {
+  it('do not treat a name as a path', async () => {
     for (const name of ['..%2f..%2fprojects', '%2e%2e', 'books%00']) {
       const { status } = await rowhouse.call('GET', `/projects/${mine.slug}/tables/${name}`, {
         key: mine.key,
@@ -219,7 +219,7 @@ describe('what is wrong is told', () => {
   });
 });
 
-describe('never stale', () => {
+describe('table requests are never stale', () => {
   it('a table made, altered or dropped one request earlier is seen as it is', async () => {
     for (let n = 0; n < 4; n++) {
       expect((await get('fresh')).status).toBe(404);
@@ -237,7 +237,7 @@ describe('never stale', () => {
     }
   });
 
-  it('nor over a direct connection, nor in another process', async () => {
+  it('a change over a direct connection or another process is seen at once', async () => {
     const neighbour = await rowhouse.project('Direct');
     await run('create table seen (id int primary key)', neighbour);
     for (let n = 0; n < 8; n++) expect((await get('seen', '', neighbour)).body.columns).toEqual(['id']);
@@ -248,7 +248,7 @@ describe('never stale', () => {
     expect((await get('seen', '', neighbour)).body.columns).toEqual(['id', 'late']);
   });
 
-  it('in what another table has to say about a foreign key', async () => {
+  it('a new foreign key of another table is seen at once', async () => {
     for (const statement of [
       'create table hosts (id int primary key)',
       'create table guests (host_id int unique references hosts, n int)',
@@ -274,7 +274,7 @@ describe('never stale', () => {
     expect(await embedded('chambers(id)')).toEqual([]);
   });
 
-  it('in the attributes of a type', async () => {
+  it('changed attributes of a type are seen at once', async () => {
     await run('create type spot as (x int, at timestamptz)');
     await run('create table places (id int primary key, spot spot)');
     await run('create table signs (id int primary key, place_id int references places)');
@@ -293,7 +293,7 @@ describe('never stale', () => {
     expect((await insert(3, { z: 3 })).body.rows).toMatchObject([{ spot: { z: 3 } }]);
   });
 
-  it('and of a change and its undoing nobody hears', async () => {
+  it('a change that is rolled back has no effect', async () => {
     await run('create table restless (id int primary key)');
     let isDone = false;
     const changing = (async () => {
@@ -316,8 +316,8 @@ describe('never stale', () => {
   });
 });
 
-describe('what there is', () => {
-  it('lists tables', async () => {
+describe('the endpoints that describe tables', () => {
+  it('list tables', async () => {
     const { body } = await rowhouse.call('GET', `/projects/${mine.slug}/tables`, { key: mine.key });
     expect(body.tables).toContainEqual(
       expect.objectContaining({ schema: 'public', name: 'books', kind: 'table' }),
@@ -325,7 +325,7 @@ describe('what there is', () => {
     expect(body.tables).toContainEqual(expect.objectContaining({ name: 'cheap', kind: 'view' }));
   });
 
-  it('thousands of them, too', async () => {
+  it('list thousands of tables', async () => {
     const many = await rowhouse.project('Many');
     for (let part = 0; part < 4; part++) {
       const body = `begin for n in 1..750 loop execute format('create table many_${part}_%s (id int)', n); end loop; end`;
@@ -337,7 +337,7 @@ describe('what there is', () => {
     expect(performance.now() - startedAt).toBeLessThan(2_500);
   }, 60_000);
 
-  it('describes them', async () => {
+  it('describe tables', async () => {
     const { body } = await rowhouse.call('GET', `/projects/${mine.slug}/schema`, { key: mine.key });
     const books = body.tables.find(({ name }: { name: string }) => name === 'books');
     expect(books.primary_key).toEqual(['id']);
@@ -354,8 +354,8 @@ describe('what there is', () => {
   });
 });
 
-describe('keys', () => {
-  it('with scopes and lists of tables see no more than those', async () => {
+describe('keys at the table endpoints', () => {
+  it('see no more than their scopes and tables', async () => {
     const issue = async (body: object) => {
       const answer = await rowhouse.call('POST', `/projects/${mine.slug}/keys`, { body });
       return answer.body.api_key as string;
@@ -373,7 +373,7 @@ describe('keys', () => {
     expect(listed.body.tables.map(({ name }: { name: string }) => name)).toEqual(['authors']);
   });
 
-  it('for some tables are not told of others', async () => {
+  it('for some tables learn nothing of others', async () => {
     await run("create type secret_mood as enum ('hidden')");
     await run('create table ledger (id int primary key, author_id int references authors, balance int)');
     await run('create table diary (id int references ledger, mood secret_mood)');
@@ -404,7 +404,7 @@ describe('keys', () => {
     expect((await as('tables/authors?select=name,ledger()')).status).toBe(400);
   });
 
-  it('connections come back', async () => {
+  it('return their connections', async () => {
     await until('all idle', async () => {
       const { open, idle } = rowhouse.service.deps.query.sessions.counts();
       return open === idle;

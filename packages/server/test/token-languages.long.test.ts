@@ -41,7 +41,7 @@ for (const [language, { verify, build }] of Object.entries(languages)) {
   describe.skipIf(reason !== null)(`a token in ${language}`, () => {
     if (build) beforeAll(build, buildTimeoutMs);
 
-    it('is good with the project key, and has all its claims', { timeout: buildTimeoutMs }, async () => {
+    it('is valid with the project key and has all claims', { timeout: buildTimeoutMs }, async () => {
       expect(await verify(signToken(key, claims), key.secret)).toEqual(claims);
     });
 

@@ -152,7 +152,7 @@ const contentsOf = async (id: string) => {
 };
 
 describe('a database of an earlier version', () => {
-  it('is brought up to date in the background, and is then like a new one', async () => {
+  it('is migrated in the background and is then like a new one', async () => {
     const place = newInstallation();
     const before = await place.start();
     const old = [await before.project('One'), await before.project('Two'), await before.project('Three')];
@@ -168,7 +168,7 @@ describe('a database of an earlier version', () => {
     expect((await ask(after, old[0] as Project)).body.rows).toEqual([{ yes: true }]);
   });
 
-  it('is brought up to date before its first request, however many come and by however many processes', async () => {
+  it('is migrated once before its first request, even with many requests and processes', async () => {
     const place = newInstallation();
     const first = await place.start();
     const project = await first.project();
@@ -184,7 +184,7 @@ describe('a database of an earlier version', () => {
     expect(rows).toEqual((await readMigrations('project')).map(({ number }) => ({ number })));
   });
 
-  it('of which only the note was lost gets the note again', async () => {
+  it('whose recorded version was lost gets it again', async () => {
     const rowhouse = await newInstallation().start();
     const project = await rowhouse.project();
     await mark(rowhouse.service.deps.control, project.id, 'rowhouse_t_before');
@@ -192,7 +192,7 @@ describe('a database of an earlier version', () => {
     expect(await isCurrent(rowhouse, project.id)).toBe(true);
   });
 
-  it('that is deleted is left alone, and brought up to date when it is restored', async () => {
+  it('that is deleted is left alone, and migrated when it is restored', async () => {
     const place = newInstallation();
     const before = await place.start();
     const { server } = before.service.deps;
@@ -213,7 +213,7 @@ describe('a database of an earlier version', () => {
     expect(await isCurrent(after, gone.id)).toBe(true);
   });
 
-  it('that nobody has claimed gives way to a new one', async () => {
+  it('that is a spare is replaced', async () => {
     const place = newInstallation();
     const before = await place.start({ spares: 1 });
     const { control } = before.service.deps;
@@ -237,7 +237,7 @@ describe('a database of an earlier version', () => {
     });
   });
 
-  it('is brought up to date by a role that is no superuser', async () => {
+  it('is migrated by a role that is not a superuser', async () => {
     const role = `rh_upgrader_${randomBytes(4).toString('hex')}`;
     const password = randomBytes(12).toString('hex');
     await asAdmin(async (admin) => {
@@ -268,7 +268,7 @@ describe('a database of an earlier version', () => {
   });
 });
 
-it('when all is up to date a start does not enter any project’s database', async () => {
+it("a start enters no project's database when all are up to date", async () => {
   const place = newInstallation();
   const before = await place.start();
   const projects = [await before.project('One'), await before.project('Two')];
@@ -303,8 +303,8 @@ it('when all is up to date a start does not enter any project’s database', asy
   expect(await entered()).toEqual({ sessions, open: 0 });
 });
 
-describe('what goes wrong with one project', () => {
-  it('is told once, tried again, and does not hold up the others', async () => {
+describe('a project whose migration fails', () => {
+  it('is reported once, retried, and does not hold up the others', async () => {
     const place = newInstallation();
     const before = await place.start();
     const broken = await before.project('Broken');
@@ -336,7 +336,7 @@ describe('what goes wrong with one project', () => {
     expect(await gauge(after, 'rowhouse_projects_outdated')).toBe(0);
   });
 
-  it('a lock in the way costs that project alone, and only as long as it is held', async () => {
+  it('with a lock in the way waits alone, and only while it is held', async () => {
     const rowhouse = await newInstallation().start({ background: true });
     const [held, free] = [await rowhouse.project('Held'), await rowhouse.project('Free')];
     const holder = openDatabase({ ...address(), database: databaseOf(held.id) }, { max: 1 });
@@ -366,7 +366,7 @@ describe('what goes wrong with one project', () => {
     await until('it is served', async () => (await ask(rowhouse, held)).status === 200);
   });
 
-  it('a project’s own transaction stands in the way of a migration only for a moment at a time', async () => {
+  it('with a long transaction delays its migration, which blocks others only for a moment', async () => {
     const rowhouse = await newInstallation().start();
     const { control, server } = rowhouse.service.deps;
     const project = await rowhouse.project();
@@ -414,7 +414,7 @@ describe('what goes wrong with one project', () => {
     await altered.stop();
   });
 
-  it('a session that is ended in the middle leaves nothing half done', async () => {
+  it('because its session was terminated is left unchanged', async () => {
     const rowhouse = await newInstallation().start();
     const { control, server } = rowhouse.service.deps;
     const project = await rowhouse.project();
@@ -443,7 +443,7 @@ describe('what goes wrong with one project', () => {
   });
 });
 
-it('nothing of a hostile project’s runs with our rights', async () => {
+it("no code of a hostile project runs with the service's rights", async () => {
   const rowhouse = await newInstallation().start();
   const project = await rowhouse.project('Hostile');
   const run = async (text: string) => {
@@ -557,7 +557,7 @@ describe('a database that a newer version has used', () => {
     });
   });
 
-  it('is so even if only the database itself knows', async () => {
+  it('is left alone even if only the database itself has the version', async () => {
     const rowhouse = await newInstallation().start();
     const project = await rowhouse.project();
     await future(project.id);

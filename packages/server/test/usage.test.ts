@@ -58,8 +58,8 @@ const sizeNow = async ({ id }: Project) => {
 const tableOf = ({ tables }: UsageResponse['usage'], name: string) =>
   tables.find((table) => table.name === name);
 
-describe('what a project stores', () => {
-  it('nothing, when it is new', async () => {
+describe('the usage of a project', () => {
+  it('is zero when it is new', async () => {
     const project = await rowhouse.project('New');
     const { body } = await usage(project);
     expect(Compile(UsageResponse).Check(body)).toBe(true);
@@ -70,7 +70,7 @@ describe('what a project stores', () => {
     expect(Math.abs(Date.parse(body.usage.measured_at) - Date.now())).toBeLessThan(60_000);
   });
 
-  it('by table, as PostgreSQL says, and largest first', async () => {
+  it("lists tables by PostgreSQL's sizes, largest first", async () => {
     const project = await rowhouse.project('Tables');
     for (const statement of [
       'create table large (id int primary key, note text)',
@@ -119,7 +119,7 @@ describe('what a project stores', () => {
     expect(parts / mb - found.size_mb).toBeLessThan(0.3);
   });
 
-  it('partitions with their table, however deep', async () => {
+  it('counts partitions with their table, however deep', async () => {
     const project = await rowhouse.project('Partitions');
     for (const statement of [
       'create table events (id int, at int) partition by range (at)',
@@ -143,7 +143,7 @@ describe('what a project stores', () => {
     expect(tables[0]?.index_bytes).toBeGreaterThan(0);
   });
 
-  it('users, large objects and the rest', async () => {
+  it('has users, large objects and the rest', async () => {
     const project = await rowhouse.project('Rest');
     const before = await usageOf(project);
     for (let n = 0; n < 3; n++) {
@@ -167,7 +167,7 @@ describe('what a project stores', () => {
     expect(after.table_count).toBe(0);
   });
 
-  it('of a full project too, and at once', async () => {
+  it('is available at once for a full project', async () => {
     const project = await rowhouse.project('Full');
     await run(project, `create table t as select repeat('x', 1000) as text from generate_series(1, 3000)`);
     await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 1 } });
@@ -178,7 +178,7 @@ describe('what a project stores', () => {
     expect(await usageOf(project)).toMatchObject({ status: 'ready', tables: [] });
   });
 
-  it('more than a thousand tables: the largest, and how many there are', async () => {
+  it('lists the largest of more than a thousand tables, and their number', async () => {
     const project = await rowhouse.project('Many');
     await run(
       project,
@@ -196,8 +196,8 @@ describe('what a project stores', () => {
   });
 });
 
-describe('hostile projects', () => {
-  it('tables that come and go while we look are no failure', async () => {
+describe('the usage of a hostile project', () => {
+  it('does not fail when tables come and go meanwhile', async () => {
     const project = await rowhouse.project('Fleeting');
     await run(
       project,
@@ -220,7 +220,7 @@ describe('hostile projects', () => {
     await churn;
   });
 
-  it('tables and indexes that somebody keeps locked are not waited for', async () => {
+  it('does not wait for locked tables and indexes', async () => {
     const project = await rowhouse.project('Locked');
     for (const statement of [
       'create table a (id int primary key, body text)',
@@ -251,7 +251,7 @@ describe('hostile projects', () => {
     );
   });
 
-  it('whatever a project puts into the way, it stands in nobody’s', async () => {
+  it('does not delay others, whatever the project does', async () => {
     const project = await rowhouse.project('Shadows');
     for (const statement of [
       'create table traces (by text)',
@@ -280,7 +280,7 @@ describe('hostile projects', () => {
     expect(tableOf(await usageOf(project), 'traces')).toMatchObject({ heap_bytes: 0 });
   });
 
-  it('all of its connections in use: it is still told', async () => {
+  it('is available when all its connections are in use', async () => {
     const project = await rowhouse.project('Crowded');
     await direct(
       project,
@@ -305,7 +305,7 @@ describe('hostile projects', () => {
     );
   });
 
-  it('the role that looks gets its password back', async () => {
+  it('works again after its role changed the password', async () => {
     const project = await rowhouse.project('Changed password');
     await asAdmin((admin) =>
       admin.query(sql`alter role ${sql.id(authRoleOf(project.id))} password 'another one'`),
@@ -313,7 +313,7 @@ describe('hostile projects', () => {
     expect((await usageOf(project)).table_count).toBe(0);
   });
 
-  it('many who ask at once share a look, and one project cannot take all of them', async () => {
+  it('is measured once for many requests, and one project cannot use all places', async () => {
     const [one, other] = [await rowhouse.project('Asked'), await rowhouse.project('Asked too')];
     await run(one, 'create table a (id int)');
     const { usageLooks } = rowhouse.service.deps;
@@ -335,13 +335,13 @@ describe('hostile projects', () => {
   });
 });
 
-describe('who may ask, and how', () => {
+describe('requests for the usage', () => {
   let project: Project;
   beforeAll(async () => {
     project = await rowhouse.project('Asking');
   });
 
-  it('every key of the project but publishable ones', async () => {
+  it('work with every key of the project except publishable ones', async () => {
     const scoped = await issueKey(project, { name: 'q', scopes: ['query:read'] });
     const publishable = await issueKey(project, { name: 'p', kind: 'publishable' });
     const other = await rowhouse.project('Somebody else');
@@ -355,7 +355,7 @@ describe('who may ask, and how', () => {
     expect((await rowhouse.call('POST', `/projects/${project.slug}/usage`)).status).toBe(405);
   });
 
-  it('a deleted project, and one that never was, are 404', async () => {
+  it('get 404 for a deleted or unknown project', async () => {
     const { slug, key, id } = await rowhouse.project('Leaving');
     await rowhouse.call('DELETE', `/projects/${slug}`);
     expect((await usage({ slug, key, id }, '', rowhouse.accountKey)).body.error.code).toBe(
@@ -376,14 +376,14 @@ describe('who may ask, and how', () => {
       'since=2026-11-14T00:00:00',
     ],
     ...['since=2026-11-14T00:00:00+02:00', 'since=2016-12-31T23:59:60Z', 'limit=5', '__proto__=1'],
-  ])('refuses ?%s, and says why', async (search) => {
+  ])('refuse ?%s and say why', async (search) => {
     const { status, body } = await usage(project, `?${search}`);
     expect([status, body.error?.code]).toEqual([400, 'invalid_request']);
     expect(body.error.details[0].path).toBe(search.split('=')[0]);
   });
 
   it.each(['since=0000-01-01T00:00:00Z', 'since=9999-12-31T23:59:59Z', 'since=2026-11-14T00:00:00%2B02:00'])(
-    'takes ?%s',
+    'accept ?%s',
     async (search) => {
       expect((await usage(project, `?points=1&${search}`)).status).toBe(200);
     },
@@ -405,7 +405,7 @@ describe('the size of a project', () => {
     for (let n = 0; n < 20; n++) projects.push(await rowhouse.project(`Busy ${n}`));
   });
 
-  it('is known at the next look after each statement, and while one still runs', async () => {
+  it('is known after each statement, and while one still runs', async () => {
     const project = await rowhouse.project('Fresh');
     await run(project, 'create table t (body text)');
     // PostgreSQL's own counters tell of the first of these at once, and of the next ones up to ten seconds later.
@@ -426,7 +426,7 @@ describe('the size of a project', () => {
     );
   });
 
-  it('of those that rest costs one look for all, and of many at once a few statements at a time', async () => {
+  it('costs one query for all idle projects, and a few statements at a time for many active ones', async () => {
     const { server, statements, most } = watch(rowhouse.service.deps.server);
     const refresh = () => refreshSizes({ ...deps(), server });
     const runAll = () =>
@@ -444,7 +444,7 @@ describe('the size of a project', () => {
     expect(most()).toBeLessThanOrEqual(4);
   });
 
-  it('of one that takes long keeps nobody else’s waiting, and comes when it comes', async () => {
+  it('that is slow to measure does not delay others', async () => {
     const [slow, ...others] = projects as [Project, ...Project[]];
     const gate = openGate();
     const { server } = watch(rowhouse.service.deps.server, ({ values: [names] }) =>
@@ -477,7 +477,7 @@ describe('the size of a project', () => {
   }
 });
 
-describe('history', () => {
+describe("the history of a project's size", () => {
   const minute = 60_000;
   const hour = 60 * minute;
   const day = 24 * hour;
@@ -501,7 +501,7 @@ describe('history', () => {
       )
     ).map(({ at }) => at.getTime());
 
-  it('begins with the creation, and has a point five minutes apart while the size changes', async () => {
+  it('begins with its creation, and has a point every five minutes while the size changes', async () => {
     const project = await rowhouse.project('Noted');
     const { created_at: created } = (await rowhouse.call('GET', `/projects/${project.slug}`)).body.project;
     // The database knows it to the microsecond.
@@ -533,7 +533,7 @@ describe('history', () => {
     );
   });
 
-  it('has what changed and then rested, when its five minutes are over', async () => {
+  it('has the last change when its five minutes are over', async () => {
     const project = await rowhouse.project('Resting');
     const start = Date.now();
     await record(start);
@@ -544,7 +544,7 @@ describe('history', () => {
     expect(sizes(await historyOf(project))).toEqual([0, 3]);
   });
 
-  it('has at once that a project became full, and that it no longer is', async () => {
+  it('shows at once that a project became full or is no longer full', async () => {
     const project = await rowhouse.project('Filling');
     // Not by PATCH, which would measure it.
     const limit = (mbs: number) =>
@@ -573,7 +573,7 @@ describe('history', () => {
     expect(history.at(-1)?.at).toBe(new Date(start + 201).toISOString());
   });
 
-  it('is thinned: five minutes for a day, hours for 30 days, days for two years', {
+  it('keeps five-minute points for a day, hourly for 30 days, daily for two years', {
     timeout: 180_000,
   }, async () => {
     const project = await rowhouse.project('Old');
@@ -614,7 +614,7 @@ describe('history', () => {
     expect(await historyOf(project)).toEqual([history.at(-1)]);
   });
 
-  it('points that lie closer together are kept for an hour', async () => {
+  it('keeps closer points for an hour', async () => {
     const project = await rowhouse.project('Flapping');
     await rowhouse.call('PATCH', `/projects/${project.slug}`, { body: { limit_mb: 1 } });
     await record(Date.now());
@@ -628,7 +628,7 @@ describe('history', () => {
     expect((await pointsOf(project)).length).toBe(2);
   });
 
-  it('comes from a time on, in so many points as asked for, evenly, with the first and the last', async () => {
+  it('is returned from a given time in the requested number of points, evenly', async () => {
     const project = await rowhouse.project('Plotted');
     await record(Date.now());
     const start = Date.now() + hour;
@@ -653,7 +653,7 @@ describe('history', () => {
     expect(await historyOf(project, '?since=9999-01-01T00:00:00Z')).toEqual([]);
   });
 
-  it('goes with its project, and costs one statement however many projects rest', async () => {
+  it('is deleted with its project, and costs one statement for all idle projects', async () => {
     const project = await rowhouse.project('Gone for good');
     await record(Date.now());
     expect((await pointsOf(project)).length).toBe(1);
@@ -693,11 +693,11 @@ describe('history', () => {
   });
 });
 
-describe('with the background work', () => {
+describe('usage with background work', () => {
   let laterMs = 0;
   const kept = useTestService({ now: () => Date.now() + laterMs });
 
-  it('sizes and points come by themselves', async () => {
+  it('is measured and recorded without requests', async () => {
     const { slug, key } = await kept.project('By itself');
     const look = async () => (await kept.call('GET', `/projects/${slug}/usage`, { key })).body;
     await until('its creation is noted', async () => (await look()).history.length === 1);
@@ -719,7 +719,7 @@ describe('with the background work', () => {
   });
 });
 
-it('the metrics have the total, who is nearest to full, and what was refused by all processes together', async () => {
+it('metrics show the total size, the fullest project and the refusals of all processes', async () => {
   const project = await rowhouse.project('Measured');
   const { control, countRefused } = rowhouse.service.deps;
   await control.query(sql`

@@ -18,7 +18,7 @@ const auth = (method: string, path: string, body: unknown, token?: string) =>
     headers: { ...(token && { authorization: `Bearer ${token}` }) },
   });
 
-describe('what is no e-mail address', () => {
+describe('an invalid e-mail address', () => {
   const none = [
     '<script>@x.io',
     'a@x.io>',
@@ -47,7 +47,7 @@ describe('what is no e-mail address', () => {
     expect((await auth('POST', 'signin', { email, password })).body.error.code).toBe('invalid_credentials');
   });
 
-  it('stays good for a user who has it already', async () => {
+  it('stays usable for a user who already has it', async () => {
     const { body } = await auth('POST', 'signup', { email: 'old@example.com', password });
     const odd = '<old>@x..io';
     await inside(

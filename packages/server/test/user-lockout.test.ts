@@ -71,8 +71,8 @@ const lockOut = async (email: string, way: Way = {}) => {
   return answers;
 };
 
-describe('one wrong password a minute, for ever', () => {
-  it('does not keep the owner out, by whatever key and from wherever', async () => {
+describe('one wrong password a minute, endlessly', () => {
+  it('does not lock the owner out, with any key and from any address', async () => {
     const { email } = await signUp();
     await lockOut(email);
     for (let minute = 0; minute < 12; minute++) {
@@ -84,7 +84,7 @@ describe('one wrong password a minute, for ever', () => {
     }
   });
 
-  it('nor three a minute, if the owner comes again when it is told to', async () => {
+  it('or three a minute do not lock out an owner who retries when told', async () => {
     const { email } = await signUp();
     await lockOut(email);
     for (let minute = 0; minute < 5; minute++) {
@@ -100,8 +100,8 @@ describe('one wrong password a minute, for ever', () => {
   });
 });
 
-describe('a flood', () => {
-  it('from one address or from many, on two processes, leaves the owner its own place', async () => {
+describe('a flood of wrong passwords', () => {
+  it("from one address or many, on two processes, does not affect the owner's known address", async () => {
     const { email } = await signUp({ from: home });
     const flood = async (from: (n: number) => string) => {
       const answers: Answer[] = [];
@@ -130,7 +130,7 @@ describe('a flood', () => {
     }
   });
 
-  it('from few addresses does not take all of the slow way', async () => {
+  it('from few addresses does not use up the slow attempts', async () => {
     const { email } = await signUp();
     const attackers = [1, 2, 3].map((n) => `192.0.2.${n}`);
     for (const from of attackers) await lockOut(email, { from });
@@ -168,7 +168,7 @@ describe('a flood', () => {
     expect((await signIn(email, password, { from: home })).status).toBe(200);
   });
 
-  it('at a place that is known gets no more than the limit of that place beside the others', async () => {
+  it("from a known address gets no more than that address's limit", async () => {
     const { email } = await signUp({ from: home });
     const answers = [];
     for (let n = 0; n < 40; n++) answers.push(await signIn(email, `${wrong} ${n}`, { from: home }));
@@ -176,7 +176,7 @@ describe('a flood', () => {
     expect(tried(answers)).toBe(21);
   });
 
-  it('takes no place in the hashing queue, and neither neighbours nor other users notice', async () => {
+  it('does not use the hashing queue, nor disturb neighbours and other users', async () => {
     const { email } = await signUp();
     const { email: other } = await signUp();
     await lockOut(email);
@@ -194,8 +194,8 @@ describe('a flood', () => {
   });
 });
 
-describe('an address that somebody else has used up', () => {
-  it('lets those in who have signed in there before', async () => {
+describe('an address whose limit others have used up', () => {
+  it('still admits users who signed in there before', async () => {
     const shared = '192.0.2.77';
     const { email } = await signUp({ from: shared });
     const { email: stranger } = await signUp();
@@ -205,8 +205,8 @@ describe('an address that somebody else has used up', () => {
   });
 });
 
-describe('what is remembered', () => {
-  it('is the /64 of IPv6, at most 20 places, for half a year, across restarts', async () => {
+describe('the memory of known addresses', () => {
+  it('holds at most 20 addresses, /64 for IPv6, for half a year, across restarts', async () => {
     const { email, id } = await signUp({ from: '2001:db8:5:6::1' });
     await lockOut(email);
     expect((await signIn(email, password, { from: '2001:db8:5:6:ffff::2' })).status).toBe(200);
@@ -231,7 +231,7 @@ describe('what is remembered', () => {
     expect(places).toHaveLength(20);
   });
 
-  it('is closed to the project, and goes with the user', async () => {
+  it('cannot be read by the project, and is deleted with the user', async () => {
     const { id } = await signUp({ from: home });
     const peek = await rowhouse.call('POST', `/projects/${shop.slug}/query`, {
       key: shop.key,
@@ -242,14 +242,14 @@ describe('what is remembered', () => {
     expect(await inside(shop, sql`select 1 from auth.places where user_id = ${id}`)).toEqual([]);
   });
 
-  it('is no sign-in that failed, nor what strangers do', async () => {
+  it('is not extended by failed sign-ins', async () => {
     const { email } = await signUp({ from: home });
     for (let n = 0; n < 5; n++) await signIn(email, wrong, { from: '192.0.2.50' });
     await lockOut(email, { from: '192.0.2.51' });
     expect((await signIn(email, wrong, { from: '192.0.2.50' })).status).toBe(429);
   });
 
-  it('a sign-in at home gives strangers nothing back', async () => {
+  it('does not reset the limits of others when the owner signs in', async () => {
     const { email } = await signUp({ from: home });
     await lockOut(email, { from: '192.0.2.60' });
     for (let n = 0; n < 5; n++) expect((await signIn(email, password, { from: home })).status).toBe(200);
@@ -258,7 +258,7 @@ describe('what is remembered', () => {
 });
 
 describe('an application with a server of its own', () => {
-  it('names the address of the user it calls for', async () => {
+  it('can pass the address of its user', async () => {
     const at = (address: string) => ({ headers: { 'x-client-address': address } });
     const { email } = await signUp(at(home));
     await lockOut(email, at('192.0.2.10'));
@@ -272,7 +272,7 @@ describe('an application with a server of its own', () => {
     }
   });
 
-  it('which a publishable key cannot: there it is where the request comes from', async () => {
+  it('cannot pass an address with a publishable key', async () => {
     const { email } = await signUp({ from: home });
     await lockOut(email, { from: '192.0.2.20' });
     const forged = { from: '192.0.2.21', headers: { 'x-client-address': home } };
@@ -281,7 +281,7 @@ describe('an application with a server of its own', () => {
 });
 
 describe('a new password', () => {
-  it('by recovery lifts it, and makes the place known where it was set', async () => {
+  it('by recovery lifts the lockout, and makes its address known', async () => {
     const { email } = await signUp();
     await lockOut(email);
     const there = { from: '192.0.2.30' };
@@ -295,7 +295,7 @@ describe('a new password', () => {
     expect((await signIn(email, fresh, there)).status, 'and here for good').toBe(200);
   });
 
-  it('is set by who is signed in, whatever strangers do', async () => {
+  it('can be set by a signed-in user during a lockout', async () => {
     const { email, token } = await signUp();
     await lockOut(email);
     const fresh = 'another horse battery';
@@ -304,7 +304,7 @@ describe('a new password', () => {
     expect((await signIn(email, fresh)).status).toBe(200);
   });
 
-  it('by an administrator lifts it', async () => {
+  it('by an administrator lifts the lockout', async () => {
     const { email, id } = await signUp();
     await lockOut(email);
     const fresh = 'another horse battery';
@@ -313,8 +313,8 @@ describe('a new password', () => {
   });
 });
 
-describe('an e-mail that nobody has', () => {
-  it('is answered like one that somebody has, attempt by attempt', async () => {
+describe('an e-mail address without a user', () => {
+  it('is answered like one with a user, attempt by attempt', async () => {
     const { email } = await signUp({ from: home });
     const series = async (one: string) => {
       const seen: unknown[] = [];
@@ -332,7 +332,7 @@ describe('an e-mail that nobody has', () => {
     expect(await series('nobody@example.com')).toEqual(await series(email));
   });
 
-  it('takes as long on the slow way', async () => {
+  it('takes as long as one with a user, in slow attempts', async () => {
     const { email } = await signUp();
     const times: Record<string, number[]> = { [email]: [], 'no.one@example.com': [] };
     for (const one of Object.keys(times)) await lockOut(one);
@@ -349,7 +349,7 @@ describe('an e-mail that nobody has', () => {
   });
 });
 
-it('a limit that is past is forgotten, and never one that was just used again', async () => {
+it('an expired limit is removed, and never one that was just used again', async () => {
   const { email } = await signUp();
   await lockOut(email);
   await pass(3_600);

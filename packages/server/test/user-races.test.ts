@@ -58,7 +58,7 @@ async function inTurn(lock: Sql, acts: (() => Promise<Answer>)[]): Promise<Answe
 const rowOf = (id: string) => sql`select 1 from auth.users where id = ${id} for update`;
 
 describe('a new password', () => {
-  it('is not outrun by a sign-in with the old one', async () => {
+  it('is not overtaken by a sign-in with the old one', async () => {
     const { email, id, token } = await signUp();
     const change = { password: better, current_password: password };
     const [changed, late] = await inTurn(rowOf(id), [
@@ -82,7 +82,7 @@ describe('a new password', () => {
     expect(await isAlive(token)).toBe(true);
   });
 
-  it('is set once by two who know the old one', async () => {
+  it('is set once by two requests that know the old one', async () => {
     const { email, id, token } = await signUp();
     const to = (word: string) => () =>
       auth('PATCH', 'user', { password: word, current_password: password }, { token });
@@ -116,7 +116,7 @@ describe('a new password', () => {
 });
 
 describe('a ban', () => {
-  it('leaves no session that an end of it would bring back', async () => {
+  it('leaves no session that would come back when it is lifted', async () => {
     const { email, id } = await signUp();
     const [early, banned] = await inTurn(rowOf(id), [
       () => signIn(email),
@@ -129,7 +129,7 @@ describe('a ban', () => {
 });
 
 describe('one account from one address', () => {
-  it('is signed in to many times at once, and nobody waits for the other', async () => {
+  it('can sign in many times at once without waiting', async () => {
     const { email } = await signUp();
     for (let round = 0; round < 10; round++) {
       const answers = await Promise.all(

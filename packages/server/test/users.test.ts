@@ -98,7 +98,7 @@ describe('sign-up', () => {
     expect(rowhouse.log.join('')).not.toContain(password);
   });
 
-  it('takes an e-mail once, whatever its case and form', async () => {
+  it('accepts an e-mail address once, whatever its case and form', async () => {
     const email = `Zoë.${++count}@Example.com`;
     const first = await signUp(`  ${email} `);
     expect(first.user.email).toBe(email);
@@ -109,7 +109,7 @@ describe('sign-up', () => {
     expect((await auth('POST', 'signup', { email, password }, {}, other)).status).toBe(201);
   });
 
-  it('by many at the same moment gives one user and one 409 each for the others', async () => {
+  it('with the same e-mail address at the same moment creates one user; the others get 409', async () => {
     const email = newEmail();
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => auth('POST', 'signup', { email, password })),
@@ -119,7 +119,7 @@ describe('sign-up', () => {
     expect(await inside(sql`select 1 from auth.users where email = ${email}`)).toHaveLength(1);
   });
 
-  it('gives a role only if the key may manage', async () => {
+  it('sets a role only if the key may manage', async () => {
     const body = () => ({ email: newEmail(), password, data: { role: 'admin', n: 1 } });
     const managed = await auth('POST', 'signup', body());
     expect([managed.body.user.role, claimsOf(managed.body.session.access_token).role]).toEqual([
@@ -153,7 +153,7 @@ describe('sign-up', () => {
     );
   });
 
-  it('refuses what is no e-mail, no password and no data, before anything is hashed or written', async () => {
+  it('refuses an invalid e-mail address, password or data before anything is hashed or stored', async () => {
     const before = await inside(sql`select count(*) from auth.users`);
     const email = newEmail();
     const bad: [string, unknown][] = [
@@ -191,7 +191,7 @@ describe('sign-up', () => {
     expect(await inside(sql`select count(*) from auth.users`)).toEqual(before);
   });
 
-  it('keeps data as it was sent', async () => {
+  it('stores data as it was sent', async () => {
     const raw = `{"email":"${newEmail()}","password":"${password}","data":{"__proto__":{"admin":true},"constructor":1,"big":12345678901234567890123,"small":0.1000,"text":"ü\\u2028","nested":{"a":[1,{"b":null}]}}}`;
     const { status, body } = await auth('POST', 'signup', undefined, { raw });
     expect(status, JSON.stringify(body)).toBe(201);
@@ -210,7 +210,7 @@ describe('sign-up', () => {
     expect(text.body).toContain('"__proto__":{"admin":true}');
   });
 
-  it('takes no numbers in data that would be answered with thousands of zeros, or that cannot be kept', async () => {
+  it('refuses numbers in data that would be written with thousands of zeros or cannot be stored', async () => {
     const problem = async (data: string) => {
       const raw = `{"email":"${newEmail()}","password":"${password}","data":${data}}`;
       const { status, body } = await auth('POST', 'signup', undefined, { raw });
@@ -226,7 +226,7 @@ describe('sign-up', () => {
       expect(await problem(`{"a":${number}}`)).toEqual([201, undefined]);
   });
 
-  it('by a publishable key is limited for an address, and by no other key', async () => {
+  it('is limited per address for publishable keys only', async () => {
     const key = await publishable();
     const proxied = { key, headers: {} };
     const answers = [];
@@ -240,7 +240,7 @@ describe('sign-up', () => {
     await inside(sql`delete from auth.attempts`);
   });
 
-  it('can refuse the commonest passwords, if the project wants that', async () => {
+  it('refuses the most common passwords if the project is set so', async () => {
     const project = await rowhouse.project('Careful');
     const sign = (word: string) => auth('POST', 'signup', { email: newEmail(), password: word }, {}, project);
     expect((await sign('password123')).status).toBe(201);
@@ -258,7 +258,7 @@ describe('sign-up', () => {
 });
 
 describe('sign-in', () => {
-  it('gives the same shape as sign-up', async () => {
+  it('answers in the same form as sign-up', async () => {
     const { email, user } = await signUp();
     const { status, body } = await signIn(email);
     expect(status).toBe(200);
@@ -273,7 +273,7 @@ describe('sign-in', () => {
     expect(body.user.last_sign_in_at >= user.last_sign_in_at).toBe(true);
   });
 
-  it('answers a wrong e-mail and a wrong password alike', async () => {
+  it('gives the same answer to a wrong e-mail address and a wrong password', async () => {
     const { email } = await signUp();
     const wrong = await signIn(email, 'another password');
     const nobody = await signIn(newEmail());
@@ -286,7 +286,7 @@ describe('sign-in', () => {
     expect((await signIn(email, 'x'.repeat(2000))).status).toBe(400);
   });
 
-  it('takes a password in one spelling, although HMAC fills up its key with zeros', async () => {
+  it('does not accept a password with NUL bytes appended, although HMAC pads its key with zeros', async () => {
     const email = newEmail();
     await auth('POST', 'signup', { email, password: 'éééé' });
     expect(codeOf(await signIn(email, 'éééé\0'))).toEqual([400, 'invalid_request']);
@@ -295,7 +295,7 @@ describe('sign-in', () => {
     expect(codeOf(await auth('PATCH', 'user', change, { token }))).toEqual([400, 'invalid_request']);
   });
 
-  it('hashes anew when the setting has risen, and the old password goes on', async () => {
+  it('rehashes a password when the number of iterations was raised', async () => {
     const { email, user } = await signUp();
     const stronger = await openSecondProcess(rowhouse, { passwordIterations: 2_000 });
     try {
@@ -320,7 +320,7 @@ describe('sign-in', () => {
     }
   });
 
-  it('is limited for an account by failures, on every process, and cleared by success', async () => {
+  it('is limited per account after failures, on every process, and reset by success', async () => {
     const { email } = await signUp();
     for (let n = 0; n < 9; n++) expect((await signIn(email, 'another password')).status).toBe(401);
     expect((await signIn(email)).status).toBe(200);
@@ -346,7 +346,7 @@ describe('sign-in', () => {
     expect((await signIn(email)).status).toBe(200);
   });
 
-  it('is open again to whoever got a new password, whatever others had guessed', async () => {
+  it('works again after a new password was set, whatever others had guessed', async () => {
     const { email, user, token } = await signUp();
     const lock = () => Promise.all(Array.from({ length: 11 }, () => signIn(email, 'a wrong password')));
     await lock();
@@ -388,7 +388,7 @@ describe('sign-in', () => {
     expect((await signIn(email, fresh)).status).toBe(200);
   });
 
-  it('lets no more guesses through however many come at once, known e-mail or not', async () => {
+  it('allows no more guesses when many come at once, for known and unknown e-mail addresses', async () => {
     const { email } = await signUp();
     for (const guessed of [email, newEmail()]) {
       const answers = [];
@@ -404,7 +404,7 @@ describe('sign-in', () => {
     }
   });
 
-  it('is limited for an address with a publishable key alone', async () => {
+  it('is limited per address for publishable keys only', async () => {
     const proxied = await openSecondProcess(rowhouse, { trustedProxies: ['127.0.0.1'] });
     try {
       const project = await rowhouse.project('Addresses');
@@ -435,7 +435,7 @@ describe('sign-in', () => {
   });
 });
 
-describe('a token', () => {
+describe('an access token', () => {
   const encode = (value: unknown) =>
     Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
   const sign = (header: unknown, payload: unknown, secret = shop.key, hash = 'sha256') => {
@@ -445,7 +445,7 @@ describe('a token', () => {
   const read = (token: string, more: More = {}, project = shop) =>
     auth('GET', 'user', undefined, { token, ...more }, project);
 
-  it('shows its user', async () => {
+  it('returns its user', async () => {
     const { token, user } = await signUp();
     expect((await read(token)).body).toEqual({ ok: true, user });
     const again = sign(
@@ -455,7 +455,7 @@ describe('a token', () => {
     expect((await read(again)).status).toBe(200);
   });
 
-  it('that is forged in any way is refused in one way', async () => {
+  it('that is forged in any way gets the same refusal', async () => {
     const { token } = await signUp();
     const [head = '', payload = '', signature = ''] = token.split('.');
     const header = JSON.parse(Buffer.from(head, 'base64url').toString());
@@ -511,7 +511,7 @@ describe('a token', () => {
     expect((await read(token, {}, other)).status).toBe(401);
   });
 
-  it('is no API key, and an API key is no token', async () => {
+  it('is not an API key, and an API key is not a token', async () => {
     const { token } = await signUp();
     const asKey = await rowhouse.call('GET', `/projects/${shop.slug}/auth/user`, { key: token });
     expect(codeOf(asKey)).toEqual([401, 'invalid_api_key']);
@@ -524,7 +524,7 @@ describe('a token', () => {
     expect(codeOf(await auth('GET', 'user'))).toEqual([401, 'invalid_token']);
   });
 
-  it('outlives a rotation of the project key for its grace, and dies without one', async () => {
+  it('is valid during the grace of a key rotation, and invalid without one', async () => {
     const project = await rowhouse.project('Rotating');
     const before = await signUp(newEmail(), {}, project);
     const rotate = async (grace: number) => {
@@ -584,7 +584,7 @@ describe('a session', () => {
     expect((await refresh(second.body.session.refresh_token)).status).toBe(401);
   });
 
-  it('survives an answer that was lost, and two refreshes at once', async () => {
+  it('survives a lost answer and two refreshes at once', async () => {
     const { session } = await signUp();
     const answers = await Promise.all([1, 2, 3, 4].map(() => refresh(session.refresh_token)));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
@@ -606,7 +606,7 @@ describe('a session', () => {
     expect(codeOf(await auth('POST', 'refresh', { refresh_token: 1 }))).toEqual([400, 'invalid_request']);
   });
 
-  it('is kept as a hash', async () => {
+  it('is stored as a hash', async () => {
     const { session, user: mine } = await signUp();
     const rows = await inside(
       sql`select encode(token_hash, 'hex') as hash from auth.sessions where user_id = ${mine.id}::uuid`,
@@ -614,7 +614,7 @@ describe('a session', () => {
     expect(rows).toEqual([{ hash: sha256(session.refresh_token) }]);
   });
 
-  it('ends when it has not been refreshed for 30 days, and a refresh gives it 30 more', async () => {
+  it('ends after 30 days without a refresh, and a refresh gives it 30 more', async () => {
     const { session, token, user: mine } = await signUp();
     const pass = (days: number) =>
       inside(
@@ -629,7 +629,7 @@ describe('a session', () => {
     expect(codeOf(await refresh(body.session.refresh_token))).toEqual([401, 'invalid_token']);
   });
 
-  it('ends at once on every process: this one, the others, all', async () => {
+  it('ends at once on every process when signed out: this one, the others, or all', async () => {
     const second = await openSecondProcess(rowhouse);
     try {
       const there = (token: string) =>
@@ -660,7 +660,7 @@ describe('a session', () => {
     }
   });
 
-  it('is ended by its own repeat alone: a key that another user has sent is not the same', async () => {
+  it("is ended only by its own user's Idempotency-Key, not by the same key of another user", async () => {
     const key = await publishable();
     const headers = { 'idempotency-key': 'sign-out' };
     const [first, second] = [await signUp(), await signUp()];
@@ -674,7 +674,7 @@ describe('a session', () => {
     expect((await end('a.b.c')).status).toBe(401);
   });
 
-  it('of which a user has too many gives way, oldest first', async () => {
+  it('is ended when a user has too many, oldest first', async () => {
     const { email, token, user: mine } = await signUp();
     await inside(sql`
       insert into auth.sessions (id, user_id, token_hash, expires_at, created_at)
@@ -690,11 +690,11 @@ describe('a session', () => {
   });
 });
 
-describe('the own user', () => {
+describe('a signed-in user', () => {
   const change = (token: string, body: unknown, more: More = {}) =>
     auth('PATCH', 'user', body, { token, ...more });
 
-  it('changes its e-mail, and is then known by that', async () => {
+  it('changes the e-mail address and signs in with the new one', async () => {
     const { token, email } = await signUp();
     const fresh = newEmail();
     const { status, body } = await change(token, { email: fresh });
@@ -707,7 +707,7 @@ describe('the own user', () => {
     expect(codeOf(await change(token, { email: 'nobody' }))).toEqual([400, 'invalid_request']);
   });
 
-  it('tries out e-mails no more often than sign-ups, with a publishable key', async () => {
+  it('tries e-mail addresses no more often than sign-ups, with a publishable key', async () => {
     const project = await rowhouse.project('Renaming');
     const key = await publishable(project);
     const { token } = await signUp(newEmail(), {}, project);
@@ -721,7 +721,7 @@ describe('the own user', () => {
     expect((await rename(newEmail(), project.key)).status).toBe(200);
   });
 
-  it('changes its password with the old one, which ends the other sessions', async () => {
+  it('changes the password with the old one, which ends the other sessions', async () => {
     const { token, email } = await signUp();
     const elsewhere = (await signIn(email)).body.session.access_token;
     const fresh = 'another password 1';
@@ -740,7 +740,7 @@ describe('the own user', () => {
     expect((await signIn(email, fresh)).status).toBe(200);
   });
 
-  it('guesses its old password no more often than a sign-in', async () => {
+  it('guesses the old password no more often than at a sign-in', async () => {
     const { token, email } = await signUp();
     const guess = (n: number) =>
       change(token, { password: 'another password 1', current_password: `guess number ${n}` });
@@ -750,7 +750,7 @@ describe('the own user', () => {
     expect((await signIn(email)).status).toBe(200);
   });
 
-  it('is told what it can change, if it changes nothing', async () => {
+  it('is told what can be changed, if the request changes nothing', async () => {
     const { token } = await signUp();
     const { status, body } = await change(token, {});
     expect([status, body.error.message]).toEqual([
@@ -759,7 +759,7 @@ describe('the own user', () => {
     ]);
   });
 
-  it('changes its data name by name, and not its role', async () => {
+  it('changes data field by field, and not the role', async () => {
     const { token } = await signUp();
     await change(token, { data: { name: 'Ada', theme: 'dark' } });
     const { body } = await change(token, { data: { theme: null, n: 1, role: 'admin' } });
@@ -776,7 +776,7 @@ describe('the own user', () => {
     expect(codeOf(await change(token, {}))).toEqual([400, 'invalid_request']);
   });
 
-  it('is deleted with all that points to it', async () => {
+  it('is deleted with all rows that reference it by cascade', async () => {
     const { token, user, email } = await signUp();
     await query(`create table if not exists notes (
       id int generated always as identity primary key, owner uuid references auth.users on delete cascade, text text)`);
@@ -789,7 +789,7 @@ describe('the own user', () => {
     expect((await signUp(email)).user.id).not.toBe(user.id);
   });
 
-  it('is not deleted while a row without a cascade points to it', async () => {
+  it('is not deleted while a row without a cascade references it', async () => {
     const { token, user } = await signUp();
     await query('create table if not exists orders (id int primary key, owner uuid references auth.users)');
     await query('insert into orders values (1, $1)', [user.id]);
@@ -802,7 +802,7 @@ describe('the own user', () => {
 });
 
 describe('one-time codes', () => {
-  it('for a new password: handed to a managing key, good once, and all sessions end', async () => {
+  it('for a new password are given to a managing key, work once, and end all sessions', async () => {
     const { email, token } = await signUp();
     const asked = await auth('POST', 'recover', { email: email.toUpperCase() });
     expect(asked.body).toEqual({
@@ -828,7 +828,7 @@ describe('one-time codes', () => {
     expect(codeOf(await use({}))).toEqual([400, 'invalid_request']);
   });
 
-  it('end with time, with the next one, and with a change of the e-mail', async () => {
+  it('expire with time, with the next one, and with a change of the e-mail address', async () => {
     const { email, token } = await signUp();
     const ask = async () => (await auth('POST', 'recover', { email })).body.code;
     const use = (code: string) => auth('POST', 'recover', { code, password: 'brand new password' });
@@ -842,7 +842,7 @@ describe('one-time codes', () => {
     expect(codeOf(await auth('POST', 'verify', { code: three }))).toEqual([400, 'invalid_code']);
   });
 
-  it('verify an e-mail, until it is changed', async () => {
+  it('verify an e-mail address until it is changed', async () => {
     const { email, token } = await signUp();
     const { code } = (await auth('POST', 'verify', { email })).body;
     expect(codeOf(await auth('POST', 'recover', { code, password }))).toEqual([400, 'invalid_code']);
@@ -853,7 +853,7 @@ describe('one-time codes', () => {
     expect(changed.body.user.email_verified_at).toBeNull();
   });
 
-  it('go to no browser, and are not kept', async () => {
+  it('are not given to browsers and not stored in plain text', async () => {
     const { email } = await signUp();
     const key = await publishable();
     for (const path of ['recover', 'verify']) {
@@ -869,7 +869,7 @@ describe('one-time codes', () => {
     expect(codeOf(await auth('POST', 'recover', { email: newEmail() }))).toEqual([404, 'user_not_found']);
   });
 
-  it('are asked for or used: a request for neither, or both, is told how', async () => {
+  it('must be either requested or used in one request', async () => {
     const { email } = await signUp();
     const code = 'rh_code_x';
     for (const body of [{}, { password }, { send: true }, { email, code, password }]) {
@@ -886,7 +886,7 @@ describe('one-time codes', () => {
     expect((await auth('POST', 'recover', { code })).body.error.message).toBe('password: is required');
   });
 
-  it('are limited for an e-mail', async () => {
+  it('are limited per e-mail address', async () => {
     const { email } = await signUp();
     for (let n = 0; n < 5; n++) expect((await auth('POST', 'recover', { email })).status).toBe(200);
     expect(codeOf(await auth('POST', 'recover', { email }))).toEqual([429, 'rate_limited']);
@@ -894,7 +894,7 @@ describe('one-time codes', () => {
 });
 
 describe('codes that are sent', () => {
-  it('go to the address that is kept, and the answer does not tell whether there is one', async () => {
+  it('go to the stored address, and the answer does not reveal whether there is a user', async () => {
     const letters: { kind: string; email: string; code: string; project: { name: string } }[] = [];
     const receiver = createServer((request, response) => {
       let text = '';
@@ -964,7 +964,7 @@ describe('codes that are sent', () => {
   });
 });
 
-describe('administration', () => {
+describe('administration of users', () => {
   it('lists, searches and pages', async () => {
     const project = await rowhouse.project('Many users');
     const emails = ['ada@one.test', 'Bob_x@one.test', 'cleo%y@two.test', 'dora@two.test', 'eve@two.test'];
@@ -1041,7 +1041,7 @@ describe('administration', () => {
     ]);
   });
 
-  it('is for keys that may manage alone', async () => {
+  it('needs a key that may manage', async () => {
     const { user } = await signUp();
     const keys = [
       await publishable(),
@@ -1116,7 +1116,7 @@ describe("users in the project's own database", () => {
     ).toEqual([{ owner: authRoleOf(shop.id) }]);
   });
 
-  it('run no code of the project with the rights of their owner', async () => {
+  it("run no code of the project with their owner's rights", async () => {
     const project = await rowhouse.project('Hostile');
     const run = (text: string) => query(text, [], project);
     const { user } = await signUp(newEmail(), {}, project);
@@ -1174,7 +1174,7 @@ describe("users in the project's own database", () => {
     expect(body.rows).toEqual([{ who: owner, what: 'nothing' }]);
   });
 
-  it('locked by a transaction of the project: a clear 503 there, and nothing elsewhere', async () => {
+  it('locked by a transaction of the project give a clear 503, and other projects are not affected', async () => {
     const project = await rowhouse.project('Locked');
     const { email } = await signUp(newEmail(), {}, project);
     const { email: elsewhere } = await signUp(newEmail(), {}, other);
@@ -1197,7 +1197,7 @@ describe("users in the project's own database", () => {
     expect((await signIn(email, password, {}, project)).status).toBe(200);
   });
 
-  it('count to the size of the project', async () => {
+  it("count towards the project's size", async () => {
     const project = await rowhouse.project('Growing');
     const size = async (): Promise<number> =>
       (await rowhouse.call('GET', `/projects/${project.slug}`)).body.project.size_mb;
@@ -1215,7 +1215,7 @@ describe("users in the project's own database", () => {
 });
 
 describe('a flood', () => {
-  it('of sign-ins is turned away with 429, and neither neighbours nor queries notice', async () => {
+  it('of sign-ins gets 429, and neither neighbours nor queries are affected', async () => {
     const project = await rowhouse.project('Flooded');
     const { email } = await signUp(newEmail(), {}, project);
     const { email: neighbour } = await signUp(newEmail(), {}, other);
@@ -1234,7 +1234,7 @@ describe('a flood', () => {
   });
 });
 
-it('an Idempotency-Key makes a sign-up one, and says nothing of its password', async () => {
+it('an Idempotency-Key makes a repeated sign-up run once, and stores nothing about the password', async () => {
   const email = newEmail();
   const send = () =>
     auth('POST', 'signup', { email, password }, { headers: { 'idempotency-key': `signup-${email}` } });

@@ -188,13 +188,13 @@ describe('every type as PostgreSQL’s own to_json writes it', () => {
     expect(body.types).toEqual(['pg_namespace']);
   });
 
-  it('hstore, a bare row and void', async () => {
+  it('hstore, an anonymous record and void', async () => {
     await compare([`'a=>1, "b c"=>NULL, "q\\"x"=>"y\\\\z"'::hstore`]);
     const { body } = await run("select row(1, 'a', null) as r, pg_notify('x', 'y') as v");
     expect(body.rows).toEqual([{ r: { f1: '1', f2: 'a', f3: null }, v: '' }]);
   });
 
-  it('a composite that has changed since it was last seen', async () => {
+  it('a composite that has changed since the last query', async () => {
     await run('create type shifty as (a int)');
     await run('create table shifts (s shifty)');
     await run('insert into shifts values (row(1)::shifty)');
@@ -204,7 +204,7 @@ describe('every type as PostgreSQL’s own to_json writes it', () => {
   });
 });
 
-describe('nothing is lost', () => {
+describe('nothing is lost in an answer', () => {
   const raw = async (query: string, more: object = {}) => {
     const response = await rowhouse.app.inject({
       method: 'POST',
@@ -215,7 +215,7 @@ describe('nothing is lost', () => {
     return response.body;
   };
 
-  it('of numbers: every digit stands in the answer', async () => {
+  it('every digit of a number is there', async () => {
     const query =
       'select 9007199254740993 as a, 1.10::numeric as b, 12345678901234567890.123456789 as c, array[1.50] as d, \'{"x":1.00}\'::json as e';
     expect(await raw(query)).toContain(
@@ -226,19 +226,21 @@ describe('nothing is lost', () => {
     );
   });
 
-  it('of types: before the rows, so that whoever reads a stream knows them', async () => {
+  it('types come before the rows, so that a streaming reader knows them', async () => {
     expect(await raw('select 1::bigint as a, now() as b')).toMatch(
       /^\{"ok":true,"columns":\["a","b"\],"types":\["int8","timestamptz"\],"rows":\[/,
     );
   });
 
-  it('of microseconds', async () => {
+  it('microseconds are there', async () => {
     expect(await raw("select '2026-11-14 09:30:00.123456+02'::timestamptz as t")).toContain(
       '"2026-11-14T07:30:00.123456Z"',
     );
   });
 
-  it('of a value of 50 MB, while 1 GB is refused and nobody is hurt', { timeout: 120_000 }, async () => {
+  it('a value of 50 MB is there, and 1 GB is refused without affecting others', {
+    timeout: 120_000,
+  }, async () => {
     const { body } = await run("select repeat('x\"', 25000000) as v, length(repeat('y', 10)) as n");
     expect(body.rows[0].v.length).toBe(50_000_000);
     expect(body.rows[0].n).toBe(10);
@@ -254,7 +256,7 @@ describe('nothing is lost', () => {
   });
 });
 
-it('the table of built-in types is what the server has', async () => {
+it('the table of built-in types agrees with the server', async () => {
   const rows = await asAdmin((admin) =>
     admin.query<{ oid: number; name: string; element: number; kind: string }>(sql`
       select oid::int as oid, typname as name, typtype as kind,

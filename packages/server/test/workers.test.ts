@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { soon, until } from './helpers.ts';
 import { launch, newAccountKey, usedDataFolder } from './process.ts';
 
-it('two workers: both serve, revocation holds on both, metrics are added up, a dead one is replaced', async () => {
+it('two workers both serve, apply revocations, add up their metrics, and a dead one is replaced', async () => {
   const service = await launch({
     ROWHOUSE_DATA: await usedDataFolder(),
     ROWHOUSE_ACCOUNT_KEY: newAccountKey(),
