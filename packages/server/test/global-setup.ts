@@ -1,6 +1,6 @@
 // One PostgreSQL for all tests: embedded, or the one whose address is given (npm run test:external).
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -31,8 +31,16 @@ export default async function setup(project: TestProject): Promise<() => Promise
     say: () => {},
     onEvent: (event, details) => console.error(event, details),
   });
+  // Ctrl-C ends vitest without a teardown: an immediate shutdown, so that neither PostgreSQL nor its files are left.
+  const endNow = () => {
+    const pidFile = path.join(folder, 'postgres', 'postmaster.pid');
+    process.kill(Number.parseInt(readFileSync(pidFile, 'utf8'), 10), 'SIGQUIT');
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  };
+  process.once('exit', endNow);
   project.provide('address', engine.address);
   return async () => {
+    process.off('exit', endNow);
     await engine.stop();
     rmSync(folder, { recursive: true, force: true });
   };
