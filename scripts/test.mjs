@@ -2,17 +2,23 @@
 // --all adds the long tests. --external runs them on a second, separate PostgreSQL by its address. Other arguments go to
 // vitest: with a file or a test's name it runs that one, long or not, without the lint.
 import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
 import { root, setup } from './setup.mjs';
 import { startExternal } from './test-server.mjs';
 
 const own = ['--all', '--external'];
 const args = process.argv.slice(2);
 const rest = args.filter((arg) => !own.includes(arg));
-const isNamed = rest.some((arg) => !arg.startsWith('-') || /^(-t|--testNamePattern)\b/.test(arg));
-const withLong = args.includes('--all') || isNamed;
+const takesName = (arg) => arg === '-t' || arg === '--testNamePattern';
+const files = rest.filter((arg, index) => !arg.startsWith('-') && !takesName(rest[index - 1]));
+const withLong = args.includes('--all') || rest.some(takesName) || files.length > 0;
 
-// What others wrote takes long to install, and only the tests in compatibility/ use it.
-const clients = isNamed ? rest.some((arg) => arg.includes('compatibility')) : withLong;
+// Other people's clients take long to install, and only the tests in compatibility/ use them.
+const users = readdirSync(path.join(root, 'compatibility')).filter((name) => name.includes('.test.'));
+const areUsed =
+  files.length === 0 || files.some((part) => users.some((name) => `compatibility/${name}`.includes(part)));
+const clients = withLong && areUsed;
 setup({ tests: true, clients });
 if (rest.length === 0) {
   run('node_modules/@biomejs/biome/bin/biome', ['ci', '--error-on-warnings', '.']);
