@@ -1,4 +1,4 @@
-// The shape every response has, whatever the endpoint.
+// The parts that responses and requests of all endpoints share: the envelope, pages, names.
 import Type, { type Static } from 'typebox';
 import { errorCodes } from './error-codes.ts';
 
@@ -7,13 +7,13 @@ export const ErrorBody = Type.Object(
     ok: Type.Literal(false),
     error: Type.Object({
       code: Type.Enum(Object.keys(errorCodes) as [string, ...string[]], {
-        description: 'Stable, for programs.',
+        description: 'A stable code for programs.',
       }),
-      message: Type.String({ description: 'For people.' }),
-      hint: Type.Optional(Type.String({ description: 'The next step, where there is one.' })),
+      message: Type.String({ description: 'A message for people. It can change.' }),
+      hint: Type.Optional(Type.String({ description: 'The next action.' })),
       details: Type.Optional(Type.Unknown()),
       sql: Type.Optional(
-        Type.Record(Type.String(), Type.String(), { description: "PostgreSQL's own words." }),
+        Type.Record(Type.String(), Type.String(), { description: "The fields of PostgreSQL's error." }),
       ),
     }),
     request_id: Type.String(),
@@ -22,15 +22,15 @@ export const ErrorBody = Type.Object(
 );
 export type ErrorBody = Static<typeof ErrorBody>;
 
-/** One entry of `error.details` of `invalid_request`. */
+/** An entry of `error.details` for `invalid_request`. */
 export type Problem = { path: string; problem: string };
 
-/** `ok: true` beside the given fields. */
+/** `ok: true` and the given fields. */
 export function success<const Fields extends Record<string, Type.TSchema>>(fields: Fields) {
   return Type.Object({ ok: Type.Literal(true), ...fields }, { additionalProperties: false });
 }
 
-/** Query parameters of a list that comes in pages. */
+/** Query parameters of a paginated list. */
 export function pageQuery({ max }: { max: number }) {
   return {
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: max, default: 50, description: 'Page size.' })),
@@ -40,10 +40,10 @@ export function pageQuery({ max }: { max: number }) {
   };
 }
 
-/** A name that people give to things. */
+/** A display name. */
 export const title = Type.String({
   minLength: 1,
   maxLength: 100,
   pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f]*$',
-  description: '1 to 100 characters, not all blank, no control characters.',
+  description: '1 to 100 characters, not only spaces, without control characters.',
 });

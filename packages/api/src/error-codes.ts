@@ -1,73 +1,86 @@
-// Every error code of the API with its HTTP status: the one table that server, client and docs share.
+// All error codes of the API with their HTTP status. Server, client and docs share this table.
 
-/** Codes are stable; messages are for people and may change. */
+/** Codes are stable. Messages are for people and can change. */
 export const errorCodes = {
   invalid_request: {
     status: 400,
-    meaning: 'The request is not as the API describes it; details list each problem.',
+    meaning: 'The request does not match the description of the API. details lists each problem.',
   },
   invalid_json: { status: 400, meaning: 'The body is not valid JSON in UTF-8.' },
   sql_error: {
     status: 400,
-    meaning: "PostgreSQL refused the caller's SQL; error.sql has its words. Status 403 with state 42501.",
+    meaning:
+      "PostgreSQL rejected the statement. error.sql contains the fields of PostgreSQL's error. The status is 403 for state 42501.",
   },
-  multiple_statements: { status: 400, meaning: 'The query holds more than one statement.' },
-  statement_not_allowed: { status: 400, meaning: 'This statement makes no sense over HTTP; see the hint.' },
-  invalid_code: { status: 400, meaning: 'The one-time code is not one, was used, or is past its time.' },
+  multiple_statements: { status: 400, meaning: 'The query contains more than one statement.' },
+  statement_not_allowed: {
+    status: 400,
+    meaning: 'This kind of statement is not allowed over HTTP. The hint names an alternative.',
+  },
+  invalid_code: { status: 400, meaning: 'The one-time code is invalid, already used, or expired.' },
   missing_api_key: { status: 401, meaning: 'No API key was sent.' },
-  invalid_api_key: { status: 401, meaning: 'The API key is mistyped, unknown, expired or revoked.' },
-  invalid_credentials: { status: 401, meaning: 'Wrong e-mail or password.' },
-  invalid_token: { status: 401, meaning: "The user's access token is not valid here." },
-  forbidden: { status: 403, meaning: 'The key is valid but may not do this; the hint names what it lacks.' },
-  project_not_found: { status: 404, meaning: 'There is no such project, or the key may not see it.' },
+  invalid_api_key: { status: 401, meaning: 'The API key is mistyped, unknown, expired, or revoked.' },
+  invalid_credentials: { status: 401, meaning: 'The email address or the password is wrong.' },
+  invalid_token: { status: 401, meaning: "The user's access token is invalid for this project." },
+  forbidden: {
+    status: 403,
+    meaning: 'The key is valid, but it does not allow this request. The hint names what is missing.',
+  },
+  project_not_found: { status: 404, meaning: 'The project does not exist, or the key has no access to it.' },
   table_not_found: {
     status: 404,
-    meaning: 'The project has no such table or view, or the key may not use it.',
+    meaning: 'The table or view does not exist, or the key has no access to it.',
   },
-  row_not_found: { status: 404, meaning: 'There is no such row.' },
-  user_not_found: { status: 404, meaning: 'The project has no such user.' },
-  key_not_found: { status: 404, meaning: 'The project has no such key.' },
-  route_not_found: { status: 404, meaning: 'There is nothing at this path.' },
+  row_not_found: { status: 404, meaning: 'The row does not exist.' },
+  user_not_found: { status: 404, meaning: 'The user does not exist.' },
+  key_not_found: { status: 404, meaning: 'The key does not exist.' },
+  route_not_found: { status: 404, meaning: 'There is no endpoint at this path.' },
   method_not_allowed: {
     status: 405,
-    meaning: 'The path exists, but not with this method; see the Allow header.',
+    meaning: 'The endpoint does not support this method. The Allow header lists the methods.',
   },
-  request_timeout: { status: 408, meaning: 'The request was sent too slowly.' },
-  email_taken: { status: 409, meaning: 'The project has a user with this e-mail already.' },
-  slug_taken: { status: 409, meaning: 'Another project has the slug that was asked for.' },
+  request_timeout: { status: 408, meaning: 'The request did not arrive completely in time.' },
+  email_taken: { status: 409, meaning: 'A user with this email address already exists.' },
+  slug_taken: { status: 409, meaning: 'Another project has this slug.' },
   conflict: {
     status: 409,
-    meaning: 'The change does not fit the present state; details.retryable says whether a repeat can help.',
+    meaning: 'The change conflicts with the current state. details.retryable tells whether a retry can help.',
   },
-  payload_too_large: { status: 413, meaning: 'The body is larger than this endpoint takes.' },
+  payload_too_large: { status: 413, meaning: 'The request body is larger than the limit of the endpoint.' },
   unsupported_media_type: {
     status: 415,
-    meaning: 'The body has a content type this endpoint does not take.',
+    meaning: 'The endpoint does not support the content type of the body.',
   },
-  constraint_violation: { status: 422, meaning: 'A value breaks a constraint or does not fit its type.' },
-  rate_limited: { status: 429, meaning: 'Too many requests; try again after Retry-After seconds.' },
-  overloaded: { status: 429, meaning: 'Too much is waiting already; try again after Retry-After seconds.' },
-  headers_too_large: { status: 431, meaning: 'The request headers are larger than the service takes.' },
-  internal_error: { status: 500, meaning: 'A fault of the service; the log has it under the request id.' },
+  constraint_violation: { status: 422, meaning: 'A value violates a constraint or does not fit its type.' },
+  rate_limited: { status: 429, meaning: 'Too many requests. Retry after Retry-After seconds.' },
+  overloaded: { status: 429, meaning: 'Too many requests are waiting. Retry after Retry-After seconds.' },
+  headers_too_large: {
+    status: 431,
+    meaning: 'The request headers are larger than the limit of the service.',
+  },
+  internal_error: {
+    status: 500,
+    meaning: 'A bug in the service. The log contains the cause under the request id.',
+  },
   unavailable: {
     status: 503,
     meaning:
-      'PostgreSQL is starting or does not answer, or a message could not be sent. Nothing was changed; try again after Retry-After seconds.',
+      'PostgreSQL is unavailable, or a message could not be sent. Nothing was changed. Retry after Retry-After seconds.',
   },
   outcome_unknown: {
     status: 503,
     meaning:
-      'The connection to PostgreSQL broke during a change, or no answer came in time; look whether it was made before trying again. Status 409 for a repeat by Idempotency-Key of such a request.',
+      'The connection to PostgreSQL was lost during a change, or PostgreSQL did not answer in time. Check whether the change was made before you retry. The status is 409 for a repeat of such a request by Idempotency-Key.',
   },
-  query_timeout: { status: 504, meaning: 'The statement ran longer than its time and was cancelled.' },
+  query_timeout: { status: 504, meaning: 'The statement exceeded its timeout and was canceled.' },
   project_full: {
     status: 507,
-    meaning: 'The project has reached limit_mb; deleting and raising the limit still work.',
+    meaning: 'The project has reached limit_mb. Delete data, or raise the limit.',
   },
   server_full: {
     status: 507,
     meaning:
-      "The service's disk is nearly full; reading and deleting still work. Try again after Retry-After seconds.",
+      'The disk of the service is nearly full. Reads and deletes still work. Retry after Retry-After seconds.',
   },
 } as const;
 

@@ -1,4 +1,4 @@
-// API keys on the wire.
+// Wire types of API keys.
 import Type, { type Static } from 'typebox';
 import { success, title } from './envelope.ts';
 
@@ -13,19 +13,19 @@ export const Key = Type.Object(
     name: Type.String(),
     kind: Type.Enum(['project', 'scoped', 'publishable'], {
       description:
-        "project: the project's own key, all scopes, signs users' tokens. scoped: a further key. publishable: for browsers.",
+        'project: the project key, which has all scopes and signs the tokens of users. scoped: an additional key with chosen scopes. publishable: for browsers.',
     }),
     start: Type.String({
-      description: 'How the key begins, to recognise it by.',
+      description: 'The first characters of the key, to recognize it.',
       examples: ['rh_proj_4fQ1'],
     }),
     scopes: Type.Array(Type.Enum([...scopes])),
-    tables: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'null: every table.' }),
+    tables: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'null: all tables.' }),
     status: Type.Enum(['active', 'rotated', 'expired', 'revoked'], {
-      description: 'rotated: replaced, and still good until expires_at.',
+      description: 'rotated: replaced, but still valid until expires_at.',
     }),
     expires_at: Type.Union([time, Type.Null()]),
-    last_used_at: Type.Union([time, Type.Null()], { description: 'Up to some seconds late.' }),
+    last_used_at: Type.Union([time, Type.Null()], { description: 'Can be some seconds behind.' }),
     created_at: time,
     revoked_at: Type.Union([time, Type.Null()]),
   },
@@ -42,7 +42,7 @@ export const IssueKey = Type.Object(
         minItems: 1,
         maxItems: scopes.length,
         uniqueItems: true,
-        description: 'Needed for a scoped key. A publishable key has auth alone.',
+        description: 'Required for a scoped key. A publishable key always has only auth.',
       }),
     ),
     tables: Type.Optional(
@@ -50,14 +50,14 @@ export const IssueKey = Type.Object(
         minItems: 1,
         maxItems: 1000,
         uniqueItems: true,
-        description: 'table or schema.table. Left out: every table.',
+        description: 'Names as table or schema.table. If omitted: all tables.',
       }),
     ),
     expires_at: Type.Optional(
       Type.String({
         format: 'date-time',
         maxLength: 40,
-        description: 'ISO 8601 with a zone, in the future.',
+        description: 'An ISO 8601 date-time with a time zone, in the future.',
       }),
     ),
   },
@@ -72,7 +72,7 @@ export const RotateKey = Type.Object(
         minimum: 0,
         maximum: 30 * 86_400,
         default: 86_400,
-        description: 'How long the old key keeps working and its tokens stay valid. 0: it ends at once.',
+        description: 'How long the old key and the tokens that it signed stay valid. 0: they end at once.',
       }),
     ),
   },
@@ -84,11 +84,11 @@ export const KeysResponse = success({ keys: Type.Array(Key) });
 export const KeyResponse = success({ key: Key });
 export const IssuedKeyResponse = success({
   key: Key,
-  api_key: Type.String({ description: 'The key itself. Shown only now.' }),
+  api_key: Type.String({ description: 'The key itself. It is shown only once.' }),
 });
 export const RotatedKeyResponse = success({
   key: Key,
-  api_key: Type.String({ description: 'The new project key. Shown only now.' }),
+  api_key: Type.String({ description: 'The new project key. It is shown only once.' }),
   previous: Key,
 });
 

@@ -1,4 +1,4 @@
-// Projects on the wire.
+// Wire types of projects.
 import Type, { type Static } from 'typebox';
 import { pageQuery, success, title } from './envelope.ts';
 
@@ -14,20 +14,22 @@ export const Project = Type.Object(
       examples: [512],
     }),
     size_mb: Type.Number({
-      description: 'What the project stores now, without what an empty project takes.',
+      description: 'The current size of the stored data, without the size of an empty project.',
     }),
     status: Type.Enum(['ready', 'full', 'moving', 'deleted']),
     created_at: Type.String({ format: 'date-time' }),
-    deleted_at: Type.Optional(Type.String({ format: 'date-time', description: 'Only when deleted.' })),
+    deleted_at: Type.Optional(
+      Type.String({ format: 'date-time', description: 'Only for a deleted project.' }),
+    ),
     dropped_after: Type.Optional(
-      Type.String({ format: 'date-time', description: 'Until then a deleted project can be restored.' }),
+      Type.String({ format: 'date-time', description: 'A deleted project can be restored until then.' }),
     ),
   },
   { additionalProperties: false },
 );
 export type Project = Static<typeof Project>;
 
-const limitMb = Type.Integer({ minimum: 1, description: 'At most what the installation allows.' });
+const limitMb = Type.Integer({ minimum: 1, description: 'The limit of the installation is the maximum.' });
 
 export const CreateProject = Type.Object(
   {
@@ -36,7 +38,8 @@ export const CreateProject = Type.Object(
     slug: Type.Optional(
       Type.String({
         pattern: slugPattern,
-        description: '3 to 48 of a-z, 0-9 and single hyphens. Made from the name when left out.',
+        description:
+          '3 to 48 characters: a-z, 0-9 and single hyphens. If omitted, it is derived from the name.',
       }),
     ),
   },
@@ -56,7 +59,7 @@ export const ListProjects = Type.Object(
     status: Type.Optional(
       Type.Enum(['live', 'deleted'], {
         default: 'live',
-        description: 'deleted: those that can still be restored.',
+        description: 'deleted: the projects that can still be restored.',
       }),
     ),
   },
@@ -73,12 +76,12 @@ export const ProjectsResponse = success({
 });
 export const CreatedProjectResponse = success({
   project: Project,
-  api_key: Type.String({ description: "The project's key. Shown only now.", examples: ['rh_proj_…'] }),
+  api_key: Type.String({ description: 'The project key. It is shown only once.', examples: ['rh_proj_…'] }),
 });
 export const ConnectionResponse = success({
   connection: Type.Object(
     {
-      url: Type.String({ description: 'For psql and every PostgreSQL driver. Holds the password.' }),
+      url: Type.String({ description: 'For psql and PostgreSQL drivers. Contains the password.' }),
       host: Type.String(),
       port: Type.Integer(),
       database: Type.String(),

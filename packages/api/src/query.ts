@@ -1,28 +1,28 @@
-// SQL over HTTP on the wire.
+// Wire types of SQL over HTTP.
 import Type, { type Static } from 'typebox';
 import { success } from './envelope.ts';
 
 const params = Type.Array(Type.Unknown(), {
   maxItems: 65_535,
   description:
-    'Values for $1 … $n: any JSON. Arrays fit array and json columns, objects json columns. Numbers keep all their digits.',
+    'Values for $1 … $n: any JSON. An array fits array and json parameters, an object json parameters. Numbers keep all digits.',
 });
 const query = Type.String({ minLength: 1, description: 'One SQL statement.', examples: ['select 1 as one'] });
 const numbers = Type.Enum(['number', 'string'], {
   default: 'number',
-  description: 'string: bigint and numeric come as strings, for languages whose numbers are doubles.',
+  description: 'string: bigint and numeric are returned as strings, for languages whose numbers are doubles.',
 });
 const limit = Type.Integer({
   minimum: 1,
   maximum: 2_147_483_646,
-  description: 'At most this many rows; PostgreSQL stops there. Left out: all rows, streamed.',
+  description: 'The maximum number of rows. If omitted, all rows are streamed.',
 });
 const timeoutMs = Type.Integer({
   minimum: 1,
   default: 29_000,
-  description: 'At most what the installation allows.',
+  description: 'The timeout in milliseconds. The limit of the installation is the maximum.',
 });
-const readOnly = Type.Boolean({ default: false, description: 'A statement that writes is refused.' });
+const readOnly = Type.Boolean({ default: false, description: 'Reject statements that write.' });
 
 export const RunQuery = Type.Object(
   {
@@ -32,10 +32,16 @@ export const RunQuery = Type.Object(
     timeout_ms: Type.Optional(timeoutMs),
     read_only: Type.Optional(readOnly),
     dry_run: Type.Optional(
-      Type.Boolean({ default: false, description: 'Runs, reports, and is rolled back.' }),
+      Type.Boolean({
+        default: false,
+        description: 'Run the statement, return its result, and roll it back.',
+      }),
     ),
     max_affected: Type.Optional(
-      Type.Integer({ minimum: 0, description: 'More rows affected: rolled back, 409.' }),
+      Type.Integer({
+        minimum: 0,
+        description: 'If more rows are affected, the statement is rolled back and gets 409.',
+      }),
     ),
     numbers: Type.Optional(numbers),
   },
@@ -62,7 +68,7 @@ export const RunBatch = Type.Object(
 );
 export type RunBatch = Static<typeof RunBatch>;
 
-/** What Neon's driver sends: one query, or several for one transaction. */
+/** The request of Neon's driver: one query, or several in one transaction. */
 export const RunNeon = Type.Object(
   {
     query: Type.Optional(query),
@@ -78,14 +84,16 @@ export const RunNeon = Type.Object(
 export type RunNeon = Static<typeof RunNeon>;
 
 const result = {
-  columns: Type.Array(Type.String(), { description: 'In result order; a repeated name gets _2, _3.' }),
+  columns: Type.Array(Type.String(), {
+    description: 'In result order. Repeated names get the suffix _2, _3 and so on.',
+  }),
   rows: Type.Array(Type.Record(Type.String(), Type.Unknown())),
-  row_count: Type.Integer({ description: 'Rows returned.' }),
-  duration_ms: Type.Number({ description: 'From handing the statement to PostgreSQL until its last row.' }),
-  types: Type.Array(Type.String(), { description: "PostgreSQL's name of each column's type." }),
+  row_count: Type.Integer({ description: 'The number of returned rows.' }),
+  duration_ms: Type.Number({ description: 'From sending the statement to PostgreSQL until its last row.' }),
+  types: Type.Array(Type.String(), { description: 'The PostgreSQL type of each column.' }),
   command: Type.String({ examples: ['SELECT', 'INSERT', 'CREATE TABLE'] }),
-  affected: Type.Integer({ description: "PostgreSQL's own count for the command." }),
-  truncated: Type.Boolean({ description: 'There were more rows than limit.' }),
+  affected: Type.Integer({ description: 'The number of affected rows, as PostgreSQL reports it.' }),
+  truncated: Type.Boolean({ description: 'true if there are more rows than limit.' }),
 };
 export const QueryResponse = success(result);
 export const BatchResponse = success({
@@ -101,18 +109,19 @@ const neonResult = Type.Object({
       name: Type.String(),
       tableID: Type.Integer(),
       columnID: Type.Integer(),
-      dataTypeID: Type.Integer({ description: "The type's oid." }),
+      dataTypeID: Type.Integer({ description: 'The oid of the type.' }),
       dataTypeSize: Type.Integer(),
       dataTypeModifier: Type.Integer(),
       format: Type.Literal('text'),
     }),
   ),
   rows: Type.Array(Type.Unknown(), {
-    description: 'Arrays with Neon-Array-Mode: true, else objects; with Neon-Raw-Text-Output: true, of text.',
+    description:
+      'Arrays with Neon-Array-Mode: true, otherwise objects. With Neon-Raw-Text-Output: true, all values are text.',
   }),
   command: Type.String({ examples: ['SELECT', 'INSERT', 'CREATE'] }),
   rowCount: Type.Union([Type.Integer(), Type.Null()]),
   rowAsArray: Type.Boolean(),
 });
-/** Of one query, or of several. */
+/** The result of one query, or of several. */
 export const NeonResponse = Type.Union([neonResult, Type.Object({ results: Type.Array(neonResult) })]);

@@ -1,4 +1,4 @@
-// Tables on the wire.
+// Wire types of tables.
 import Type, { type Static } from 'typebox';
 import { success } from './envelope.ts';
 
@@ -6,20 +6,21 @@ const row = Type.Record(Type.String(), Type.Unknown());
 
 export const PageResponse = success({
   columns: Type.Array(Type.String(), { description: 'In result order.' }),
-  types: Type.Array(Type.String(), { description: "PostgreSQL's name of each column's type." }),
+  types: Type.Array(Type.String(), { description: 'The PostgreSQL type of each column.' }),
   rows: Type.Array(row),
-  row_count: Type.Integer({ description: 'Rows in this page.' }),
-  page: Type.Union([Type.Integer(), Type.Null()], { description: 'null after a cursor.' }),
+  row_count: Type.Integer({ description: 'The number of rows on this page.' }),
+  page: Type.Union([Type.Integer(), Type.Null()], { description: 'null for a request with a cursor.' }),
   limit: Type.Integer(),
   has_more: Type.Boolean(),
   next_cursor: Type.Union([Type.String(), Type.Null()], {
-    description: 'Send it as "cursor" for the next page, at the same cost however deep. null: there is none.',
+    description:
+      'Send it as "cursor" to get the next page. Every page costs the same. null: there is no next page.',
   }),
   count: Type.Optional(
     Type.Union(
       [Type.Object({ rows: Type.Integer(), kind: Type.Enum(['exact', 'estimated']) }), Type.Null()],
       {
-        description: 'If it was asked for. null: it could not be had in time.',
+        description: 'Present if it was requested. null: counting took too long.',
       },
     ),
   ),
@@ -33,27 +34,28 @@ export const TableParams = Type.Object({
   }),
 });
 
-// Query strings are documented here and read by PostgREST's rules, which no schema can tell.
+// Query strings are only documented here. They follow the rules of PostgREST, which a schema cannot express.
 
 const select = Type.Optional(
   Type.String({
-    description: 'Columns, with aliases, casts and JSON paths; rows of other tables by foreign key.',
+    description:
+      'Columns, with aliases, casts and JSON paths, and rows of other tables that a foreign key connects.',
     examples: ['id,total:price::text,data->>color,authors(name)'],
   }),
 );
 const selectWritten = Type.Optional(
-  Type.String({ description: 'Which columns of the written rows come back.', examples: ['id,name'] }),
+  Type.String({ description: 'The columns of the written rows to return.', examples: ['id,name'] }),
 );
 const numbers = Type.Optional(
-  Type.Enum(['number', 'string'], { description: 'string: bigint and numeric come as strings.' }),
+  Type.Enum(['number', 'string'], { description: 'string: bigint and numeric are returned as strings.' }),
 );
 const returning = Type.Optional(
-  Type.Enum(['row', 'minimal'], { description: 'minimal: the number of rows alone.', default: 'row' }),
+  Type.Enum(['row', 'minimal'], { description: 'minimal: return only the number of rows.', default: 'row' }),
 );
 const filters = Type.Optional(
   Type.Record(Type.String(), Type.String(), {
     description:
-      'Every other parameter is a filter, column=operator.value: price=gte.10, name=ilike.*tea*, or=(a.eq.1,b.is.null).',
+      'Every other parameter is a filter of the form column=operator.value: price=gte.10, name=ilike.*tea*, or=(a.eq.1,b.is.null).',
     examples: [{ price: 'gte.10' }],
   }),
 );
@@ -61,18 +63,22 @@ const filters = Type.Optional(
 export const PageQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, default: 50 })),
   page: Type.Optional(
-    Type.Integer({ minimum: 1, default: 1, description: 'Far pages cost more; a cursor does not.' }),
+    Type.Integer({ minimum: 1, default: 1, description: 'High page numbers cost more. A cursor does not.' }),
   ),
   cursor: Type.Optional(
-    Type.String({ description: 'next_cursor of the page before, with the same order and filters.' }),
+    Type.String({ description: 'next_cursor of the previous page. Send the same order and filters.' }),
   ),
   select,
   order: Type.Optional(
-    Type.String({ description: 'The primary key decides what is left open.', examples: ['price.desc,id'] }),
+    Type.String({
+      description: 'Columns to sort by. The primary key breaks ties.',
+      examples: ['price.desc,id'],
+    }),
   ),
   count: Type.Optional(
     Type.Enum(['exact', 'estimated'], {
-      description: 'How many rows there are. An exact count that takes over a second is given as estimated.',
+      description:
+        'Count all matching rows. If an exact count takes more than a second, an estimate is returned.',
     }),
   ),
   numbers,
@@ -85,29 +91,36 @@ export const InsertQuery = Type.Object({
   numbers,
   resolution: Type.Optional(
     Type.Enum(['merge', 'ignore'], {
-      description: 'What happens to a row whose key is there already: changed, or left alone. Neither: 409.',
+      description:
+        'What to do with a row whose key already exists: update the existing row, or keep it. If omitted: 409.',
     }),
   ),
   on_conflict: Type.Optional(
     Type.String({
-      description: 'Columns of the key that "resolution" goes by. The primary key unless said otherwise.',
+      description: 'The columns of the key for "resolution". Default: the primary key.',
     }),
   ),
 });
 
-/** Of PATCH and DELETE. */
+/** For PATCH and DELETE. */
 export const ChangeQuery = Type.Object({
   returning,
   select: selectWritten,
   numbers,
-  max_affected: Type.Optional(Type.Integer({ minimum: 0, description: 'More rows: rolled back, 409.' })),
+  max_affected: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: 'If more rows are affected, the change is rolled back and gets 409.',
+    }),
+  ),
   filters,
 });
 
 export const ChangeBody = Type.Record(Type.String(), Type.Unknown(), { examples: [{ price: 3.5 }] });
 
 const lines = Type.String({
-  description: 'One object a line, all with the same keys. Of any length: all lines or none.',
+  description:
+    'One object per line, all with the same keys. Any size. Either all lines are inserted or none.',
   examples: ['{"name": "Tea", "price": 4.5}\n{"name": "Coffee", "price": 3}\n'],
 });
 
@@ -116,14 +129,15 @@ export const InsertBody = {
   content: {
     'application/json': {
       schema: Type.Union([row, Type.Array(row)], {
-        description: 'An object is a row, an array is many: all or none. 32 MB at most.',
+        description:
+          'An object is one row, an array several. Either all rows are inserted or none. At most 32 MB.',
         examples: [{ name: 'Tea', price: 4.5 }],
       }),
     },
     'text/csv': {
       schema: Type.String({
         description:
-          'A line of column names, then the rows; an empty field is null. Of any length: all or none.',
+          'A line of column names, then the rows. An empty field is null. Any size. Either all rows are inserted or none.',
         examples: ['name,price\nTea,4.5\nCoffee,3\n'],
       }),
     },
@@ -133,26 +147,26 @@ export const InsertBody = {
 
 const described = {
   columns: Type.Optional(
-    Type.Array(Type.String(), { description: 'With numbers=string, unless returning=minimal.' }),
+    Type.Array(Type.String(), { description: 'With numbers=string, except for returning=minimal.' }),
   ),
-  types: Type.Optional(Type.Array(Type.String(), { description: 'Likewise.' })),
+  types: Type.Optional(Type.Array(Type.String(), { description: 'Like columns.' })),
 };
 
 export const InsertResponse = success({
   row: Type.Optional(
     Type.Union([row, Type.Null()], {
-      description: 'For an object: the row as it is stored. null: resolution=ignore left another one alone.',
+      description: 'For an object: the stored row. null: resolution=ignore kept an existing row.',
     }),
   ),
   rows: Type.Optional(
-    Type.Array(row, { description: 'For an array. Rows that were ignored are not among them.' }),
+    Type.Array(row, { description: 'For an array: the stored rows, without those that were ignored.' }),
   ),
   row_count: Type.Optional(Type.Integer({ description: 'For arrays, imports and returning=minimal.' })),
   ...described,
 });
 
 export const ChangeResponse = success({
-  rows: Type.Optional(Type.Array(row, { description: 'Unless returning=minimal.' })),
+  rows: Type.Optional(Type.Array(row, { description: 'Except for returning=minimal.' })),
   row_count: Type.Integer(),
   ...described,
 });

@@ -1,4 +1,4 @@
-// What a project stores, on the wire.
+// Wire types of the storage usage.
 import Type, { type Static } from 'typebox';
 import { success } from './envelope.ts';
 import { Project } from './projects.ts';
@@ -10,14 +10,14 @@ export const TableUsage = Type.Object(
     schema: Type.String(),
     name: Type.String(),
     kind: Type.Enum(['table', 'partitioned', 'materialized_view'], {
-      description: 'Partitions are counted with the table they belong to.',
+      description: 'Partitions count as part of their table.',
     }),
-    total_bytes: bytes('All of the following.'),
-    heap_bytes: bytes('Its rows.'),
-    index_bytes: bytes('Its indexes.'),
-    toast_bytes: bytes('Long values, which lie apart from their rows.'),
+    total_bytes: bytes('The sum of the following.'),
+    heap_bytes: bytes('The rows.'),
+    index_bytes: bytes('The indexes.'),
+    toast_bytes: bytes('Long values, which PostgreSQL stores separately (TOAST).'),
     row_estimate: Type.Union([Type.Integer(), Type.Null()], {
-      description: 'From the last VACUUM or ANALYZE; null: not known.',
+      description: 'From the last VACUUM or ANALYZE. null: unknown.',
     }),
   },
   { additionalProperties: false },
@@ -27,18 +27,18 @@ export type TableUsage = Static<typeof TableUsage>;
 export const Usage = Type.Object(
   {
     limit_mb: Project.properties.limit_mb,
-    size_mb: Type.Number({ description: 'Measured for this answer.' }),
-    headroom_mb: Type.Number({ description: 'What is left until limit_mb.' }),
+    size_mb: Type.Number({ description: 'Measured for this response.' }),
+    headroom_mb: Type.Number({ description: 'The difference to limit_mb.' }),
     status: Type.Enum(['ready', 'full']),
     measured_at: Type.String({ format: 'date-time' }),
-    tables: Type.Array(TableUsage, { description: 'The largest 1,000, largest first.' }),
-    users_bytes: bytes('Everything in schema auth, with what it takes without users.'),
-    large_objects_bytes: bytes('Large objects, with what their tables take without any.'),
+    tables: Type.Array(TableUsage, { description: 'The 1,000 largest tables, largest first.' }),
+    users_bytes: bytes('The schema auth, including its size without users.'),
+    large_objects_bytes: bytes('Large objects, including the size of their empty tables.'),
     other_bytes: bytes(
-      "The rest of size_mb: PostgreSQL's catalog, sequences, temporary tables, tables that this key may not see.",
+      'The rest of size_mb: the catalog of PostgreSQL, sequences, temporary tables, and tables that this key cannot see.',
     ),
-    table_count: Type.Integer({ description: 'How many tables there are.' }),
-    tables_truncated: Type.Boolean({ description: 'There are more than are listed.' }),
+    table_count: Type.Integer({ description: 'The number of all tables.' }),
+    tables_truncated: Type.Boolean({ description: 'true if there are more tables than listed.' }),
   },
   { additionalProperties: false },
 );
@@ -50,7 +50,8 @@ export const UsageQuery = Type.Object(
       Type.String({
         format: 'date-time',
         maxLength: 40,
-        description: 'The history from then on: ISO 8601 with a zone (in an address + is written %2B).',
+        description:
+          'The start of the history: an ISO 8601 date-time with a time zone. Encode + as %2B in the query string.',
       }),
     ),
     points: Type.Optional(
@@ -59,7 +60,7 @@ export const UsageQuery = Type.Object(
         maximum: 1000,
         default: 200,
         description:
-          'At most so many points of the history, evenly chosen, the first and the last among them.',
+          'The maximum number of points of the history. They are spread evenly and include the first and the last.',
       }),
     ),
   },
@@ -74,7 +75,7 @@ export const UsageResponse = success({
       { at: Type.String({ format: 'date-time' }), size_mb: Type.Number() },
       { additionalProperties: false },
     ),
-    { description: 'Oldest first. A size holds until the next point.' },
+    { description: 'Oldest first. Each size applies until the next point.' },
   ),
 });
 export type UsageResponse = Static<typeof UsageResponse>;

@@ -1,27 +1,27 @@
-// End users of a project's application on the wire.
+// Wire types of end users.
 import Type, { type Static } from 'typebox';
 import { pageQuery, success } from './envelope.ts';
 
 const time = Type.String({ format: 'date-time' });
 const maybeTime = Type.Union([time, Type.Null()]);
-/** Lengths and letters are judged where they are used, in one place. */
+/** The server validates length and characters where it uses the value. */
 const email = Type.String({ description: 'At most 254 characters.', examples: ['ada@example.com'] });
 const password = Type.String({ description: '8 to 1,024 bytes.', examples: ['correct horse'] });
 const data = Type.Unknown({
-  description: 'An object of free-form attributes, at most 64 KB.',
+  description: 'An object with any attributes, at most 64 KB.',
   examples: [{ name: 'Ada' }],
 });
 const role = Type.String({
   pattern: '^[\\w.:-]{1,64}$',
-  description: '1 to 64 letters, digits, and . : _ -',
+  description: '1 to 64 letters, digits, or . : _ -',
   examples: ['authenticated'],
 });
-const code = Type.String({ description: 'As it was handed out.', maxLength: 200 });
+const code = Type.String({ description: 'The code as the user received it.', maxLength: 200 });
 
 export const User = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
-    email: Type.String({ description: 'As it was typed.' }),
+    email: Type.String({ description: 'As the user typed it.' }),
     role: Type.String(),
     data: Type.Record(Type.String(), Type.Unknown()),
     created_at: time,
@@ -36,12 +36,12 @@ export type User = Static<typeof User>;
 export const Session = Type.Object(
   {
     access_token: Type.String({
-      description: 'A JWT (HS256, signed with the project key), good for 24 hours.',
+      description: 'A JWT (HS256, signed with the project key), valid for 24 hours.',
     }),
     token_type: Type.Literal('bearer'),
-    expires_in: Type.Integer({ description: 'Seconds.', examples: [86_400] }),
+    expires_in: Type.Integer({ description: 'In seconds.', examples: [86_400] }),
     expires_at: time,
-    refresh_token: Type.String({ description: 'For POST auth/refresh, once.' }),
+    refresh_token: Type.String({ description: 'For one call of POST auth/refresh.' }),
   },
   { additionalProperties: false },
 );
@@ -60,7 +60,7 @@ export const SignOut = Type.Object(
     scope: Type.Optional(
       Type.Enum(['this', 'others', 'all'], {
         default: 'this',
-        description: 'Which sessions of the user end: this one, all others, or all.',
+        description: 'The sessions of the user to end: this one, all others, or all.',
       }),
     ),
   },
@@ -73,7 +73,7 @@ export const ChangeOwnUser = Type.Object(
     email: Type.Optional(email),
     password: Type.Optional(password),
     current_password: Type.Optional(
-      Type.String({ description: 'Needed for a new password.', examples: ['correct horse'] }),
+      Type.String({ description: 'Required for a new password.', examples: ['correct horse'] }),
     ),
     data: Type.Optional(data),
   },
@@ -81,14 +81,16 @@ export const ChangeOwnUser = Type.Object(
 );
 export type ChangeOwnUser = Static<typeof ChangeOwnUser>;
 
-/** A code is asked for by e-mail, and used with what it is for. */
+/** `email` requests a code; `code` uses it. */
 export const Recover = Type.Object(
   {
     email: Type.Optional(email),
     code: Type.Optional(code),
     password: Type.Optional(password),
     send: Type.Optional(
-      Type.Boolean({ description: 'With a key that may manage: send the code instead of returning it.' }),
+      Type.Boolean({
+        description: 'With the scope manage: send the code to the user instead of returning it.',
+      }),
     ),
   },
   closed,
@@ -104,7 +106,11 @@ export const ListUsers = Type.Object(
   {
     ...pageQuery({ max: 1000 }),
     search: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 254, description: 'Part of an e-mail, or a whole id.' }),
+      Type.String({
+        minLength: 1,
+        maxLength: 254,
+        description: 'A part of an email address, or a whole id.',
+      }),
     ),
   },
   closed,
@@ -138,7 +144,7 @@ export const UserSettings = Type.Object(
   {
     refuse_common_passwords: Type.Boolean({
       description:
-        'Whether common passwords, and what is easily made of them, are refused at sign-up and when one is changed.',
+        'Reject common passwords and simple variations of them, at sign-up and when a password is changed.',
     }),
   },
   closed,
@@ -161,15 +167,15 @@ export const UsersResponse = success({
 });
 export type UsersResponse = Static<typeof UsersResponse>;
 export const SignedOutResponse = success({
-  ended: Type.Integer({ description: 'How many sessions ended.' }),
+  ended: Type.Integer({ description: 'The number of ended sessions.' }),
 });
 export const HandedCodeResponse = success({
-  code: Type.String({ description: 'For one use.' }),
+  code: Type.String({ description: 'Can be used once.' }),
   expires_at: time,
 });
 export type HandedCodeResponse = Static<typeof HandedCodeResponse>;
 export const CodeResponse = Type.Union([
   HandedCodeResponse,
-  success({ sent: Type.Literal(true, { description: 'If there is such a user.' }) }),
+  success({ sent: Type.Literal(true, { description: 'The same if there is no such user.' }) }),
 ]);
 export const UserSettingsResponse = success({ settings: UserSettings });

@@ -109,7 +109,7 @@ function secretOf(key: Key, apiKey: string): string {
     ['scopes', key.scopes.join(', ')],
     ['tables', tablesOf(key)],
     ['expires', key.expires_at ? formatTime(key.expires_at) : 'never'],
-    ['key', `${apiKey}   (shown only now: keep it)`],
+    ['key', `${apiKey}   This key is shown only once. Store it now.`],
   ]);
 }
 

@@ -72,7 +72,7 @@ async function create(name: string, options: CreateOptions): Promise<void> {
   };
   const answer = await callApi<CreatedProjectResponse>(options, 'POST', ['projects'], { body });
   show(options, answer, ({ project, api_key: apiKey }) =>
-    formatFields([...fieldsOf(project), ['key', `${apiKey}   (shown only now: keep it)`]]),
+    formatFields([...fieldsOf(project), ['key', `${apiKey}   This key is shown only once. Store it now.`]]),
   );
 }
 

@@ -1,4 +1,4 @@
-// createAccountClient: projects, their keys and how to connect to them.
+// createAccountClient: projects, their keys and their connection strings.
 import { type Call, openService, type PostOptions, type ServiceOptions } from './request.ts';
 
 /** A project. */
@@ -11,22 +11,22 @@ export type Project = {
   status: 'ready' | 'full' | 'moving' | 'deleted';
   created_at: string;
   deleted_at?: string;
-  /** Until then a deleted project can be restored. */
+  /** A deleted project can be restored until then. */
   dropped_after?: string;
 };
 
-/** What a key may do. */
+/** A permission of a key. */
 export type Scope = 'query' | 'query:read' | 'tables:read' | 'tables:write' | 'auth' | 'manage';
 
-/** An API key, as it is listed: without the key itself. */
+/** An API key as it is listed, without the key itself. */
 export type Key = {
   id: string;
   name: string;
   kind: 'project' | 'scoped' | 'publishable';
-  /** How the key begins. */
+  /** The first characters of the key. */
   start: string;
   scopes: Scope[];
-  /** null: every table. */
+  /** null: all tables. */
   tables: string[] | null;
   status: 'active' | 'rotated' | 'expired' | 'revoked';
   expires_at: string | null;
@@ -35,7 +35,7 @@ export type Key = {
   revoked_at: string | null;
 };
 
-/** For psql and every PostgreSQL driver. */
+/** A connection for psql and PostgreSQL drivers. */
 export type Connection = {
   url: string;
   host: string;
@@ -47,23 +47,23 @@ export type Connection = {
 
 /** A page of projects. */
 export type ProjectPage = { projects: Project[]; page: number; limit: number; has_more: boolean };
-/** Which projects {@link AccountClient.projects} lists. */
+/** Options of `projects.list` of {@link AccountClient}. */
 export type ListOptions = { limit?: number; page?: number; status?: 'live' | 'deleted' };
-/** A page when it is awaited, every project when it is iterated. */
+/** Await it to get a page; iterate over it to get all projects. */
 export type ProjectList = PromiseLike<ProjectPage> & AsyncIterable<Project>;
 
-/** An account's projects and keys. Made by {@link createAccountClient}. */
+/** A client for the projects and keys of an account. Created by {@link createAccountClient}. */
 export interface AccountClient {
   projects: {
     /**
-     * Newest first.
+     * Lists projects, newest first.
      *
      * @example
      * for await (const { slug, size_mb } of account.projects.list()) console.log(slug, size_mb);
      */
     list(options?: ListOptions): ProjectList;
     /**
-     * `api_key` is the project's own key, shown only now.
+     * Creates a project. `api_key` is the project key. It is returned only once.
      *
      * @example
      * const { project, api_key } = await account.projects.create({ name: 'My Shop', limit_mb: 64 });
@@ -74,13 +74,13 @@ export interface AccountClient {
     ): Promise<{ project: Project; api_key: string }>;
     get(slug: string): Promise<Project>;
     update(slug: string, changes: { name?: string; limit_mb?: number }): Promise<Project>;
-    /** It can be restored for 7 days, unless the installation says otherwise. */
+    /** Deletes a project. It can be restored for 7 days, unless the installation has another setting. */
     delete(slug: string): Promise<Project>;
     restore(slug: string): Promise<Project>;
   };
   keys: {
     list(slug: string): Promise<Key[]>;
-    /** `api_key` is shown only now. */
+    /** Issues a key. `api_key` is returned only once. */
     issue(
       slug: string,
       key: {
@@ -93,18 +93,18 @@ export interface AccountClient {
       options?: PostOptions,
     ): Promise<{ key: Key; api_key: string }>;
     revoke(slug: string, id: string): Promise<Key>;
-    /** A new project key; the old one keeps working for the grace period, a day unless said otherwise. */
+    /** Creates a new project key. The old one keeps working for the grace period, which is a day by default. */
     rotate(
       slug: string,
       options?: { grace_seconds?: number },
     ): Promise<{ key: Key; api_key: string; previous: Key }>;
   };
-  /** A `postgres://` address and its parts. */
+  /** The `postgres://` connection string of a project, and its parts. */
   connection(slug: string): Promise<Connection>;
 }
 
 /**
- * A client for projects and keys, with an account key. A project key works too, for its own project.
+ * Creates a client for projects and keys. It requires an account key, or a project key for its own project.
  *
  * @example
  * const account = createAccountClient({ url: 'http://127.0.0.1:8765', apiKey: 'rh_acct_…' });

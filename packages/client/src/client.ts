@@ -1,4 +1,4 @@
-// createClient: one project, with its SQL, tables and users.
+// createClient: SQL, tables and users of one project.
 import type { AnyRow, InsertOf, RowOf, TableName, UpdateOf } from './database.ts';
 import { isRowhouseError, misuse, RowhouseError } from './errors.ts';
 import { type Numbers, toBigInts } from './json.ts';
@@ -17,51 +17,51 @@ import {
 import { makeName, makeSql, type Sql, type SqlName, statementOf } from './sql.ts';
 import { makeTable, type Table } from './table.ts';
 
-/** What {@link createClient} takes. */
+/** Options of {@link createClient}. */
 export type ClientOptions = ServiceOptions & {
   /** The project's slug. */
   project: string;
-  /** Where the session of who is signed in is kept, `localStorage` for one; in memory unless said otherwise. */
+  /** Where the session of the signed-in user is stored, for example `localStorage`. Default: in memory. */
   storage?: SessionStorage;
   /**
-   * bigint and numeric can hold more digits than a JavaScript number. `number` (the default) throws `unsafe_number`
-   * instead of rounding one; `string` gives both types as strings; `bigint` gives bigint columns as BigInt and numeric
-   * as strings. A number inside json comes as a string, or as a BigInt, only if it would be rounded.
+   * bigint and numeric can have more digits than a JavaScript number. `number` (the default) throws `unsafe_number`
+   * instead of rounding a value. `string` returns both types as strings. `bigint` returns bigint columns as BigInt and
+   * numeric as strings. A number inside json is returned as a string or BigInt only if it would be rounded.
    */
   numbers?: Numbers;
 };
 
-/** A statement's rows, and what PostgreSQL said about it. */
+/** The result of a statement. */
 export type Result<Row = AnyRow> = {
   ok: true;
-  /** In result order; a repeated name gets `_2`, `_3`. */
+  /** In result order. Repeated names get the suffix `_2`, `_3` and so on. */
   columns: string[];
-  /** PostgreSQL's names of the columns' types. */
+  /** The PostgreSQL type of each column. */
   types: string[];
   rows: Row[];
   row_count: number;
   duration_ms: number;
   command: string;
-  /** PostgreSQL's own count. */
+  /** The number of affected rows, as PostgreSQL reports it. */
   affected: number;
-  /** There were more rows than `limit`. */
+  /** true if there are more rows than `limit`. */
   truncated: boolean;
 };
 
-/** For one statement. */
+/** Options for one statement. */
 export type QueryOptions = PostOptions & {
-  /** At most so many rows; PostgreSQL stops there. */
+  /** The maximum number of rows. */
   limit?: number;
-  /** How long the statement may run; 29,000 unless said otherwise. */
+  /** The timeout of the statement in milliseconds. Default: 29,000. */
   timeoutMs?: number;
-  /** A statement that writes is refused. */
+  /** Reject statements that write. */
   readOnly?: boolean;
-  /** Runs, reports, and is rolled back. */
+  /** Run the statement, return its result, and roll it back. */
   dryRun?: boolean;
-  /** More rows affected: rolled back, `conflict`. */
+  /** If more rows are affected, the statement is rolled back and throws `conflict`. */
   maxAffected?: number;
 };
-/** For all statements of a batch together. */
+/** Options for all statements of a batch together. */
 export type BatchOptions = PostOptions & Pick<QueryOptions, 'timeoutMs' | 'readOnly'>;
 /** An entry of a batch. */
 export type BatchStatement = string | Sql | { query: string; params?: readonly unknown[]; limit?: number };
@@ -69,7 +69,7 @@ export type BatchStatement = string | Sql | { query: string; params?: readonly u
 /** `db.query`. */
 export interface Query {
   /**
-   * Runs one SQL statement with values for `$1 … $n`. Dates, BigInts and Uint8Arrays are sent as what they are.
+   * Runs one SQL statement with values for `$1 … $n`. Dates, BigInts and Uint8Arrays are supported.
    *
    * @example
    * const { rows } = await db.query<{ id: number }>('select id from teas where price < $1', [10]);
@@ -80,8 +80,8 @@ export interface Query {
     options?: QueryOptions,
   ): Promise<Result<Row>>;
   /**
-   * The rows one by one as they come, in constant memory. Leaving the loop cancels the statement; a result that breaks
-   * off in the middle throws.
+   * Yields the rows one by one as they arrive, in constant memory. Leaving the loop cancels the statement. An incomplete
+   * result throws.
    *
    * @example
    * for await (const row of db.query.stream('select * from measurements')) console.log(row);
@@ -96,30 +96,31 @@ export interface Query {
 /** `db.sql`. */
 export interface SqlTag {
   /**
-   * Runs a statement in which every `${value}` is a parameter. Another sql`…` inside becomes part of it.
+   * Runs a statement in which every `${value}` is a parameter. A nested sql`…` becomes part of the statement.
    *
    * @example
    * const cheap = db.sql`price < ${10}`;
    * const { rows } = await db.sql<{ name: string }>`select name from ${db.sql.id('teas')} where ${cheap}`;
    */
   <Row = AnyRow>(strings: TemplateStringsArray, ...values: readonly unknown[]): Sql<Result<Row>>;
-  /** A name of a table or column: `sql.id('teas')`, `sql.id('shop', 'teas')`. */
+  /** Quotes the name of a table or column: `sql.id('teas')`, `sql.id('shop', 'teas')`. */
   id(...names: string[]): SqlName;
 }
 
-/** A project. Made by {@link createClient}. */
+/** A client for one project. Created by {@link createClient}. */
 export interface Client<Database = unknown> {
   query: Query;
   sql: SqlTag;
   /**
-   * Several statements in one transaction: all or none. Gives a result for each.
+   * Runs several statements in one transaction: all or none. Returns a result for each.
    *
    * @example
    * await db.batch([db.sql`update a set n = n - ${1}`, { query: 'update b set n = n + $1', params: [1] }]);
    */
   batch(statements: readonly BatchStatement[], options?: BatchOptions): Promise<Result[]>;
   /**
-   * Rows without SQL: see {@link Table}. `teas` is a table or view of schema public, `shop.teas` one of schema shop.
+   * Reads and writes rows without SQL: see {@link Table}. `teas` is a table or view of schema public, `shop.teas` one of
+   * schema shop.
    *
    * @example
    * const tea = await db.table('teas').insert({ name: 'Assam', price: 4.5 });
@@ -127,32 +128,32 @@ export interface Client<Database = unknown> {
   table<Name extends TableName<Database>>(
     name: Name,
   ): Table<RowOf<Database, Name>, InsertOf<Database, Name>, UpdateOf<Database, Name>>;
-  /** With a type of your own for its rows. */
+  /** The same with your own type for the rows. */
   table<Row extends object = never>(
     name: [Row] extends [never] ? never : string,
   ): Table<Row, Partial<Row>, Partial<Row>>;
 
-  /** Makes a user, who is signed in at once. */
+  /** Creates a user and signs it in. */
   signUp(user: { email: string; password: string; data?: Record<string, unknown> }): Promise<SignedIn>;
   signIn(user: { email: string; password: string }): Promise<SignedIn>;
-  /** Ends this session of the user, all others, or all. */
+  /** Ends this session of the user, all others, or all sessions. */
   signOut(options?: { scope?: 'this' | 'others' | 'all' }): Promise<void>;
-  /** Who is signed in, as the service knows it now; null: nobody. */
+  /** Requests the signed-in user from the service. null: no user is signed in. */
   user(): Promise<User | null>;
-  /** A new access token before its time. The client does it by itself when one has expired. */
+  /** Gets a new access token. The client does this automatically when a token has expired. */
   refresh(): Promise<SignedIn>;
-  /** Of who is signed in. */
+  /** The session of the signed-in user. */
   readonly session: Session | null;
   /**
-   * Called at every sign-in, refresh and sign-out; gives a function that ends it.
+   * Calls the listener at every sign-in, refresh and sign-out. Returns a function that removes the listener.
    *
    * @example
    * const stop = db.onAuthChange((event, session) => console.log(event, session?.expires_at));
    */
   onAuthChange(listener: AuthListener): () => void;
   /**
-   * The same project, acting as a user: table requests see and change what row security lets that user. For servers
-   * that hold the project key and serve many users; with a publishable key the client itself acts as who is signed in.
+   * The same project, acting as a user: row security decides what table requests can read and change. This is for servers
+   * that have the project key and serve many users. With a publishable key, the client itself acts as the signed-in user.
    *
    * @example
    * const todos = await db.asUser(accessToken).table('todos');
@@ -161,9 +162,9 @@ export interface Client<Database = unknown> {
 }
 
 /**
- * A client of one project. With the project key (`rh_proj_…`, for servers) it does everything in it; with a publishable
- * key (`rh_pub_…`, for browsers) it signs users up and in, and table requests act as who is signed in, or as the role `anon`
- * while nobody is.
+ * Creates a client for one project. With the project key (`rh_proj_…`, for servers), it can do everything in the project.
+ * With a publishable key (`rh_pub_…`, for browsers), it signs users up and in. Table requests then act as the signed-in
+ * user, or as the role `anon` if no user is signed in.
  *
  * @example
  * const db = createClient({ url: 'http://127.0.0.1:8765', apiKey: 'rh_proj_…', project: 'my-shop' });
@@ -184,7 +185,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     name: `rowhouse:${project}`,
     numbers,
     given: user,
-    // An answer that got lost must not cost the session: its refresh token would count as stolen.
+    // A lost response must not end the session: the second use of its refresh token would count as theft.
     exchange: (refresh_token) => auth('refresh', { refresh_token }, true),
   });
   const enter = async (path: string, body: object): Promise<SignedIn> => {
@@ -193,13 +194,13 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     return answer;
   };
 
-  /** Without one, whoever was named as a user would act as the project. */
+  /** Throws without a token: a request that names a user must not act as the project. */
   const tokenOf = async () => {
     const token = await sessions.token();
     if (user && !token) throw nobody();
     return token;
   };
-  /** With the user's token, renewed once if the service refuses it: a refused request has not run. */
+  /** Sends the user's token, and renews it once if the service rejects it: a rejected request has not run. */
   const sendAsUser = async (call: Call) => {
     const token = await tokenOf();
     try {
@@ -223,7 +224,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     path: [path],
     signal: more.signal,
     idempotencyKey: more.idempotencyKey,
-    // Longer than the statement may run, so that the service has the last word.
+    // Longer than the timeout of the statement, so that the service reports the timeout.
     timeoutMs: timeoutMs && timeoutMs + 10_000,
     body: {
       ...body,
@@ -241,7 +242,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     const token = isUsers ? await tokenOf() : null;
     const { feed, end } = splitRows(numbers);
     try {
-      // Not yield*: it would make promises of its own for each row.
+      // Not yield*: it would create extra promises for each row.
       for await (const piece of service.open({ ...toQuery(...given), token }))
         for (const row of feed(piece)) yield row;
       end();
@@ -271,7 +272,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
       try {
         await sendAsUser({ method: 'POST', path: ['auth', 'signout'], body: { scope } });
       } catch (error) {
-        // It has ended already.
+        // The session has ended already.
         if (!isRowhouseError(error) || error.status !== 401) throw error;
       }
       if (scope !== 'others') await sessions.set('signed_out', null);
@@ -285,7 +286,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     onAuthChange: sessions.listen,
     asUser: (given: string | Session) => {
       const session = typeof given === 'string' ? { access_token: given } : given;
-      if (!session?.access_token) throw misuse('asUser needs a session or an access token.');
+      if (!session?.access_token) throw misuse('asUser requires a session or an access token.');
       return open<Database>(options, session);
     },
   };
@@ -302,6 +303,6 @@ function readStatement(
 ): { query: string; params?: readonly unknown[] } {
   if (typeof text === 'string') return params ? { query: text, params } : { query: text };
   const statement = statementOf(text);
-  if (!statement) throw misuse('A statement is text or sql`…`.');
+  if (!statement) throw misuse('A statement must be a string or sql`…`.');
   return statement;
 }

@@ -1,6 +1,6 @@
-// The shape of a project's tables in TypeScript, as `rowhouse types` writes it, and what table names mean in it.
+// Types for the tables of a project, as `rowhouse types` generates them, and the lookup of table names in them.
 
-/** A row about which nothing is known. */
+/** A row of unknown type. */
 export type AnyRow = Record<string, unknown>;
 
 type Names<Schema> =
@@ -33,13 +33,13 @@ type Find<Database, Name> = Name extends `${infer Schema}.${infer Rest}`
   : InPublic<Database, Name>;
 type InPublic<Database, Name> = Database extends { public: infer Public } ? Entry<Public, Name> : never;
 
-/** A table's or view's row. */
+/** A row of a table or view. */
 export type RowOf<Database, Name> = unknown extends Database ? AnyRow : Part<Find<Database, Name>, 'Row'>;
-/** never: a view. */
+/** A row to insert; never for a view. */
 export type InsertOf<Database, Name> = unknown extends Database
   ? AnyRow
   : Part<Find<Database, Name>, 'Insert'>;
-/** What can be changed in a row. */
+/** The changes that an update can make to a row. */
 export type UpdateOf<Database, Name> = unknown extends Database
   ? AnyRow
   : Part<Find<Database, Name>, 'Update'>;

@@ -1,4 +1,4 @@
-// The one error that everything here throws, and a way to have it as a value.
+// The error class of the client, and `safe`, which returns errors as values.
 
 /** What went wrong, for programs: a code of the service, or one of the client's own. A later service may add codes. */
 export type ErrorCode = ClientErrorCode | ServiceErrorCode | (string & {});
@@ -40,10 +40,10 @@ export type ServiceErrorCode =
   | 'unsupported_media_type'
   | 'user_not_found';
 
-/** `invalid_response`: what answered is not Rowhouse. `unsafe_number`: a double cannot hold a number. */
+/** `invalid_response`: the response is not from Rowhouse. `unsafe_number`: a JavaScript number would round a value. */
 export type ClientErrorCode = 'aborted' | 'invalid_response' | 'network_error' | 'timeout' | 'unsafe_number';
 
-/** PostgreSQL's own words about a statement. */
+/** The fields of PostgreSQL's error. */
 export type SqlProblem = {
   state?: string;
   position?: string;
@@ -55,7 +55,7 @@ export type SqlProblem = {
   constraint?: string;
 };
 
-/** What an error tells beside its code and message. */
+/** The properties of an error besides its code and message. */
 export type ErrorExtras = {
   status?: number | undefined;
   hint?: string | undefined;
@@ -68,7 +68,7 @@ export type ErrorExtras = {
 };
 
 /**
- * Everything that goes wrong, in the service, on the way, or here.
+ * An error of the service, of the network, or of the client.
  *
  * @example
  * try {
@@ -78,18 +78,18 @@ export type ErrorExtras = {
  * }
  */
 export class RowhouseError extends Error {
-  /** Stable, for programs. */
+  /** A stable code for programs. */
   declare readonly code: ErrorCode;
-  /** Of HTTP; 0 if there was no answer. */
+  /** The HTTP status; 0 without a response. */
   declare readonly status: number;
-  /** The next step, where there is one. */
+  /** The next action. */
   declare readonly hint: string | undefined;
   declare readonly sql: SqlProblem | undefined;
-  /** What the service's log has it under. */
+  /** The id of the request in the log of the service. */
   declare readonly requestId: string | undefined;
-  /** Sending the same again does no harm and may help. */
+  /** true if it is safe to send the same request again, and that may help. */
   declare readonly retryable: boolean;
-  /** After so many seconds, if the service said so. */
+  /** The number of seconds to wait, if the service sent one. */
   declare readonly retryAfterS: number | undefined;
   declare readonly details: unknown;
 
@@ -101,11 +101,12 @@ export class RowhouseError extends Error {
 
 const name = 'RowhouseError';
 
-/** What {@link safe} gives: one of the two is null. */
+/** The result of {@link safe}: one of the two is null. */
 export type Safe<T> = { data: T; error: null } | { data: null; error: RowhouseError };
 
 /**
- * The error as a value instead of a throw. What is no {@link RowhouseError} is still thrown: it is a bug.
+ * Returns the error as a value instead of throwing it. Errors other than {@link RowhouseError} are still thrown: they are
+ * bugs.
  *
  * @example
  * const { data, error } = await safe(db.signIn({ email, password }));
@@ -121,12 +122,12 @@ export async function safe<T>(promise: PromiseLike<T>): Promise<Safe<T>> {
   }
 }
 
-/** By name: a program may hold the module twice, as ESM and as CommonJS. */
+/** Compares the name: a program may load the module twice, as ESM and as CommonJS. */
 export function isRowhouseError(error: unknown): error is RowhouseError {
   return (error as Error | null)?.name === name;
 }
 
-/** The caller's own mistake, seen before anything was sent. */
+/** A mistake in the use of the client, found before anything was sent. */
 export function misuse(message: string, hint?: string): RowhouseError {
   return new RowhouseError('invalid_request', message, { hint });
 }

@@ -1,4 +1,4 @@
-// @rowhouse/client. It uses fetch, URL, AbortController, TextDecoder and timers: nothing of Node.
+// @rowhouse/client. It uses fetch, URL, AbortController, TextDecoder and timers, and no API of Node.
 export {
   type AccountClient,
   type Connection,

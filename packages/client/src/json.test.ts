@@ -52,7 +52,7 @@ describe('numbers that a double cannot hold', () => {
       [`t"${digits}`, 1],
     ]);
     expect(({} as { deep?: unknown }).deep).toBeUndefined();
-    expect(() => parseJson(text, 'number')).toThrow('"__proto__" holds 12345678901234567890');
+    expect(() => parseJson(text, 'number')).toThrow('"__proto__" is 12345678901234567890');
   });
 
   it('are found wherever JSON lets a number stand', () => {
@@ -100,7 +100,7 @@ describe('numbers that a double cannot hold', () => {
   it('in json that is nested deeper than the stack', () => {
     const depth = 100_000;
     const text = `${'['.repeat(depth)}12345678901234567890${']'.repeat(depth)}`;
-    expect(() => parseJson(text, 'number')).toThrow('which a number would round');
+    expect(() => parseJson(text, 'number')).toThrow('which a JavaScript number would round');
   });
 });
 

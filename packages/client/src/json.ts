@@ -1,38 +1,38 @@
-// JSON without rounding. JSON.parse turns a number that a double cannot hold into another one, and JSON.stringify
-// turns NaN, invalid dates and undefined into null; neither happens here.
+// JSON without silent changes. JSON.parse rounds a number that a double cannot represent, and JSON.stringify turns NaN,
+// invalid dates and undefined into null; these functions do neither.
 import { misuse, RowhouseError } from './errors.ts';
 
-/** How bigint, numeric and numbers inside json come: see {@link ClientOptions.numbers}. */
+/** How bigint, numeric and numbers inside json are returned: see {@link ClientOptions.numbers}. */
 export type Numbers = 'number' | 'string' | 'bigint';
 
 /**
- * Doubles hold 15 digits and two-digit exponents for certain: most texts are done with this one look. Before a number
- * stands a bracket, a comma, a colon or a blank; digits behind a quote are in a string.
+ * A double can represent 15 digits and a two-digit exponent: for most texts, this one test is enough. A number follows a
+ * bracket, a comma, a colon or white space; digits after a quote are inside a string.
  */
 const suspicious = /(?:^|[[,:\s])-?\d(?:[\d.]{15}|[\d.]*[eE][-+]?\d{3})/;
-/** Quotes and escapes, to know what is inside a string, and numbers that a double may not hold. */
+/** Quotes and escapes, to recognize strings, and numbers that a double may be unable to represent. */
 const tokens = /\\.|"|-?\d[\d.]{15,}(?:[eE][-+]?\d+)?|-?\d[\d.]*[eE][-+]?\d{3,}/g;
 
 export function parseJson(text: string, numbers: Numbers): unknown {
   if (!suspicious.test(text)) return JSON.parse(text);
   const mark = newMark();
-  // Parsed as one entry of an array, so that a bare number has a holder too.
+  // Parsed as an array entry, so that a bare number has a parent too.
   const holder: unknown[] = [JSON.parse(markUnsafe(text, mark))];
   unmark(holder, mark, numbers);
   return holder[0];
 }
 
-/** BigInt as digits, Uint8Array as PostgreSQL's hex, NaN and infinities as the service itself writes them. */
+/** Writes BigInt as digits, Uint8Array as PostgreSQL's hex format, NaN and infinities as the service does. */
 export function toJson(value: unknown): string {
   const mark = newMark();
   let text: string;
   try {
     text = JSON.stringify(value, function (this: Record<string, unknown>, key, given) {
-      // What it was before its toJSON: a Buffer has one, and an invalid Date's gives null.
+      // The value before its toJSON: a Buffer has one, and that of an invalid Date returns null.
       const raw = this[key];
       if (typeof raw === 'bigint') return mark + raw;
       if (raw instanceof Uint8Array) return toHex(raw);
-      // Throws if it is invalid.
+      // Throws for an invalid date.
       if (raw instanceof Date) return raw.toISOString();
       if (typeof given === 'number' && !Number.isFinite(given)) return String(given);
       if (given === undefined ? Array.isArray(this) : typeof given === 'function') throw missing(key);
@@ -46,7 +46,7 @@ export function toJson(value: unknown): string {
   return text.replace(new RegExp(`"${mark}(-?\\d+)"`, 'g'), '$1');
 }
 
-/** A value as PostgreSQL reads it. */
+/** A value in the text format of PostgreSQL. */
 export function toText(value: unknown): string {
   if (value === undefined || value === null) throw missing('of a filter', String(value));
   if (typeof value !== 'object') return String(value);
@@ -57,11 +57,11 @@ export function toText(value: unknown): string {
 export function missing(name: string, what = 'undefined'): RowhouseError {
   return misuse(
     `The value ${name} is ${what}.`,
-    'Send null for null; a filter finds it with is(column, null).',
+    'Use null for a null value. To find null values, use the filter is(column, null).',
   );
 }
 
-/** bigint columns of rows that came with their numbers as strings, if that is asked for. Changes the rows. */
+/** Converts the bigint columns of rows from strings to BigInt, if `numbers` is "bigint". Modifies the rows. */
 export function toBigInts(
   numbers: Numbers,
   rows: Record<string, unknown>[],
@@ -80,12 +80,12 @@ function toBigInt(value: unknown): unknown {
   return typeof value === 'string' ? BigInt(value) : value;
 }
 
-/** Nobody outside can know it, so no text begins with it. */
+/** It is random, so that no text of others begins with it. */
 function newMark(): string {
   return `#${Math.random()}#`;
 }
 
-/** Valid JSON with each number that a double cannot hold as a marked string. */
+/** Valid JSON in which each number that a double cannot represent is a marked string. */
 function markUnsafe(text: string, mark: string): string {
   let inString = false;
   return text.replace(tokens, (token) => {
@@ -94,18 +94,18 @@ function markUnsafe(text: string, mark: string): string {
   });
 }
 
-/** Does a double print as the same number again? */
+/** Whether the double prints as the same number again. */
 function fits(number: string): boolean {
   const value = Number(number);
   const digits = digitsOf(number);
   if (digits === digitsOf(String(value))) return true;
-  // PostgreSQL writes a few doubles with more digits than JavaScript, all of them with an exponent.
+  // PostgreSQL writes some doubles with more digits than JavaScript does, always with an exponent.
   return (
     /e/i.test(number) && digits.length < 18 && digits === digitsOf(value.toPrecision(digits.length || 1))
   );
 }
 
-/** From the first to the last that is not 0. By hand at the end: a pattern would take quadratic time. */
+/** The digits from the first to the last that is not 0. The end is found by a loop: a pattern would take quadratic time. */
 function digitsOf(number: string): string {
   const all = number
     .replace(/e.*/i, '')
@@ -116,14 +116,14 @@ function digitsOf(number: string): string {
   return all.slice(0, end);
 }
 
-/** In place, and without recursion: json may be nested as deep as it likes. */
+/** In place and without recursion, because json can be nested to any depth. */
 function unmark(root: object, mark: string, numbers: Numbers): void {
   const pending: [object: object, column: string][] = [[root, '']];
   for (let entry = pending.pop(); entry; entry = pending.pop()) {
     const holder = entry[0] as Record<string, unknown>;
     for (const key of Object.keys(holder)) {
       const value = holder[key];
-      // Of an answer's rows the column is named, not the envelope.
+      // For rows of a response, the error names the column, not a field of the envelope.
       const column = entry[1] || (Array.isArray(holder) || /^(rows?|results)$/.test(key) ? '' : key);
       if (typeof value === 'string' && value.startsWith(mark))
         holder[key] = exact(value.slice(mark.length), column, numbers);
@@ -134,10 +134,14 @@ function unmark(root: object, mark: string, numbers: Numbers): void {
 
 function exact(digits: string, column: string, numbers: Numbers): string | bigint {
   if (numbers === 'number')
-    throw new RowhouseError('unsafe_number', `"${column}" holds ${digits}, which a number would round.`, {
-      hint: "createClient with numbers: 'string' or 'bigint' keeps all digits.",
-      details: { column, value: digits },
-    });
+    throw new RowhouseError(
+      'unsafe_number',
+      `"${column}" is ${digits}, which a JavaScript number would round.`,
+      {
+        hint: "To keep all digits, use createClient with numbers: 'string' or 'bigint'.",
+        details: { column, value: digits },
+      },
+    );
   return numbers === 'bigint' && /^-?\d+$/.test(digits) ? BigInt(digits) : digits;
 }
 

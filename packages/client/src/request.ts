@@ -1,64 +1,64 @@
-// One request and its repeats: where it goes, how long it may take, when it is sent again, what its answer means.
+// Sends a request: its URL, its timeout, its retries, and how its response is read.
 import { isRowhouseError, misuse, RowhouseError } from './errors.ts';
 import { type Numbers, parseJson, toJson } from './json.ts';
 
-/** What every client is created with. */
+/** Options of every client. */
 export type ServiceOptions = {
   /** `rh_proj_…`, `rh_pub_…` (in browsers) or `rh_acct_…`. */
   apiKey: string;
-  /** Where the service is; `http://127.0.0.1:8765` unless said otherwise. */
+  /** The address of the service. Default: `http://127.0.0.1:8765`. */
   url?: string;
-  /** Instead of the global `fetch`. */
+  /** A replacement for the global `fetch`. */
   fetch?: typeof fetch;
-  /** How long an answer may take, or for a stream each piece of it. 60,000 unless said otherwise; 0: for ever. */
+  /** The timeout for a response, or for each chunk of a stream, in milliseconds. Default: 60,000. 0: no timeout. */
   timeoutMs?: number;
-  /** How often a request is sent again that the service promises not to have run. 2 unless said otherwise. */
+  /** How often a request is retried that the service guarantees not to have run. Default: 2. */
   retries?: number;
 };
 
-/** For every call. */
+/** Options of every call. */
 export type CallOptions = {
-  /** Gives up when it is aborted; a statement that runs is cancelled. */
+  /** Aborts the request; a running statement is canceled. */
   signal?: AbortSignal;
 };
 
-/** For every POST. */
+/** Options of every POST. */
 export type PostOptions = CallOptions & {
   /**
-   * Makes it safe to send again after a lost answer, which the client then does: the service runs it once. `true` makes
-   * a key for this call; one of your own holds across restarts too.
+   * Makes the request safe to retry after a lost response, and the client then retries it: the service runs it once.
+   * `true` creates a key for this call. A key of your own also protects across restarts of your program.
    */
   idempotencyKey?: true | string;
 };
 
-/** Without a body if that is undefined. */
+/** A request. It has no body if `body` is undefined. */
 export type Call = { [Name in keyof PostOptions]?: PostOptions[Name] | undefined } & {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   path: readonly string[];
-  /** Those that are undefined are left out. */
+  /** Undefined values are omitted. */
   query?: object;
   body?: unknown;
   token?: string | null;
-  /** At least. */
+  /** The minimum timeout. */
   timeoutMs?: number | undefined;
 };
 
 export type Service = {
-  /** The answer. `any`, because each caller knows what it asked for. */
+  /** The parsed response. `any`, because each caller knows what it requested. */
   // biome-ignore lint/suspicious/noExplicitAny: said above
   send(call: Call): Promise<any>;
-  /** The answer's text as it comes. Breaking off ends the request. */
+  /** The text of the response as it arrives. Leaving the loop ends the request. */
   open(call: Call): AsyncGenerator<string>;
 };
 
 const prefix = '/api/dbaas/v2';
-/** The service asks to wait longer after floods; a person or a queue decides then, not a timer here. */
+/** After floods, the service requests longer waits. Then the application decides, not a timer in the client. */
 const longestWaitS = 20;
 
-/** `root`: where all paths begin. */
+/** `root`: the first segments of all paths. */
 export function openService(options: ServiceOptions, numbers: Numbers, root: readonly string[]): Service {
   const { apiKey, retries = 2, timeoutMs = 60_000, url = 'http://127.0.0.1:8765' } = options;
-  if (!/^[\x21-\x7e]+$/.test(apiKey)) throw misuse('The apiKey is missing or mistyped.');
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) throw misuse('The apiKey is missing or malformed.');
   const base = readUrl(url);
 
   const begin = async (call: Call, body: string | undefined, key: string | undefined): Promise<Answering> => {
@@ -75,7 +75,7 @@ export function openService(options: ServiceOptions, numbers: Numbers, root: rea
           ...(key && { 'idempotency-key': key }),
         },
         body: body ?? null,
-        // Followed, a redirect would carry the key elsewhere and turn a POST into a GET.
+        // Following a redirect would send the key to another server and turn a POST into a GET.
         redirect: 'manual',
         signal: watch.signal,
       }),
@@ -131,7 +131,7 @@ type Watch = {
   abort(reason?: string): void;
 };
 
-/** Ends a request when its time is over or its caller gives up; each wait for it has the whole time. */
+/** Ends a request when it times out or its caller aborts it. Each wait has the full timeout. */
 function watchOver({ method, signal: given }: Call, timeoutMs: number, base: string): Watch {
   const controller = new AbortController();
   const { signal } = controller;
@@ -151,12 +151,15 @@ function watchOver({ method, signal: given }: Call, timeoutMs: number, base: str
         const code: string = signal.aborted ? signal.reason : 'network_error';
         const why =
           code === 'timeout'
-            ? `not within ${timeoutMs} ms`
+            ? `timeout after ${timeoutMs} ms`
             : signal.aborted
               ? code
               : (cause?.code ?? message);
-        throw new RowhouseError(code, `No answer from ${base}: ${why}.`, {
-          hint: method === 'GET' ? undefined : 'It may have taken effect: look before you send it again.',
+        throw new RowhouseError(code, `No response from ${base}: ${why}.`, {
+          hint:
+            method === 'GET'
+              ? undefined
+              : 'The request may have taken effect. Check the data before you send it again.',
           cause: error,
         });
       } finally {
@@ -167,7 +170,7 @@ function watchOver({ method, signal: given }: Call, timeoutMs: number, base: str
   };
 }
 
-/** How long to wait before a request goes out again; null: it does not. */
+/** How long to wait before a retry; null: no retry. */
 function waitBefore(error: unknown, attempt: number, isRepeatable: boolean): number | null {
   if (!isRowhouseError(error)) return null;
   const { code, status, retryable, retryAfterS = 0 } = error;
@@ -177,7 +180,10 @@ function waitBefore(error: unknown, attempt: number, isRepeatable: boolean): num
   return retryAfterS * 1000 + 200 * 2 ** attempt * (0.5 + Math.random() / 2);
 }
 
-/** What the service promises. `outcome_unknown` is no such code, nor is a deadlock: what a CALL committed itself stays. */
+/**
+ * Codes with which the service guarantees that the request had no effect. `outcome_unknown` does not guarantee it, nor
+ * does a deadlock: changes that a CALL had committed remain.
+ */
 const nothingRan = /^(rate_limited|overloaded|unavailable)$/;
 
 function readFailure(response: Response, text: string, base: string): RowhouseError {
@@ -194,12 +200,13 @@ function readFailure(response: Response, text: string, base: string): RowhouseEr
 }
 
 function notRowhouse({ status }: Response, base: string): RowhouseError {
-  return new RowhouseError('invalid_response', `What answers at ${base} is not Rowhouse (HTTP ${status}).`, {
+  return new RowhouseError('invalid_response', `The server at ${base} is not Rowhouse (HTTP ${status}).`, {
     status,
+    hint: 'Check the url of the client.',
   });
 }
 
-/** null: it is no JSON. `any`: somebody else made it. */
+/** null: not JSON. `any`, because the text comes from outside. */
 // biome-ignore lint/suspicious/noExplicitAny: said above
 function tryParse(parse: () => unknown): any {
   try {
@@ -210,32 +217,33 @@ function tryParse(parse: () => unknown): any {
   }
 }
 
-/** Browsers have randomUUID on https alone. The key has to be new, not secret. */
+/** Browsers provide randomUUID only on https pages. The key must be unique, not secret. */
 function newKey(): string {
   return crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}-${Math.random()}`;
 }
 
 function addressOf({ path, query = {} }: Call, root: readonly string[]): string {
   const segments = [...root, ...path];
-  // A slug of ".." would name another path.
-  if (segments.some((text) => /^\.{0,2}$/.test(text))) throw misuse('A name is missing.');
+  // A slug of ".." would lead to another path.
+  if (segments.some((text) => /^\.{0,2}$/.test(text)))
+    throw misuse('A name is missing: a slug, table or id is empty, "." or "..".');
   const pairs = Object.entries(query).filter((pair) => pair[1] !== undefined);
   try {
     const search = pairs.map((pair) => pair.map(encodeURIComponent).join('=')).join('&');
     return `${prefix}/${segments.map(encodeURIComponent).join('/')}${search && `?${search}`}`;
   } catch {
-    throw misuse('A text holds half of a surrogate pair.');
+    throw misuse('A text contains an unpaired surrogate.');
   }
 }
 
 function readUrl(given: string): string {
   const url = URL.canParse(given) ? new URL(given) : null;
-  if (!url || !/^https?:$/.test(url.protocol)) throw misuse(`"${given}" is not the address of a service.`);
+  if (!url || !/^https?:$/.test(url.protocol)) throw misuse(`"${given}" is not an http or https URL.`);
   const folder = url.pathname.replace(/\/+$/, '');
   return url.origin + (folder.endsWith(prefix) ? folder.slice(0, -prefix.length) : folder);
 }
 
-/** Whoever gives up meanwhile is told by the request itself. */
+/** It never rejects: an aborted request reports the abort itself. */
 function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);

@@ -1,4 +1,4 @@
-// Splits the text of an answer into its rows as it comes in, each parsed alone, so that memory stays flat.
+// Splits the text of a response into rows as it arrives and parses each row separately, so that memory stays constant.
 import { RowhouseError } from './errors.ts';
 import { type Numbers, parseJson, toBigInts } from './json.ts';
 
@@ -6,14 +6,14 @@ type Row = Record<string, unknown>;
 type Head = { columns: string[]; types: string[] };
 
 export type Splitter = {
-  /** The rows that this piece of the text completes; it may be cut anywhere. */
+  /** The rows that this piece completes. Pieces can begin and end anywhere. */
   feed(piece: string): Generator<Row>;
-  /** Throws if the answer has not come to its end. */
+  /** Throws if the response is incomplete. */
   end(): void;
 };
 
 export function splitRows(numbers: Numbers): Splitter {
-  // All that is not in a row: the answer with its rows taken out.
+  // The response without its rows.
   let frame = '';
   let pending = '';
   let head: Head | undefined;
@@ -35,7 +35,7 @@ export function splitRows(numbers: Numbers): Splitter {
         else if ((code | 32) === openBrace) {
           depth++;
           if (inRows) {
-            // Leaves out the comma between two rows.
+            // Skips the comma between two rows.
             if (depth === 3) start = at;
           } else if (depth === 2 && /"rows"\s*:\s*$/.test(frame + piece.slice(start, at))) {
             inRows = true;
@@ -61,13 +61,13 @@ export function splitRows(numbers: Numbers): Splitter {
     },
     end() {
       if (depth > 0 || !head || JSON.parse(frame).row_count !== count)
-        throw new RowhouseError('network_error', `The answer broke off after ${count} rows.`);
+        throw new RowhouseError('network_error', `The response ended unexpectedly after ${count} rows.`);
     },
   };
 }
 
 const quote = 34;
 const backslash = 92;
-// A bracket is the brace of its kind without the bit for 32.
+// A bracket is the corresponding brace without the bit 32.
 const openBrace = 123;
 const closeBrace = 125;

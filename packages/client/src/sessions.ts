@@ -1,4 +1,4 @@
-// Who is signed in: kept in memory and in a storage, refreshed in time, and told to whoever listens.
+// The session of the signed-in user: stored in memory and in a storage, refreshed in time, and reported to listeners.
 import { isRowhouseError, RowhouseError } from './errors.ts';
 import { type Numbers, parseJson, toJson } from './json.ts';
 
@@ -14,9 +14,9 @@ export type User = {
   banned_at: string | null;
 };
 
-/** What a sign-in gives. */
+/** The session that a sign-in creates. */
 export type Session = {
-  /** A JWT, good for 24 hours. */
+  /** A JWT, valid for 24 hours. */
   access_token: string;
   token_type: 'bearer';
   expires_in: number;
@@ -25,40 +25,40 @@ export type Session = {
   refresh_token: string;
 };
 
-/** Who signed in, and with what. */
+/** A user and its session. */
 export type SignedIn = { user: User; session: Session };
-/** What {@link Client.onAuthChange} tells. */
+/** An event of {@link Client.onAuthChange}. */
 export type AuthEvent = 'signed_in' | 'refreshed' | 'signed_out';
-/** Listens to sign-ins, refreshes and sign-outs. */
+/** A listener for sign-ins, refreshes and sign-outs. */
 export type AuthListener = (event: AuthEvent, session: Session | null) => void;
 
-/** `localStorage` is one; React Native's AsyncStorage too. */
+/** A storage such as `localStorage` or React Native's AsyncStorage. */
 export type SessionStorage = {
   getItem(key: string): string | null | PromiseLike<string | null>;
   setItem(key: string, value: string): unknown;
   removeItem(key: string): unknown;
 };
 
-/** Of one that was given, only the access token is certain. */
+/** A session that the application provides may consist of the access token alone. */
 export type HeldSession = Pick<Session, 'access_token'> & Partial<Session>;
 
 export type Sessions = {
   current(): HeldSession | null;
-  /** Of the session, refreshed if it is about to expire; null: nobody is signed in. */
+  /** The access token, refreshed if it is about to expire; null: no user is signed in. */
   token(): Promise<string | null>;
-  /** Another token than the one that was refused; null: there is none. */
+  /** A token other than the rejected one; null: there is none. */
   renew(refused: string): Promise<string | null>;
   refresh(): Promise<SignedIn>;
   set(event: AuthEvent, signedIn: SignedIn | null): Promise<void>;
   listen(listener: AuthListener): () => void;
 };
 
-/** A token that expires on its way is of no use. */
+/** A token must not expire while its request is being sent. */
 const spareMs = 30_000;
 
 type Deps = {
   storage: SessionStorage | undefined;
-  /** In the storage. */
+  /** The name of the item in the storage. */
   name: string;
   numbers: Numbers;
   given: HeldSession | null;
@@ -79,7 +79,7 @@ export function keepSessions({ storage, name, numbers, given, exchange }: Deps):
     }
   };
   const stored = storage?.getItem(name) ?? null;
-  // localStorage answers at once, so that db.session is there at once.
+  // localStorage is synchronous, so that db.session is available immediately.
   if (typeof stored === 'string') current = read(stored);
   const loaded =
     typeof stored === 'string'
@@ -97,14 +97,14 @@ export function keepSessions({ storage, name, numbers, given, exchange }: Deps):
 
   const refreshOnce = async (): Promise<SignedIn> => {
     await loaded;
-    // Another tab may have been first; a refresh token that comes twice would end the session.
+    // Another tab may have refreshed first. Using a refresh token twice would end the session.
     const latest = storage && read(await storage.getItem(name));
     const before = latest ?? current;
     if (!before?.refresh_token) throw nobody();
     current = before;
     try {
       const signedIn = await exchange(before.refresh_token);
-      // Meanwhile somebody may have signed in or out, and that counts.
+      // A sign-in or sign-out in the meantime takes precedence.
       if (current === before) await set('refreshed', signedIn);
       return signedIn;
     } catch (error) {
@@ -144,5 +144,5 @@ export function keepSessions({ storage, name, numbers, given, exchange }: Deps):
 }
 
 export function nobody(): RowhouseError {
-  return new RowhouseError('invalid_token', 'Nobody is signed in here.');
+  return new RowhouseError('invalid_token', 'No user is signed in.');
 }

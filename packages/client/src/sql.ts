@@ -1,10 +1,10 @@
-// sql`…`: values become parameters, wherever they come from; names go through sql.id alone.
+// sql`…`: all values become parameters. Only sql.id puts names into the text.
 import { misuse } from './errors.ts';
 
-/** What `sql.id` gives: a quoted name to put into sql`…`. */
+/** The result of `sql.id`: a quoted name for use in sql`…`. */
 export type SqlName = { readonly [kind]: 'name' };
 
-/** A statement, or part of one. It runs when it is awaited. */
+/** A statement, or a part of one. It runs when it is awaited. */
 export interface Sql<Result = unknown> extends PromiseLike<Result> {
   readonly [kind]: 'statement';
 }
@@ -14,7 +14,7 @@ declare const kind: unique symbol;
 export type Statement = { query: string; params: unknown[] };
 type Parts = { strings: readonly string[]; values: readonly unknown[] };
 
-/** What was made here, so that nothing out of a JSON body passes for it. */
+/** The statements and names that were created here, so that no value from a JSON body is mistaken for one. */
 const known = new WeakMap<object, Parts>();
 
 export function makeSql<Result>(
@@ -23,7 +23,7 @@ export function makeSql<Result>(
   run: (statement: Sql) => Promise<Result>,
 ): Sql<Result> {
   if (!Array.isArray(strings?.raw))
-    throw misuse('sql is a tag: sql`…` without parentheses.', 'query() takes a text.');
+    throw misuse('sql is a template tag: write sql`…` without parentheses.', 'To run a string, use query().');
   let running: Promise<Result> | undefined;
   const sql = {
     // biome-ignore lint/suspicious/noThenProperty: awaiting is how it runs
@@ -38,9 +38,9 @@ export function makeSql<Result>(
 
 export function makeName(...names: string[]): SqlName {
   const quoted = names.map((name) => {
-    // PostgreSQL would cut a longer name, and find another table by what is left.
+    // PostgreSQL would truncate a longer name and might find another table.
     if (!/^[^\0]+$/.test(name) || new TextEncoder().encode(name).length > 63)
-      throw misuse(`"${name}" is no name.`);
+      throw misuse(`"${name}" is not a valid name: names have 1 to 63 bytes, without NUL.`);
     return `"${name.replaceAll('"', '""')}"`;
   });
   const sqlName = {} as SqlName;
@@ -48,7 +48,7 @@ export function makeName(...names: string[]): SqlName {
   return sqlName;
 }
 
-/** null: it is none. */
+/** null: not a statement of sql`…`. */
 export function statementOf(sql: unknown): Statement | null {
   const parts = known.get(sql as object);
   if (!parts) return null;
@@ -60,7 +60,7 @@ function write({ strings, values }: Parts, params: unknown[]): string {
   return values.reduce((text: string, value, index) => {
     const parts = known.get(value as object);
     const next = strings[index + 1] as string;
-    // A digit behind it would make another parameter of it.
+    // Without the space, a digit that follows would change the number of the parameter.
     return (
       text + (parts ? write(parts, params) : `$${params.push(value)}${/^\d/.test(next) ? ' ' : ''}`) + next
     );

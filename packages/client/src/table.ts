@@ -1,4 +1,4 @@
-// A table's rows: filters and order are collected, and sent when the table is awaited, iterated or written to.
+// The rows of a table: filters and order are collected, and sent when the table is awaited, iterated or written to.
 import type { AnyRow } from './database.ts';
 import { misuse } from './errors.ts';
 import { missing, type Numbers, toBigInts, toText } from './json.ts';
@@ -8,21 +8,21 @@ import type { Call, CallOptions, PostOptions } from './request.ts';
 export type Page<Row> = {
   ok: true;
   columns: string[];
-  /** PostgreSQL's names of the columns' types. */
+  /** The PostgreSQL type of each column. */
   types: string[];
   rows: Row[];
-  /** Of this page. */
+  /** The number of rows on this page. */
   row_count: number;
-  /** null after a cursor. */
+  /** null for a request with a cursor. */
   page: number | null;
   limit: number;
   has_more: boolean;
   next_cursor: string | null;
-  /** If it was asked for; null: it could not be had in time. */
+  /** Present if it was requested. null: counting took too long. */
   count?: { rows: number; kind: 'exact' | 'estimated' } | null;
 };
 
-/** The service's own operators; docs/tables.md says what each does. */
+/** The operators of the service; docs/tables.md describes them. */
 export type Operator =
   | ('eq' | 'neq' | 'gt' | 'gte' | 'lt' | 'lte' | 'like' | 'ilike' | 'match' | 'imatch' | 'in' | 'is')
   | (
@@ -41,36 +41,36 @@ export type Operator =
       | 'wfts'
     );
 
-/** A column, or a way into one that holds json: `data->>color`. */
+/** A column, or a path into a json column: `data->>color`. */
 export type Column<Row> = (keyof Row & string) | `${keyof Row & string}->${string}`;
 type Given<Type> =
   | NonNullable<Type>
   | (number extends Type ? bigint : never)
   | (string extends Type ? Date : never);
-/** What a column can be compared with. */
+/** The type of values that a column can be compared with. */
 export type ValueOf<Row, Name> = Name extends keyof Row
   ? Given<Row[Name]>
   : string | number | bigint | boolean;
 
-/** For an insert. */
+/** Options for an insert. */
 export type WriteOptions = PostOptions;
-/** For an update or a delete. */
+/** Options for an update or a delete. */
 export type ChangeOptions = CallOptions & {
-  /** More rows: nothing is changed, `conflict`. */
+  /** If more rows are affected, nothing is changed and the call throws `conflict`. */
   maxAffected?: number;
 };
-/** For an upsert. */
+/** Options for an upsert. */
 export type UpsertOptions = PostOptions & {
-  /** The key by which a row counts as there already; the primary key unless said otherwise. */
+  /** The key that identifies an existing row. Default: the primary key. */
   onConflict?: string | readonly string[];
-  /** `merge` (the default) changes such a row, `ignore` leaves it alone. */
+  /** `merge` (the default) updates the existing row, `ignore` keeps it. */
   resolution?: 'merge' | 'ignore';
 };
-/** The number of rows comes back instead of the rows. */
+/** Return the number of rows instead of the rows. */
 export type Minimal = { returning: 'minimal' };
 
 /**
- * A table or view. Every method gives a new one, so that a half-built query can be kept and used twice.
+ * A table or view. Every method returns a new object, so that a query can be stored and extended several times.
  *
  * @example
  * const page = await db.table('teas').select('id', 'name').gte('price', 4).order('price', 'desc').limit(10);
@@ -79,7 +79,7 @@ export type Minimal = { returning: 'minimal' };
 export interface Table<Row = AnyRow, Insert = AnyRow, Update = AnyRow, Shown = Row>
   extends PromiseLike<Page<Shown>>,
     AsyncIterable<Shown> {
-  /** Columns, or anything that the service's `select` knows: aliases, casts, `authors(name)`. */
+  /** Columns, or anything that `select` of the service supports: aliases, casts, `authors(name)`. */
   select<Name extends keyof Row & string>(...columns: Name[]): Table<Row, Insert, Update, Pick<Row, Name>>;
   select<Other = AnyRow>(...columns: string[]): Table<Row, Insert, Update, Other>;
   eq<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
@@ -88,56 +88,56 @@ export interface Table<Row = AnyRow, Insert = AnyRow, Update = AnyRow, Shown = R
   gte<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
   lt<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
   lte<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
-  /** `*` or `%` stands for any text. */
+  /** `*` and `%` match any text. */
   like(column: Column<Row>, pattern: string): this;
-  /** The same without regard to case. */
+  /** Like `like`, but case-insensitive. */
   ilike(column: Column<Row>, pattern: string): this;
   in<Name extends Column<Row>>(column: Name, values: readonly ValueOf<Row, Name>[]): this;
   is(column: Column<Row>, value: null | boolean | 'not_null' | 'unknown'): this;
   /** Any operator of the service: `filter('tags', 'cs', '{a,b}')`. */
   filter(column: Column<Row>, operator: Operator, value: unknown): this;
-  /** The opposite of one: `not('id', 'in', [1, 2])`. */
+  /** The negation of a filter: `not('id', 'in', [1, 2])`. */
   not(column: Column<Row>, operator: Operator, value: unknown): this;
-  /** One of several: `or((t) => t.lt('price', 3), (t) => t.gt('price', 9).eq('name', 'Oolong'))`. */
+  /** At least one of several conditions: `or((t) => t.lt('price', 3), (t) => t.gt('price', 9).eq('name', 'Oolong'))`. */
   or(...branches: ((table: this) => this)[]): this;
   order(column: Column<Row>, direction?: 'asc' | 'desc', nulls?: 'nullsfirst' | 'nullslast'): this;
-  /** At most so many rows. A page has 50 unless said otherwise and 10,000 at most; iterating has no limit of its own. */
+  /** The maximum number of rows. A page has 50 by default and at most 10,000. Iterating has no limit by default. */
   limit(rows: number): this;
   /** From 1. */
   page(number: number): this;
-  /** `next_cursor` of the page before, with the same filters and order. */
+  /** `next_cursor` of the previous page. Use the same filters and order. */
   cursor(cursor: string): this;
-  /** Adds `count` to the page: how many rows there are in all. */
+  /** Adds `count` to the page: the number of all matching rows. */
   count(kind?: 'exact' | 'estimated'): this;
-  /** A parameter as the service has it, for what has no method here: `param('authors.name', 'eq.Ann')`. */
+  /** Any parameter of the service, for those without a method: `param('authors.name', 'eq.Ann')`. */
   param(name: string, value: string): this;
-  /** Gives up when it is aborted. */
+  /** Aborts the request. */
   signal(signal: AbortSignal): this;
   /** The first row, or null. */
   first(): Promise<Shown | null>;
 
-  /** The rows as they are stored, defaults included. Many are all or none. */
+  /** Inserts rows and returns them as stored, including defaults. Either all rows are inserted or none. */
   insert(row: Insert | readonly Insert[], options: WriteOptions & Minimal): Promise<number>;
   insert(rows: readonly Insert[], options?: WriteOptions): Promise<Shown[]>;
   insert(row: Insert, options?: WriteOptions): Promise<Shown>;
-  /** Rows whose key is there already are changed, or left alone (then they do not come back). */
+  /** Inserts rows. Existing rows with the same key are updated, or kept (then they are not returned). */
   upsert(row: Insert | readonly Insert[], options: UpsertOptions & Minimal): Promise<number>;
   upsert(rows: readonly Insert[], options?: UpsertOptions): Promise<Shown[]>;
   upsert(row: Insert, options: UpsertOptions & { resolution: 'ignore' }): Promise<Shown | null>;
   upsert(row: Insert, options?: UpsertOptions): Promise<Shown>;
-  /** Changes the rows that the filters name; without a filter it is refused. */
+  /** Updates the rows that match the filters. Without a filter, the service rejects it. */
   update(changes: Update, options: ChangeOptions & Minimal): Promise<number>;
   update(changes: Update, options?: ChangeOptions): Promise<Shown[]>;
-  /** Deletes the rows that the filters name; without a filter it is refused. */
+  /** Deletes the rows that match the filters. Without a filter, the service rejects it. */
   delete(options: ChangeOptions & Minimal): Promise<number>;
   delete(options?: ChangeOptions): Promise<Shown[]>;
 }
 
-/** What a table needs of its client. */
+/** The dependencies of a table. */
 export type TableDeps = {
   name: string;
   numbers: Numbers;
-  // biome-ignore lint/suspicious/noExplicitAny: an answer is what was asked for
+  // biome-ignore lint/suspicious/noExplicitAny: each caller knows what it requested
   send(call: Call): Promise<any>;
 };
 
@@ -151,7 +151,7 @@ type Options = UpsertOptions & ChangeOptions & Partial<Minimal>;
 type Answer = Page<AnyRow> & { row?: AnyRow | null };
 
 const operators = 'eq neq gt gte lt lte like ilike in is'.split(' ');
-/** Rows for each request of an iteration. */
+/** The number of rows in each request of an iteration. */
 const pieceRows = 1_000;
 
 export function makeTable(deps: TableDeps, query: Query = { conditions: [], order: [], params: {} }): Table {
@@ -201,7 +201,7 @@ export function makeTable(deps: TableDeps, query: Query = { conditions: [], orde
     let left = Number(limit ?? Number.POSITIVE_INFINITY);
     let place: object = {};
     for (let number = 1; ; number++) {
-      // A page that was asked for by its number is that one alone, as large as it was asked for.
+      // A page that was requested by its number is a single page of the requested size.
       const size = page ? {} : { limit: Math.min(left, pieceRows) };
       const { rows, has_more, next_cursor } = await send('GET', { ...size, ...place });
       yield* rows;
@@ -244,12 +244,12 @@ export function makeTable(deps: TableDeps, query: Query = { conditions: [], orde
 
 const conditionsOf = new WeakMap<object, readonly string[]>();
 
-/** Quoted, a name or a value means nothing but itself. */
+/** A quoted name or value has no special meaning. */
 function quote(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** `data->items->0`: a number is a place in an array. */
+/** `data->items->0`: a number is an array index. */
 function quotePath(column: string): string {
   return column
     .split(/(->>?)/)
@@ -260,6 +260,6 @@ function quotePath(column: string): string {
 function operand(operator: string, value: unknown): string {
   if (operator === 'is') return String(value);
   if (operator !== 'in') return quote(toText(value));
-  if (!Array.isArray(value)) throw misuse('in() takes an array.');
+  if (!Array.isArray(value)) throw misuse('in() requires an array.');
   return `(${value.map((one) => quote(toText(one))).join()})`;
 }

@@ -324,7 +324,7 @@ describe('the client on a server, with the project key', () => {
     ])
       expect(await failureOf(work())).toMatchObject({ code: 'invalid_token', status: 0 });
     for (const nobody of ['', undefined, null, {}])
-      expect(() => client.asUser(nobody as never)).toThrow('asUser needs a session');
+      expect(() => client.asUser(nobody as never)).toThrow('asUser requires a session');
     const bare = client.asUser(session.access_token);
     expect(await failureOf(bare.refresh())).toMatchObject({ code: 'invalid_token' });
   });

@@ -1,4 +1,4 @@
-// The account that owns projects, and its key: made at the first start, set by the environment, or made anew on request.
+// The account that owns projects, and its key: created at the first start, set by the environment, or replaced on request.
 import type { Control } from './control/control.ts';
 import { findSetting, keepSetting } from './control/settings.ts';
 import { makeKey, readKeyPrefix } from './keys/form.ts';
@@ -10,9 +10,9 @@ type Wishes = { accountKey: string | null; newAccountKey: boolean };
 const accountId = 'default';
 
 /**
- * Calls `show` with the key if one was made now, else with null. The key counts as made only after `show`: a start that
- * dies before it prints makes another next time, so a crash locks nobody out. The lock is held until then, so of several
- * services that start at once one prints a key, and it is the one that works.
+ * Calls `show` with the key if a new one was created, otherwise with null. The key counts as created only after `show`: a
+ * start that crashes before it prints creates another key next time, so that a crash does not lock the operator out. The
+ * lock is held until then: of several services that start at once, only one prints a key, and that key works.
  */
 export async function ensureAccount(
   control: Control,
@@ -37,8 +37,8 @@ export async function ensureAccount(
   });
 }
 
-/** Said before anything starts. The example is a fresh key that can be used as it stands. */
+/** Checked before anything starts. The suggestion is a new key that can be used as it is. */
 export function accountKeyProblem(accountKey: string | null): string | null {
   if (accountKey === null || readKeyPrefix(accountKey) === 'rh_acct_') return null;
-  return `ROWHOUSE_ACCOUNT_KEY is not an account key. A fresh one that you can use: ${makeKey('rh_acct_')}`;
+  return `ROWHOUSE_ACCOUNT_KEY is not a valid account key. You can use this new one: ${makeKey('rh_acct_')}`;
 }

@@ -1,4 +1,4 @@
-// The whole HTTP surface. No environment, no listening: main.ts and the tests do that.
+// The whole HTTP surface. It does not read the environment or listen: main.ts and the tests do that.
 import { createServer } from 'node:http';
 import fastifyCors from '@fastify/cors';
 import { apiPrefix } from '@rowhouse/api';
@@ -31,18 +31,18 @@ type Options = {
   corsOrigins: '*' | readonly string[];
   metrics: Metrics;
   metricsHere: boolean;
-  /** Whose X-Forwarded-For is believed. */
+  /** Proxies whose X-Forwarded-For is trusted. */
   trustedProxies: readonly string[];
   timeouts?: typeof defaultTimeouts;
-  /** Until then the service is not ready, though it answers. */
+  /** Until it returns true, the service is not ready, although it answers. */
   isAnnounced?: () => boolean;
 };
 
-/** Against slow senders: the headers, the whole request (a large import takes its time), how often both are looked at. */
+/** Against slow clients: for the headers, for the whole request (a large import takes long), and how often both are checked. */
 const defaultTimeouts = { headersMs: 10_000, requestMs: 300_000, checkMs: 2_000 };
 
 const NoQuery = Type.Object({}, { additionalProperties: false });
-/** For everything but statements and rows. */
+/** For all endpoints except statements and rows. */
 const maxBodyBytes = 256 * 1024;
 
 export async function buildApp(
@@ -75,11 +75,11 @@ export async function buildApp(
         requestTimeout: timeouts.requestMs,
         keepAliveTimeout: 72_000,
       };
-      const longWay = throttleSignIns(handler);
+      const framework = throttleSignIns(handler);
       const server = createServer(options, (request, response) => {
-        if (!fastPath(request, response)) longWay(request, response);
+        if (!fastPath(request, response)) framework(request, response);
       });
-      // Nothing moves on a connection while its statement runs: it may be silent for as long as that, and a little more.
+      // No data flows on a connection while its statement runs, so that it may be idle for a little longer than that.
       server.setTimeout(Math.max(120_000, deps.limits.maxTimeoutMs + 10_000));
       return server;
     },
@@ -91,7 +91,7 @@ export async function buildApp(
   const respond = errorResponder(deps.log);
   app.setErrorHandler(respond);
   app.setValidatorCompiler(validatorCompiler);
-  // Response schemas are documentation: what a domain function returns is sent as it is.
+  // Response schemas are documentation only: the value of a domain function is sent unchanged.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.removeAllContentTypeParsers();
   takeJson(app, 'application/json');
@@ -139,7 +139,7 @@ export async function buildApp(
   app.decorateRequest('failure', null);
   await app.register(
     async (api) => {
-      // Before the body is read: a stranger cannot make us take one in.
+      // Before the body is read, so that an unauthenticated client cannot make the service read one.
       api.addHook('onRequest', async (request) => {
         Object.assign(request, await identify(request, deps.keyRing));
       });
@@ -166,21 +166,24 @@ export async function buildApp(
   return app;
 }
 
-/** A parameter nobody knows is named, not ignored, on every endpoint. */
+/** Unknown query parameters are rejected on every endpoint, not ignored. */
 function refuseUnknownParameters(app: FastifyInstance): void {
   app.addHook('onRoute', (route) => {
     route.schema = { querystring: NoQuery, ...route.schema };
   });
 }
 
-/** The metrics on a port of their own, away from callers. */
+/** The metrics on a separate port, which callers cannot reach. */
 export function buildMetricsApp(metrics: Pick<Metrics, 'text' | 'contentType'>): FastifyInstance {
   const app = Fastify();
   metricsRoute(app, metrics);
   return app;
 }
 
-/** Call before the routes are made; the function it returns, after: a known path with another method is 405, not 404. */
+/**
+ * Answers 405 instead of 404 for a known path with another method. Call it before the routes are registered, and the
+ * function that it returns afterwards.
+ */
 function watchRoutes(app: FastifyInstance): () => void {
   const routes = new Map<string, Set<string>>();
   app.addHook('onRoute', ({ url, method }) => {

@@ -45,32 +45,32 @@ export function startBackground(deps: Deps, log: Log): Background {
     if (JSON.stringify(found) !== reported) {
       reported = JSON.stringify(found);
       const wrong = found.projectsWithoutDatabase.length + found.databasesWithoutRow.length > 0;
-      if (wrong) log.error(found, 'projects and databases do not match: see docs/operating.md');
+      if (wrong) log.error(found, 'projects and databases do not match; see docs/operating.md');
     }
   };
 
   const reportedFailures = new Map<string, string>();
   let reportedNewer = 0;
   const reportProgress = ({ upgraded, failed, left, newer }: Progress) => {
-    if (upgraded > 0) log.info({ upgraded, left }, 'projects brought up to date');
+    if (upgraded > 0) log.info({ upgraded, left }, 'projects upgraded');
     if (left === 0) reportedFailures.clear();
     for (const { id, error } of failed) {
       if (reportedFailures.get(id) === String(error)) continue;
       reportedFailures.set(id, String(error));
-      log.error({ project: id, err: error }, 'a project cannot be brought up to date; it is tried again');
+      log.error({ project: id, err: error }, 'a project cannot be upgraded; retrying');
     }
     if (newer.length > 0 && newer.length !== reportedNewer) {
       const some = newer.slice(0, 20);
       log.warn(
         { count: newer.length, projects: some },
-        'a newer Rowhouse has used projects: left as they are',
+        'a newer Rowhouse has used these projects; they are left unchanged',
       );
     }
     reportedNewer = newer.length;
   };
 
   const attempt = async (what: string, act: () => Promise<unknown>) => {
-    await act().catch((error) => log.error({ err: error }, `${what} failed; it is tried again`));
+    await act().catch((error) => log.error({ err: error }, `${what} failed; retrying`));
   };
 
   const workWhileLocked = async (): Promise<void> => {
@@ -135,7 +135,7 @@ export function startBackground(deps: Deps, log: Log): Background {
         // The next attempt follows soon, because the first clients that reconnect are not watched. While PostgreSQL is
         // unavailable, the failure is logged once.
         isReported &&= performance.now() - startedAt < tickMs;
-        if (!isReported) log.error({ err: error }, 'watching direct connections failed; it is tried again');
+        if (!isReported) log.error({ err: error }, 'the supervision of direct connections failed; retrying');
         isReported = true;
       });
       await pause(shortPauseMs, ended);
@@ -146,7 +146,7 @@ export function startBackground(deps: Deps, log: Log): Background {
   const run = async () => {
     while (!stopping.signal.aborted) {
       await workWhileLocked().catch((error) =>
-        log.error({ err: error }, 'the keeper stopped; it starts again'),
+        log.error({ err: error }, 'background work stopped; restarting'),
       );
       await pause(tickMs, stopping.signal);
     }

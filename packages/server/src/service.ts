@@ -99,7 +99,7 @@ export async function openService(options: Options): Promise<Service> {
     onTraces: (projectId, source, found) => {
       traces.count(source);
       profiles.suspect(projectId);
-      log.error({ project: projectId, found }, 'a statement left something in a session that others share');
+      log.error({ project: projectId, found }, 'a statement left state behind in a shared session');
     },
   });
   const pipelines = openPipelines(sessions, Math.min(share, budget));
@@ -193,8 +193,8 @@ export async function openService(options: Options): Promise<Service> {
 async function checkMasterKey(control: Control, masterKey: Buffer): Promise<void> {
   const check = masterKeyCheck(masterKey);
   if ((await keepSetting(control, 'master_key_check', check)) !== check) {
-    throw new EngineError('The master key is not the one these projects were made with.', {
-      hint: 'Set ROWHOUSE_MASTER_KEY to the right one, or put the right master.key into the data folder.',
+    throw new EngineError('The master key is not the one that these projects were created with.', {
+      hint: 'Set ROWHOUSE_MASTER_KEY to the original key, or restore the original master.key in the data folder.',
     });
   }
 }

@@ -1,5 +1,5 @@
-// Several API processes on one machine (ROWHOUSE_WORKERS): the first runs PostgreSQL and the background work, the
-// others answer requests. Metrics are added up by the first and can be asked of any.
+// Several API processes on one machine (ROWHOUSE_WORKERS): the first runs PostgreSQL and the background work, the others
+// answer requests. The first process aggregates the metrics, and every worker can serve them.
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import { EngineError } from './engine/engine-error.ts';
 export type Workers = {
   stop(): Promise<void>;
   metrics(): Promise<string>;
-  /** Tells all of them, also those that come later, that the service may be said to be ready. */
+  /** Tells all workers, including later ones, that the service is ready. */
   announce(): Promise<void>;
 };
 
@@ -17,7 +17,7 @@ type Options = { count: number; own: Registry; onEvent: (event: string, details:
 
 const stopWithinMs = 20_000;
 
-/** Resolves when every worker takes requests. */
+/** Resolves when every worker accepts requests. */
 export async function startWorkers({ count, own, onEvent }: Options): Promise<Workers> {
   const aggregator = new AggregatorRegistry();
   const metrics = async () => `${await aggregator.clusterMetrics()}\n${await own.metrics()}`;
@@ -37,11 +37,11 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
     new Promise<void>((resolve, reject) => {
       worker.on('message', (message: { rowhouse?: string }) => message.rowhouse === 'ready' && resolve());
       worker.once('exit', (code) =>
-        reject(new EngineError(`A worker ended with status ${code} before it was ready.`)),
+        reject(new EngineError(`A worker exited with status ${code} before it was ready.`)),
       );
     });
 
-  /** Until it has heard. */
+  /** Resolves when the worker has confirmed. */
   const tell = (worker: Worker) =>
     new Promise<void>((resolve) => {
       worker.on('message', (message: { rowhouse?: string }) => message.rowhouse === 'heard' && resolve());
@@ -86,7 +86,7 @@ export function tellReady(): void {
   process.send?.({ rowhouse: 'ready' });
 }
 
-/** In a worker: the first process has shown what it has to show. */
+/** In a worker: calls `act` once the first process has printed the address and the key. */
 export function whenAnnounced(act: () => void): void {
   process.on('message', (message: { rowhouse?: string }) => {
     if (message.rowhouse !== 'announced') return;
@@ -95,7 +95,7 @@ export function whenAnnounced(act: () => void): void {
   });
 }
 
-/** In a worker: everybody's metrics, by way of the first process. */
+/** In a worker: the metrics of all processes, from the first process. */
 export function sharedMetrics(own: Registry): () => Promise<string> {
   AggregatorRegistry.setRegistries(own);
   new AggregatorRegistry();

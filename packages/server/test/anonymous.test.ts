@@ -80,7 +80,7 @@ describe('anonymous requests by default', () => {
     }
     const { hint } = (await read(path)).body.error;
     const statements = hint
-      .replace(/^To let anybody: /, '')
+      .replace(/^To allow everyone: /, '')
       .replace(/To act as .*$/, '')
       .trim();
     await setUp(...statements.split(/(?<=;) /));
@@ -163,6 +163,9 @@ describe('anonymous requests with a grant and a policy', () => {
       'grant insert (text) on messages to anon',
       'create policy anybody on messages for insert to anon with check (true)',
     );
+    const shown = await call('POST', 'messages', { body: { text: 'hi' } });
+    expect(shown.status).toBe(403);
+    expect(shown.body.error.hint).toMatch(/^Send returning=minimal: "anon" cannot read "messages"/);
     const sent = await call('POST', 'messages?returning=minimal', { body: { text: 'hi' } });
     expect([sent.status, sent.body.row_count]).toEqual([201, 1]);
     expect(codeOf(await read('messages'))).toEqual(closed);
@@ -279,13 +282,18 @@ describe('a grant to anon is not enough', () => {
       expect(codeOf(await rowhouse.call(method, path(end), { key, ...(body && { body }) })), end).toEqual(
         closed,
       );
+    const sql = await rowhouse.call('POST', path('/query'), { key, body: { query: 'select 1' } });
+    const list = await rowhouse.call('GET', path('/tables'), { key });
+    expect(sql.body.error.message).toBe('A publishable key cannot run SQL.');
+    expect(list.body.error.message).toBe('A publishable key cannot list tables or read the schema.');
+    for (const { body } of [sql, list]) expect(body.error.hint).toMatch(/…\/tables\/:table.* project key/);
     const address = `postgresql://x:${key}@db.example/${project.slug}`;
     const neon = { key: '', body: { query: 'select 1' }, headers: { 'neon-connection-string': address } };
     const refused = await rowhouse.call('POST', '/sql', neon);
     expect([refused.status, refused.body.rows, refused.body.message]).toEqual([
       400,
       undefined,
-      'This key may not do that.',
+      'A publishable key cannot run SQL.',
     ]);
     await setUp('grant insert on posts to anon');
     for (const type of ['text/csv', 'application/x-ndjson']) {

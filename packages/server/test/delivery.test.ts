@@ -56,7 +56,7 @@ async function expectNotSent(sending: Promise<void>): Promise<RowhouseError> {
   expect(errorBody(failure, 'r').error).toEqual({
     code: 'unavailable',
     message: 'The message could not be sent.',
-    hint: "Try again a little later. If it goes on, the service's log has the reason under this request id.",
+    hint: 'Retry later. If this persists, the operator finds the reason in the log of the service under this request id.',
   });
   expect(failure.cause).toBeInstanceOf(Error);
   return failure;

@@ -35,7 +35,7 @@ describe('starting the service', () => {
     const ROWHOUSE_DATA = newDataFolder();
     const first = await launch({ ROWHOUSE_DATA });
     expect(first.output()).toMatch(/address {6}http:\/\/127\.0\.0\.1:\d+/);
-    expect(first.output()).not.toContain('not guarded');
+    expect(first.output()).not.toContain('To fix it');
     const [, key = ''] = /account key {2}(rh_acct_\w+)/.exec(first.output()) ?? [];
     const created = await first.call('POST', '/projects', { key, body: { name: 'Stays' } });
     expect(created.status).toBe(201);

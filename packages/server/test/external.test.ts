@@ -58,7 +58,7 @@ describe('a service with a role that is not a superuser', () => {
         'guards inside project databases',
         'a limit on temporary files',
         'quiet logs for project roles',
-        'a watch over direct connections',
+        'supervision of direct connections',
       ]),
     );
     for (const { remedy } of server.findings) expect(remedy.length).toBeGreaterThan(10);
@@ -108,7 +108,7 @@ it('with a superuser on a suitable server only databases of others stay open', a
   const findings = await asAdmin((admin) => findOpenGuards(admin));
   const names = findings
     .map(({ missing }) => missing)
-    .filter((missing) => !missing.startsWith('a closed door'));
+    .filter((missing) => !missing.startsWith('restricted access'));
   expect(names).toEqual([]);
 });
 
@@ -143,8 +143,8 @@ describe('a service on an external server', () => {
       ROWHOUSE_SPARES: '0',
     };
     const service = await launch(env);
-    expect(service.output()).toMatch(/not guarded {2}guards inside project databases/);
-    expect(service.output()).toContain('To mend it:');
+    expect(service.output()).toMatch(/warning {6}missing: guards inside project databases/);
+    expect(service.output()).toContain('To fix it:');
     await service.stop();
     await removeTestService(env.ROWHOUSE_CONTROL_DATABASE, '');
   });

@@ -55,7 +55,10 @@ describe('authentication', () => {
     const different = await both(`Bearer ${key}`);
     expect([different.status, different.body.error.code]).toEqual([400, 'invalid_request']);
     const token = await both('Bearer eyJhbGciOi.eyJzdWIi.c2ln');
-    expect([token.status, token.body.error.hint]).toEqual([400, 'Send the API key alone.']);
+    expect([token.status, token.body.error.hint]).toEqual([
+      400,
+      'Send only the API key. Access tokens work with …/tables/:table and …/auth/user.',
+    ]);
   });
 });
 
@@ -122,7 +125,9 @@ describe('additional keys', () => {
     for (const key of [reader, browser.api_key]) {
       const refused = await rowhouse.call('GET', `/projects/${slug}/keys`, { key });
       expect([refused.status, refused.body.error.code]).toEqual([403, 'forbidden']);
-      expect(refused.body.error.hint).toContain('"manage"');
+      expect(refused.body.error.hint).toContain(
+        key === reader ? 'the scope "manage"' : 'use the project key',
+      );
       expect((await rowhouse.call('PATCH', `/projects/${slug}`, { key, body: { name: 'x' } })).status).toBe(
         403,
       );

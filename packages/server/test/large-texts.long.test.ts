@@ -37,7 +37,7 @@ it.each(nothing)('a large text without a statement gets 400: %s', async (_name, 
   const { slug, run, batch } = await newProject();
   const { status, body } = await run(text);
   expect([status, body.error?.code]).toEqual([400, 'invalid_request']);
-  expect(body.error.details[0].problem).toBe('holds no statement');
+  expect(body.error.details[0].problem).toBe('must contain a statement');
   expect((await batch(text)).status).toBe(400);
   const { body: place } = await rowhouse.call('GET', `/projects/${slug}/connection`);
   const neon = await rowhouse.call('POST', '/sql', {

@@ -151,7 +151,7 @@ describe('a statement that is stopped at the limit', () => {
     );
     const { status, body } = await project.run('call fill()', { timeout_ms: 60_000 });
     expect([status, body.error.code]).toEqual([507, 'project_full']);
-    expect(body.error.message).toContain('What it had committed by itself stays');
+    expect(body.error.message).toContain('Everything that it had already committed remains');
     expect((await project.run('select count(*) as n from log')).body.rows).toEqual([{ n: 1 }]);
     await project.holds();
     await isFine();

@@ -134,7 +134,9 @@ describe('texts that wait for the parser', () => {
     const refused = await Promise.race(asked);
     expect([refused.status, refused.body.error.code]).toEqual([429, 'overloaded']);
     expect(refused.headers['retry-after']).toBe('1');
-    expect(refused.body.error.message).toBe('Too many new SQL texts of this project wait to be parsed.');
+    expect(refused.body.error.message).toBe(
+      'Too many new statements of this project are waiting to be parsed.',
+    );
     expect((await run(neighbour, newFine(10))).status).toBe(200);
     const states = (await Promise.all(asked)).map(({ status }) => status);
     expect(states.filter((status) => status === 429).length).toBeGreaterThan(2);

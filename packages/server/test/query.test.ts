@@ -151,9 +151,23 @@ describe('statements of /query', () => {
 
   it('fail with a hint for the next step', async () => {
     const hint = async (query: string, more: object = {}) => (await run(query, more)).body.error.hint;
-    expect(await hint('select $1::int, $2::int', { params: [1] })).toContain('one value for each of $1');
+    expect(await hint('select $1::int, $2::int', { params: [1] })).toContain(
+      'one value in "params" for each of $1',
+    );
     expect(await hint('create table never (id int)', { read_only: true })).toContain('"read_only"');
     expect(await hint('lock table pg_class')).toContain('DO $$ begin lock table');
+    expect(await hint('listen news')).toContain('GET …/connection');
+    expect(await hint('copy (select 1) to stdout')).toContain('POST …/tables/:table');
+    expect(await hint('vacuum', { read_only: true })).toContain('POST …/query without "read_only"');
+  });
+
+  it('a wrong number of values is reported without the names of prepared statements', async () => {
+    const query = 'select $1::int as a, $2::int as b';
+    await run(query, { params: [1, 2] });
+    for (const params of [[1], [1, 2, 3]]) {
+      const { message } = (await run(query, { params })).body.error;
+      expect(message).toBe(`"params" has ${params.length} values, but the statement requires 2`);
+    }
   });
 
   it('get a clear 400 when nested too deep for the parser, and the next one works', async () => {
@@ -410,9 +424,7 @@ describe('a batch', () => {
 
   it('names an unknown field of an entry and the known ones', async () => {
     const { body } = await batch([{ query: 'select 1', dry_run: true }]);
-    expect(body.error.message).toBe(
-      'statements.0.dry_run: is not known here; there are query, params, limit',
-    );
+    expect(body.error.message).toBe('statements.0.dry_run: is unknown; known: query, params, limit');
   });
 
   it('is rolled back by a deferred constraint', async () => {

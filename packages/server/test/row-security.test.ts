@@ -417,7 +417,7 @@ describe('keys', () => {
       await call('POST', '/batch', { statements: [{ query: 'select 1' }] }),
     ]) {
       expect(refused(answer)).toEqual([400, 'invalid_request']);
-      expect(answer.body.error.message).toContain('table and auth/user endpoints only');
+      expect(answer.body.error.message).toContain("does not accept a user's access token");
     }
     for (const path of ['/tables', '/schema']) {
       const answer = await rowhouse.call('GET', `/projects/${project.slug}${path}`, {
@@ -849,11 +849,11 @@ describe('grants', () => {
     );
     const closed = await loginAs.rows(ann, 'GET', 'app.things');
     expect(closed.body.error.hint).toBe(
-      'To let them: grant usage on schema "app" to authenticated; grant select on table "app"."things" to authenticated;',
+      'To allow them: grant usage on schema "app" to authenticated; grant select on table "app"."things" to authenticated;',
     );
     await setUp('grant select on table app.things to authenticated');
     expect((await loginAs.rows(ann, 'GET', 'app.things')).body.error.hint).toBe(
-      'To let them: grant usage on schema "app" to authenticated;',
+      'To allow them: grant usage on schema "app" to authenticated;',
     );
     await setUp('grant usage on schema app to authenticated');
     expect((await loginAs.rows(ann, 'GET', 'app.things')).body.rows).toEqual([]);

@@ -106,7 +106,7 @@ describe('a disk of 700 MB', () => {
     const filler = fill(disk);
     const again = await restart();
     expect(again.output()).toContain('\nready\n');
-    expect(again.output()).toMatch(/disk {9}only \d+ MB free: under the reserve/);
+    expect(again.output()).toMatch(/disk {9}only \d+ MB free, less than the reserve/);
     await isAllThere();
     expect((await insert(100, 1_000)).body.error.code).toBe('server_full');
     expect(await again.stop()).toBe(0);
@@ -114,7 +114,7 @@ describe('a disk of 700 MB', () => {
     const more = fill(disk, 0, 'more');
     const third = await restart();
     expect((await third.exited).code).toBe(1);
-    expect(third.output()).toContain('The disk is full: free at least 64 MB on the disk of the data folder');
+    expect(third.output()).toContain('The disk is full. Free at least 64 MB on the disk of the data folder');
     more.free();
     filler.free();
     expect((await restart()).output()).toContain('\nready\n');

@@ -702,8 +702,8 @@ describe('unusual names', () => {
       columns: ['x y', 'it\'s "q"', 'kept'],
       rows: [['1', '1', '{"it\'s \\"q\\"": 1}']],
     });
-    expect(await problemOf('named', 'select=id,id')).toContain('comes twice');
-    expect(await problemOf('named', 'select=*,id')).toContain('comes twice');
+    expect(await problemOf('named', 'select=id,id')).toContain('occurs twice');
+    expect(await problemOf('named', 'select=*,id')).toContain('occurs twice');
     expect(await problemOf('named', `select=${encode(`data->>${'k'.repeat(64)}`)}`)).toContain('63 bytes');
   });
 
@@ -841,7 +841,7 @@ describe('embedding', () => {
       { name: 'Ann', team: [{ name: 'Bob' }, { name: 'Cid' }] },
     ]);
     expect(await problemOf('authors', 'select=authors(name)')).toMatch(
-      /several: authors!boss, authors!authors_boss_fkey/,
+      /is ambiguous: authors!boss, authors!authors_boss_fkey/,
     );
   });
 
@@ -875,7 +875,7 @@ describe('embedding', () => {
       { id: '1', books: { title: 'Two', name: 'Ann', born: '2026-01-02T03:04:05.6Z' } },
     ]);
     expect(await problemOf('books', 'select=id,...notes(said)')).toContain('cannot be spread');
-    expect(await problemOf('books', 'select=title,...author(title:name)')).toContain('comes twice');
+    expect(await problemOf('books', 'select=title,...author(title:name)')).toContain('occurs twice');
   });
 
   it('writes values as everywhere else', async () => {
@@ -930,7 +930,7 @@ describe('embedding', () => {
       create table red_green (red int references red, green int references green, primary key (red, green));
       insert into red values (1), (2); insert into green values (1, 2); insert into red_green values (1, 1)`);
     expect(await problemOf('red', 'select=id,green(id)')).toMatch(
-      /several: green!green_red_fkey, green!red_green \(green!red_green_green_fkey\)/,
+      /is ambiguous: green!green_red_fkey, green!red_green \(green!red_green_green_fkey\)/,
     );
     expect(await read('red', 'select=id,green!red_green(id)')).toEqual([
       { id: '1', green: [{ id: 1 }] },
@@ -950,7 +950,7 @@ describe('embedding', () => {
 
   it('suggests what could be meant', async () => {
     expect(await problemOf('books', 'select=id,authors(name)')).toMatch(
-      /"authors" could mean several: authors!author, authors!editor/,
+      /"authors" is ambiguous: authors!author, authors!editor/,
     );
     expect(await problemOf('books', 'select=id,authors!nope(name)')).toMatch(
       /"authors" has no "nope": authors!author, authors!editor/,
@@ -959,7 +959,7 @@ describe('embedding', () => {
     expect(await problemOf('tags', 'select=zzzzzz(said)')).toMatch(/there are book_tags, books/);
     expect(await problemOf('books', 'select=id,notes(nope)')).toMatch(/"notes" has no column "nope"/);
     expect(await problemOf('books', 'select=id,notes(id)&notes.order=nope')).toMatch(/^notes.order/);
-    expect(await problemOf('books', 'select=id,notes(id,id)')).toContain('comes twice');
+    expect(await problemOf('books', 'select=id,notes(id,id)')).toContain('occurs twice');
   });
 
   it('works with pages and cursors', async () => {

@@ -187,7 +187,7 @@ describe('errors of a page', () => {
     ['books', 'id=eq.abc', 422, 'constraint_violation', String.raw`The filter \"id\": invalid`],
     ['books', 'or=(id.eq.abc,title.eq.x)', 422, 'constraint_violation', String.raw`\"id\" in \"or\"`],
     ['books', 'title=eq.x&id=in.(1,abc)', 422, 'constraint_violation', String.raw`The filter \"id\"`],
-    ['books', 'id=like.5*', 400, 'sql_error', String.raw`\"like\" does not go with bigint`],
+    ['books', 'id=like.5*', 400, 'sql_error', String.raw`\"like\" does not support bigint`],
     ['books', 'id=eq.abc&price=eq.abc', 422, 'constraint_violation', 'abc'],
     ['x'.repeat(64), '', 404, 'table_not_found', '63 bytes'],
     ['books', `${'x'.repeat(64)}=eq.1`, 400, 'invalid_request', '63 bytes'],

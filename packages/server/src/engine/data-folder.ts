@@ -30,7 +30,7 @@ export function openDataFolder(folder: string): void {
     throw new EngineError(
       `The data folder ${folder} cannot be used (${(error as NodeJS.ErrnoException).code}).`,
       {
-        hint: 'Choose a folder you can write to with ROWHOUSE_DATA.',
+        hint: 'Set ROWHOUSE_DATA to a folder that you can write to.',
       },
     );
   }
@@ -39,7 +39,7 @@ export function openDataFolder(folder: string): void {
   // This applies to root, too: in a folder of another user, every name we write to can be a link to anywhere.
   if (self !== undefined && uid !== self) {
     throw new EngineError(`The data folder ${folder} belongs to another user.`, {
-      hint: 'Start as that user, or choose another folder with ROWHOUSE_DATA.',
+      hint: 'Start Rowhouse as that user, or set ROWHOUSE_DATA to another folder.',
     });
   }
 }
@@ -77,7 +77,7 @@ export function lockDataFolder(folder: string, address: string): Lock {
         throw new EngineError(
           `Rowhouse is already running on ${folder} (process ${owner.pid}, ${owner.address}).`,
           {
-            hint: 'Use that one, stop it first, or choose another folder with ROWHOUSE_DATA and another port.',
+            hint: 'Use that service, or stop it first. To run a second one, set ROWHOUSE_DATA to another folder and ROWHOUSE_PORT to another port.',
           },
         );
       }
@@ -117,7 +117,7 @@ export function readMasterKey(folder: string): Buffer {
   const text = readFileSync(file, 'utf8').trim();
   if (!/^[0-9a-f]{64}$/i.test(text)) {
     throw new EngineError(`${file} does not hold a master key (64 hex digits).`, {
-      hint: 'Restore it from a backup: without it the project keys in this data folder cannot be opened.',
+      hint: 'Restore it from a backup. Without it, the project keys in this data folder cannot be decrypted.',
     });
   }
   if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0) {

@@ -67,7 +67,7 @@ export async function startEmbedded({
   const cluster = openCluster(dataFolder);
   const password = derivePassword(masterKey, superuser);
   if (!existsSync(path.join(cluster.folder, 'PG_VERSION'))) {
-    say(`Making a PostgreSQL ${cluster.binaries.version} data folder …`);
+    say(`Creating a PostgreSQL ${cluster.binaries.version} data folder …`);
     createCluster(cluster, password);
   }
   checkMajorVersion(cluster);
@@ -97,7 +97,7 @@ export async function startEmbedded({
     if (isDead) removeDeadLocks(cluster.folder);
     if (makeRoomToStart(dataFolder)) onEvent('the disk is full: the ballast was removed', {});
     return startPostmaster(cluster, settings, signal, (s) =>
-      say(`PostgreSQL is still starting (${s} s): it recovers after a crash.`),
+      say(`PostgreSQL is still starting (${s} s): it is recovering from a crash.`),
     );
   };
 
@@ -131,7 +131,7 @@ export async function startEmbedded({
   let supervise = watch(current);
   const keepBallast = () =>
     makeBallast(cluster.folder, reserveBytes).catch((error) =>
-      onEvent('the ballast could not be made', { error: String(error) }),
+      onEvent('the ballast could not be created', { error: String(error) }),
     );
   let ballasting = keepBallast();
   const trimming = setInterval(() => {
@@ -196,9 +196,9 @@ function checkMajorVersion({ folder, binaries }: Cluster): void {
   const wanted = binaries.version.split('.')[0];
   if (found !== wanted) {
     throw new EngineError(
-      `${folder} was made by PostgreSQL ${found}; this Rowhouse brings ${binaries.version}.`,
+      `${folder} was created by PostgreSQL ${found}; this Rowhouse contains ${binaries.version}.`,
       {
-        hint: 'Use the Rowhouse version that made it, or move the projects to a new data folder.',
+        hint: 'Use the Rowhouse version that created it, or move the projects to a new data folder.',
       },
     );
   }

@@ -36,19 +36,19 @@ export async function checkExternal(address: Address): Promise<void> {
       from pg_roles where rolname = current_user`);
     const [server] = await database.query<{ major: number; standby: boolean }>(sql`
       select current_setting('server_version_num')::int / 10000 as major, pg_is_in_recovery() as standby`);
-    if (!role || !server) throw new EngineError('The PostgreSQL server does not say who we are.');
+    if (!role || !server) throw new EngineError('The PostgreSQL server does not report the current role.');
     if (server.major < oldestMajor) {
       throw new EngineError(
         `The server is PostgreSQL ${server.major}; Rowhouse needs ${oldestMajor} or newer.`,
       );
     }
     if (server.standby) {
-      throw new EngineError('The server is a standby: nothing can be written there.', {
+      throw new EngineError('The server is a standby and does not accept writes.', {
         hint: 'Set ROWHOUSE_DATABASE_URL to the primary.',
       });
     }
     if (!role.super && !(role.createdb && role.createrole)) {
-      throw new EngineError(`The role "${role.name}" may not make databases and roles.`, {
+      throw new EngineError(`The role "${role.name}" cannot create databases and roles.`, {
         hint: `As a superuser: alter role "${role.name}" createdb createrole;`,
       });
     }
@@ -85,7 +85,7 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
   if (!facts.super) {
     report(
       'guards inside project databases',
-      'a project can take every advisory lock of the server, flood its WAL, or load languages that cannot be interrupted',
+      'a project can take all advisory locks of the server, flood its WAL, or load languages that cannot be interrupted',
       `give Rowhouse a superuser, or: alter role "${facts.role}" superuser`,
     );
   }
@@ -105,35 +105,35 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
   }
   if (!facts.watch) {
     report(
-      'a watch over direct connections',
-      'with psql or an ORM a project can go over its limit_mb',
+      'supervision of direct connections',
+      'a project can exceed its limit_mb with psql or an ORM',
       `grant pg_read_all_stats, pg_signal_backend to "${facts.role}"`,
     );
   }
   for (const name of facts.open) {
     report(
-      `a closed door on database "${name}"`,
-      'every project role may connect to it',
+      `restricted access to database "${name}"`,
+      'every project role can connect to it',
       `revoke all on database "${name}" from public`,
     );
   }
   // All connections share one lock table, so the product counts.
   if (facts.locks * facts.connections < enoughLocks) {
     report(
-      'room for locks',
-      'a statement over thousands of tables makes neighbours fail',
+      'enough space for locks',
+      'a statement that uses thousands of tables makes statements of other projects fail',
       `alter system set max_locks_per_transaction = ${Math.ceil(enoughLocks / facts.connections)}, then restart PostgreSQL`,
     );
   }
   if (facts.prepared > 0) {
     report(
-      'prepared transactions switched off',
-      'a project can leave locks and old rows behind for ever',
+      'disabled prepared transactions',
+      'a project can keep locks and dead rows indefinitely',
       'alter system set max_prepared_transactions = 0, then restart PostgreSQL',
     );
   }
   if (!facts.fsync || !facts.fullPageWrites) {
-    report('durable writes', 'a crash loses what was acknowledged', 'set fsync and full_page_writes to on');
+    report('durable writes', 'a crash can lose acknowledged changes', 'set fsync and full_page_writes to on');
   }
   return findings;
 }

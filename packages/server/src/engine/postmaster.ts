@@ -106,7 +106,7 @@ export async function startPostmaster(
     if (ended) throw failure(`PostgreSQL did not start (${ended}).`, lastLines(readTail(cluster.logFile)));
     if (interrupted.aborted && child.pid) {
       await stopPostmaster(cluster, { pid: child.pid, exited });
-      throw new EngineError('The start was broken off.');
+      throw new EngineError('The start was interrupted.');
     }
     if (waitedMs > 0 && waitedMs % 5000 === 0) onWait(waitedMs / 1000);
     await sleep(20);

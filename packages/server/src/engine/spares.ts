@@ -37,8 +37,7 @@ export function keepSpares({ control, server, wanted, onError }: Options): Spare
 
   const makeOne = async () => {
     if (making >= makersAtOnce) {
-      if (waiting.length >= maxWaiting)
-        throw errors.overloaded('Too many projects are being created at once.', 5);
+      if (waiting.length >= maxWaiting) throw errors.overloaded('Too many projects are being created.', 5);
       await new Promise<void>((resolve) => waiting.push(resolve));
     }
     making++;

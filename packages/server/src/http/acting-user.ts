@@ -1,5 +1,5 @@
-// The end user that a request acts for, out of the access token beside its API key; without one a publishable key acts
-// for nobody that is known.
+// The end user that a request acts for, taken from the access token that comes with its API key. Without a token, a
+// publishable key acts anonymously.
 import type { FastifyRequest } from 'fastify';
 import { type ActingUser, asAnonymous, asUser, type ProjectLogin } from '../engine/provision.ts';
 import type { Caller } from '../keys/caller.ts';
@@ -10,14 +10,14 @@ import type { Deps } from './deps.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Of a request with an access token, which has been found good: as that user. Of one with a publishable key alone: as `anon`. */
+    /** With a valid access token: as that user. With a publishable key alone: as `anon`. Otherwise null. */
     login: ProjectLogin | null;
   }
 }
 
 type Project = Readonly<{ id: string; slug: string }>;
 
-/** For a route's onRequest: before its body is read, and before a repeat is answered. */
+/** For a route's onRequest hook: it runs before the body is read and before a repeated request is answered. */
 export function admitActingUsers(deps: Deps) {
   return async (request: FastifyRequest): Promise<void> => {
     const caller = callerOf(request);
@@ -33,19 +33,19 @@ export function admitActingUsers(deps: Deps) {
   };
 }
 
-/** Whatever way a request comes, a publishable key without a user's token never acts as the project itself. */
+/** A publishable key without an access token never acts as the project itself, on any code path. */
 export function actingAs(caller: Caller, project: ProjectLogin): ProjectLogin {
   return caller.kind === 'publishable' && !project.actingUser ? asAnonymous(project) : project;
 }
 
-/** A token can outlive its session. Whatever runs looks at that by itself; an answer that is kept does not run. */
+/** A token can outlive its session. Every statement checks that, but a stored response is replayed without a statement. */
 export function checkSession(deps: Deps) {
   return async ({ login }: FastifyRequest): Promise<void> => {
     if (login?.actingUser?.role === 'authenticated') await ask(deps.query, login, 'select 1', []);
   };
 }
 
-/** Throws unless the token is the project's own and good now. Whether its session still is, PostgreSQL knows. */
+/** Throws unless the project signed the token and it has not expired. PostgreSQL checks whether its session still exists. */
 async function actingUserOf({ users }: Deps, project: Project, token: string): Promise<ActingUser> {
   const claims = await readClaims(users, { projectId: project.id, slug: project.slug }, token);
   return { role: 'authenticated', sessionId: claims.sid, userId: claims.sub, claims: JSON.stringify(claims) };

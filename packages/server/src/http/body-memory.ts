@@ -1,5 +1,5 @@
-// Bodies that are taken in whole. What they take is counted, for each project and for the process: a body for which
-// there is no room is refused while it comes in, not when memory has run out.
+// Request bodies that are read into memory. Their memory is counted per project and for the process, so that a body
+// that exceeds the budget is refused while it arrives, and not when memory has run out.
 import type { ServerResponse } from 'node:http';
 import { finished, type Readable } from 'node:stream';
 import type { FastifyRequest, preParsingHookHandler } from 'fastify';
@@ -12,12 +12,12 @@ const mb = 1024 * 1024;
 const bodyMemory = new MemoryBudget({ perProject: 200 * mb, total: 210 * mb });
 /** Of a body's bytes: as they came, as text, and on their way to PostgreSQL. */
 const bytesFactor = 3;
-/** Of each value in it. */
+/** For each value in a body. */
 const valueBytes = 50;
 /** Smaller bodies are not counted. */
 const uncounted = 64 * 1024;
 
-/** Only the response tells when a request is over; parsers are not given it. */
+/** Only the response shows when a request is over, and content type parsers do not get it. */
 const responses = new WeakMap<FastifyRequest, ServerResponse>();
 
 export const noteResponse: preParsingHookHandler = (request, reply, payload, done) => {
@@ -25,7 +25,7 @@ export const noteResponse: preParsingHookHandler = (request, reply, payload, don
   done(null, payload);
 };
 
-/** What is counted for a request, until its answer is out: what was made of the body is needed as long. */
+/** The memory of one request. It is held until the response is sent, because the parsed body lives as long. */
 export class BodyMemory {
   private counted = 0;
   private isOver = false;
@@ -46,10 +46,10 @@ export class BodyMemory {
   }
 
   private add(bytes: number): void {
-    // The caller is gone: nothing more is read, or it would be counted for ever.
+    // The caller has disconnected. Memory that is counted now would never be released.
     if (this.isOver) throw errors.requestTimeout();
     if (!bodyMemory.take(this.owner, bytes))
-      throw errors.overloaded('Large bodies take all the memory there is for them.', 1);
+      throw errors.overloaded('The memory for large request bodies is used up.', 1);
     if (this.counted === 0) this.releaseAtEnd();
     this.counted += bytes;
   }
@@ -91,7 +91,7 @@ export function readBody(request: FastifyRequest, payload: Readable, memory: Bod
       stop();
       pieces.length = 0;
       reject(error);
-      // What still comes is passed over, so that the answer can be read.
+      // The rest of the body is discarded, so that the client gets to read the response.
       payload.resume();
     };
     const onEnd = () => {
@@ -110,8 +110,8 @@ export function readBody(request: FastifyRequest, payload: Readable, memory: Bod
 }
 
 /**
- * Most clients do not read before they have sent all: an answer that came earlier, with the connection closed behind it,
- * would be lost to them. Whoever sends for longer than this gets it all the same.
+ * Most clients read only after they have sent everything: they would lose a response that comes earlier and is followed
+ * by the end of the connection. A client that sends for longer than `passOverMs` gets the response anyway.
  */
 function passOver(payload: Readable): Promise<void> {
   return new Promise((resolve) => {

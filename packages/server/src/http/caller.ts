@@ -1,4 +1,4 @@
-// Who is calling: the API key out of a request's headers, and the access token of a user beside it.
+// Identifies the caller: reads the API key and the user's access token from the headers of a request.
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
@@ -8,13 +8,13 @@ import type { KeyRing } from '../keys/verify.ts';
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
-    /** What came beside the API key; nobody has looked at it yet. */
+    /** The token that came with the API key. It is not verified yet. */
     accessToken: string | null;
   }
   interface FastifyContextConfig {
-    /** A user's access token may come beside the API key. */
+    /** The route accepts a user's access token together with the API key. */
     acceptsToken?: boolean;
-    /** It must. */
+    /** The route requires one. */
     needsToken?: boolean;
   }
 }
@@ -46,7 +46,7 @@ function readKeyAndToken({ headers, routeOptions }: FastifyRequest): {
     if (!looksLikeKey(bearer) && bearer.split('.').length === 3) {
       throw errors.invalidApiKey(
         "This is a user's access token, not an API key.",
-        'Send the API key as "X-API-Key" beside it; with both, table requests act as that user.',
+        'Send the API key too, as "X-API-Key: <API_KEY>". With both, table requests act as that user.',
       );
     }
     return { key: bearer, accessToken: null };
@@ -56,8 +56,8 @@ function readKeyAndToken({ headers, routeOptions }: FastifyRequest): {
   if (bearer === null || bearer === key) return { key, accessToken: null };
   if (looksLikeKey(bearer)) {
     throw errors.invalidRequest(
-      [{ path: '', problem: 'Authorization and X-API-Key hold different API keys' }],
-      'Send one of them.',
+      [{ path: '', problem: 'Authorization and X-API-Key contain different API keys' }],
+      'Send only one of them.',
     );
   }
   if (routeOptions.config.acceptsToken) return { key, accessToken: bearer };
@@ -65,21 +65,22 @@ function readKeyAndToken({ headers, routeOptions }: FastifyRequest): {
     [
       {
         path: 'Authorization',
-        problem: "a user's access token is good for the table and auth/user endpoints only",
+        problem: "this endpoint does not accept a user's access token",
       },
     ],
-    'Send the API key alone.',
+    'Send only the API key. Access tokens work with …/tables/:table and …/auth/user.',
   );
 }
 
 export function readBearer(header: string | undefined): string | null {
   if (header === undefined) return null;
   const [, token] = /^bearer +(\S+) *$/i.exec(header) ?? [];
-  if (!token) throw errors.missingApiKey('The Authorization header is not "Bearer <API_KEY>".');
+  if (!token)
+    throw errors.missingApiKey('The Authorization header does not have the form "Bearer <API_KEY>".');
   return token;
 }
 
-/** A caller's own id is kept if it can stand in a header and a log line as it is. */
+/** An id from the caller is used if it is safe in a header and in a log line. */
 export function readRequestId(header: string | string[] | undefined): string | null {
   return typeof header === 'string' && /^[\w.:/+=-]{1,128}$/.test(header) ? header : null;
 }
@@ -88,9 +89,9 @@ export function hasRepeated(rawHeaders: readonly string[]): boolean {
   return findRepeated(rawHeaders) !== null;
 }
 
-/** Node keeps the first of some repeated headers and joins others; a proxy in front may have judged by the other one. */
+/** Node keeps the first of some repeated headers and joins others; a proxy in front may have checked another one. */
 function findRepeated(rawHeaders: readonly string[]): string | null {
-  // Each of the few names is looked for; comparing lengths first spares most of the lowering.
+  // Comparing lengths first avoids most of the conversions to lower case.
   for (const name of single) {
     let times = 0;
     for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -103,5 +104,6 @@ function findRepeated(rawHeaders: readonly string[]): string | null {
 
 export function refuseRepeated(rawHeaders: readonly string[]): void {
   const name = findRepeated(rawHeaders);
-  if (name) throw errors.invalidRequest([{ path: name, problem: 'this header was sent more than once' }]);
+  if (name)
+    throw errors.invalidRequest([{ path: name, problem: 'this header must not be sent more than once' }]);
 }

@@ -1,4 +1,4 @@
-// Compacting a project over HTTP: started by one request, followed by others.
+// Compaction of a project over HTTP: one request starts it, others follow its progress.
 import { CompactionResponse, LastCompactionResponse } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { requireScope } from '../keys/caller.ts';
@@ -23,9 +23,9 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'Give space back to the disk',
+        summary: 'Compact a project',
         description:
-          'Needs the scope manage. Starts it, or shows the one that runs. Each table is vacuumed, and written anew where that gains much and there is room for a copy; while a table is written anew nobody else can use it.',
+          'Returns unused space to the disk. Requires the scope manage. Starts a compaction, or returns the one that is running. Every table is vacuumed. A table with much unused space is also rewritten if there is space for the copy; the table is locked meanwhile.',
         params: SlugParams,
         response: { 202: CompactionResponse },
       },
@@ -42,8 +42,8 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'How the last compaction goes, or went',
-        description: 'Needs the scope manage. null: there was none.',
+        summary: 'Get the last compaction',
+        description: 'Requires the scope manage. null if there was none.',
         params: SlugParams,
         response: { 200: LastCompactionResponse },
       },

@@ -1,4 +1,4 @@
-// Who is calling, out of a connection string instead of an API key: as drivers for PostgreSQL over HTTP send it.
+// Identifies the caller by a connection string instead of an API key, as drivers for PostgreSQL over HTTP send it.
 import type { FastifyRequest } from 'fastify';
 import { databaseOf, type ProjectLogin } from '../engine/provision.ts';
 import { errors } from '../errors.ts';
@@ -9,12 +9,12 @@ import type { Deps } from './deps.ts';
 
 export const connectionHeader = 'neon-connection-string';
 
-/** The database that PostgreSQL's tools take when none is named. */
+/** The default database of PostgreSQL's tools. */
 const usualDatabase = 'postgres';
 
 /**
- * The password is that of the project's role, or an API key, with the project's slug as the database. An API key may also
- * come as Authorization: Bearer, as the driver's `authToken`.
+ * The password is that of the project's role, or an API key with the project's slug as the database. An API key can also
+ * come as Authorization: Bearer, which is the driver's `authToken`.
  */
 export async function identifyByConnection(
   deps: Pick<Deps, 'keyRing' | 'logins'>,
@@ -26,7 +26,7 @@ export async function identifyByConnection(
   if (bearer !== null && password !== '' && password !== bearer) {
     throw errors.invalidRequest(
       [{ path: '', problem: `Authorization and the password in ${connectionHeader} differ` }],
-      'Send one of them.',
+      'Send only one of them.',
     );
   }
   const secret = bearer ?? password;
@@ -40,7 +40,7 @@ export async function identifyByConnection(
   return { caller, login: { id: caller.projectId, passwordVersion: caller.passwordVersion } };
 }
 
-/** The database is named by the project's slug. A project's own key leaves no doubt, so that there the user's name will do. */
+/** The slug names the database. With a key of a project there is no doubt, so that the slug as the user is enough. */
 function slugOf(caller: Caller, user: string, database: string): string {
   if (caller.kind === 'account') return database;
   if (database === databaseOf(caller.projectId)) return caller.slug;
@@ -53,12 +53,14 @@ function readConnectionString(header: string | string[] | undefined): {
   database: string;
 } {
   if (typeof header !== 'string' || header === '')
-    throw errors.missingApiKey(`This request needs the header ${connectionHeader}.`, form);
+    throw errors.missingApiKey(`This request requires the header ${connectionHeader}.`, form);
   try {
     const { protocol, username, password, pathname, searchParams } = new URL(header);
     if (protocol !== 'postgres:' && protocol !== 'postgresql:') throw new URIError('another protocol');
     if (searchParams.has('options')) {
-      throw errors.invalidRequest([{ path: connectionHeader, problem: 'options have no effect over HTTP' }]);
+      throw errors.invalidRequest([
+        { path: connectionHeader, problem: 'must not contain "options", which have no effect over HTTP' },
+      ]);
     }
     const [user = '', secret = '', database = ''] = [username, password, pathname.slice(1)].map(
       decodeURIComponent,
@@ -66,13 +68,12 @@ function readConnectionString(header: string | string[] | undefined): {
     return { user, password: secret, database };
   } catch (error) {
     if (!(error instanceof TypeError || error instanceof URIError)) throw error;
-    // Without a word of it: it holds a password.
+    // The value is not quoted: it contains a password.
     throw errors.invalidRequest(
-      [{ path: connectionHeader, problem: 'is not the address of a database' }],
+      [{ path: connectionHeader, problem: 'is not a PostgreSQL connection string' }],
       form,
     );
   }
 }
 
-const form =
-  'It has the form postgres://user:password@host/database, with %-escapes for what is not a letter.';
+const form = 'Send postgres://user:password@host/database. Percent-encode special characters.';

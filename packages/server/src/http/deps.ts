@@ -1,4 +1,4 @@
-// What the routes need, made by main.ts (or a test) and handed down.
+// The dependencies of the routes, created by main.ts or by a test.
 import type { Logger } from 'pino';
 import type { Control } from '../control/control.ts';
 import type { DiskWatch } from '../engine/disk.ts';
@@ -27,7 +27,7 @@ export type Deps = Readonly<{
   users: UserDeps;
   idempotency: IdempotencyStore;
   usageLooks: UsageLooks;
-  /** Called once for each write that is refused for lack of room. */
+  /** Called once for each write that is refused because the project or the disk is full. */
   countRefused: (reason: RefusalReason) => void;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;

@@ -1,4 +1,4 @@
-// The one place where an error becomes a response, and is logged if it is ours.
+// The only place where an error becomes a response, and is logged if the service caused it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ErrorBody } from '@rowhouse/api';
@@ -10,12 +10,12 @@ import { sqlstate } from '../postgres/sqlstate.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What it was answered with, if it failed. */
+    /** The error of the response, if the request failed. */
     failure: RowhouseError | null;
   }
 }
 
-/** How an error is said: with which status, in which body. */
+/** How an error is presented: its status and its body. */
 export type Voice = {
   statusOf(error: RowhouseError): number;
   bodyOf(error: RowhouseError, requestId: string): ErrorBody;
@@ -31,7 +31,7 @@ export function errorResponder(log: Logger, { statusOf, bodyOf }: Voice = ownVoi
     const error = readFastifyError(thrown, request) ?? toRowhouseError(thrown, request.raw);
     logOurs(log, error, request.id);
     const status = statusOf(error);
-    // What comes of a repeat hangs on what happened, not on how it is said.
+    // A repeat by Idempotency-Key depends on the error itself, not on how it is presented.
     request.failure = error;
     return reply
       .headers(headersOf(error, status, request.id))
@@ -65,7 +65,7 @@ function logOurs(log: Logger, error: RowhouseError, requestId: string): void {
 
 function headersOf(error: RowhouseError, status: number, requestId: string): Record<string, string> {
   return {
-    // Also for errors from before the hooks that set it.
+    // Also for errors that occur before the hooks that set it.
     'x-request-id': requestId,
     ...(error.retryAfterS !== undefined && { 'retry-after': String(error.retryAfterS) }),
     ...(status === 401 && { 'www-authenticate': 'Bearer realm="rowhouse"' }),
@@ -87,7 +87,7 @@ export function errorBody(error: RowhouseError, requestId: string): ErrorBody {
   };
 }
 
-/** For what is not even a request: answered on the bare socket. */
+/** For input that is not a valid request: answered on the bare socket. */
 export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -98,7 +98,7 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
       ? errors.headersTooLarge()
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? errors.requestTimeout()
-        : errors.invalidRequest([{ path: '', problem: 'this is not a valid HTTP/1.1 request' }]);
+        : errors.invalidRequest([{ path: '', problem: 'the request is not valid HTTP/1.1' }]);
   const requestId = crypto.randomUUID();
   const body = JSON.stringify(errorBody(answer, requestId));
   socket.end(
@@ -110,14 +110,14 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
 function toRowhouseError(thrown: Error, request: IncomingMessage): RowhouseError {
   if (thrown instanceof RowhouseError) return asRead(thrown, request);
   if (isState(thrown, sqlstate.diskFull)) return errors.serverFull(undefined, { cause: thrown });
-  // Our own statement met a server without memory, locks or connections left (class 53).
+  // A statement of the service met a server without memory, locks or connections (class 53).
   if (thrown instanceof PostgresError && thrown.sqlstate.startsWith('53')) return errors.unavailable(thrown);
-  // The caller went away in the middle of its own request.
+  // The caller disconnected while it was sending the request.
   if (request.destroyed && !request.complete) return errors.requestTimeout();
   return errors.internal(thrown);
 }
 
-/** What only reads leaves no doubt: nothing was changed. */
+/** For a request that only reads, the outcome is certain: nothing was changed. */
 function asRead(error: RowhouseError, { method }: IncomingMessage): RowhouseError {
   const isRead = method === 'GET' || method === 'HEAD';
   return isRead && error.code === 'outcome_unknown' ? errors.unavailable(error.cause) : error;
@@ -135,13 +135,15 @@ function readFastifyError(
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return errors.payloadTooLarge(request.routeOptions.bodyLimit);
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return errors.invalidRequest([{ path: 'Content-Length', problem: 'does not fit the body that came' }]);
+      return errors.invalidRequest([
+        { path: 'Content-Length', problem: 'does not match the length of the body' },
+      ]);
     case 'FST_ERR_MAX_PARAM_LENGTH':
       return errors.routeNotFound(request.method, request.url);
     case 'FST_ERR_BAD_URL':
-      return errors.invalidRequest([{ path: '', problem: 'the path is not a valid percent-encoded URL' }]);
+      return errors.invalidRequest([{ path: '', problem: 'the path must be a valid percent-encoded URL' }]);
     default:
-      // Whatever else Fastify itself refuses is the caller's doing.
+      // Other errors of Fastify with a status below 500 are mistakes of the caller.
       return code?.startsWith('FST_') && statusCode && statusCode < 500
         ? errors.invalidRequest([{ path: '', problem: message }])
         : null;

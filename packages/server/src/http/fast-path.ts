@@ -1,6 +1,6 @@
-// The requests that come most, in their ordinary form, answered without the framework: hooks, routing and header handling
-// cost more than the statement. Whatever is unusual about a request (a browser's origin, a key not seen before, another
-// encoding, a large body) goes the long way, which answers the same; a test compares the two.
+// Answers the most frequent requests, in their ordinary form, without the framework: hooks, routing and header handling
+// cost more than the statement. An unusual request (with an origin, an unknown key, another encoding, a large body) takes
+// the path through the framework, which answers the same. A test compares the two.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { apiPrefix, RunQuery } from '@rowhouse/api';
 import type { ProjectLogin } from '../engine/provision.ts';
@@ -18,7 +18,7 @@ import { json, ResponseReader, sizeHeaders } from './response-reader.ts';
 import { answerInsert, answerPage, tableRoute } from './tables.ts';
 import { validatorCompiler } from './validation.ts';
 
-/** Answers the request and says true, or leaves it untouched and says false. */
+/** Answers the request and returns true, or leaves it untouched and returns false. */
 export type FastPath = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 type Asked = { slug: string; route: string; status: number; run: Run };
@@ -30,7 +30,7 @@ type Run = (
 ) => Promise<Answer | Changed>;
 
 const start = `${apiPrefix}/projects/`;
-/** What is parsed in one go. */
+/** The largest body that is parsed synchronously. */
 const maxBodyBytes = 64 * 1024;
 const oneWriteBytes = 2 * 1024;
 const jsonType = /^application\/json(; ?charset=utf-8)?$/i;
@@ -54,7 +54,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
     const slug = url.slice(start.length, slash);
     if (method === 'POST' && url.length === slash + 6 && url.endsWith('/query'))
       return { slug, route: queryRoute, status: 200, run: runQuery };
-    // A name with an escape in it is the long way's.
+    // The framework handles names with percent escapes.
     const [, name, query = ''] = url.startsWith('/tables/', slash)
       ? (tableUrl.exec(url.slice(slash + 8)) ?? [])
       : [];
@@ -98,7 +98,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
       if (deadline.isOver) return;
       deadline.end();
       if (reader.hasBegun) {
-        deps.log.warn({ request_id: requestId, err: error }, 'a result broke off');
+        deps.log.warn({ request_id: requestId, err: error }, 'a response was cut off');
         reader.breakOff();
         finish(asked.status);
       } else answerError(error as Error);
@@ -111,7 +111,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
         return;
       }
       deadline.end();
-      // An upsert that had nothing to do made nothing.
+      // An upsert that changed nothing created nothing.
       const status = isChange && !given.isNew ? 200 : asked.status;
       if (answer instanceof HeldAnswer) {
         reader.send(answer, method === 'POST' ? sizeHeaders(deps, project.id) : {}, status);
@@ -122,7 +122,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
         const room = method === 'POST' ? deps.query.admission.headroom.recall(project.id) : null;
         if (room) head.push('x-project-size', String(room.size_mb), 'x-project-limit', String(room.limit_mb));
         response.writeHead(status, head);
-        // Small ones as a string of the same bytes: Node puts it behind the headers, and both leave in one piece.
+        // Small ones as a string of the same bytes: Node appends it to the headers and sends both in one write.
         if (answer.length > oneWriteBytes) response.end(answer);
         else response.end(answer.toString('latin1'), 'latin1');
       }
@@ -142,10 +142,10 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
   };
 }
 
-/** What follows /tables/: a plain name, and a query string. */
+/** The part after /tables/: a plain name, and a query string. */
 const tableUrl = /^([\w.-]+)(?:\?(.*))?$/;
 
-/** The caller by memory alone, if nothing about the request needs a closer look. */
+/** The caller from the cache of known keys, if the request is an ordinary one. */
 function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: IncomingMessage): Caller | null {
   const key = headers['x-api-key'];
   if (
@@ -169,7 +169,7 @@ function hasOrdinaryBody(method: string | undefined, headers: IncomingHttpHeader
   return Number(size) > 0 && Number(size) <= maxBodyBytes && jsonType.test(headers['content-type'] ?? '');
 }
 
-/** The length is known and small; what ends early is the server's own business. */
+/** The length is known and small. Node handles a body that ends early. */
 function readBody(request: IncomingMessage, use: (body: Buffer) => void): void {
   const pieces: Buffer[] = [];
   request.on('data', (piece: Buffer) => pieces.push(piece));

@@ -1,5 +1,5 @@
-// Idempotency-Key on any POST: reserves the key between validation and handler, keeps what is answered before it is sent,
-// and answers repeats in the handler's place. A request without the header passes through.
+// Idempotency-Key on any POST: reserves the key between validation and handler, stores the response before it is sent,
+// and answers repeats instead of the handler. A request without the header passes through.
 import { createHash, type Hash } from 'node:crypto';
 import { finished, type Readable, Transform } from 'node:stream';
 import { finished as ended } from 'node:stream/promises';
@@ -15,7 +15,7 @@ declare module 'fastify' {
     repeat: Repeat | null;
   }
   interface FastifyContextConfig {
-    /** Throws if the caller must not see this route's answer again, although it was its own. */
+    /** Throws if the caller must not get the stored response of this route again. */
     beforeReplay?: (request: FastifyRequest) => void | Promise<void>;
   }
 }
@@ -25,7 +25,7 @@ type Repeat = { key: string; body: HashedBody; reservation: Reservation | null }
 export const idempotencyHeader = 'idempotency-key';
 const form = /^[\x21-\x7e]{1,255}$/;
 
-/** Call before the routes are made. */
+/** Call before the routes are registered. */
 export function acceptIdempotencyKeys(app: FastifyInstance, idempotency: IdempotencyStore): void {
   app.decorateRequest('repeat', null);
   app.addHook('onRoute', (route) => {
@@ -56,7 +56,7 @@ export function acceptIdempotencyKeys(app: FastifyInstance, idempotency: Idempot
         if (!request.repeat || !reservation) return done();
         const outcome = outcomeOf(request.repeat.body, reply, payload);
         request.repeat.reservation = null;
-        // What cannot be kept in time is kept later: until then a repeat is told that the first still runs.
+        // A response that cannot be stored in time is stored later. Until then, a repeat learns that the first is running.
         inTime(reservation.end(outcome), request.deadline.leftMs).then(() => done(), done);
       },
     ];
@@ -69,7 +69,7 @@ async function inTime(work: Promise<void>, ms: number): Promise<void> {
   await Promise.race([work, time]).finally(() => late.abort());
 }
 
-/** True: go on. False: it is answered, as a repeat or because it took too long. */
+/** True: continue. False: the request is answered already, as a repeat or because its deadline passed. */
 async function begin(
   idempotency: IdempotencyStore,
   repeat: Repeat,
@@ -79,7 +79,7 @@ async function begin(
   const caller = callerOf(request);
   const found = await idempotency.begin({
     caller,
-    // Where nobody has looked at a token yet, it stands for itself: no other user has the same.
+    // A token that is not verified yet identifies its user: no other user has the same.
     user: userOf(request),
     method: request.method,
     path: pathOf(request.url),
@@ -94,7 +94,7 @@ async function begin(
     return false;
   }
   if (request.deadline.isOver) {
-    // The caller was told that nothing ran, so nothing will.
+    // The caller learned that nothing ran, so nothing must run.
     void found.reservation.end({ is: 'nothing_ran' });
     return false;
   }
@@ -108,7 +108,7 @@ function userOf({ login, accessToken }: FastifyRequest): string | null {
   return actingUser?.role === 'authenticated' ? actingUser.userId : accessToken;
 }
 
-/** An answer that a handler streams by itself is too large to keep; one that broke off tells nothing about the change. */
+/** A streamed response is too large to store. One that was cut off does not show whether the change was made. */
 function watchStreaming(repeat: Repeat, reply: FastifyReply): void {
   const { raw, hijack } = reply;
   const end = () => {
@@ -139,7 +139,7 @@ function outcomeOf(body: HashedBody, reply: FastifyReply, payload: unknown): Out
   const status = failure?.status ?? reply.statusCode;
   const fingerprint = body.fingerprint();
   const bytes = toBytes(payload);
-  // What the project's own code raises would be the same again; and a procedure may have committed before it.
+  // An error that the project's code raises would occur again, and a procedure may have committed before it.
   const is = status < 400 || wasRaised(failure) ? 'answered' : fateAfter(failure, status);
   if (is === 'nothing_ran') return { is };
   if (is === 'unknown') return { is, fingerprint };
@@ -151,13 +151,14 @@ function outcomeOf(body: HashedBody, reply: FastifyReply, payload: unknown): Out
 }
 
 /**
- * A failure is kept if it would be the same again; one that comes of the moment, or of the key, leaves the way free. By what
- * happened, not by how it is said: other protocols have words of their own. What may have been committed never runs again.
+ * A failure is stored if it would occur again. A temporary one, or one because of the API key, frees the key. The decision
+ * depends on the error, not on its status, because other protocols use other statuses. A request that may have committed
+ * never runs again.
  */
 function fateAfter(error: RowhouseError | null, status: number): 'answered' | 'unknown' | 'nothing_ran' {
   if (error?.code === 'outcome_unknown' || error?.code === 'internal_error') return 'unknown';
   const fate = error && fateOf(error);
-  // PostgreSQL has said how it ended, or we have ended it: there is nothing more to be told.
+  // PostgreSQL reported how it ended, or the service stopped it: nothing more can be learned.
   if (error && fate === 'uncertain') return error.sql || isFull(error) ? 'answered' : 'unknown';
   if (error?.code === 'query_timeout' && fate !== 'undone') return 'unknown';
   if (![400, 409, 422].includes(status)) return 'nothing_ran';
@@ -170,7 +171,7 @@ function isFull({ code }: RowhouseError): boolean {
   return code === 'project_full' || code === 'server_full';
 }
 
-/** SQLSTATE classes of a server or a neighbour in the way: rollback, resources, locks, an operator, the system. */
+/** SQLSTATE classes of temporary failures: rollback, resources, locks, operator intervention, the system. */
 const momentary = /^(40|53|55|57|58)/;
 
 /** null: a stream. */
@@ -191,7 +192,7 @@ type HashedBody = {
   readToEnd(): Promise<Buffer>;
 };
 
-/** Hashed as it passes: whoever reads the body, at once or in pieces, reads it through here. */
+/** Hashes the body as it is read, whether at once or in pieces. */
 function hashBody({ headers, url }: FastifyRequest, { raw }: FastifyReply, payload: Readable): HashedBody {
   const hash: Hash = createHash('sha256').update(`${url.slice(pathOf(url).length)}\n`);
   const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
@@ -206,11 +207,11 @@ function hashBody({ headers, url }: FastifyRequest, { raw }: FastifyReply, paylo
       done();
     },
   });
-  // Not a pipeline: a reader that gives up in the middle must not take the connection with it, its answer has to go out.
+  // Not stream.pipeline: a reader that stops early must not destroy the connection, because its response must be sent.
   payload.pipe(stream);
   finished(payload, { writable: false }, (error) => error && stream.destroy(error));
   stream.on('error', () => {});
-  // What nobody read is let through, or the next request on this connection would wait behind it.
+  // An unread rest is discarded, or the next request on this connection would wait behind it.
   raw.once('finish', () => payload.unpipe(stream).resume());
   return {
     stream,

@@ -1,4 +1,4 @@
-// Reading JSON bodies strictly: valid UTF-8, valid JSON, no text that PostgreSQL could not keep as it is.
+// Reads JSON bodies strictly: valid UTF-8, valid JSON, no text that PostgreSQL could not store unchanged.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -9,7 +9,7 @@ import { parseJsonText, readWellFormed } from '../query/json/json-text.ts';
 import { LargeSyntaxError, parseLargeJson, sliceBytes } from '../query/json/large-json.ts';
 import { BodyMemory, noteResponse, readBody } from './body-memory.ts';
 
-/** Bodies of this type are JSON. */
+/** Parses bodies of this content type as JSON. */
 export function takeJson(app: FastifyInstance, contentType: string): void {
   app.addHook('preParsing', noteResponse);
   app.addContentTypeParser(contentType, (request, payload, done) => {
@@ -25,7 +25,7 @@ async function parseBody(request: FastifyRequest, payload: Readable): Promise<un
   return bytes.length > sliceBytes ? parseLargeBody(bytes, memory, config) : parseJsonBody(bytes, config);
 }
 
-/** As `parseJsonBody`, with turns for others. */
+/** Like `parseJsonBody`, in slices, so that other requests are served in between. */
 async function parseLargeBody(bytes: Buffer, memory: BodyMemory, { exactNumbers = false }): Promise<unknown> {
   try {
     return await parseLargeJson(bytes, { exact: exactNumbers, onValues: (more) => memory.addValues(more) });
@@ -35,7 +35,7 @@ async function parseLargeBody(bytes: Buffer, memory: BodyMemory, { exactNumbers 
   }
 }
 
-/** A body that is packed or in another alphabet would be read as something else than was meant. */
+/** A compressed body, or one in another character set, would be misread. */
 export function checkEncoding(headers: IncomingHttpHeaders): void {
   const charset = /charset="?([^";]+)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8';
   const packed = headers['content-encoding'];
@@ -46,12 +46,12 @@ export function checkEncoding(headers: IncomingHttpHeaders): void {
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Numbers that doubles cannot hold come as ExactNumber: for values that go to PostgreSQL. */
+    /** Parse numbers that a double cannot represent as ExactNumber, for values that go to PostgreSQL. */
     exactNumbers?: boolean;
   }
 }
 
-/** undefined for an empty body: the schema decides whether one is needed. */
+/** undefined for an empty body: the schema decides whether a body is required. */
 export function parseJsonBody(bytes: Buffer, { exactNumbers = false } = {}): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw errors.invalidJson('it is not valid UTF-8.');
@@ -64,10 +64,10 @@ export function parseJsonBody(bytes: Buffer, { exactNumbers = false } = {}): unk
   }
 }
 
-/** Column numbers are counted in UTF-16, as in small bodies. */
+/** Columns count UTF-16 code units, as they do for small bodies. */
 async function explainAt(bytes: Buffer, offset: number | null): Promise<string> {
   if (offset === null) return unclear;
-  if (offset >= bytes.length) return 'it ends too early.';
+  if (offset >= bytes.length) return 'unexpected end of the body.';
   let [line, column] = [1, 1];
   for (let at = 0; at < offset; at++) {
     const byte = bytes[at] as number;
@@ -78,13 +78,13 @@ async function explainAt(bytes: Buffer, offset: number | null): Promise<string> 
   return `unexpected character at line ${line}, column ${column}.`;
 }
 
-const unclear = 'look at quotes, commas and where it ends.';
+const unclear = 'check its quotes, commas and end.';
 
-/** V8's message quotes the input, which may hold a password; the position says enough. */
+/** V8's message quotes the input, which may contain a password. The position is enough. */
 function explain(error: Error, text: string): string {
   const position = /position (\d+)/.exec(error.message)?.[1];
-  if (position === undefined) return text.trim() === '' ? 'it is blank.' : unclear;
-  if (Number(position) >= text.length) return 'it ends too early.';
+  if (position === undefined) return text.trim() === '' ? 'it contains only white space.' : unclear;
+  if (Number(position) >= text.length) return 'unexpected end of the body.';
   const before = text.slice(0, Number(position)).split('\n');
   return `unexpected character at line ${before.length}, column ${(before.at(-1) ?? '').length + 1}.`;
 }

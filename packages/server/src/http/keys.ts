@@ -47,8 +47,9 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'Issue a further key',
-        description: 'With scopes and, if wished, a list of tables and an end. The key is shown only now.',
+        summary: 'Issue a key',
+        description:
+          'A scoped key, optionally limited to some tables and with an expiry, or a publishable key. The response contains the key, which is shown only once.',
         params: SlugParams,
         body: IssueKey,
         response: { 201: IssuedKeyResponse },
@@ -68,7 +69,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Revoke a key',
-        description: 'It stops working on every process within a second.',
+        description: 'The key stops working within a second, in every process.',
         params: KeyParams,
         response: { 200: KeyResponse },
       },
@@ -82,14 +83,15 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: RotateKey }>(
     '/projects/:slug/keys/rotate',
     {
-      // The key that was rotated away must not be a way to the next one, not even by a repeat.
+      // A rotated key must not reveal its successor, not even through a repeated request.
       config: {
-        beforeReplay: (request) => requireWhole(callerOf(request), 'have the answer to a rotation again'),
+        beforeReplay: (request) => requireWhole(callerOf(request), 'read the response of a rotation again'),
       },
       schema: {
         tags,
-        summary: "Replace the project's own key",
-        description: "The old one, and users' tokens signed with it, stay good for the grace period.",
+        summary: 'Rotate the project key',
+        description:
+          'Replaces the project key. The old key, and the tokens of users that it signed, stay valid during the grace period.',
         params: SlugParams,
         body: RotateKey,
         response: { 200: RotatedKeyResponse },
@@ -97,7 +99,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<RotatedKeyResponse> => {
       const project = await managed(request);
-      requireWhole(callerOf(request), "rotate the project's key");
+      requireWhole(callerOf(request), 'rotate the project key');
       const { key, apiKey, previous } = await rotateKey(deps, project.id, callerOf(request), request.body);
       return { ok: true, key, api_key: apiKey, previous };
     },

@@ -24,7 +24,7 @@ export function createMetrics(gauges: Gauges, counters: Counters = {}): Metrics 
   });
   const failures = new Counter({
     name: 'rowhouse_http_failures_total',
-    help: 'Answers with status 500 and above.',
+    help: 'Responses with status 500 and above.',
     labelNames: ['status'],
     registers: [registry],
   });

@@ -1,10 +1,10 @@
-// Errors as Neon's driver reads them: PostgreSQL's fields at the top of the body, beside the API's own envelope, and the
-// status 400 for everything that PostgreSQL has a code for. Of any other status the driver shows but the text.
+// Errors as Neon's driver expects them: PostgreSQL's fields at the top level of the body, next to the envelope of the API,
+// and the status 400 for every error that has an SQLSTATE. For any other status the driver shows only the text.
 import type { ErrorCode } from '@rowhouse/api';
 import type { RowhouseError } from '../errors.ts';
 import { errorBody, type Voice } from './error-response.ts';
 
-/** What PostgreSQL would say, for what is refused before it is asked. */
+/** The SQLSTATE that PostgreSQL would report, for requests that are refused before they reach it. */
 const states: Partial<Record<ErrorCode, string>> = {
   invalid_request: '08P01',
   invalid_json: '08P01',

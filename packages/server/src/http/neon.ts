@@ -1,5 +1,5 @@
-// SQL over HTTP as Neon's driver speaks it (@neondatabase/serverless, and what is built on it: Drizzle, Kysely, Prisma).
-// The same run as /query and /batch; the caller, the form of an answer and of an error are the driver's.
+// SQL over HTTP in the protocol of Neon's driver (@neondatabase/serverless, which Drizzle, Kysely and Prisma can use).
+// It runs statements like /query and /batch; only authentication and the shape of responses and errors differ.
 import type { IncomingHttpHeaders } from 'node:http';
 import { NeonResponse, RunNeon } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
@@ -25,9 +25,9 @@ type NeonQuery = { query: string; params?: unknown[] };
 
 export function neonRoutes(app: FastifyInstance, deps: Deps): void {
   app.setErrorHandler(errorResponder(deps.log, neonVoice));
-  // What fetch says of a body that is a string.
+  // The content type that fetch sets for a string body.
   takeJson(app, 'text/plain');
-  // Before the body is read: a stranger cannot make us take one in.
+  // Before the body is read, so that an unauthenticated client cannot make the service read one.
   app.addHook('onRequest', async (request) => {
     Object.assign(request, await identifyByConnection(deps, request));
   });
@@ -40,7 +40,7 @@ export function neonRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags: ['query'],
         summary: "Run SQL for Neon's driver",
-        description: 'The protocol of @neondatabase/serverless over HTTP: see docs/compatibility.md.',
+        description: 'The HTTP protocol of @neondatabase/serverless. See docs/compatibility.md.',
         security: [{ connectionString: [] }],
         body: RunNeon,
         response: { 200: NeonResponse },
@@ -59,7 +59,7 @@ export function neonRoutes(app: FastifyInstance, deps: Deps): void {
 
 type Asked = { headers: IncomingHttpHeaders; isReadOnly: boolean; mode: NeonMode };
 
-/** The whole answer, or null if it was streamed. */
+/** The whole response, or null if it was streamed. */
 async function answerNeon(
   deps: Deps,
   login: ProjectLogin,
@@ -71,7 +71,7 @@ async function answerNeon(
   const timeoutMs = readTimeout(undefined, deps.limits.maxTimeoutMs);
   if (queries !== undefined) {
     if (query !== undefined || params !== undefined)
-      throw errors.invalidRequest([{ path: 'queries', problem: 'stands alone, without query and params' }]);
+      throw errors.invalidRequest([{ path: 'queries', problem: 'cannot be combined with query and params' }]);
     const begin = readBegin(headers, isReadOnly);
     const input = { statements: queries.map(toStatement), timeoutMs, begin, listName: 'queries' };
     const [opening, closing] = [Buffer.from('{"results":['), Buffer.from(']}')];
@@ -82,7 +82,7 @@ async function answerNeon(
   if (query === undefined) throw errors.invalidRequest([{ path: 'query', problem: 'is required' }]);
   for (const name of Object.values(batchHeaders)) {
     if (headers[name] !== undefined)
-      throw errors.invalidRequest([{ path: name, problem: 'is for queries, not for a query alone' }]);
+      throw errors.invalidRequest([{ path: name, problem: 'requires "queries" instead of a single query' }]);
   }
   const input = {
     ...toStatement({ query, ...(params && { params }) }),

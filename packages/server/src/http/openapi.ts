@@ -1,4 +1,4 @@
-// OpenAPI 3.1, generated from the schemas that judge the input, and a page to read it on.
+// OpenAPI 3.1, generated from the schemas that validate the input, and the page at /docs.
 import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi from '@fastify/swagger-ui';
 import { ErrorBody } from '@rowhouse/api';
@@ -6,13 +6,13 @@ import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { idempotencyHeader } from './idempotency.ts';
 
-/** For reading only: the header is judged where it is used, so that requests without it pay nothing. */
+/** Only documentation: the header is validated where it is used, so that requests without it cost nothing. */
 const RepeatHeader = Type.Object({
   [idempotencyHeader]: Type.Optional(
     Type.String({
       pattern: '^[\\x21-\\x7e]{1,255}$',
       description:
-        'The first answer to a key is kept for 24 hours and given again, with Idempotency-Replayed: true; the same key with another body is 409.',
+        'Makes a request safe to repeat. The first response for a key is stored for 24 hours and returned again, with Idempotency-Replayed: true. The same key with a different body gets 409.',
     }),
   ),
 });
@@ -26,15 +26,15 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
       info: {
         title: 'Rowhouse',
         version,
-        description: 'Projects, each a real PostgreSQL database, behind a small REST API.',
+        description: 'A database cloud: each project is a PostgreSQL database behind a REST API.',
       },
       tags: [
-        { name: 'projects', description: 'Named databases with a size limit.' },
+        { name: 'projects', description: 'Projects: databases with a size limit.' },
         { name: 'query', description: 'SQL over HTTP.' },
-        { name: 'tables', description: 'Rows without SQL; filters as in PostgREST.' },
+        { name: 'tables', description: 'Rows without SQL, with the filters of PostgREST.' },
         { name: 'users', description: "End users of a project's application." },
         { name: 'keys', description: 'API keys of a project.' },
-        { name: 'service', description: 'The service itself; no key needed.' },
+        { name: 'service', description: 'The service itself. No key required.' },
       ],
       components: {
         securitySchemes: {
@@ -51,7 +51,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
             scheme: 'bearer',
             bearerFormat: 'JWT',
             description:
-              "Authorization: Bearer <ACCESS_TOKEN> of a user, beside the project's key as X-API-Key",
+              'Authorization: Bearer <ACCESS_TOKEN> of a user, together with a key of the project as X-API-Key',
           },
         },
       },
@@ -70,7 +70,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
   await app.register(fastifySwaggerUi, {
     routePrefix: '/docs',
     staticCSP: true,
-    // Over plain HTTP on a local network there is nothing to upgrade to.
+    // A service on a local network over plain HTTP has no HTTPS to upgrade to.
     transformStaticCSP: (header) => header.replace('upgrade-insecure-requests', ''),
   });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());

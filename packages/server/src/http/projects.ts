@@ -30,7 +30,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'List projects',
-        description: 'Newest first. With a project key: that one project.',
+        description: 'Newest first. With a key of a project: only that project.',
         querystring: ListProjects,
         response: { 200: ProjectsResponse },
       },
@@ -47,7 +47,8 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Create a project',
-        description: 'Needs an account key. The answer holds the project key, which is shown only now.',
+        description:
+          'Requires an account key. The response contains the project key, which is shown only once.',
         body: CreateProject,
         response: { 201: CreatedProjectResponse },
       },
@@ -75,7 +76,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Rename a project or change its limit',
-        description: 'limit_mb needs an account key.',
+        description: 'Changing limit_mb requires an account key.',
         params: SlugParams,
         body: ChangeProject,
         response: { 200: ProjectResponse },
@@ -98,8 +99,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Delete a project',
-        description:
-          'Needs an account key. It can be restored for some days (dropped_after says until when).',
+        description: 'Requires an account key. The project can be restored until dropped_after.',
         params: SlugParams,
         response: { 200: ProjectResponse },
       },
@@ -116,7 +116,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Restore a deleted project',
-        description: 'Needs an account key.',
+        description: 'Requires an account key.',
         params: SlugParams,
         response: { 200: ProjectResponse },
       },
@@ -132,8 +132,8 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'An address for psql and PostgreSQL drivers',
-        description: "Holds the database password. Needs the project's own key or an account key.",
+        summary: 'Get the connection string for psql and PostgreSQL drivers',
+        description: 'Contains the database password. Requires the project key or an account key.',
         params: SlugParams,
         response: { 200: ConnectionResponse },
       },

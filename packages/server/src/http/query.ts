@@ -18,7 +18,7 @@ const queryPath = '/projects/:slug/query';
 export const queryRoute = apiPrefix + queryPath;
 
 export const maxBodyBytes = 32 * 1024 * 1024;
-/** So that every request is answered within 30 s. */
+/** Every request is answered within 30 s. */
 export const defaultTimeoutMs = 29_000;
 
 export function queryRoutes(app: FastifyInstance, deps: Deps): void {
@@ -54,7 +54,8 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Run several statements in one transaction',
-        description: 'All or nothing. A failure names the statement by its index in error.details.statement.',
+        description:
+          'Either all statements take effect or none. error.details.statement is the index of the statement that failed.',
         params: SlugParams,
         body: RunBatch,
         response: { 200: BatchResponse },
@@ -79,7 +80,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   );
 }
 
-/** The whole answer, or null if it was streamed. */
+/** The whole response, or null if it was streamed. */
 export function answerQuery(
   deps: Deps,
   caller: Caller,
@@ -102,7 +103,7 @@ export function answerQuery(
   return runQuery(deps.query, project, input, reader);
 }
 
-/** A key with query:read alone reads; one with neither is refused. */
+/** A key with query:read but not query can only read; a key with neither is refused. */
 export function mustBeReadOnly(caller: Caller): boolean {
   if (caller.kind === 'scoped' && caller.scopes.includes('query:read') && !caller.scopes.includes('query'))
     return true;
@@ -113,7 +114,7 @@ export function mustBeReadOnly(caller: Caller): boolean {
 export function readTimeout(given: number | undefined, maxTimeoutMs: number): number {
   if (given !== undefined && given > maxTimeoutMs) {
     throw errors.invalidRequest([
-      { path: 'timeout_ms', problem: `must be at most ${maxTimeoutMs}, the maximum of this installation` },
+      { path: 'timeout_ms', problem: `must be at most ${maxTimeoutMs}, the limit of this installation` },
     ]);
   }
   return given ?? Math.min(defaultTimeoutMs, maxTimeoutMs);

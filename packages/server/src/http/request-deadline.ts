@@ -1,5 +1,5 @@
-// The time that a request may take in all. Each layer below has limits of its own; whatever hangs there, the caller is
-// answered by this one, and what still runs is stopped or can no longer begin.
+// The deadline of a whole request. Each layer below has limits of its own. If something hangs there, this deadline still
+// answers the caller, and work that is running is stopped or can no longer begin.
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { errors, type RowhouseError } from '../errors.ts';
@@ -9,16 +9,16 @@ declare module 'fastify' {
     deadline: RequestDeadline;
   }
   interface FastifyContextConfig {
-    /** The body may hold timeout_ms. */
+    /** The body can contain timeout_ms. */
     hasTimeout?: boolean;
-    /** What may have changed something is noted where it is sent, not when the handler begins. */
+    /** Possible changes are noted when a statement is sent, not when the handler begins. */
     notesChanges?: boolean;
   }
 }
 
-/** Without a timeout of its own, every request is answered within 30 s. */
+/** A request without a timeout_ms is answered within 30 s. */
 const answerWithinMs = 29_500;
-/** For cancelling a statement and ending its session, after its own time. */
+/** For canceling a statement and ending its session after its timeout. */
 const graceMs = 900;
 const tickMs = 50;
 
@@ -42,16 +42,16 @@ function tick(): void {
 
 export class RequestDeadline {
   startedAt = 0;
-  /** From now on nobody can say that nothing was changed. */
+  /** From now on, the service can no longer promise that nothing was changed. */
   mayHaveChanged = false;
-  /** The caller was told that it took too long: nothing may begin any more. */
+  /** The caller got the timeout error: nothing may begin any more. */
   isOver = false;
   private limitMs = answerWithinMs;
-  /** In `running`; -1: not running. */
+  /** Index in `running`; -1: not running. */
   private position = -1;
   private pausedAt: number | null = null;
   private readonly onOver: (error: RowhouseError) => void;
-  /** Finds out how much time the caller has asked for, if that is not known after a while. */
+  /** Finds the timeout_ms of the caller, if it is still unknown after a while. */
   private peek: (() => number | null) | null;
 
   constructor(onOver: (error: RowhouseError) => void, peek: (() => number | null) | null = null) {
@@ -67,18 +67,18 @@ export class RequestDeadline {
     return this;
   }
 
-  /** A statement may take this long; then it is stopped, which takes a moment. */
+  /** A statement may take this long. Stopping it afterwards takes a moment. */
   allow(timeoutMs: number): void {
     this.limitMs = timeoutMs + graceMs;
     this.peek = null;
   }
 
-  /** How long until the caller has to be answered. */
+  /** The time until the caller must be answered. */
   get leftMs(): number {
     return Math.max(0, this.startedAt + this.limitMs - performance.now());
   }
 
-  /** While the caller takes its time. */
+  /** While the service waits for the caller to send. */
   pause(): void {
     this.pausedAt = performance.now();
   }
@@ -88,7 +88,7 @@ export class RequestDeadline {
     this.pausedAt = null;
   }
 
-  /** It is being answered. */
+  /** The request is being answered. */
   end(): void {
     if (this.position < 0) return;
     const last = running[--runningCount] as RequestDeadline;
@@ -113,10 +113,10 @@ export class RequestDeadline {
   }
 }
 
-/** A key that is looked up for longer than this: PostgreSQL is in trouble, and the body waits unread. */
+/** If the lookup of a key takes longer than this, PostgreSQL has a problem, and the body has not been read. */
 const peekAfterMs = 300;
 
-/** Call before all other hooks, and before the routes are made. */
+/** Call before all other hooks, and before the routes are registered. */
 export function registerDeadlines(app: FastifyInstance): void {
   app.decorateRequest('deadline', null as unknown as RequestDeadline);
   app.addHook('onRequest', (request, reply, done) => {
@@ -136,7 +136,7 @@ export function registerDeadlines(app: FastifyInstance): void {
     done();
   });
   app.addHook('onSend', (request, _reply, _payload, done) => {
-    // What is answered before the hooks above has none.
+    // A request that is answered before the hooks above has no deadline.
     request.deadline?.end();
     done();
   });
@@ -148,7 +148,7 @@ export function registerDeadlines(app: FastifyInstance): void {
     const { handler, config } = route;
     route.handler = function (request, reply) {
       const { deadline, method } = request;
-      // Whoever was told that nothing was changed must be able to rely on it.
+      // The caller got the error that nothing was changed, so nothing must change now.
       if (deadline.isOver) return reply;
       if (!config?.notesChanges && method !== 'GET' && method !== 'HEAD') deadline.mayHaveChanged = true;
       return handler.call(this, request, reply);
@@ -159,11 +159,12 @@ export function registerDeadlines(app: FastifyInstance): void {
 const timeoutField = /"timeout_ms"\s*:\s*(\d{1,9})\b/g;
 
 /**
- * Of what has arrived of a body that nobody has read yet; it is left as it is. The caller is not known, so that nothing
- * more of it is taken in. The largest, if the name stands there more than once: it may be a value of the caller's too.
+ * Reads the part of the body that has arrived, and leaves it in place for the parser. The caller is not authenticated
+ * yet, so that nothing more is read. If the name occurs several times, the largest number counts: one of them may be part
+ * of a value.
  */
 function peekTimeout(raw: IncomingMessage): number | null {
-  // To read a body that turns out to be empty would end it before its parser listens.
+  // Reading an empty body would end the stream before its parser listens.
   if (!(Number(raw.headers['content-length']) > 0)) return null;
   const piece = raw.readableEnded || raw.destroyed ? null : (raw.read() as Buffer | null);
   if (piece === null) return null;

@@ -1,10 +1,10 @@
-// One line for a request that failed or was slow; at level debug, one for each.
+// Logs a line for each request that failed or was slow; at level debug, for every request.
 import type { Logger } from 'pino';
 
 export type Finished = {
   requestId: string;
   method: string;
-  /** The route's pattern, for counting. */
+  /** The pattern of the route, for metrics. */
   route: string;
   path: string;
   status: number;
@@ -21,7 +21,7 @@ export function logRequest(log: Logger, { requestId, method, path, status, ms, k
     {
       request_id: requestId,
       method,
-      // Without the query string, and with no header or body: nothing secret has its place in a path.
+      // Without query string, headers and body, which can contain secrets. A path contains none.
       path: path.split('?')[0]?.slice(0, 200),
       status,
       ms: Math.round(ms * 100) / 100,

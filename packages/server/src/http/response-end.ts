@@ -1,5 +1,5 @@
-// When a response is over: sent, or its connection is gone. A response whose turn on its connection has not come does not
-// hear that the connection is closed, so both are listened to.
+// Detects the end of a response: it was sent, or its connection closed. A response that is queued behind another one on
+// its connection gets no event when the connection closes, so this listens to both.
 import type { ServerResponse } from 'node:http';
 
 /** Called once. */

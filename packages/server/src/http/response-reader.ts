@@ -1,4 +1,4 @@
-// A response as a stream with its own pace. Nothing of it begins before the first write.
+// A response as a stream with backpressure. The headers are sent with the first write.
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
@@ -9,7 +9,7 @@ import { onResponseEnd } from './response-end.ts';
 
 export const json = 'application/json; charset=utf-8';
 
-/** What may wait for a slow reader before PostgreSQL is stopped. */
+/** How much may wait for a slow client before reading from PostgreSQL pauses. */
 const unsentBytes = 256 * 1024;
 
 export function readerOf(reply: FastifyReply, status = 200): ResponseReader {
@@ -20,20 +20,20 @@ export function readerOf(reply: FastifyReply, status = 200): ResponseReader {
   return new ResponseReader(reply.raw, begin, reply.request.deadline, status);
 }
 
-/** How full the project is, as far as is known without a look: beside the answer to what may have made it larger. */
+/** The last known size of the project, for responses to requests that may have made it larger. It is not measured here. */
 export function sizeHeaders({ query }: Deps, projectId: string): Record<string, string> {
   const room = query.admission.headroom.recall(projectId);
   return room ? { 'x-project-size': String(room.size_mb), 'x-project-limit': String(room.limit_mb) } : {};
 }
 
-/** Sends an answer that is whole, ends one that was streamed, breaks off one that failed on its way. */
+/** Sends a whole response, ends one that was streamed, cuts off one that failed while it was streamed. */
 export async function respond(
   deps: Deps,
   request: FastifyRequest,
   reply: FastifyReply,
   reader: ResponseReader,
   answering: Promise<Answer>,
-  /** The project, if this may have made it larger. */
+  /** The project, if the request may have made it larger. */
   projectId?: string,
 ): Promise<FastifyReply> {
   try {
@@ -51,7 +51,7 @@ export async function respond(
     reader.end();
   } catch (error) {
     if (!reader.hasBegun) throw error;
-    deps.log.warn({ request_id: request.id, err: error }, 'a result broke off');
+    deps.log.warn({ request_id: request.id, err: error }, 'a response was cut off');
     reader.breakOff();
   }
   return reply;
@@ -64,7 +64,7 @@ export class ResponseReader implements Reader {
   private readonly begin: () => OutgoingHttpHeaders;
   private readonly status: number;
 
-  /** `begin` is called once, when the answer turns out to be a stream; it gives the headers. */
+  /** `begin` is called once, when the response turns out to be a stream. It returns the headers. */
   constructor(
     raw: ServerResponse,
     begin: () => OutgoingHttpHeaders,
@@ -77,7 +77,7 @@ export class ResponseReader implements Reader {
     this.status = status;
   }
 
-  /** A response whose turn on its connection has not come does not hear that the connection is closed. */
+  /** A response that is queued on its connection gets no event when the connection closes, so the socket is checked too. */
   get isGone(): boolean {
     const { raw } = this;
     if (this.deadline.isOver) return true;
@@ -106,14 +106,14 @@ export class ResponseReader implements Reader {
 
   write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {
     const { raw } = this;
-    // The caller has got another answer.
+    // The caller already got the timeout error.
     if (this.deadline.isOver) return true;
     if (!this.hasBegun) {
       this.hasBegun = true;
       this.deadline.end();
       raw.writeHead(this.status, { ...this.begin(), 'content-type': json });
     }
-    // Only a write that says false is followed by a drain.
+    // Node emits "drain" only after a write that returned false.
     return raw.write(bytes, onSent) || raw.writableLength < unsentBytes;
   }
 
@@ -125,7 +125,7 @@ export class ResponseReader implements Reader {
     this.raw.end();
   }
 
-  /** All of it at the reader's pace, without ever being in one piece. */
+  /** Sends all pieces at the pace of the client, without joining them. */
   send(held: HeldAnswer, headers: OutgoingHttpHeaders, status: number): void {
     const { raw } = this;
     if (this.isGone) return held.release();
@@ -146,7 +146,7 @@ export class ResponseReader implements Reader {
     sendMore();
   }
 
-  /** Part of the answer is out already: it must not end like a whole one. */
+  /** Part of the response is sent already: it must not look complete. */
   breakOff(): void {
     this.raw.destroy();
   }

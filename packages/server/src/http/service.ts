@@ -1,4 +1,4 @@
-// What the service tells about itself, without a key.
+// Health, readiness and metrics of the service, without a key.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HealthResponse, ReadyResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
@@ -9,25 +9,39 @@ import type { Metrics } from './metrics.ts';
 
 const readyWithinMs = 2_000;
 
-/** `isAnnounced`: whoever started the service has been shown its address and its key. */
+/** `isAnnounced`: the start has printed the address and the key. */
 type Deps = { control: Control; version: string; isAnnounced: () => boolean };
 
 export function serviceRoutes(app: FastifyInstance, { control, version, isAnnounced }: Deps): void {
   const tags = ['service'];
   app.get(
     '/healthz',
-    { schema: { tags, summary: 'The process lives', security: [], response: { 200: HealthResponse } } },
+    {
+      schema: {
+        tags,
+        summary: 'Check that the process is alive',
+        security: [],
+        response: { 200: HealthResponse },
+      },
+    },
     async (): Promise<HealthResponse> => ({ ok: true, version, uptime_s: Math.round(process.uptime()) }),
   );
   app.get(
     '/readyz',
-    { schema: { tags, summary: 'PostgreSQL answers', security: [], response: { 200: ReadyResponse } } },
+    {
+      schema: {
+        tags,
+        summary: 'Check that PostgreSQL answers',
+        security: [],
+        response: { 200: ReadyResponse },
+      },
+    },
     async (): Promise<ReadyResponse> => {
       if (!isAnnounced()) throw errors.starting();
       const asked = control.query<{ version: string }>(
         sql`select split_part(current_setting('server_version'), ' ', 1) as version`,
       );
-      // A PostgreSQL that hangs is not ready either, and whoever asks will not wait for long.
+      // A PostgreSQL that hangs is not ready either, and probes do not wait long.
       const [row] = await Promise.race([asked, tooLate()]);
       return { ok: true, version, postgres: row?.version ?? 'unknown' };
     },
@@ -42,7 +56,7 @@ async function tooLate(): Promise<never> {
 export function metricsRoute(app: FastifyInstance, metrics: Pick<Metrics, 'text' | 'contentType'>): void {
   app.get(
     '/metrics',
-    { schema: { tags: ['service'], summary: 'Metrics for Prometheus', security: [] } },
+    { schema: { tags: ['service'], summary: 'Get metrics for Prometheus', security: [] } },
     async (_request, reply) => reply.header('content-type', metrics.contentType).send(await metrics.text()),
   );
 }

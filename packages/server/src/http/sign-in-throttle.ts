@@ -1,5 +1,5 @@
-// Sign-ups and sign-ins that arrive together are begun a few at a time, with everything else in between: hundreds of them
-// at once, most of them to be refused, would otherwise be hundreds of milliseconds in which no query is answered.
+// Starts sign-ups and sign-ins that arrive together a few at a time, with other requests in between. Hundreds of them at
+// once, most of which are refused, would otherwise block queries for hundreds of milliseconds.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;

@@ -1,11 +1,11 @@
-// Which tables a key sees: all, or those on its list.
+// The tables that a key can see: all, or those on its list.
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import type { MaySee, Table } from '../tables/catalog/catalog.ts';
 import type { SchemaDescription } from '../tables/catalog/describe.ts';
 import { seesAll } from '../tables/hidden-tables.ts';
 
-/** For a key with a list of tables: those, and what they are made of. */
+/** For a key with a list of tables: those tables, and the types that they use. */
 export function visibleSchema(caller: Caller, schema: SchemaDescription): SchemaDescription {
   if (caller.kind === 'account' || caller.tables === null) return schema;
   const tables = schema.tables
@@ -20,7 +20,7 @@ export function visibleSchema(caller: Caller, schema: SchemaDescription): Schema
   return { tables, enums, functions: [] };
 }
 
-/** A constant, or a call of PostgreSQL's own; anything else can name what the key does not see. */
+/** A constant, or a call of a built-in function. Any other expression can name objects that the key must not see. */
 const openDefault =
   /^(?:NULL|true|false|-?[\d.]+|CURRENT_(?:DATE|TIME|TIMESTAMP)|(?:now|gen_random_uuid|uuidv7|clock_timestamp)\(\)|'[^']*'(?:::(?!reg)[a-z_ ]+)?)$/;
 
@@ -28,7 +28,7 @@ function shownDefault(text: string | null): string | null {
   return text === null || openDefault.test(text) ? text : '(expression)';
 }
 
-/** A second look, once it is known what a request reads: tables that a key may not use do not exist for it. */
+/** Checks all tables that a request turned out to read: tables that a key must not use do not exist for it. */
 export function requireTables(caller: Caller, tables: readonly Table[]): void {
   const hidden = tables.find((table) => !maySee(caller, table));
   if (hidden) throw errors.tableNotFound(hidden.name, null);

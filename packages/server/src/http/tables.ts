@@ -1,4 +1,4 @@
-// Tables: pages, rows that come and go, and what there is.
+// Tables over HTTP: reading pages, inserting, updating and deleting rows, and describing the schema.
 import {
   apiPrefix,
   ChangeBody,
@@ -42,10 +42,11 @@ type Params = { slug: string; table: string };
 
 const tablePath = '/projects/:slug/tables/:table';
 export const tableRoute = apiPrefix + tablePath;
-const asUser = 'as that user, with a publishable key alone as anon: row security decides';
+const asUser =
+  "With a user's access token, the request acts as that user; with a publishable key alone, as anon. Row security applies to both.";
 const maxBodyBytes = 32 * 1024 * 1024;
 
-/** Bodies that are not taken in whole, however long they are. */
+/** Bodies that are streamed instead of read into memory, so that they can have any length. */
 const streamed: Record<string, ImportFormat> = {
   'text/csv': 'csv',
   'application/x-ndjson': 'json-lines',
@@ -55,7 +56,7 @@ const streamed: Record<string, ImportFormat> = {
 
 export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['tables'];
-  // Query strings have a grammar of their own here, and bodies fit a table: they are read where they are used.
+  // Query strings have a grammar of their own, and bodies depend on the table: both are validated where they are used.
   const ownInput: FastifyInstance['validatorCompiler'] = () => () => true;
   const admit = admitActingUsers(deps);
   const onRequest = async (request: FastifyRequest) => {
@@ -83,8 +84,8 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       onRequest,
       schema: {
         tags,
-        summary: "A page of a table's rows",
-        description: `With a user's access token, ${asUser}.`,
+        summary: 'Read rows of a table',
+        description: `Returns a page of rows. ${asUser}`,
         params: TableParams,
         querystring: PageQuery,
         response: { 200: PageResponse },
@@ -113,10 +114,10 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       onRequest,
       schema: {
         tags,
-        summary: 'Insert a row, or many',
+        summary: 'Insert rows',
         description:
-          'An object is a row, an array is many: all or none. text/csv and application/x-ndjson bodies stream in, of any length, take no parameters and are answered with row_count alone. 200 if an upsert left everything as it was. ' +
-          `With a user's access token, ${asUser}.`,
+          'An object inserts one row, an array several: all or none. Bodies of type text/csv and application/x-ndjson are streamed and can have any length; they accept no parameters, and the response contains only row_count. The status is 200 if an upsert changed nothing. ' +
+          asUser,
         params: TableParams,
         querystring: InsertQuery,
         body: InsertBody,
@@ -132,8 +133,8 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       const format = streamed[type];
       const reader = readerOf(reply, 201);
       if (format) {
-        // An answer that comes before the end of the body must not wait for it, nor must the next request on this
-        // connection. Whoever read the body with an iterator still listens, and a stream with a listener does not flow.
+        // A response that is sent before the end of the body must not wait for it, nor must the next request on this
+        // connection. The iterator that read the body still listens, and a stream with such a listener does not flow.
         reply.raw.once('finish', () => {
           request.raw.removeAllListeners('readable');
           setImmediate(() => request.raw.resume());
@@ -168,8 +169,8 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       onRequest,
       schema: {
         tags,
-        summary: 'Change the rows that a filter names',
-        description: `Without a filter nothing is changed: 400. With a user's access token, ${asUser}.`,
+        summary: 'Update the rows that match a filter',
+        description: `A request without a filter gets 400. ${asUser}`,
         params: TableParams,
         querystring: ChangeQuery,
         body: ChangeBody,
@@ -201,8 +202,8 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       onRequest,
       schema: {
         tags,
-        summary: 'Delete the rows that a filter names',
-        description: `Without a filter nothing is deleted: 400. With a user's access token, ${asUser}.`,
+        summary: 'Delete the rows that match a filter',
+        description: `A request without a filter gets 400. ${asUser}`,
         params: TableParams,
         querystring: ChangeQuery,
         response: { 200: ChangeResponse },
@@ -229,7 +230,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'The tables and views of a project',
+        summary: 'List the tables and views of a project',
         params: SlugParams,
         response: { 200: TablesResponse },
       },
@@ -246,7 +247,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'Columns, keys, references and types of all tables',
+        summary: 'Describe all tables: columns, keys, references and types',
         params: SlugParams,
         response: { 200: SchemaResponse },
       },
@@ -260,7 +261,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
 
 const actions: Record<string, Action> = { POST: 'insert', PATCH: 'update', DELETE: 'delete' };
 
-/** Before it is read: a stranger cannot make us take one in for a table that strangers may not change. */
+/** Before the body is read: an anonymous client cannot make the service read a body for a table that `anon` cannot change. */
 async function admitBody(deps: Deps, request: FastifyRequest): Promise<void> {
   const { login, method, params } = request;
   const action = actions[method];
@@ -311,8 +312,8 @@ async function answerImport(
   requireRows(caller, 'tables:write');
   if (rawQuery !== '') {
     throw errors.invalidRequest(
-      [{ path: '', problem: 'an import has no parameters' }],
-      'It gives the number of rows alone. For upserts, send the rows as a JSON array.',
+      [{ path: '', problem: 'an import does not accept parameters' }],
+      'Omit the query string. For upserts, or to get the rows back, send the rows as a JSON array.',
     );
   }
   const table = await tablesOf(deps.tables, project, tableAccessOf(caller)).get(name);
@@ -328,7 +329,7 @@ async function answerImport(
   return Buffer.from(JSON.stringify({ ok: true, row_count: rowCount }));
 }
 
-/** The time that a sender takes is not the request's. */
+/** The time that the client takes to send does not count against the deadline. */
 function withoutWaiting(body: AsyncIterable<Buffer>, deadline: RequestDeadline): AsyncIterable<Buffer> {
   const pieces = body[Symbol.asyncIterator]();
   const next = () => {
@@ -345,13 +346,13 @@ async function writerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>,
   return { project, options: optionsOf(deps, caller, project, action) };
 }
 
-/** As the user that the request acts for, if there is one; with a publishable key alone, as `anon`. */
+/** As the acting user, if there is one; with a publishable key alone, as `anon`. */
 async function loginOf(deps: Deps, request: FastifyRequest<{ Params: Params }>): Promise<ProjectLogin> {
   const caller = callerOf(request);
   return actingAs(caller, request.login ?? (await deps.logins.of(caller, request.params.slug)));
 }
 
-/** A publishable key has no scope for rows: it reaches what the user may whose token comes with it, or else `anon`. */
+/** A publishable key has no scope for rows: it can do what the acting user can do, or else `anon`. */
 function requireRows(caller: Caller, scope: 'tables:read' | 'tables:write'): void {
   if (caller.kind !== 'publishable') requireScope(caller, scope);
 }
@@ -369,8 +370,8 @@ function optionsOf(deps: Deps, caller: Caller, { actingUser }: ProjectLogin, act
     checkReading: () => {
       if (caller.kind !== 'scoped' || caller.scopes.includes('tables:read')) return;
       throw errors.forbidden(
-        'This key may write rows and not read them.',
-        'Send returning=minimal, or use a key with the scope "tables:read" too.',
+        'This key can write rows but not read them.',
+        'Send returning=minimal, or use a key that also has the scope "tables:read".',
       );
     },
   };
@@ -380,7 +381,7 @@ async function answerOf(changing: Promise<Changed>): Promise<Answer> {
   return (await changing).answer;
 }
 
-/** 200 for an upsert that had nothing to do. */
+/** 200 for an upsert that changed nothing. */
 async function statusOf(reply: FastifyReply, inserting: Promise<Changed>): Promise<Answer> {
   const { answer, isNew } = await inserting;
   reply.status(isNew ? 201 : 200);

@@ -1,4 +1,4 @@
-// How much a project stores, over HTTP.
+// The storage usage of a project over HTTP.
 import { UsageQuery, UsageResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import { errors } from '../errors.ts';
@@ -14,9 +14,9 @@ export function usageRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags: ['projects'],
-        summary: 'How much a project stores, by table, and how large it has been',
+        summary: 'Get the storage usage of a project, by table and over time',
         description:
-          'Measured now. A table that is locked exclusively at this moment is given with the size that its last VACUUM or ANALYZE saw. A key for some tables is told of those alone. Publishable keys get 403.',
+          'Measured for each request. For a table that is locked exclusively, the size is that of its last VACUUM or ANALYZE. A key that is limited to some tables sees only those. Publishable keys get 403.',
         params: SlugParams,
         querystring: UsageQuery,
         response: { 200: UsageResponse },
@@ -27,8 +27,8 @@ export function usageRoutes(app: FastifyInstance, deps: Deps): void {
       const project = await getProjectRow(deps.control, caller, request.params.slug);
       if (caller.kind === 'publishable') {
         throw errors.forbidden(
-          'A publishable key may not see how much is stored.',
-          'Use any other key of the project, or an account key.',
+          'A publishable key cannot read the storage usage.',
+          'Use the project key, a scoped key or an account key on your server.',
         );
       }
       const tables = caller.kind === 'account' ? null : caller.tables;

@@ -1,4 +1,4 @@
-// End users over HTTP: sign-up, sign-in, what a user does with its token, and administration.
+// End users over HTTP: sign-up, sign-in, self-service with an access token, and administration.
 import {
   ChangeOwnUser,
   ChangeUser,
@@ -45,15 +45,15 @@ const UserParams = Type.Object({
 });
 
 const base = '/projects/:slug/auth';
-const managing = 'Needs the scope manage.';
+const managing = 'Requires the scope manage.';
 const deletion =
-  'Rows that refer to it with on delete cascade go with it; one that does so without is in the way: 409.';
+  'Rows that reference the user with "on delete cascade" are deleted too. Other rows that reference it prevent the deletion: 409.';
 
 export function userRoutes(app: FastifyInstance, deps: Deps): void {
   const { users } = deps;
   const tags = ['users'];
   const params = SlugParams;
-  // Attributes of users keep all their digits.
+  // Numbers in the attributes of users keep all digits.
   const config = { exactNumbers: true };
   const withToken = { ...config, acceptsToken: true, needsToken: true };
 
@@ -75,8 +75,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
     const context = await doorOf(request, 'auth');
     if (request.accessToken === null) {
       throw errors.invalidToken(
-        "This request needs the user's access token.",
-        'Send it as "Authorization: Bearer <ACCESS_TOKEN>" beside "X-API-Key: <API_KEY>".',
+        "This request requires the user's access token.",
+        'Send it as "Authorization: Bearer <ACCESS_TOKEN>", together with "X-API-Key: <API_KEY>".',
       );
     }
     return { context, claims: await readClaims(users, context, request.accessToken) };
@@ -90,7 +90,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
         tags,
         summary: 'Sign up a user',
         description:
-          'Gives a session at once. A key that may manage the project can give a role with data.role; a publishable one that tries gets 403.',
+          'Creates the user and a session. A key with the scope manage can set a role with data.role; a publishable key that does so gets 403.',
         params,
         body: SignUp,
         response: { 201: SignedInResponse },
@@ -109,7 +109,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
         tags,
         summary: 'Sign in',
         description:
-          'A wrong e-mail and a wrong password get one answer. Too many of them: 429. A key that is not publishable may send the address of the user it calls for as X-Client-Address.',
+          'A wrong email address and a wrong password get the same error. Too many failed attempts get 429. A secret key can send the IP address of the user in X-Client-Address.',
         params,
         body: SignIn,
         response: { 200: SignedInResponse },
@@ -126,9 +126,9 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'A new access token for a refresh token',
+        summary: 'Exchange a refresh token for a new access token',
         description:
-          'Each refresh token works once; the answer holds the next. One that comes again later ends the session.',
+          'Each refresh token works once; the response contains the next one. Using an old one again ends the session.',
         params,
         body: Refresh,
         response: { 200: SignedInResponse },
@@ -147,7 +147,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Sign out',
-        description: "Needs the user's access token. Tokens of an ended session stop working at once.",
+        description: "Requires the user's access token. The tokens of an ended session stop working at once.",
         params,
         body: SignOut,
         response: { 200: SignedOutResponse },
@@ -165,7 +165,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       config: withToken,
       schema: {
         tags,
-        summary: 'The user whose token this is',
+        summary: 'Get the signed-in user',
         params,
         response: { 200: UserResponse },
       },
@@ -182,9 +182,9 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       config: withToken,
       schema: {
         tags,
-        summary: 'Change the user whose token this is',
+        summary: 'Change the signed-in user',
         description:
-          'data is laid over what is there, name by name; null takes a name away. A new password needs current_password and ends all other sessions; a new e-mail is not verified.',
+          'data is merged into the existing attributes; null removes an attribute. A new password requires current_password and ends all other sessions. A new email address is unverified.',
         params,
         body: ChangeOwnUser,
         response: { 200: UserResponse },
@@ -202,7 +202,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       config: withToken,
       schema: {
         tags,
-        summary: 'Delete the user whose token this is',
+        summary: 'Delete the signed-in user',
         description: deletion,
         params,
         response: { 200: UserResponse },
@@ -219,9 +219,9 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'Ask for a recovery code, or use one',
+        summary: 'Request or use a recovery code',
         description:
-          'With email: a key that may manage gets the code, for others it is sent. With code and password: the password is set, all sessions end, and a new one begins.',
+          'With email: a key with the scope manage gets the code; for other keys, it is sent to the user. With code and password: sets the password, ends all sessions and starts a new one.',
         params,
         body: Recover,
         response: { 200: Type.Union([CodeResponse, SignedInResponse]) },
@@ -238,8 +238,8 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'Ask for a verification code, or use one',
-        description: 'With email: as with recover. With code: the e-mail counts as verified.',
+        summary: 'Request or use a verification code',
+        description: 'With email: like recover. With code: marks the email address as verified.',
         params,
         body: Verify,
         response: { 200: Type.Union([CodeResponse, UserResponse]) },
@@ -276,7 +276,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Create a user',
-        description: `${managing} Without a session. Without a password, the user gets one by a recovery code.`,
+        description: `${managing} Does not create a session. A user without a password sets one with a recovery code.`,
         params,
         body: CreateUser,
         response: { 201: UserResponse },
@@ -293,7 +293,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'A user',
+        summary: 'Get a user',
         description: managing,
         params: UserParams,
         response: { 200: UserResponse },
@@ -311,7 +311,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
       config,
       schema: {
         tags,
-        summary: 'Change a user, ban one, set a password',
+        summary: 'Change a user, ban it, or set its password',
         description: `${managing} A new password and a ban end all sessions of the user at once.`,
         params: UserParams,
         body: ChangeUser,
@@ -346,7 +346,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'Settings about users',
+        summary: 'Get the user settings',
         description: managing,
         params,
         response: { 200: UserSettingsResponse },
@@ -363,7 +363,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
     {
       schema: {
         tags,
-        summary: 'Change settings about users',
+        summary: 'Change the user settings',
         description: managing,
         params,
         body: ChangeUserSettings,
@@ -377,7 +377,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   );
 }
 
-/** An application's server calls for all its users from one address; it may say whose request it passes on. */
+/** The server of an application sends the requests of all its users from one address. It can name the user's address. */
 function addressOf({ ip, headers }: FastifyRequest, isPublic: boolean): string | null {
   if (isPublic) return ip;
   const given = headers['x-client-address'];
@@ -385,11 +385,11 @@ function addressOf({ ip, headers }: FastifyRequest, isPublic: boolean): string |
   if (typeof given === 'string' && isAddress(given)) return given;
   throw errors.invalidRequest(
     [{ path: 'X-Client-Address', problem: 'must be one IPv4 or IPv6 address' }],
-    "Send the address of the user's browser, or leave the header out.",
+    "Send the address of the user's browser, or omit the header.",
   );
 }
 
-/** `data` can hold numbers that only toJsonText writes as they are. */
+/** `data` can contain numbers that only toJsonText writes with all digits. */
 function answer(reply: FastifyReply, fields: object): FastifyReply {
   return reply.header('content-type', json).send(toJsonText({ ok: true, ...fields }));
 }

@@ -1,4 +1,4 @@
-// The schemas that document the API also judge its input. Nothing is corrected, dropped or filled in.
+// Validates input with the schemas that document the API. Nothing is coerced, dropped or defaulted.
 import type { Problem } from '@rowhouse/api';
 import type { FastifySchemaCompiler } from 'fastify';
 import type Type from 'typebox';
@@ -13,7 +13,7 @@ const where: Record<string, string> = {
 };
 
 export const validatorCompiler: FastifySchemaCompiler<Type.TSchema> = ({ schema, httpPart = 'body' }) => {
-  // A path parameter that is not well formed names nothing: the domain answers 404.
+  // A malformed path parameter does not name anything: the domain function answers 404.
   if (httpPart === 'params') return (value: unknown) => ({ value });
   const validator = Compile(schema);
   const bounded = boundedLists(schema);
@@ -47,30 +47,30 @@ function boundedLists(schema: Type.TSchema): Bounded {
   );
 }
 
-/** Before anything looks at the entries one by one, or at each pair of them: that can take minutes. */
+/** Checked first: validating each item of a very long list, or comparing each pair of items, can take minutes. */
 function tooLong(bounded: Bounded, value: unknown): Problem | null {
   if (typeof value !== 'object' || value === null) return null;
   for (const { path, maxItems } of bounded) {
     const entry = (value as Record<string, unknown>)[path];
     if (Array.isArray(entry) && entry.length > maxItems) {
-      return { path, problem: `must have at most ${maxItems} entries` };
+      return { path, problem: `must have at most ${maxItems} items` };
     }
   }
   return null;
 }
 
-/** No body has so many names of its own; to tell each that is not known would take long. */
+/** No schema has this many properties, and reporting each unknown one would take long. */
 const maxNames = 1_000;
 
 function tooMany(value: unknown): Problem | null {
   if (!isLarge(value) || Array.isArray(value)) return null;
   const { length } = Object.keys(value as object);
   return length > maxNames
-    ? { path: '', problem: `the body has ${length} keys, most of them unknown` }
+    ? { path: '', problem: `the body has ${length} properties, most of them unknown` }
     : null;
 }
 
-/** Query strings hold text; what reads exactly as an integer is one, anything else is left for the schema to refuse. */
+/** Query strings contain text. Exact integers are converted; the schema rejects anything else. */
 function readIntegers(schema: Type.TSchema, query: Record<string, unknown>): Record<string, unknown> {
   const { properties = {} } = schema as { properties?: Record<string, { type?: string }> };
   return Object.fromEntries(
@@ -88,7 +88,7 @@ type Flaw = ReturnType<ReturnType<typeof Compile>['Errors']>[number];
 
 function readable(flaws: readonly Flaw[], schema: Type.TSchema, part: string): Problem[] {
   const problems = new Map<string, string>();
-  const tell = (path: string, problem: string) => {
+  const report = (path: string, problem: string) => {
     if (!problems.has(path)) problems.set(path, problem);
   };
   for (const flaw of flaws) {
@@ -96,33 +96,75 @@ function readable(flaws: readonly Flaw[], schema: Type.TSchema, part: string): P
     const params = flaw.params as Record<string, unknown>;
     if (flaw.keyword === 'boolean') continue;
     if (flaw.keyword === 'required') {
-      for (const name of params.requiredProperties as string[]) tell(join(path, name), 'is required');
+      for (const name of params.requiredProperties as string[]) report(join(path, name), 'is required');
     } else if (flaw.keyword === 'minProperties') {
-      tell(path, `${path || part} must hold at least one of ${namesAt(schema, flaw.schemaPath).join(', ')}`);
+      const names = namesAt(schema, flaw.schemaPath).join(', ');
+      report(path, `${path || part} must contain at least one of ${names}`);
     } else if (flaw.keyword === 'additionalProperties') {
       const known = namesAt(schema, flaw.schemaPath);
       for (const name of params.additionalProperties as string[]) {
-        const others = known.length > 0 ? `there are ${known.join(', ')}` : `${part} takes nothing`;
-        tell(join(path, name).slice(0, 100), `is not known here; ${others}`);
+        const others = known.length > 0 ? `known: ${known.join(', ')}` : `${part} must be empty`;
+        report(join(path, name).slice(0, 100), `is unknown; ${others}`);
       }
-    } else if (flaw.keyword === 'enum') {
-      tell(path, `must be one of ${(params.allowedValues as string[]).join(', ')}`);
-    } else if (flaw.keyword === 'pattern') {
-      tell(path, `must be as described: ${describe(schema, flaw.schemaPath) ?? flaw.message}`);
-    } else if (path === '') {
-      tell('', `${part} ${flaw.message.replace('must be object', 'must be a JSON object')}`);
     } else {
-      tell(path, flaw.message);
+      const problem = describeFlaw(flaw, schema);
+      report(path, path === '' ? `${part} ${problem}` : problem);
     }
   }
   return [...problems].slice(0, 20).map(([path, problem]) => ({ path, problem }));
+}
+
+const types: Record<string, string> = {
+  array: 'must be an array',
+  boolean: 'must be true or false',
+  integer: 'must be an integer',
+  null: 'must be null',
+  number: 'must be a number',
+  object: 'must be a JSON object',
+  string: 'must be a string',
+};
+
+const formats: Record<string, string> = {
+  'date-time': 'must be an ISO 8601 date-time, such as 2026-01-31T12:00:00Z',
+};
+
+/** Describes the expected value, rather than the rule of the schema that failed. */
+function describeFlaw(flaw: Flaw, schema: Type.TSchema): string {
+  const { keyword, message } = flaw;
+  const params = flaw.params as Record<string, unknown>;
+  switch (keyword) {
+    case 'enum':
+      return `must be one of ${(params.allowedValues as string[]).join(', ')}`;
+    case 'pattern':
+      return `must match its description: ${describe(schema, flaw.schemaPath) ?? message}`;
+    case 'format':
+      return formats[String(params.format)] ?? message;
+    case 'type':
+      return types[String(params.type)] ?? message;
+    case 'minLength':
+      return params.limit === 1 ? 'must not be empty' : `must have at least ${params.limit} characters`;
+    case 'maxLength':
+      return `must have at most ${params.limit} characters`;
+    case 'minItems':
+      return params.limit === 1 ? 'must not be empty' : `must have at least ${params.limit} items`;
+    case 'maxItems':
+      return `must have at most ${params.limit} items`;
+    case 'uniqueItems':
+      return 'must not contain duplicates';
+    case 'minimum':
+      return `must be at least ${params.limit}`;
+    case 'maximum':
+      return `must be at most ${params.limit}`;
+    default:
+      return message;
+  }
 }
 
 function describe(schema: Type.TSchema, schemaPath: string): string | undefined {
   return (partAt(schema, schemaPath) as { description?: string } | undefined)?.description;
 }
 
-/** What an object may hold. */
+/** The names of the properties that an object can have. */
 function namesAt(schema: Type.TSchema, schemaPath: string): string[] {
   const { properties = {} } = (partAt(schema, schemaPath) ?? {}) as { properties?: object };
   return Object.keys(properties);

@@ -20,7 +20,7 @@ export type Caller = AccountCaller | ProjectCaller;
 
 export function requireAccount(caller: Caller, action: string): AccountCaller {
   if (caller.kind !== 'account') {
-    throw errors.forbidden(`A project's key may not ${action}.`, 'Use an account key (rh_acct_…).');
+    throw errors.forbidden(`A key of a project cannot ${action}.`, 'Use an account key (rh_acct_…).');
   }
   return caller;
 }
@@ -28,7 +28,8 @@ export function requireAccount(caller: Caller, action: string): AccountCaller {
 /** Account keys have every scope in the account's projects; a project's own key has every scope in its project. */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (caller.kind === 'account' || caller.kind === 'project') return;
-  if (!caller.scopes.includes(scope)) throw errors.scopeMissing(scope);
+  if (caller.scopes.includes(scope)) return;
+  throw caller.kind === 'publishable' ? errors.publishableKey(scope) : errors.scopeMissing(scope);
 }
 
 /** Whether the caller may do everything inside the project. */
@@ -43,9 +44,9 @@ export function requireWhole(caller: Caller, action: string): void {
   // Keys are rotated because they may have leaked: an old key must not give access to the new one.
   if (caller.kind === 'project') {
     throw errors.forbidden(
-      `A rotated key may not ${action}.`,
-      "Use the project's present key or an account key.",
+      `A rotated key cannot ${action}.`,
+      'Use the current project key or an account key.',
     );
   }
-  throw errors.forbidden(`A scoped key may not ${action}.`, "Use the project's own key or an account key.");
+  throw errors.forbidden(`A ${caller.kind} key cannot ${action}.`, 'Use the project key or an account key.');
 }

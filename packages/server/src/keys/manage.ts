@@ -55,7 +55,7 @@ export async function revokeKey(
   if (!found) throw errors.keyNotFound(id);
   if (found.kind === 'project' && found.rotated_at === null) {
     throw errors.conflict(
-      "The project's own key cannot be revoked: users' tokens are signed with it.",
+      'The project key cannot be revoked: it signs the tokens of users.',
       'Replace it with POST …/keys/rotate; {"grace_seconds": 0} ends the old one at once.',
     );
   }
@@ -201,18 +201,18 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
   const kind = input.kind ?? 'scoped';
   const problems = [];
   if (kind === 'scoped' && !input.scopes) {
-    problems.push({ path: 'scopes', problem: 'a scoped key needs at least one scope' });
+    problems.push({ path: 'scopes', problem: 'is required for a scoped key: name at least one scope' });
   }
   if (kind === 'publishable' && input.scopes?.some((scope) => scope !== 'auth')) {
-    problems.push({ path: 'scopes', problem: 'a publishable key can have the scope auth alone' });
+    problems.push({ path: 'scopes', problem: 'must be auth alone for a publishable key' });
   }
   // A key with the scope `manage` must not be able to issue a more powerful one.
   const scopes: Scope[] = kind === 'publishable' ? ['auth'] : (input.scopes ?? []);
   const beyond = issuer.kind === 'scoped' ? scopes.filter((scope) => !issuer.scopes.includes(scope)) : [];
   if (beyond.length > 0) {
     throw errors.forbidden(
-      `This key lacks the scope ${beyond.join(', ')} itself.`,
-      "Use the project's own key.",
+      `A key cannot issue scopes that it lacks: ${beyond.join(', ')}.`,
+      'Use the project key.',
     );
   }
   if (
@@ -220,7 +220,10 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
     issuer.tables &&
     !input.tables?.every((name) => issuer.tables?.includes(name))
   ) {
-    throw errors.forbidden(`This key reaches only ${issuer.tables.join(', ')}.`, 'Name tables among those.');
+    throw errors.forbidden(
+      `This key is limited to the tables ${issuer.tables.join(', ')}.`,
+      'Limit the new key to some of these tables, or use the project key.',
+    );
   }
   const expiresAt = input.expires_at === undefined ? null : new Date(input.expires_at);
   if (expiresAt && !(expiresAt.getTime() > now)) {
@@ -234,19 +237,19 @@ function checkIssue(input: IssueKey, issuer: Caller, now: number) {
     const end = new Date(issuer.expiresAt).toISOString();
     problems.push({
       path: 'expires_at',
-      problem: `must not be after the end of the key that issues it (${end})`,
+      problem: `must not be later than the expiry of the key that issues it (${end})`,
     });
   }
   if (input.tables && !scopes.some((scope) => scope.startsWith('tables:') || scope === 'auth')) {
     problems.push({
       path: 'tables',
-      problem: 'a list of tables needs the scope tables:read or tables:write',
+      problem: 'requires the scope tables:read or tables:write',
     });
   }
   if (input.tables && scopes.some((scope) => scope.startsWith('query'))) {
     problems.push({
       path: 'tables',
-      problem: 'SQL reaches every table: leave out the scope query, or the list',
+      problem: 'cannot be combined with the scope query or query:read, because SQL can use every table',
     });
   }
   if (problems.length > 0) throw errors.invalidRequest(problems);
@@ -261,8 +264,8 @@ async function checkKeyCount(control: Control, projectId: string): Promise<void>
     from keys where project_id = ${projectId}`);
   if (!row || (row.live < maxKeys && row.all < maxKeys * 10)) return;
   throw errors.conflict(
-    `The project has ${row.live} keys that work and ${row.all - row.live} that have ended, the most it can have.`,
-    `Revoke some. Ended keys are forgotten ${keepEndedDays} days after their end.`,
+    `The project has ${row.live} active keys and ${row.all - row.live} ended ones, which is the limit.`,
+    `Revoke keys that are no longer used. Ended keys are removed after ${keepEndedDays} days.`,
   );
 }
 
@@ -274,8 +277,8 @@ export async function forgetEndedKeys(control: Control): Promise<void> {
 
 function rotatedMeanwhile() {
   return errors.conflict(
-    'The key was rotated by somebody else at the same moment.',
-    'List the keys and try again.',
+    'Another request rotated the key at the same time.',
+    'List the keys and retry if necessary.',
   );
 }
 

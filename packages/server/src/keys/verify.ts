@@ -102,12 +102,12 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
       if (hash === null) {
         throw looksLikeKey(key)
           ? errors.invalidApiKey(
-              'This API key is mistyped: its checksum does not fit.',
-              'Copy it again, whole.',
+              'This API key is mistyped: its checksum is wrong.',
+              'Copy the whole key again.',
             )
           : errors.invalidApiKey(
-              'This is not an API key of Rowhouse.',
-              'Keys begin with rh_acct_, rh_proj_ or rh_pub_.',
+              'This is not a Rowhouse API key.',
+              'Send a key that begins with rh_acct_, rh_proj_ or rh_pub_.',
             );
       }
       const caller = await find(hash);

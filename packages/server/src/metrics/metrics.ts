@@ -54,7 +54,7 @@ export function backgroundGauges(background: Background): Gauges {
 export function restartGauges(embedded: Embedded | null): Gauges {
   return {
     rowhouse_postgres_restarts: {
-      help: 'How often the embedded PostgreSQL had to be started again.',
+      help: 'Restarts of the embedded PostgreSQL.',
       read: () => embedded?.restarts() ?? 0,
     },
   };
@@ -67,12 +67,12 @@ export function serviceCounters(counts: {
 }): Counters {
   return {
     rowhouse_writes_refused_total: {
-      help: 'Writes refused for lack of room.',
+      help: 'Writes that were refused because the project or the disk is full.',
       label: 'reason',
       read: counts.refusals,
     },
     rowhouse_session_traces_total: {
-      help: 'Sessions that statements share and in which one of them left something. Must stay 0.',
+      help: 'Shared sessions in which a statement left state behind. Must stay 0.',
       label: 'source',
       read: counts.traces,
     },
@@ -102,7 +102,7 @@ function controlGauges(control: Control, server: Server): Gauges {
       read: () => count('deleted'),
     },
     rowhouse_projects_outdated: {
-      help: 'Projects whose database is older than this version. Goes to 0 after an upgrade.',
+      help: 'Projects whose database is not upgraded yet. Falls to 0 after an upgrade.',
       read: async () => (await findOutdated(control, server)).outdated.length,
     },
     rowhouse_projects_newer: {
@@ -127,7 +127,7 @@ function storageGauges(control: Control): Gauges {
   };
   return {
     rowhouse_projects_bytes: {
-      help: 'What all projects store that are not deleted.',
+      help: 'Bytes stored by all projects that are not deleted.',
       read: async () => (await read()).bytes,
     },
     rowhouse_projects_full: {
@@ -135,7 +135,7 @@ function storageGauges(control: Control): Gauges {
       read: async () => (await read()).full,
     },
     rowhouse_nearest_to_full_ratio: {
-      help: 'How much of its limit_mb the project has used that is nearest to it.',
+      help: 'The highest ratio of stored data to limit_mb of all projects.',
       read: async () => (await read()).ratio,
     },
   };
@@ -144,9 +144,12 @@ function storageGauges(control: Control): Gauges {
 function sessionGauges(sessions: ProjectSessions): Gauges {
   return {
     rowhouse_sessions: { help: 'Connections to project databases.', read: () => sessions.counts().open },
-    rowhouse_sessions_idle: { help: 'Those that do nothing now.', read: () => sessions.counts().idle },
+    rowhouse_sessions_idle: {
+      help: 'Idle connections to project databases.',
+      read: () => sessions.counts().idle,
+    },
     rowhouse_sessions_waiting: {
-      help: 'Statements that wait for one.',
+      help: 'Statements that are waiting for a connection.',
       read: () => sessions.counts().waiting,
     },
   };
@@ -155,18 +158,21 @@ function sessionGauges(sessions: ProjectSessions): Gauges {
 function hashingGauges(hashing: Hashing): Gauges {
   return {
     rowhouse_hashing: { help: 'Passwords that are being hashed.', read: () => hashing.counts().running },
-    rowhouse_hashing_waiting: { help: 'Those that wait for it.', read: () => hashing.counts().waiting },
+    rowhouse_hashing_waiting: {
+      help: 'Passwords that are waiting to be hashed.',
+      read: () => hashing.counts().waiting,
+    },
   };
 }
 
 function diskGauges(disk: DiskWatch): Gauges {
   return {
     rowhouse_disk_free_bytes: {
-      help: 'Room on the disk of the embedded PostgreSQL.',
+      help: 'Free bytes on the disk of the embedded PostgreSQL.',
       read: () => disk.facts()?.freeBytes ?? Number.NaN,
     },
     rowhouse_disk_reserve_bytes: {
-      help: 'With less room than this nothing may grow.',
+      help: 'The disk reserve: with fewer free bytes, projects cannot grow.',
       read: () => disk.facts()?.reserveBytes ?? Number.NaN,
     },
   };

@@ -35,7 +35,7 @@ export async function connectSecure(address: Address): Promise<Socket> {
   const [answer] = (await once(plain, 'data', { signal: AbortSignal.timeout(connectMs) })) as [Buffer];
   if (answer.toString('latin1') !== 'S') {
     plain.destroy();
-    throw new Error('This PostgreSQL does not speak TLS, and sslmode asks for it.');
+    throw new Error('The PostgreSQL server does not support TLS, but sslmode requires it.');
   }
   const socket = connectTls({ socket: plain, servername: host, ...tls });
   await once(socket, 'secureConnect', { signal: AbortSignal.timeout(connectMs) });

@@ -104,13 +104,13 @@ function check(applied: { number: number; checksum: string }[], migrations: read
     const migration = migrations[number - 1];
     if (!migration) {
       throw new MigrationError(
-        `The database has migration ${number}, which this version does not know: it was used by a newer Rowhouse. Upgrade, or restore a backup.`,
+        `The database has migration ${number}, which this version does not know: a newer Rowhouse used the database. Upgrade Rowhouse, or restore a backup.`,
         { isNewer: true },
       );
     }
     if (migration.checksum !== checksum) {
       throw new MigrationError(
-        `Migration ${number} (${migration.name}) is not what was applied to this database. Applied migrations never change: restore the file.`,
+        `Migration ${number} (${migration.name}) differs from the one that was applied to this database. Applied migrations never change: restore the file.`,
       );
     }
   }

@@ -35,6 +35,6 @@ it('takes no server that does not know the password', () => {
   const client = scramClient('one');
   const nonce = client.first().slice(client.first().indexOf('r=') + 2);
   client.final(`r=${nonce}more,s=${Buffer.alloc(16).toString('base64')},i=4096`);
-  expect(() => client.verify('v=AAAA')).toThrow('does not know the password');
+  expect(() => client.verify('v=AAAA')).toThrow('did not prove that it knows the password');
   expect(() => scramClient('one').final('r=other,s=AAAA,i=4096')).toThrow('challenge');
 });

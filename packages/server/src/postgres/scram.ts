@@ -28,7 +28,8 @@ export function scramClient(password: string): {
     first: () => `n,,n=,r=${nonce}`,
     final: (serverFirst) => {
       const { r = '', s = '', i = '' } = attributes(serverFirst);
-      if (!r.startsWith(nonce) || !(Number(i) > 0)) throw new Error('PostgreSQL sent a bad scram challenge.');
+      if (!r.startsWith(nonce) || !(Number(i) > 0))
+        throw new Error('PostgreSQL sent an invalid SCRAM challenge.');
       const salted = stretch(password, s, Number(i));
       const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();
       const clientKey = hmac(salted, 'Client Key');
@@ -41,7 +42,7 @@ export function scramClient(password: string): {
     },
     verify: (serverFinal) => {
       if (attributes(serverFinal).v !== expected)
-        throw new Error('This PostgreSQL does not know the password.');
+        throw new Error('The PostgreSQL server did not prove that it knows the password.');
     },
   };
 }

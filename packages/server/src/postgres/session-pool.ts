@@ -132,8 +132,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   };
 
   const wait = (project: string, openSession: () => Promise<Session>): Promise<Session> => {
-    if (waiters.length >= limits.waiting)
-      throw errors.overloaded('Too many statements are waiting already.', 1);
+    if (waiters.length >= limits.waiting) throw errors.overloaded('Too many statements are waiting.', 1);
     lateTimer ??= setInterval(rejectLate, limits.waitMs / 50);
     return new Promise((resolve, reject) => {
       waiters.push({ project, since: performance.now(), openSession, resolve, reject });
@@ -144,7 +143,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
   const rejectLate = () => {
     const before = performance.now() - limits.waitMs;
     while (waiters[0] && waiters[0].since < before) {
-      waiters.shift()?.reject(errors.overloaded('No connection became free in time.', 1));
+      waiters.shift()?.reject(errors.overloaded('No database connection became free in time.', 1));
     }
     if (waiters.length === 0 && lateTimer) {
       clearInterval(lateTimer);

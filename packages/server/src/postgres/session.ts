@@ -240,7 +240,7 @@ export class Session {
         if (kind === 10) this.out.saslInitial('SCRAM-SHA-256', scram.first());
         else if (kind === 11) this.out.saslResponse(scram.final(bytes.toString('utf8', at + 4, end)));
         else if (kind === 12) scram.verify(bytes.toString('utf8', at + 4, end));
-        else throw new Error('PostgreSQL asks for another kind of password than scram.');
+        else throw new Error('PostgreSQL requests an authentication method other than SCRAM.');
         if (kind !== 12) this.socket.write(this.out.take());
       };
       // Written at once: the socket buffers it until it is connected.

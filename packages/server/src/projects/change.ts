@@ -32,7 +32,7 @@ export async function changeProject(
   const { id, limit_mb: before } = await getProjectRow(control, caller, slug);
   requireScope(caller, 'manage');
   if (limitMb !== undefined) {
-    requireAccount(caller, 'change its own limit_mb');
+    requireAccount(caller, 'change limit_mb');
     checkLimit(limitMb, limits.maxLimitMb);
     // The response says whether the project is full, so its size must be current.
     await measure({ control, server }, [databaseOf(id)]);
@@ -88,8 +88,8 @@ export async function restoreProject(
   const [row] = await update(control, id, sql`deleted_at = null`, restorable);
   if (!row)
     throw errors.conflict(
-      'This project is not deleted, or its time to be restored is over.',
-      'GET it to see.',
+      'This project is not deleted, or it can no longer be restored.',
+      'See its status with GET /api/dbaas/v2/projects/:slug.',
     );
   await settle({ control, server }, id);
   return toProject(row, limits.keepDeletedDays);

@@ -55,13 +55,13 @@ export async function createProject(
       attempt++;
     }
   }
-  throw errors.conflict('No free slug could be made from this name.', 'Ask for one with "slug".');
+  throw errors.conflict('No free slug could be derived from this name.', 'Choose one with "slug".');
 }
 
 export function checkLimit(limitMb: number, maxLimitMb: number): void {
   if (limitMb > maxLimitMb) {
     throw errors.invalidRequest([
-      { path: 'limit_mb', problem: `must be at most ${maxLimitMb}, the maximum of this installation` },
+      { path: 'limit_mb', problem: `must be at most ${maxLimitMb}, the limit of this installation` },
     ]);
   }
 }

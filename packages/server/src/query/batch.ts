@@ -58,7 +58,7 @@ export async function runScript(
       throw errors.invalidRequest([
         {
           path: `${input.listName}.${index}.query`,
-          problem: 'is too large for a batch: send it alone, or use params',
+          problem: 'must be at most 1 MB in a batch; send it alone, or pass the values in "params"',
         },
       ]);
     }

@@ -63,7 +63,10 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   const withoutWaiting = (id: string, act: Promise<void>) => {
     const task = act
       .catch((error) =>
-        log.warn({ err: error, project: id }, 'a direct connection was stopped, but not all is put right'),
+        log.warn(
+          { err: error, project: id },
+          'a direct connection was stopped, but the cleanup after it failed',
+        ),
       )
       .finally(() => tasks.delete(task));
     tasks.add(task);
@@ -95,13 +98,16 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
   const tellUnmeasured = ({ project, error }: Unmeasured) => {
     if (performance.now() - unmeasuredToldAt < tellAgainMs) return;
     unmeasuredToldAt = performance.now();
-    log.warn({ project, error }, 'a project with direct connections cannot be measured; it is tried again');
+    log.warn({ project, error }, 'a project with direct connections cannot be measured; retrying');
   };
 
   const tellHeldBack = ({ project, heldBack, usage, isProven, pausedUntil }: HeldBack) => {
     const facts = { project, sessions: heldBack, queue_usage: usage };
     if (!isProven)
-      return log.warn(facts, 'sessions were ended to shorten the queue of notifications; others held it');
+      return log.warn(
+        facts,
+        'sessions were ended to shorten the queue of notifications, which other sessions held back',
+      );
     log.warn(facts, 'sessions held back the queue of notifications and were ended');
     if (pausedUntil === null) return;
     log.warn(
@@ -143,7 +149,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     if (state === 'full' || !isNew) return;
     log.warn(
       factsOf(stop),
-      'direct connections took a project too far over its limit: none is let in until there is room',
+      'direct connections took a project too far over its limit; new ones are refused until it has space',
     );
   };
 

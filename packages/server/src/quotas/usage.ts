@@ -25,7 +25,7 @@ export async function getUsage(
 ): Promise<{ usage: Usage; history: UsageResponse['history'] }> {
   const sinceMs = since === undefined ? 0 : Date.parse(since);
   if (Number.isNaN(sinceMs))
-    throw errors.invalidRequest([{ path: 'since', problem: 'must be a time that there is' }]);
+    throw errors.invalidRequest([{ path: 'since', problem: 'must be an existing date and time' }]);
   const look = await usageLooks.look(project.id, tables);
   const measuredAt = new Date(now()).toISOString();
   const [row] = await control.query<{ limitMb: number; emptyBytes: number }>(sql`
@@ -93,7 +93,7 @@ export function openUsageLooks(server: Server): UsageLooks {
       const found = mine.get(visible);
       if (found) return found;
       if (mine.size >= maxPerProject || (free === 0 && waiting.length >= maxWaiting))
-        throw errors.overloaded('Too many ask how much is used at once.', 2);
+        throw errors.overloaded('Too many requests for the usage of projects are running.', 2);
       const look = takeTurn(projectId, tables).finally(() => {
         mine.delete(visible);
         if (mine.size === 0) running.delete(projectId);

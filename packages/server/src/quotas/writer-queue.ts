@@ -84,7 +84,7 @@ export function openWriterQueue(): WriterQueue {
         };
         const giveUp = () => {
           queue.waiting.delete(go);
-          reject(errors.overloaded('Too many writes wait for room in this project.', 1));
+          reject(errors.overloaded('Too many writes are waiting for space in this project.', 1));
         };
         const timer = setTimeout(giveUp, patienceMs);
         queue.waiting.add(go);

@@ -49,8 +49,8 @@ export async function insertRows(
   const request = readChangeRequest(rawQuery, ['returning', 'on_conflict', 'resolution']);
   if (request.where.length > 0) {
     throw errors.invalidRequest(
-      [{ path: '', problem: 'an insert has no filter' }],
-      'Its parameters are returning, select, numbers, on_conflict and resolution.',
+      [{ path: '', problem: 'an insert does not support filters' }],
+      'Use only the parameters returning, select, numbers, on_conflict and resolution.',
     );
   }
   const returning = readReturning(request);
@@ -271,7 +271,7 @@ function readMaxAffected({ own }: ChangeRequest): number | null {
   const text = own.get('max_affected');
   if (text === undefined) return null;
   if (!/^\d{1,15}$/.test(text)) {
-    throw errors.invalidRequest([{ path: 'max_affected', problem: 'must be a whole number from 0' }]);
+    throw errors.invalidRequest([{ path: 'max_affected', problem: 'must be an integer of 0 or more' }]);
   }
   return Number(text);
 }

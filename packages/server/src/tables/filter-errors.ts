@@ -56,10 +56,10 @@ function explainOperator(
         ({ test, column }) => message.includes(spellingOf(test)) && message.includes(column?.type ?? ''),
       );
   if (!found) return reword(error, {});
-  const type = found.column?.type ?? 'what is there';
+  const type = found.column?.type ?? 'this type';
   return reword(error, {
-    message: `The filter ${nameOf(found)}: "${found.test.operator}" does not go with ${type}.`,
-    hint: 'like, ilike, match, imatch and full text are for text, cs, cd and ov for arrays, ranges and jsonb, sl, sr, nxr, nxl and adj for ranges.',
+    message: `The filter ${nameOf(found)}: "${found.test.operator}" does not support ${type}.`,
+    hint: 'like, ilike, match, imatch and full-text search require text; cs, cd and ov require arrays, ranges or jsonb; sl, sr, nxr, nxl and adj require ranges.',
     details: detailsOf(found),
   });
 }
@@ -104,7 +104,7 @@ function textOf(test: Test): string | null {
 
 function hintOf({ test, column }: Found): string | null {
   if (!column || 'values' in test) return null;
-  return column.shape.isArray ? 'An array is written in braces, as in {1,2}.' : expectation(column);
+  return column.shape.isArray ? 'Write an array in braces, such as {1,2}.' : expectation(column);
 }
 
 /** For a test inside `or` or `and`, names the field too. */

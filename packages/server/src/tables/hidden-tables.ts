@@ -39,7 +39,7 @@ function genericError(error: RowhouseError, message: string, details?: object): 
   const { code, status, cause, sql } = reword(error, {});
   return new RowhouseError(code, message, {
     ...{ status, cause },
-    hint: 'A key without a list of tables is told more.',
+    hint: 'Use a key that is not limited to some tables to see the details.',
     ...(sql?.state && { sql: { state: sql.state } }),
     ...(details && { details }),
   });

@@ -30,9 +30,9 @@ export function requireGrants(tables: readonly Table[], action: Action, role: Us
   if (isAnonymous && closed.kind !== 'view') statements.push(publicPolicy(closed, action));
   const who = isAnonymous ? "Without a user's access token, a publishable key" : 'Users of this project';
   const whom = isAnonymous
-    ? `To let anybody: ${statements.join(' ')} ${orAsUser}`
-    : `To let them: ${statements.join(' ')}`;
-  throw refusal(`${who} may not ${doing[action]} "${closed.name}".`, isOurs(closed) ? ours : whom);
+    ? `To allow everyone: ${statements.join(' ')} ${orAsUser}`
+    : `To allow them: ${statements.join(' ')}`;
+  throw refusal(`${who} cannot ${doing[action]} "${closed.name}".`, isOurs(closed) ? ours : whom);
 }
 
 const orAsUser = 'To act as a user, send "Authorization: Bearer <ACCESS_TOKEN>" beside the key.';
@@ -55,7 +55,7 @@ function publicPolicy(table: { schema: string; name: string }, action: Action): 
 const doing: Record<Action, string> = {
   select: 'read',
   insert: 'insert into',
-  update: 'change rows of',
+  update: 'update rows of',
   delete: 'delete from',
 };
 
@@ -75,14 +75,14 @@ function hintOf(error: RowhouseError, table: Table, action: Action, role: UserRo
   switch (routineOf(error)) {
     case 'ExecWithCheckOptions':
       return (
-        `The row passes no policy, or fails a restrictive one. To let it in: create policy … on ${nameOf(table)} for ${action} to ${role} with check (…);` +
-        ' A row that is shown must pass a policy for select too: give it one, or send returning=minimal.'
+        `The row passes no policy, or fails a restrictive one. To allow it: create policy … on ${nameOf(table)} for ${action} to ${role} with check (…);` +
+        ' A row that is returned must also pass a policy for select: create one, or send returning=minimal.'
       );
     case 'aclcheck_error':
     case 'aclcheck_error_col':
-      return `The request, or a policy or function that it runs, touches what "${role}" has no grant on: grant it, or let a function with "security definer" look there.`;
+      return `${minimalFirst(table, action, role)}The request, or a policy or function that it runs, uses an object for which "${role}" has no grant. Grant the privilege, or read the object in a function with "security definer".`;
     case 'fireRIRrules':
-      return 'A policy that reads its own table asks itself: let a function with "security definer" look there.';
+      return 'A policy reads its own table, which is a recursion. Read the table in a function with "security definer" instead.';
     default:
       return null;
   }
@@ -100,19 +100,19 @@ type Exposed = NonNullable<Table['exposed']>;
 function nameExposed(table: Table, exposed: Exposed): string {
   const isItself = exposed.name === table.name && exposed.schema === table.schema;
   const what = isItself ? `"${table.name}"` : `"${table.name}" reads "${exposed.name}", which`;
-  return `A publishable key reaches only what row security guards, and ${what} ${lacks[exposed.kind]}`;
+  return `A publishable key can use only tables that row security protects, and ${what} ${lacks[exposed.kind]}`;
 }
 
 const lacks: Record<Table['kind'], string> = {
-  table: 'has none',
-  partitioned: 'has none',
-  view: 'is a view that reads with the rights of its owner',
-  materialized_view: 'is a materialized view, which can have none',
-  foreign: 'is a foreign table, which can have none',
+  table: 'does not have it enabled',
+  partitioned: 'does not have it enabled',
+  view: 'is a view that reads with the privileges of its owner',
+  materialized_view: 'is a materialized view, which does not support it',
+  foreign: 'is a foreign table, which does not support it',
 };
 
 const ours =
-  'What is in schema "auth" is kept by the service. GET …/auth/user tells users what it has of them; what others may know of them belongs into a table of your own.';
+  'The service manages the schema "auth". A user reads its own data with GET …/auth/user. To share data about users, store it in a table of the project.';
 
 function remedyOf(table: Table, exposed: Exposed, action: Action, role: UserRole): string {
   if (isOurs(exposed)) return ours;
@@ -122,7 +122,7 @@ function remedyOf(table: Table, exposed: Exposed, action: Action, role: UserRole
       const name = nameOf(exposed);
       if (role === anonymousRole) {
         const opening = `${grantOf(exposed, action, role)} ${publicPolicy(exposed, action)}`;
-        return `To let anybody: alter table ${name} enable row level security; ${opening} ${orAsUser}`;
+        return `To allow everyone: alter table ${name} enable row level security; ${opening} ${orAsUser}`;
       }
       const owner = exposed.name === table.name ? ownerColumn(table) : null;
       const condition = owner === null ? '…' : `(select auth.uid()) = ${id(owner)}`;
@@ -131,7 +131,7 @@ function remedyOf(table: Table, exposed: Exposed, action: Action, role: UserRole
     case 'view':
       return `Run: alter view ${nameOf(exposed)} set (security_invoker = true);`;
     default:
-      return 'Keep what users may see in a table with row security.';
+      return 'Store the data for users in a table with row security.';
   }
 }
 
@@ -145,4 +145,10 @@ function ownerColumn({ columns, references }: Table): string | null {
 
 function isOurs({ schema }: { schema: string }): boolean {
   return schema === 'auth';
+}
+
+/** By default the inserted row is returned, and reading it takes a grant too. */
+function minimalFirst(table: Table, action: Action, role: UserRole): string {
+  if (action !== 'insert' || table.grants.select) return '';
+  return `Send returning=minimal: "${role}" cannot read "${table.name}", so that the inserted rows cannot be returned. If the request has it already: `;
 }

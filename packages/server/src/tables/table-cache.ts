@@ -117,7 +117,8 @@ export async function withTables<Made extends { tables: readonly Table[] }, Resu
     } catch (error) {
       const known = made?.tables ?? [...tables.used.values()];
       const hasChanged = error instanceof TableChangedError || saysTableChanged(error);
-      if (attempt === maxAttempts && hasChanged) throw alwaysChanging(known[0] ?? { name: '' }, 'Try again.');
+      if (attempt === maxAttempts && hasChanged)
+        throw alwaysChanging(known[0] ?? { name: '' }, 'Retry later.');
       const mayHaveChanged = made === null || neverRan(error) || isGuardError(error, reader);
       const isOutdated =
         hasChanged || (attempt < maxAttempts && mayHaveChanged && (await haveChanged(tables, known)));

@@ -59,8 +59,8 @@ const expectRefused = (token: string, other: Partial<typeof expected> = {}) => {
   expect({ code, status, message, hint, details }).toEqual({
     code: 'invalid_token',
     status: 401,
-    message: 'This access token is not valid here.',
-    hint: 'POST …/auth/signin gives a new one.',
+    message: 'This access token is invalid for this project.',
+    hint: 'Get a new one with POST …/auth/signin.',
     details: undefined,
   });
 };

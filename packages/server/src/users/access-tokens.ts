@@ -66,7 +66,7 @@ export function readToken(token: string, { issuer, now, secretOf }: Expected): C
   if (claims.exp * 1000 <= now) {
     throw errors.invalidToken(
       'This access token has expired.',
-      'POST …/auth/refresh with the refresh token gives a new one, and so does signing in again.',
+      'Get a new one with POST …/auth/refresh and the refresh token, or sign in again.',
     );
   }
   return claims;

@@ -66,8 +66,10 @@ export async function verify(
 
 /** One endpoint issues and uses codes: this request asks for neither, or for both. */
 function ambiguous(kind: Kind) {
-  const use = kind === 'recovery' ? '"code" with "password" uses it' : '"code" uses it';
-  return errors.invalidRequest([{ path: '', problem: `"email" asks for a code; ${use}` }]);
+  const use = kind === 'recovery' ? '"code" and "password"' : '"code"';
+  return errors.invalidRequest([
+    { path: '', problem: `send "email" to request a code, or ${use} to use one` },
+  ]);
 }
 
 type Found = { wait: number | null; user: User | null; expiresAt: string | null };
@@ -84,8 +86,8 @@ async function issue(
   const isHandedOver = context.mayManage && send !== true;
   if (!isHandedOver && !deps.delivery.isConfigured) {
     throw errors.forbidden(
-      'This service sends no mail, so codes are handed to keys that may manage the project alone.',
-      'Ask with such a key from your own server and pass the code on, or let the operator set ROWHOUSE_SMTP_URL or ROWHOUSE_WEBHOOK_URL.',
+      'This service does not send mail, so only a key with the scope "manage" can get a code.',
+      'Request the code from your server with such a key, and send it to the user. Or the operator sets ROWHOUSE_SMTP_URL or ROWHOUSE_WEBHOOK_URL.',
     );
   }
   const code = makeCode();
@@ -102,10 +104,10 @@ async function issue(
     params,
     lockByEmail(email.key),
   );
-  if (found?.wait) throw errors.rateLimited('Too many codes were asked for.', found.wait);
+  if (found?.wait) throw errors.rateLimited('Too many codes were requested.', found.wait);
   const { user = null, expiresAt = null } = found ?? {};
   if (isHandedOver) {
-    if (!user || !expiresAt) throw errors.userNotFound('The project has no user with this e-mail.');
+    if (!user || !expiresAt) throw errors.userNotFound('The project has no user with this email address.');
     return { code, expires_at: expiresAt };
   }
   // The response does not reveal whether the user exists, and neither does its timing.
@@ -201,7 +203,7 @@ type Letter = Omit<Parameters<UserDeps['delivery']['send']>[0], 'project'>;
 function sendLater(deps: UserDeps, { projectId, slug }: AuthContext, letter: Letter): void {
   const send = async () => {
     const [project] = await deps.control.query<{ name: string }>(
-      sql`select name from projects where id = ${projectId}`,
+      sql`select name from projects where id = ${projectId} to use one`,
     );
     await deps.delivery.send({ ...letter, project: { slug, name: project?.name ?? slug } });
   };

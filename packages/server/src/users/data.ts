@@ -28,14 +28,14 @@ export function readRole(context: Pick<AuthContext, 'isPublic' | 'mayManage'>, d
   if (requested === undefined || requested === null) return null;
   if (context.isPublic) {
     throw errors.forbidden(
-      'A publishable key may not give roles.',
-      'Leave out data.role, or use a secret key.',
+      'A publishable key cannot set the role of a user.',
+      'Omit data.role. Users cannot change their own role; set it from your server with the project key.',
     );
   }
   if (!context.mayManage) return null;
   if (typeof requested !== 'string' || !roleForm.test(requested)) {
     throw errors.invalidRequest([
-      { path: 'data.role', problem: 'must be 1 to 64 letters, digits, and . : _ -' },
+      { path: 'data.role', problem: 'must be 1 to 64 letters, digits, or . : _ -' },
     ]);
   }
   return requested;
@@ -54,7 +54,7 @@ function checkValues(root: object): number {
     for (const holder of level) {
       for (const [name, value] of Object.entries(holder)) {
         if (name.includes('\0') || (typeof value === 'string' && value.includes('\0')))
-          throw bad('holds the character U+0000, which PostgreSQL cannot keep');
+          throw bad('must not contain the character U+0000, which PostgreSQL does not support');
         if (typeof value === 'number') zeros += zerosOf(String(value));
         else if (value instanceof ExactNumber) zeros += zerosOf(value.text);
         else if (typeof value === 'object' && value !== null) next.push(value);
@@ -73,7 +73,7 @@ function zerosOf(number: string): number {
   const exponent = Number(power);
   const fraction = (digits.split('.')[1]?.length ?? 0) - exponent;
   if (fraction > maxFraction)
-    throw bad(`holds a number with more than ${maxFraction} digits after the point`);
+    throw bad(`must not contain a number with more than ${maxFraction} decimal places`);
   return Math.abs(exponent);
 }
 

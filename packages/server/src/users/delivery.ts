@@ -54,7 +54,7 @@ export function openDelivery(config: DeliveryConfig, { timeoutMs = 10_000 } = {}
       const { slug } = message.project;
       const ofProject = [...inFlight].filter((other) => other.slug === slug).length;
       if (inFlight.size >= maxInFlight || ofProject >= maxPerProject) {
-        throw errors.overloaded('Too many messages are being sent at the moment.', 2);
+        throw errors.overloaded('Too many messages are being sent.', 2);
       }
       const sending = { slug, end: inTime(channel, message, timeoutMs) };
       inFlight.add(sending);

@@ -29,15 +29,14 @@ export function readEmail(input: string, path = 'email'): Email {
   // A character is at most two UTF-16 units, so a long text is rejected without iterating over it.
   if (typed.length > 2 * maxCharacters || [...typed].length > maxCharacters)
     throw refuse(`must have at most ${maxCharacters} characters`);
-  if (!typed.isWellFormed()) throw refuse('holds half a character (a lone surrogate)');
+  if (!typed.isWellFormed()) throw refuse('must not contain an unpaired surrogate');
   const key = normalizedForm(typed);
   // Both forms: NFKC turns ¨ into a space with a combining diaeresis.
   if (invisible.test(typed) || invisible.test(key))
-    throw refuse('must not hold blanks or invisible characters');
+    throw refuse('must not contain spaces or invisible characters');
   const [name, domain, ...more] = key.split('@');
-  if (!name || !domain || more.length > 0)
-    throw refuse('must be an e-mail address: something, one @, and something after it');
-  if (Buffer.byteLength(key) > maxKeyBytes) throw refuse('is too long in its plain form');
+  if (!name || !domain || more.length > 0) throw refuse('must be an email address, such as ada@example.com');
+  if (Buffer.byteLength(key) > maxKeyBytes) throw refuse('is too long after Unicode normalization');
   return { typed, key };
 }
 
@@ -55,14 +54,14 @@ export function readNewEmail(input: string, present?: string): Email {
 /** Checks the normalized form: a character that looks like a letter may normalize to a bracket. */
 function problemOf(key: string): string | null {
   const [name = '', domain = ''] = key.split('@');
-  if (!localPart.test(name)) return "may hold letters, digits and .!#$%&'*+/=?^_`{|}~- before the @";
+  if (!localPart.test(name)) return "must contain only letters, digits and .!#$%&'*+/=?^_`{|}~- before the @";
   if (Buffer.byteLength(name) > maxLocalBytes) return `must have at most ${maxLocalBytes} bytes before the @`;
   if (!domain.split('.').every((part) => label.test(part)))
-    return 'must have a domain after the @: parts of letters, digits and hyphens, with single dots between them';
+    return 'must have a valid domain after the @: letters, digits, hyphens and single dots';
   const ascii = isAscii.test(domain) ? domain : domainToASCII(domain);
-  if (ascii === '') return 'has a domain that cannot be one in any script';
+  if (ascii === '') return 'must have a valid domain after the @';
   if (ascii.length > maxDomainBytes || ascii.split('.').some(({ length }) => length > maxLabelBytes))
-    return `has a domain that is too long: at most ${maxDomainBytes} bytes, and ${maxLabelBytes} between two dots`;
+    return `must have a domain of at most ${maxDomainBytes} bytes, and ${maxLabelBytes} between two dots`;
   return null;
 }
 

@@ -109,7 +109,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     if (entry.state === 'released') throw new Error('The place was given back before.');
     if (entry.waiting || entry.isHashing) throw new Error('A place is for one password at a time.');
     return new Promise((resolve, reject) => {
-      const late = 'Too many sign-ups and sign-ins came before this one.';
+      const late = 'Too many sign-ups and sign-ins are ahead of this one.';
       const timer = setTimeout(() => leave(entry, busy(late)), waitMs);
       entry.waiting = { work, resolve, reject, timer };
       const queue = turns.get(entry.projectId);
@@ -219,7 +219,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
 }
 
 function tooMany(): Error {
-  return busy('Too many sign-ups and sign-ins are waiting already.');
+  return busy('Too many sign-ups and sign-ins are waiting.');
 }
 
 /** A random delay, so that requests refused together do not all retry together. */

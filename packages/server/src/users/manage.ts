@@ -15,7 +15,7 @@ export async function listUsers(
   { limit = 50, page = 1, search }: ListUsers,
 ): Promise<{ users: User[]; page: number; limit: number; has_more: boolean }> {
   if (search?.includes('\0'))
-    throw errors.invalidRequest([{ path: 'search', problem: 'must not hold a NUL character' }]);
+    throw errors.invalidRequest([{ path: 'search', problem: 'must not contain a NUL character' }]);
   const part = search === undefined ? null : `%${search.normalize('NFKC').replace(/[\\%_]/g, '\\$&')}%`;
   const whole = search !== undefined && isUserId(search) ? search : null;
   const found = await store.ask<User[]>(projectId, listing, [

@@ -23,7 +23,7 @@ export function refuseCommon(password: string): void {
     [
       {
         path: 'password',
-        problem: 'is a common password, or one with something added, which this project refuses',
+        problem: 'must not be a common password or a simple variation of one',
       },
     ],
     'Digits and punctuation around a common word do not make it a good password. Choose several unrelated words.',

@@ -59,7 +59,7 @@ export function newcomerOf({ isPublic, address }: AuthContext): string | null {
 }
 
 export function tooManyAttempts(waitS: number): RowhouseError {
-  return errors.rateLimited('Too many attempts with wrong passwords.', waitS);
+  return errors.rateLimited('Too many sign-in attempts failed.', waitS);
 }
 
 /** Counts the address before the account: an address over its limit must not use up other users' attempts too. */

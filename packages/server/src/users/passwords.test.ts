@@ -39,7 +39,7 @@ describe('passwords', () => {
     expect(() => checkPassword('hunter2', 'new_password')).toThrow(
       expect.objectContaining({
         status: 400,
-        message: 'new_password: must have 8 to 1,024 bytes as UTF-8',
+        message: 'new_password: must be 8 to 1,024 bytes long in UTF-8',
         details: [{ path: 'new_password', problem: expect.not.stringContaining('hunter2') }],
       }),
     );

@@ -28,13 +28,13 @@ export function checkGiven(password: string, path = 'password'): void {
   const refuse = (problem: string) => errors.invalidRequest([{ path, problem }]);
   // A UTF-16 unit is at least one byte, so a long text is rejected without iterating over it.
   if (password.length > maxBytes || Buffer.byteLength(password) > maxBytes) throw wrongLength(path);
-  if (!password.isWellFormed()) throw refuse('holds half a character (a lone surrogate)');
+  if (!password.isWellFormed()) throw refuse('must not contain an unpaired surrogate');
   // HMAC pads its key with zeros: "x" and "x\0" would be the same password.
-  if (password.includes('\0')) throw refuse('must not hold a NUL character');
+  if (password.includes('\0')) throw refuse('must not contain a NUL character');
 }
 
 function wrongLength(path: string) {
-  return errors.invalidRequest([{ path, problem: 'must have 8 to 1,024 bytes as UTF-8' }]);
+  return errors.invalidRequest([{ path, problem: 'must be 8 to 1,024 bytes long in UTF-8' }]);
 }
 
 export function formatHash({ iterations, salt, hash }: PasswordHash): string {

@@ -27,8 +27,8 @@ function explain(error: unknown): unknown {
   if (!(error instanceof RowhouseError)) return errors.outcomeUnknown(error);
   if (error.sql?.state !== foreignKeyViolation || wasRaised(error)) return error;
   return errors.conflict(
-    `Rows of "${error.sql.table ?? 'a table'}" still point to this user, so it was not deleted.`,
-    'Delete those first, or let them go with it: references auth.users on delete cascade.',
+    `Rows of "${error.sql.table ?? 'a table'}" still reference this user, so it was not deleted.`,
+    'Delete those rows first, or declare the foreign key with "on delete cascade".',
   );
 }
 

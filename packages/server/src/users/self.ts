@@ -40,7 +40,7 @@ export async function changeOwnUser(
   if ((input.password === undefined) !== (input.current_password === undefined)) {
     const path = input.password === undefined ? 'password' : 'current_password';
     throw errors.invalidRequest([
-      { path, problem: 'is needed to change the password, beside the other one' },
+      { path, problem: 'is required: a new password needs "password" and "current_password"' },
     ]);
   }
   const { password, current_password: current } = input;
@@ -61,7 +61,7 @@ export async function changeOwnUser(
 async function countNewEmail({ store }: UserDeps, context: AuthContext): Promise<void> {
   const params = [newcomerOf(context)];
   const found = await store.ask<{ wait: number | null }>(context.projectId, counting, params);
-  if (found?.wait) throw errors.rateLimited('Too many new e-mails come from this address.', found.wait);
+  if (found?.wait) throw errors.rateLimited('Too many email changes came from this IP address.', found.wait);
 }
 
 const counting = `
@@ -106,7 +106,7 @@ const beforeChange = `
 
 function wrongPassword() {
   return new RowhouseError('invalid_credentials', 'current_password is wrong.', {
-    hint: 'Who has lost it gets a new one with a code: POST …/auth/recover.',
+    hint: 'Reset a forgotten password with POST …/auth/recover.',
   });
 }
 

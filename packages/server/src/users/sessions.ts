@@ -104,8 +104,8 @@ export async function refresh(deps: UserDeps, context: AuthContext, text: string
   const found = await store.ask<Refreshed>(context.projectId, refreshing, [token.sessionId, ...hashes]);
   if (found?.outcome === 'reused') {
     throw errors.invalidToken(
-      'This refresh token was used before. Its session has been ended, because somebody else may have it.',
-      'Sign in again.',
+      'This refresh token was already used. Its session was ended, because the token may have been stolen.',
+      'Sign in again with POST …/auth/signin.',
     );
   }
   if (!found?.user) throw badRefreshToken();
@@ -156,7 +156,10 @@ function endSessions(which: string): string {
 }
 
 function badRefreshToken() {
-  return errors.invalidToken('This refresh token is not one, or its session has ended.', 'Sign in again.');
+  return errors.invalidToken(
+    'This refresh token is invalid, or its session has ended.',
+    'Sign in again with POST …/auth/signin.',
+  );
 }
 
 export function toBytea(bytes: Buffer): string {

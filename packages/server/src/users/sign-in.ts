@@ -26,7 +26,7 @@ export async function signUp(deps: UserDeps, context: AuthContext, input: SignUp
       beforeSignUp,
       [newcomer, email.key],
     );
-    if (found?.wait) throw errors.rateLimited('Too many new users come from this address.', found.wait);
+    if (found?.wait) throw errors.rateLimited('Too many sign-ups came from this IP address.', found.wait);
     if (found?.taken) throw errors.emailTaken();
     if (found?.refuseCommon) refuseCommon(input.password);
     const session = newSession(deps, context.projectId);

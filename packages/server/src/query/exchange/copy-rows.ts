@@ -59,7 +59,7 @@ export class CopyRows implements Stoppable {
     if (status instanceof TooLargeError) {
       // The message quotes the value before it names the position, so the position is unknown.
       throw new RowhouseError('sql_error', 'PostgreSQL refused a row with a message of more than 1 MB.', {
-        hint: 'No row was imported. Look for a very long value in a column that takes no such.',
+        hint: 'No row was imported. Look for a very long value in a column that does not accept it.',
       });
     }
     const broken = status instanceof Error ? status : failure?.severity !== 'ERROR' ? failure : null;

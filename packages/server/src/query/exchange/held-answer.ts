@@ -85,7 +85,7 @@ export class HeldAnswer implements Sink {
   private count(bytes: number): void {
     if (this.counted + bytes > maxBytes) throw errors.resultTooLarge('The result is larger than 64 MB.');
     if (this.projectId !== null && !answerMemory.take(this.projectId, bytes))
-      throw errors.overloaded('Answers that wait to be sent take all the memory there is for them.', 1);
+      throw errors.overloaded('The memory for responses that are waiting to be sent is used up.', 1);
     this.counted += bytes;
   }
 }

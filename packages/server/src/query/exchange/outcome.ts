@@ -94,8 +94,8 @@ function problemBy(status: Ended, course: Course): Error | null {
   const isRead = course.effect === 'none';
   if (isCopy) {
     return errors.statementNotAllowed(
-      'COPY to or from the client makes no sense over HTTP.',
-      'Use SELECT or INSERT.',
+      'COPY FROM STDIN and COPY TO STDOUT are not allowed over HTTP.',
+      'To export rows, use SELECT. To load rows, send CSV or JSON lines to POST …/tables/:table.',
     );
   }
   // An error that the sink threw is for the caller.
@@ -103,7 +103,7 @@ function problemBy(status: Ended, course: Course): Error | null {
   if (status instanceof TooLargeError) {
     return status.message === 'row'
       ? errors.resultTooLarge('A row of the result is larger than 128 MB.')
-      : errors.resultTooLarge("PostgreSQL's message about this statement is larger than 1 MB.");
+      : errors.resultTooLarge('A message of PostgreSQL about this statement is larger than 1 MB.');
   }
   if (status instanceof Error)
     return isRead || !isSent ? errors.unavailable(status) : errors.outcomeUnknown(status);
@@ -119,12 +119,12 @@ function problemBy(status: Ended, course: Course): Error | null {
   }
   // PostgreSQL found no statement in a text too large to be parsed.
   if (!statement.isParsed && tag === '')
-    return errors.invalidRequest([{ path: 'query', problem: 'holds no statement' }]);
+    return errors.invalidRequest([{ path: 'query', problem: 'must contain a statement' }]);
   // A text too large to be parsed can run in a transaction that we began, in which these statements have no effect.
   const isControl = !statement.isParsed && transactionTag.test(tag ?? '');
   if (status === frame.endsIn && !isControl) return null;
   return errors.statementNotAllowed(
-    'A statement must neither begin nor end a transaction.',
-    'Use POST …/batch.',
+    'A statement must not begin or end a transaction.',
+    'Run several statements in one transaction with POST …/batch.',
   );
 }

@@ -23,9 +23,24 @@ const conflicts = new Map([
 ]);
 /** For errors whose message does not tell what to do. */
 const hints = new Map([
-  ['08P01', 'Give "params" one value for each of $1 … $n, no fewer and no more.'],
-  ['25006', 'The request says "read_only", or its key has the scope "query:read" alone.'],
+  ['08P01', 'Send exactly one value in "params" for each of $1 … $n.'],
+  [
+    '25001',
+    'This statement cannot run in a transaction. Send it to POST …/query without "read_only", "dry_run" and "max_affected", with a key that has the scope "query".',
+  ],
+  [
+    '25006',
+    'Only statements that read are allowed with "read_only" or with the scope "query:read". To write, omit "read_only" and use a key that has the scope "query".',
+  ],
 ]);
+
+/** The name of a prepared statement belongs to the service, and means nothing to the caller. */
+function withoutStatementName(message: string): string {
+  return message.replace(
+    /^bind message supplies (\d+) parameters, but prepared statement "\w*" requires (\d+)$/,
+    '"params" has $1 values, but the statement requires $2',
+  );
+}
 
 /** An error that the project's code raised gets the status of its SQLSTATE, and has no other consequence. */
 export function sqlFailure(error: ServerError): RowhouseError {
@@ -49,7 +64,7 @@ function failureOf(error: ServerError, isRaisedState: boolean): RowhouseError {
   if (state.startsWith('23') || badValues.has(state))
     return new RowhouseError('constraint_violation', message, { sql });
   const ownHint = isRaisedState ? undefined : hints.get(state);
-  return new RowhouseError('sql_error', message, {
+  return new RowhouseError('sql_error', isRaisedState ? message : withoutStatementName(message), {
     sql,
     ...(ownHint !== undefined && { hint: ownHint }),
     ...(state === '42501' && { status: 403 }),

@@ -138,5 +138,5 @@ export class StatementDeadline implements Clock {
 }
 
 export function hungUp(): RowhouseError {
-  return new RowhouseError('request_timeout', 'The caller hung up or stopped reading.');
+  return new RowhouseError('request_timeout', 'The caller disconnected or stopped reading.');
 }

@@ -40,7 +40,7 @@ export function readWellFormed(text: string): unknown {
   const value: unknown = JSON.parse(text);
   // A lone surrogate can only come from an escape. As UTF-8 it would silently become another character.
   if (/\\u[dD][89a-fA-F]/.test(text) && !isWellFormed(value)) {
-    throw errors.invalidJson('it holds half of a surrogate pair (\\ud800 to \\udfff).');
+    throw errors.invalidJson('it contains an unpaired surrogate (\\ud800 to \\udfff).');
   }
   return value;
 }

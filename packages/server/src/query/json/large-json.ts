@@ -288,16 +288,16 @@ function isTokenByte(byte: number): boolean {
 
 function tooDeep(): Error {
   return errors.invalidRequest([
-    { path: '', problem: `the body is nested too deeply: ${maxDepth} levels at most` },
+    { path: '', problem: `the body is nested too deeply: at most ${maxDepth} levels are allowed` },
   ]);
 }
 
 function tooManyValues(): Error {
-  return errors.invalidRequest([{ path: '', problem: `the body holds more than ${maxValues} values` }]);
+  return errors.invalidRequest([{ path: '', problem: `the body must contain at most ${maxValues} values` }]);
 }
 
 function tooManyKeys(): Error {
-  return errors.invalidRequest([{ path: '', problem: `an object has more than ${maxKeys} keys` }]);
+  return errors.invalidRequest([{ path: '', problem: `an object must have at most ${maxKeys} keys` }]);
 }
 
 const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [34, 92, 91, 93, 123, 125];

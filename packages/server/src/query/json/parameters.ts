@@ -53,7 +53,7 @@ export function toParameter(value: unknown, oid: number | undefined): string | n
   } catch (error) {
     // Both functions recurse, and a body may be nested as deep as its size allows.
     if (!(error instanceof RangeError)) throw error;
-    throw errors.invalidRequest([{ path: 'params', problem: 'holds a value that is nested too deeply' }]);
+    throw errors.invalidRequest([{ path: 'params', problem: 'contains a value that is nested too deeply' }]);
   }
 }
 

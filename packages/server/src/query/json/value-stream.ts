@@ -122,7 +122,8 @@ class ListStream implements ValueStream {
     const text = this.rest + source.toString('utf8', start, end);
     const cut = text.lastIndexOf(',') + 1;
     this.rest = text.slice(cut);
-    if (this.rest.length > maxShortBytes) throw errors.resultTooLarge('An element of a list is too large.');
+    if (this.rest.length > maxShortBytes)
+      throw errors.resultTooLarge(`An array element is larger than ${maxShortBytes} bytes.`);
     if (cut > 0) this.write(text.slice(0, cut));
   }
 

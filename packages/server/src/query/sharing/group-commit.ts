@@ -16,7 +16,7 @@
 // A member that made the others run twice is avoided for its next dozen runs (`blame`).
 //
 // What this rests on: a member is plain, so it leaves nothing in the session but sequence state (statement-profiles.ts); it
-// adds rows only, so members do not depend on each other's order; all of them commit or none does (group-commit.test.ts).
+// adds rows only, so members do not depend on each other's order; all of them commit or none does (group-commit.alone.test.ts).
 import type { ProjectLogin } from '../../engine/provision.ts';
 import { errors, RowhouseError } from '../../errors.ts';
 import type { PreparedStatement } from '../../postgres/prepared-statements.ts';
@@ -271,8 +271,7 @@ class ProjectGroups {
   }
 
   join(project: ProjectLogin, entry: Entry): Promise<Buffer | null> {
-    if (this.waiting.length >= maxWaiting)
-      throw errors.overloaded('Too many statements are waiting already.', 1);
+    if (this.waiting.length >= maxWaiting) throw errors.overloaded('Too many statements are waiting.', 1);
     this.project = project;
     return new Promise((resolve, reject) => {
       this.waiting.push({ entry, held: null, exchange: null, resolve, reject });

@@ -6,24 +6,24 @@ import { findReferences, type Node } from './references.ts';
 import type { Verdict } from './statement.ts';
 
 const transaction = {
-  what: 'Transactions make no sense over HTTP: each request is one of its own.',
-  hint: 'POST …/batch runs several statements in one; a DO block with EXCEPTION does what savepoints do.',
+  what: 'Transaction commands are not allowed: each request is a transaction of its own.',
+  hint: 'Run several statements in one transaction with POST …/batch. Instead of savepoints, use a DO block with EXCEPTION.',
 };
 const session = {
-  what: 'A setting for the session makes no sense over HTTP: nothing stays for the next request.',
-  hint: 'Use set_config(name, value, true), inside the statement or as the first one of POST …/batch.',
+  what: 'SET is not allowed: session settings do not last until the next request.',
+  hint: 'Use set_config(name, value, true) in the statement itself, or as the first statement of POST …/batch.',
 };
 const prepared = {
-  what: 'Prepared statements make no sense over HTTP: nothing stays for the next request.',
-  hint: 'Send the statement itself with "params"; Rowhouse prepares what is sent often.',
+  what: 'PREPARE, EXECUTE and DEALLOCATE are not allowed: prepared statements do not last until the next request.',
+  hint: 'Send the statement itself with "params". Rowhouse prepares frequent statements automatically.',
 };
 const listen = {
-  what: 'LISTEN makes no sense over HTTP: nobody would be there to hear.',
-  hint: 'Use a direct connection for LISTEN. NOTIFY works here.',
+  what: 'LISTEN and UNLISTEN are not allowed: notifications cannot be delivered over HTTP.',
+  hint: 'Listen on a direct connection: GET …/connection returns its address. NOTIFY is allowed here.',
 };
 const cursor = {
-  what: 'A cursor makes no sense over HTTP: it ends with the request.',
-  hint: 'Use "limit", or read the whole result as it streams.',
+  what: 'Cursors are not allowed: they end with the request.',
+  hint: 'Use "limit", or read the whole result as a stream.',
 };
 
 const refusals: Record<string, { what: string; hint: string }> = {
@@ -38,14 +38,17 @@ const refusals: Record<string, { what: string; hint: string }> = {
   FetchStmt: cursor,
   ClosePortalStmt: cursor,
   LockStmt: {
-    what: 'A lock of its own makes no sense over HTTP: it ends with the request.',
-    hint: 'Use POST …/batch, with DO $$ begin lock table …; end $$ as its first statement.',
+    what: 'LOCK is not allowed as a request of its own: the lock would end with the request.',
+    hint: 'Use POST …/batch with DO $$ begin lock table …; end $$ as its first statement.',
   },
   DiscardStmt: {
-    what: 'There is nothing to discard: every request finds a clean session.',
-    hint: 'Leave it out.',
+    what: 'DISCARD is not allowed: every request already starts with a clean session.',
+    hint: 'Omit the statement.',
   },
-  LoadStmt: { what: 'Libraries cannot be loaded.', hint: 'CREATE EXTENSION brings what is available.' },
+  LoadStmt: {
+    what: 'LOAD is not allowed: libraries cannot be loaded.',
+    hint: 'Install one of the available extensions with CREATE EXTENSION.',
+  },
 };
 
 /** Statements that remove data, or rewrite it in less space. */
@@ -88,8 +91,8 @@ function examineOne(name: string, body: Node, text: string): Verdict {
   if (name === 'CopyStmt' && !body.filename) {
     return {
       kind: 'refused',
-      what: 'COPY to or from the client makes no sense here: the data would have no way.',
-      hint: 'SELECT gives rows; INSERT with "params" or the table endpoints take them.',
+      what: 'COPY FROM STDIN and COPY TO STDOUT are not allowed over HTTP.',
+      hint: 'To export rows, use SELECT. To load rows, send CSV or JSON lines to POST …/tables/:table.',
     };
   }
   const isSelect = name === 'SelectStmt' && !body.intoClause;

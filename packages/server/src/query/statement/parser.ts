@@ -60,7 +60,7 @@ export function startParser(): Parser {
   const ask = async (projectId: string, text: string): Promise<Verdict> => {
     const size = Math.max(text.length, minWaiting);
     if (!waiting.take(projectId, size)) {
-      throw errors.overloaded('Too many new SQL texts of this project wait to be parsed.', 1);
+      throw errors.overloaded('Too many new statements of this project are waiting to be parsed.', 1);
     }
     const queue = text.length <= shortText ? short : text.length <= mediumText ? medium : large;
     try {
@@ -87,7 +87,7 @@ export function startParser(): Parser {
       if (known) return known;
       if (text.includes('\0')) {
         throw errors.invalidRequest([
-          { path: 'query', problem: 'holds a NUL character, which PostgreSQL cannot take' },
+          { path: 'query', problem: 'must not contain a NUL character, which PostgreSQL does not support' },
         ]);
       }
       if (text.length > maxParsedBytes) {
@@ -208,20 +208,20 @@ function toStatement(verdict: Verdict): Statement {
       throw errors.statementNotAllowed(verdict.what, verdict.hint);
     case 'broken':
       throw errors.statementNotAllowed(
-        'This statement is too deeply nested to be parsed.',
-        'Split it up, or build the deep part from parameters.',
+        'This statement is nested too deeply to be parsed.',
+        'Split it into several statements, or pass the nested part in "params".',
       );
   }
 }
 
 function noStatement() {
-  return errors.invalidRequest([{ path: 'query', problem: 'holds no statement' }]);
+  return errors.invalidRequest([{ path: 'query', problem: 'must contain a statement' }]);
 }
 
 function tooLarge() {
   return errors.statementNotAllowed(
-    'This kind of statement cannot be larger than 1 MB.',
-    'Split it up, or put the values into "params".',
+    'A statement of this kind cannot be larger than 1 MB.',
+    'Split it into several statements, or pass the values in "params".',
   );
 }
 

@@ -148,7 +148,7 @@ export function isByGuard(context: string | undefined): boolean {
 
 /** For a table that changed during every attempt. */
 export function alwaysChanging({ name }: Pick<Table, 'name'>, hint: string): RowhouseError {
-  return new RowhouseError('conflict', `The table "${name}" is being changed again and again.`, {
+  return new RowhouseError('conflict', `The definition of the table "${name}" keeps changing.`, {
     hint,
     details: { retryable: true },
   });

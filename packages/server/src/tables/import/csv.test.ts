@@ -52,10 +52,10 @@ describe('a header', () => {
     ['a name twice', 'a,b,a\n', 'has the column "a" twice'],
     ['semicolons', 'a;b;c\n1;2;3\n', 'has one column, with ";" in it'],
     ['tabs', 'a\tb\n', 'has one column, with "\\t" in it'],
-    ['an open quote', 'a,"b\n1,2\n', 'has a quote that is never closed'],
+    ['an open quote', 'a,"b\n1,2\n', 'has a quote that is not closed'],
     ['a quote inside', 'a"b,c\n1,2\n', 'has a quote inside the name "a\\"b"'],
-    ['text behind quotes', '"a"b,c\n', 'has something behind the quotes of column 1'],
-    ['a NUL', 'a,b\0\n', 'holds a NUL'],
+    ['text behind quotes', '"a"b,c\n', 'has text after the closing quote of column 1'],
+    ['a NUL', 'a,b\0\n', 'must not contain a NUL character'],
     ['old line ends', 'a,b\r1,2\r', 'has a bare carriage return'],
     [
       'too many columns',
@@ -113,7 +113,7 @@ describe('an end mark', () => {
     for (const size of [1, 2, 3, 100])
       await expect(pass(text, size)).rejects.toMatchObject({
         status: 400,
-        message: `line ${line}: is \\. alone, which this PostgreSQL takes for the end`,
+        message: `line ${line}: contains only \\., which this version of PostgreSQL reads as the end of the data`,
       });
   });
 });

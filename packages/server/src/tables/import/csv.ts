@@ -30,7 +30,7 @@ export async function openCsv(body: AsyncIterable<Buffer>): Promise<Csv> {
       size += end === -1 ? piece.length : end;
     }
     if (size > maxHeaderBytes) {
-      throw problem(`is longer than ${maxHeaderBytes} bytes`, 'Is a quote open that should be closed?');
+      throw problem(`is longer than ${maxHeaderBytes} bytes`, 'Check for a quote that is not closed.');
     }
     if (!done && end === -1) continue;
     const bytes = Buffer.concat(read);
@@ -70,8 +70,13 @@ export async function* refuseEndMarks(
   const check = () => {
     if (!isMark()) return;
     throw errors.invalidRequest(
-      [{ path: `line ${line}`, problem: 'is \\. alone, which this PostgreSQL takes for the end' }],
-      'Between quotes, "\\.", it is a value like any other, unless it has a line of its own there too.',
+      [
+        {
+          path: `line ${line}`,
+          problem: 'contains only \\., which this version of PostgreSQL reads as the end of the data',
+        },
+      ],
+      'Quote the value: "\\.". Inside a quoted value, it must not be on a line of its own.',
     );
   };
   for await (const piece of pieces) {
@@ -121,13 +126,13 @@ function readNames(line: Buffer): string[] {
     .toString('utf8')
     .replace(/^\uFEFF/, '')
     .replace(/\r?\n$/, '');
-  if (text === '') throw problem('is missing: the first line names the columns', 'Send at least that line.');
-  if (text.includes('\0')) throw problem('holds a NUL');
+  if (text === '') throw problem('is missing', 'The first line must name the columns.');
+  if (text.includes('\0')) throw problem('must not contain a NUL character');
   const names = splitNames(text);
   if (names.length > maxColumns) throw problem(`has more than ${maxColumns} columns`);
   const seen = new Set<string>();
   for (const [index, name] of names.entries()) {
-    if (name === '') throw problem(`has no name for column ${index + 1}`, 'A comma too many?');
+    if (name === '') throw problem(`has no name for column ${index + 1}`, 'Check for an extra comma.');
     if (seen.has(name)) throw problem(`has the column ${quoted(name)} twice`);
     seen.add(name);
   }
@@ -149,7 +154,7 @@ function splitNames(text: string): string[] {
     const end = isQuoted ? endOfQuotes(text, at) : endOfPlain(text, at);
     names.push(isQuoted ? text.slice(at + 1, end - 1).replaceAll('""', '"') : text.slice(at, end));
     if (end === text.length) return names;
-    if (text[end] !== ',') throw problem(`has something behind the quotes of column ${names.length}`);
+    if (text[end] !== ',') throw problem(`has text after the closing quote of column ${names.length}`);
     at = end + 1;
   }
 }
@@ -158,7 +163,7 @@ function endOfQuotes(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 2)) {
     if (text[at + 1] !== '"') return at + 1;
   }
-  throw problem('has a quote that is never closed');
+  throw problem('has a quote that is not closed');
 }
 
 function endOfPlain(text: string, start: number): number {
@@ -167,7 +172,7 @@ function endOfPlain(text: string, start: number): number {
   const name = text.slice(start, end);
   if (name.includes('"'))
     throw problem(`has a quote inside the name ${quoted(name)}`, 'Write "a ""b""" for a "b".');
-  if (name.includes('\r')) throw problem('has a bare carriage return', 'Lines end with \\n or \\r\\n.');
+  if (name.includes('\r')) throw problem('has a bare carriage return', 'End lines with \\n or \\r\\n.');
   return end;
 }
 

@@ -72,7 +72,7 @@ export async function importRows(
         if (rowCount !== null) return { rowCount };
         await exclusive.command('rollback');
         if (attempt === maxAttempts)
-          throw new StatementFailed(alwaysChanging(table, 'No row was imported. Try again.'), 'idle');
+          throw new StatementFailed(alwaysChanging(table, 'No row was imported. Retry later.'), 'idle');
       }
     }),
   );
@@ -199,11 +199,11 @@ function chooseColumns(table: Table, { names, path }: Rows): Column[] {
     return names.map((name) => {
       const column = getColumn({ table, alias: '' }, name, path);
       const problem = column.generated
-        ? `column "${name}" is generated: PostgreSQL works out its values`
+        ? `column "${name}" is generated and cannot be set`
         : column.identity === 'always'
-          ? `column "${name}" is an identity column that is always generated`
+          ? `column "${name}" is an identity column (generated always) and cannot be set`
           : null;
-      if (problem) throw errors.invalidRequest([{ path, problem }], 'Leave the column out.');
+      if (problem) throw errors.invalidRequest([{ path, problem }], 'Omit the column.');
       return column;
     });
   } catch (error) {
@@ -226,7 +226,7 @@ function explain(error: ServerError, hasBegun: boolean, table: Table, linesBefor
   const hint =
     !hasBegun && error.state === notSupported
       ? sendArray
-      : 'No row was imported. Correct what is wrong and send all of them again.';
+      : 'No row was imported. Correct the data and send all rows again.';
   if (!position)
     return inherit(new RowhouseError(code, message, { status, details, hint, ...(sql && { sql }) }), failure);
   const line = position.line + linesBefore;
@@ -259,12 +259,12 @@ function findPosition(
   return { line: Number(digits), column };
 }
 
-const sendArray = 'Send the rows as a JSON array: they are inserted then, not copied.';
+const sendArray = 'Send the rows as a JSON array, which is inserted instead of copied.';
 
 /** COPY FROM does not support row security. */
 function notForUsers(): RowhouseError {
   return errors.invalidRequest(
-    [{ path: '', problem: 'an import acts neither as a user nor as anon' }],
+    [{ path: '', problem: 'an import cannot act as a user or as anon' }],
     sendArray,
   );
 }
@@ -274,10 +274,10 @@ function notForImports(table: Table): RowhouseError {
     [
       {
         path: '',
-        problem: `"${table.name}" takes no imports: they go into tables, and into views with an INSTEAD OF INSERT trigger`,
+        problem: `rows cannot be imported into "${table.name}"; only tables and views with an INSTEAD OF INSERT trigger support it`,
       },
     ],
-    table.can.insert ? sendArray : 'Import into the tables behind it.',
+    table.can.insert ? sendArray : 'Import into the underlying tables.',
   );
 }
 

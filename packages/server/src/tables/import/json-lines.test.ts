@@ -96,7 +96,7 @@ describe('lines', () => {
       const text = `${long(100)}\n${long(101)}\n`;
       expect(await failure(text, { maxBytes: 100, size })).toEqual([
         ...[400, 'invalid_request'],
-        'line 2: is longer than 100 bytes, the most a line can have',
+        'line 2: is longer than 100 bytes, the limit for a line',
       ]);
     }
   });
@@ -130,23 +130,23 @@ describe('lines', () => {
 
 describe('what is refused', () => {
   it.each([
-    ['nothing', '', 'invalid_request', 'the body has no line; at least one is needed'],
-    ['blank lines', ' \n\r\n', 'invalid_request', 'the body has no line; at least one is needed'],
-    ['no keys', '{}', 'invalid_request', 'line 1: has no keys; the keys of the first line are the columns'],
-    ['an array', '[1]', 'invalid_request', 'line 1: must be a JSON object, of column names and values'],
+    ['nothing', '', 'invalid_request', 'the body must contain at least one line'],
+    ['blank lines', ' \n\r\n', 'invalid_request', 'the body must contain at least one line'],
+    ['no keys', '{}', 'invalid_request', 'line 1: has no keys; the keys of the first line name the columns'],
+    ['an array', '[1]', 'invalid_request', 'line 1: must be a JSON object of column names and values'],
     ['a big number', '12345678901234567890', 'invalid_request', 'line 1: must be a JSON object'],
-    ['null', '{"a":1}\nnull', 'invalid_request', 'line 2: must be a JSON object, of column names and values'],
+    ['null', '{"a":1}\nnull', 'invalid_request', 'line 2: must be a JSON object of column names and values'],
     [
       'a blank line between',
       '{"a":1}\n\n{"a":1}',
       'invalid_request',
-      'line 2: is blank; only the end of the body may be',
+      'line 2: is blank, which is allowed only at the end of the body',
     ],
     [
       'another key',
       '{"a":1}\n{"a":1,"b":2}',
       'invalid_request',
-      'line 2: has the key "b", which the first line has not',
+      'line 2: has the key "b", which the first line does not have',
     ],
     [
       'a missing key',
@@ -155,11 +155,21 @@ describe('what is refused', () => {
       'line 2: lacks the key "a"; every line must have the keys of the first, with null',
     ],
     ['a prototype key', '{"a":1}\n{"__proto__":1}', 'invalid_request', 'line 2: has the key "__proto__"'],
-    ['a NUL', '{"a":"x\\u0000"}', 'invalid_request', 'line 1: "a" holds a NUL, which text cannot keep'],
-    ['broken JSON', '{"a":1}\n{"a":,}', 'invalid_json', 'line 2 is not valid: look at quotes, commas'],
+    [
+      'a NUL',
+      '{"a":"x\\u0000"}',
+      'invalid_request',
+      'line 1: "a" contains a NUL character, which PostgreSQL does not support',
+    ],
+    ['broken JSON', '{"a":1}\n{"a":,}', 'invalid_json', 'line 2 is invalid: check its quotes, commas'],
     ['half a line', '{"a":1}\n{"a":', 'invalid_json', 'line 2'],
     ['a line break in a string', '{"a":"x\ny"}', 'invalid_json', 'line 1'],
-    ['half a character', '{"a":1}\n{"a":"\\ud800"}', 'invalid_json', 'line 2: half of a surrogate pair.'],
+    [
+      'half a character',
+      '{"a":1}\n{"a":"\\ud800"}',
+      'invalid_json',
+      'line 2 contains an unpaired surrogate.',
+    ],
   ])('%s', async (_what, text, code, message) => {
     expect(await failure(text)).toEqual([400, code, expect.stringContaining(message)]);
     expect(await failure(text, { size: 1 })).toEqual([400, code, expect.stringContaining(message)]);
@@ -172,7 +182,7 @@ describe('what is refused', () => {
     const deep = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
     for (const kind of [{ isJson: true }, { isArray: true }]) {
       expect(await failure(deep, { kinds: { a: kind } })).toEqual([
-        ...[400, 'invalid_request', 'line 1: is nested too deeply: 1000 levels at most'],
+        ...[400, 'invalid_request', 'line 1: is nested too deeply: at most 1000 levels are allowed'],
       ]);
     }
   });

@@ -35,10 +35,10 @@ export async function openJsonLines(
   const { value: batch } = await batches.next();
   const first = batch?.[0];
   if (!batch || !first) {
-    throw errors.invalidRequest([{ path: '', problem: 'the body has no line; at least one is needed' }]);
+    throw errors.invalidRequest([{ path: '', problem: 'the body must contain at least one line' }]);
   }
   const names = Object.keys(first.row);
-  if (names.length === 0) throw problemAt(1, 'has no keys; the keys of the first line are the columns');
+  if (names.length === 0) throw problemAt(1, 'has no keys; the keys of the first line name the columns');
   if (names.length > maxColumns) throw problemAt(1, `has more than ${maxColumns} keys`);
   return {
     names,
@@ -69,7 +69,7 @@ async function* readLines(body: AsyncIterable<Buffer>, maxBytes: number): AsyncG
       return;
     }
     // Blank lines are allowed only at the end: in the middle they may be a line that got lost.
-    if (blank) throw problemAt(blank, 'is blank; only the end of the body may be');
+    if (blank) throw problemAt(blank, 'is blank, which is allowed only at the end of the body');
     const isLong = bytes.length > sliceBytes;
     lines.push({ number, row: isLong ? await readLongLine(bytes, number) : readLine(bytes, number) });
   };
@@ -131,7 +131,8 @@ function readLine(bytes: Buffer, number: number): Record<string, unknown> {
     // Some programs write a byte order mark.
     value = parseJsonText(number === 1 && text.startsWith('\uFEFF') ? text.slice(1) : text);
   } catch (error) {
-    if (error instanceof RowhouseError) throw errors.invalidJson(`line ${number}: half of a surrogate pair.`);
+    if (error instanceof RowhouseError)
+      throw errors.invalidJson(`line ${number} contains an unpaired surrogate.`);
     throw errors.invalidJson(`line ${number} ${explain(error as Error)}`);
   }
   return asRow(value, number);
@@ -154,7 +155,7 @@ async function readLongLine(bytes: Buffer, number: number): Promise<Record<strin
 const byteOrderMark = Buffer.from('\uFEFF');
 
 function asRow(value: unknown, number: number): Record<string, unknown> {
-  if (!isJsonObject(value)) throw problemAt(number, 'must be a JSON object, of column names and values');
+  if (!isJsonObject(value)) throw problemAt(number, 'must be a JSON object of column names and values');
   return value;
 }
 
@@ -165,7 +166,7 @@ function explain({ message }: Error): string {
 }
 
 const unclear =
-  'is not valid: look at quotes, commas and where it ends. One object a line, without line breaks inside.';
+  'is invalid: check its quotes, commas and end. Write one object per line, without line breaks inside it.';
 
 async function* toCopyPieces(
   lines: readonly Line[],
@@ -196,11 +197,12 @@ async function addCopyValue(
 ): Promise<void> {
   const { name, isJson, isArray, record } = column;
   const escaped = (slice: string) => {
-    if (slice.includes('\0')) throw problemAt(number, `${quoted(name)} holds a NUL, which text cannot keep`);
+    if (slice.includes('\0'))
+      throw problemAt(number, `${quoted(name)} contains a NUL character, which PostgreSQL does not support`);
     return special.test(slice) ? slice.replace(specials, escapeOf) : slice;
   };
   if (record && typeof value !== 'string')
-    throw problemAt(number, `${quoted(name)} is larger than 64 KB, too large for a composite`);
+    throw problemAt(number, `${quoted(name)} is larger than 64 KB, the limit for a composite value`);
   if (isArray && Array.isArray(value)) await addArray(out, value, isJson ? 'json' : 'any', escaped);
   else if (typeof value === 'string' && (!isJson || isArray)) await addText(out, value, escaped);
   else await addJson(out, value, escaped);
@@ -212,7 +214,10 @@ function toCopyValue(value: unknown, column: ImportColumn, number: number): stri
   if (value instanceof ExactNumber) return value.text;
   const text = toText(value, column, number);
   if (text.includes('\0'))
-    throw problemAt(number, `${quoted(column.name)} holds a NUL, which text cannot keep`);
+    throw problemAt(
+      number,
+      `${quoted(column.name)} contains a NUL character, which PostgreSQL does not support`,
+    );
   return special.test(text) ? text.replace(specials, escapeOf) : text;
 }
 
@@ -220,7 +225,7 @@ function toText(value: unknown, { name, isJson, isArray, record }: ImportColumn,
   try {
     if (record) {
       return toRecordText(value, record, (key) => {
-        throw problemAt(number, `${quoted(name)} has the key ${quoted(key)}, which is no field of its type`);
+        throw problemAt(number, `${quoted(name)} has the key ${quoted(key)}, which its type does not have`);
       });
     }
     if (isArray && Array.isArray(value)) return isJson ? toJsonArrayText(value) : toArrayText(value);
@@ -242,7 +247,7 @@ function checkKeys(row: Record<string, unknown>, names: readonly string[], numbe
   if (keys.length === names.length && keys.every((key, index) => key === names[index])) return;
   for (const key of keys) {
     if (!names.includes(key)) {
-      throw problemAt(number, `has the key ${quoted(key)}, which the first line has not; ${sameKeys}`);
+      throw problemAt(number, `has the key ${quoted(key)}, which the first line does not have; ${sameKeys}`);
     }
   }
   for (const name of names) {
@@ -266,7 +271,7 @@ function isBlank(bytes: Buffer): boolean {
 }
 
 function tooLong(number: number, maxBytes: number): RowhouseError {
-  return problemAt(number, `is longer than ${maxBytes} bytes, the most a line can have`);
+  return problemAt(number, `is longer than ${maxBytes} bytes, the limit for a line`);
 }
 
 function problemAt(number: number, problem: string): RowhouseError {

@@ -57,7 +57,7 @@ export type Tally = { conditions: number };
 export function readFilter(parameter: string, field: Field, value: string, tally: Tally): Condition {
   const scanner = open(parameter, value);
   const test = readTest(scanner, field, false, tally);
-  if (!isAtEnd(scanner)) fail(scanner, 'something follows the value');
+  if (!isAtEnd(scanner)) fail(scanner, 'unexpected text after the value');
   return test;
 }
 
@@ -71,7 +71,7 @@ export function readGroup(
 ): Condition {
   const scanner = open(parameter, value);
   const group = readGroupIn(scanner, is, isNegated, 1, tally);
-  if (!isAtEnd(scanner)) fail(scanner, 'something follows the closing parenthesis');
+  if (!isAtEnd(scanner)) fail(scanner, 'unexpected text after the closing parenthesis');
   return group;
 }
 
@@ -82,8 +82,8 @@ function readGroupIn(
   depth: number,
   tally: Tally,
 ): Group {
-  if (depth > maxDepth) fail(scanner, `conditions are nested more than ${maxDepth} deep`);
-  if (!take(scanner, '(')) fail(scanner, 'conditions stand in parentheses, as in (a.eq.1,b.gt.2)');
+  if (depth > maxDepth) fail(scanner, `conditions must be nested at most ${maxDepth} deep`);
+  if (!take(scanner, '(')) fail(scanner, 'conditions must be in parentheses, such as (a.eq.1,b.gt.2)');
   const conditions: Condition[] = [];
   do conditions.push(readCondition(scanner, depth, tally));
   while (take(scanner, ','));
@@ -99,7 +99,7 @@ function readCondition(scanner: Scanner, depth: number, tally: Tally): Condition
     return readGroupIn(scanner, group[2] as 'and' | 'or', group[1] !== undefined, depth + 1, tally);
   }
   const field = readField(scanner);
-  if (!take(scanner, '.')) fail(scanner, 'an operator is missing, as in a.eq.1');
+  if (!take(scanner, '.')) fail(scanner, 'an operator is missing; write, for example, a.eq.1');
   return readTest(scanner, field, true, tally);
 }
 
@@ -120,8 +120,8 @@ function readTest(scanner: Scanner, field: Field, isInside: boolean, tally: Tall
   const [, operator = '', modifier = null] = match(scanner, operatorWord) ?? [];
   if (!known.includes(operator)) {
     const problem =
-      operator === '' ? 'an operator is missing, as in eq.1' : `"${shorten(operator)}" is no operator`;
-    fail(scanner, `${problem}; there are ${known.join(', ')}`, at);
+      operator === '' ? 'an operator is missing, such as eq.1' : `unknown operator "${shorten(operator)}"`;
+    fail(scanner, `${problem}; known operators: ${known.join(', ')}`, at);
   }
   const claim = readClaim(scanner, operator, modifier, isInside, at);
   return { is: 'test', parameter: scanner.parameter, field, isNegated, ...claim };
@@ -151,7 +151,7 @@ function readClaim(
   if (operator === 'in') return { operator, values: readList(scanner) };
   if (operator === 'is') {
     const word = readValue(scanner, isInside).toLowerCase();
-    if (!isOneOf(isValues, word)) fail(scanner, `"is" takes ${isValues.join(', ')}`, at);
+    if (!isOneOf(isValues, word)) fail(scanner, `"is" must be followed by one of ${isValues.join(', ')}`, at);
     return { operator, value: word };
   }
   const value = readValue(scanner, isInside);
@@ -175,7 +175,7 @@ function readValue(scanner: Scanner, isInside: boolean): string {
   if (first === '"') {
     const value = readQuoted(scanner);
     if (!isAtEnd(scanner) && !/[,)]/.test(scanner.text[scanner.at] ?? '')) {
-      fail(scanner, 'after a quoted value comes "," or ")"');
+      fail(scanner, 'expected "," or ")" after a quoted value');
     }
     return value;
   }
@@ -204,7 +204,7 @@ function readBraces(scanner: Scanner): string {
 
 /** (a,"b,c",d) */
 function readList(scanner: Scanner): string[] {
-  if (!take(scanner, '(')) fail(scanner, 'values stand in parentheses, as in in.(1,2)');
+  if (!take(scanner, '(')) fail(scanner, 'values must be in parentheses, such as in.(1,2)');
   const values: string[] = [];
   if (take(scanner, ')')) return values;
   do {
@@ -219,7 +219,7 @@ const arrayValue = /[^,{}"\\]*/y;
 
 /** {a,"b,c",NULL}: PostgreSQL's array syntax, with one dimension. */
 function readArray(scanner: Scanner): (string | null)[] {
-  if (!take(scanner, '{')) fail(scanner, 'values stand in braces, as in eq(any).{1,2}');
+  if (!take(scanner, '{')) fail(scanner, 'values must be in braces, such as eq(any).{1,2}');
   const values: (string | null)[] = [];
   if (take(scanner, '}')) return values;
   do {
@@ -228,7 +228,7 @@ function readArray(scanner: Scanner): (string | null)[] {
     else {
       const at = scanner.at;
       const value = match(scanner, arrayValue)?.[0].trim() ?? '';
-      if (value === '') fail(scanner, 'a value is missing; an empty one is written ""', at);
+      if (value === '') fail(scanner, 'a value is missing; write "" for an empty one', at);
       values.push(value.toLowerCase() === 'null' ? null : value);
     }
   } while (take(scanner, ','));

@@ -28,13 +28,14 @@ export function readOrder(parameter: string, text: string): Order[] {
     let direction: string | undefined;
     let nulls: string | undefined;
     for (let word = match(scanner, suffix)?.[1]; word; word = match(scanner, suffix)?.[1]) {
-      if (word.startsWith('nulls') ? nulls : (direction ?? nulls)) fail(scanner, `".${word}" is too much`);
+      if (word.startsWith('nulls') ? nulls : (direction ?? nulls)) fail(scanner, `unexpected ".${word}"`);
       if (word.startsWith('nulls')) nulls = word;
       else direction = word;
     }
     const isDescending = direction === 'desc';
     order.push({ field, isDescending, nullsFirst: nulls ? nulls === 'nullsfirst' : isDescending });
   } while (take(scanner, ','));
-  if (!isAtEnd(scanner)) fail(scanner, 'after a name come .asc, .desc, .nullsfirst, .nullslast or a comma');
+  if (!isAtEnd(scanner))
+    fail(scanner, 'expected .asc, .desc, .nullsfirst, .nullslast or a comma after a name');
   return order;
 }

@@ -24,9 +24,9 @@ function decode(text: string): string {
   try {
     decoded = decodeURIComponent(text.replaceAll('+', ' '));
   } catch {
-    throw refuse(`holds "${text.slice(0, 40)}", which is not percent-encoded UTF-8`);
+    throw refuse(`contains "${text.slice(0, 40)}", which is not percent-encoded UTF-8`);
   }
-  if (decoded.includes('\0')) throw refuse('holds a NUL character');
+  if (decoded.includes('\0')) throw refuse('must not contain a NUL character');
   return decoded;
 }
 

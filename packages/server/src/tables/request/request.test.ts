@@ -502,11 +502,11 @@ describe('changes', () => {
 
   it('say what a parameter of another method, or of PostgREST, is for', () => {
     const change = (query: string) => problemOf(query, (text) => readChangeRequest(text, [])).problem;
-    expect(change('id=eq.1&limit=1')).toBe('goes with GET only');
-    expect(change('id=eq.1&order=id.desc')).toBe('goes with GET only');
+    expect(change('id=eq.1&limit=1')).toBe('works with GET only');
+    expect(change('id=eq.1&order=id.desc')).toBe('works with GET only');
     expect(problemOf('max_affected=1').problem).toContain('PATCH and DELETE');
     expect(problemOf('offset=20').problem).toContain('cursor');
-    expect(problemOf('a=eqq.1').problem).toContain('"eqq" is no operator; there are eq');
+    expect(problemOf('a=eqq.1').problem).toContain('unknown operator "eqq"; known operators: eq');
     expect(problemOf('select=price.sum()').problem).toContain('use SQL');
     expect(read('offset=not.eq.5').where).toMatchObject([{ field: field('offset'), isNegated: true }]);
   });

@@ -47,7 +47,7 @@ export function readPageRequest(rawQuery: string): PageRequest {
   const items = select === undefined ? allColumns : readSelect(select);
   const order = own.get('order');
   const cursor = own.get('cursor') ?? null;
-  if (cursor !== null && own.has('page')) refuse('page', 'a cursor goes on by itself: leave page out');
+  if (cursor !== null && own.has('page')) refuse('page', 'cannot be combined with cursor; omit it');
   return {
     select: items,
     where: readFilters(filters, items),
@@ -66,7 +66,7 @@ export function readChangeRequest(rawQuery: string, parameters: readonly string[
   const select = own.get('select');
   const items = select === undefined ? allColumns : readSelect(select);
   if (items.some(({ is }) => is === 'embed'))
-    refuse('select', 'rows that are changed are shown without others');
+    refuse('select', 'must not embed other tables when rows are changed');
   return {
     select: items,
     where: readFilters(filters, items),
@@ -84,7 +84,7 @@ function divide(pairs: readonly Pair[], names: readonly string[]) {
       const advice = otherMethods.get(pair.name);
       if (advice !== undefined && !hasOperator(pair.value)) refuse(pair.name, advice);
       filters.push(pair);
-    } else if (own.has(pair.name)) refuse(pair.name, 'is given twice');
+    } else if (own.has(pair.name)) refuse(pair.name, 'must not be sent twice');
     else own.set(pair.name, pair.value);
   }
   return { own, filters };
@@ -92,12 +92,12 @@ function divide(pairs: readonly Pair[], names: readonly string[]) {
 
 /** Parameters of other methods, or of PostgREST. Unless the value has an operator, these are not meant as filters. */
 const otherMethods = new Map([
-  ...['limit', 'order', 'page', 'cursor', 'count'].map((name) => [name, 'goes with GET only'] as const),
-  ...['on_conflict', 'resolution'].map((name) => [name, 'goes with inserts (POST) only'] as const),
-  ['max_affected', 'goes with PATCH and DELETE only'],
-  ['returning', 'goes with POST, PATCH and DELETE only'],
-  ['offset', 'is not there: use page, or cursor with the next_cursor of the page before'],
-  ['columns', 'is not needed: a column that is left out gets its default'],
+  ...['limit', 'order', 'page', 'cursor', 'count'].map((name) => [name, 'works with GET only'] as const),
+  ...['on_conflict', 'resolution'].map((name) => [name, 'works with inserts (POST) only'] as const),
+  ['max_affected', 'works with PATCH and DELETE only'],
+  ['returning', 'works with POST, PATCH and DELETE only'],
+  ['offset', 'is not supported; use page, or cursor with the next_cursor of the previous page'],
+  ['columns', 'is not supported; an omitted column gets its default'],
 ]);
 
 /** Also sets the conditions, order and limit of the embeds in `items`. */
@@ -108,7 +108,7 @@ function readFilters(pairs: readonly Pair[], items: readonly Item[]): Condition[
   for (const { name, value } of pairs) {
     const target = readTarget(name, items);
     if (target.is === 'setting') {
-      if (given.has(name)) refuse(name, 'is given twice');
+      if (given.has(name)) refuse(name, 'must not be sent twice');
       given.add(name);
       if (target.word === 'order') setOrder(target.embed, name, value);
       else target.embed.limit = readInteger(new Map([[name, value]]), name, maxLimit);
@@ -139,11 +139,11 @@ function readTarget(name: string, items: readonly Item[]): Target {
     const isLast = isAtEnd(scanner);
     const word = part.isQuoted ? '' : part.name;
     if (isLast && (word === 'and' || word === 'or')) return { is: 'group', embed, word, isNegated };
-    if (isNegated) fail(scanner, 'after "not." in a name comes "and" or "or"', at);
+    if (isNegated) fail(scanner, 'expected "and" or "or" after "not." in a name', at);
     if (isLast && embed && (word === 'order' || word === 'limit')) return { is: 'setting', embed, word };
     const steps = isLast ? [] : readSteps(scanner);
     if (isAtEnd(scanner)) return { is: 'field', embed, field: { name: part.name, steps } };
-    if (steps.length > 0 || !take(scanner, '.')) fail(scanner, 'a name has an end that has no meaning');
+    if (steps.length > 0 || !take(scanner, '.')) fail(scanner, 'unexpected text after a name');
     if (word === 'not') isNegated = true;
     else embed = step(scanner, embed?.items ?? items, part.name, at);
   }
@@ -163,7 +163,7 @@ function readInteger(own: ReadonlyMap<string, string>, name: string, max: number
   const text = own.get(name);
   if (text === undefined) return null;
   const value = /^\d{1,15}$/.test(text) ? Number(text) : 0;
-  if (value < 1 || value > max) refuse(name, `must be a whole number from 1 to ${max}`);
+  if (value < 1 || value > max) refuse(name, `must be an integer from 1 to ${max}`);
   return value;
 }
 

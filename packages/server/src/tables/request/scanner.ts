@@ -53,7 +53,7 @@ export function readName(scanner: Scanner): { name: string; isQuoted: boolean } 
     return { name, isQuoted: true };
   }
   const name = match(scanner, bareName)?.[0].trim() ?? '';
-  if (name === '') fail(scanner, 'a name is missing; one with special characters goes in double quotes', at);
+  if (name === '') fail(scanner, 'a name is missing; quote a name with special characters', at);
   return { name, isQuoted: false };
 }
 
@@ -87,7 +87,7 @@ export function readSteps(scanner: Scanner): Step[] {
     const at = scanner.at;
     const arrow = take(scanner, '->>') ? '->>' : take(scanner, '->') ? '->' : null;
     if (!arrow) return steps;
-    if (steps.at(-1)?.arrow === '->>') fail(scanner, 'after ->> there is only text, no way further in', at);
+    if (steps.at(-1)?.arrow === '->>') fail(scanner, '->> returns text and must be the last step', at);
     if (steps.length === maxSteps) fail(scanner, `a path has more than ${maxSteps} steps`, at);
     const { name, isQuoted } = readName(scanner);
     steps.push({ arrow, key: !isQuoted && /^-?\d+$/.test(name) ? readIndex(scanner, name, at) : name });
@@ -96,7 +96,7 @@ export function readSteps(scanner: Scanner): Step[] {
 
 function readIndex(scanner: Scanner, digits: string, at: number): number {
   const index = Number(digits);
-  if (Math.abs(index) > maxIndex) fail(scanner, 'a place in an array is too large; a key goes in quotes', at);
+  if (Math.abs(index) > maxIndex) fail(scanner, 'an array index is too large; quote it if it is a key', at);
   return index;
 }
 

@@ -86,7 +86,7 @@ function readItem(scanner: Scanner, depth: number, tally: Tally): Item {
   let { name } = readName(scanner);
   let alias: string | null = null;
   if (!scanner.text.startsWith('::', scanner.at) && take(scanner, ':')) {
-    if (isSpread) fail(scanner, 'what is spread has no name of its own', at);
+    if (isSpread) fail(scanner, 'a spread cannot have an alias', at);
     if (Buffer.byteLength(name) > 63) fail(scanner, 'a name has more than 63 bytes', at);
     alias = name;
     match(scanner, /\s*/y);
@@ -94,11 +94,11 @@ function readItem(scanner: Scanner, depth: number, tally: Tally): Item {
   }
   const next = scanner.text[scanner.at];
   if (next === '(' || next === '!') return readEmbed(scanner, { name, alias, isSpread }, depth + 1, tally);
-  if (isSpread) fail(scanner, 'only rows of another table can be spread, as in ...author(name)', at);
+  if (isSpread) fail(scanner, 'only another table can be spread, such as ...author(name)', at);
   if (next === '.') {
     if (aggregate.test(scanner.text.slice(scanner.at)))
-      fail(scanner, 'aggregates are not there: use SQL', at);
-    fail(scanner, 'a dot has no meaning here; a name that holds one goes in double quotes');
+      fail(scanner, 'aggregates are not supported; use SQL', at);
+    fail(scanner, 'unexpected dot; quote a name that contains one');
   }
   const field = { name, steps: readSteps(scanner) };
   return { is: 'column', field, cast: take(scanner, '::') ? readCast(scanner) : null, alias };
@@ -112,7 +112,7 @@ function readEmbed(
   depth: number,
   tally: Tally,
 ): Embed {
-  if (depth > maxDepth) fail(scanner, `tables are embedded more than ${maxDepth} deep`);
+  if (depth > maxDepth) fail(scanner, `tables must be embedded at most ${maxDepth} deep`);
   if (++tally.embeds > maxEmbeds) fail(scanner, `more than ${maxEmbeds} tables are embedded`);
   let hint: string | null = null;
   let isInner = false;
@@ -121,7 +121,7 @@ function readEmbed(
     const { name, isQuoted } = readName(scanner);
     if (!isQuoted && name === 'inner') isInner = true;
     else if (isQuoted || name !== 'left') {
-      if (hint !== null) fail(scanner, 'one "!" names the foreign key; there is a second', at);
+      if (hint !== null) fail(scanner, 'unexpected second "!"; only one foreign key can be named', at);
       hint = name;
     }
   }
@@ -138,7 +138,7 @@ function readCast(scanner: Scanner): Cast {
   const isQuoted = scanner.text[scanner.at] === '"';
   const at = scanner.at;
   const name = isQuoted ? readQuoted(scanner) : (match(scanner, typeWords)?.[0].trim() ?? '');
-  if (name === '') fail(scanner, 'a type is missing, as in price::text', at);
+  if (name === '') fail(scanner, 'a type is missing; write, for example, price::text', at);
   const size = match(scanner, typeSize)?.[0] ?? '';
   let dimensions = 0;
   while (take(scanner, '[]')) dimensions++;

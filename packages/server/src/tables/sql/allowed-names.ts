@@ -51,6 +51,6 @@ function ofConditions(conditions: readonly Condition[]): Error | null {
 function ofTest(test: Test): Error | null {
   if (!('config' in test) || test.config === null) return null;
   if (configurations.has(test.config.replace(/^pg_catalog\./, ''))) return null;
-  const problem = `"${shorten(test.config)}" is no text search configuration of PostgreSQL's own`;
+  const problem = `"${shorten(test.config)}" is not a built-in text search configuration of PostgreSQL`;
   return errors.invalidRequest([{ path: shorten(test.parameter), problem }]);
 }

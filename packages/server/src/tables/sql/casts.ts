@@ -78,12 +78,12 @@ export function castSql(cast: Cast): string {
   const word = isQuoted ? name : lowerOf(name);
   const known = knownType(cast);
   if (!known && !isQuoted && word.includes(' ')) {
-    throw refuse(`"${shorten(name)}" is no type; a name that holds a blank goes in double quotes`);
+    throw refuse(`unknown type "${shorten(name)}"; quote a name that contains a space`);
   }
   if (Buffer.byteLength(name) > 63 || (!known && isForbidden(word))) throw noSuchType(cast);
   // The size of `timestamp with time zone` belongs in the middle of the name, which is not supported.
   if (size !== '' && !isQuoted && word.includes(' ') && !word.endsWith('varying')) {
-    throw refuse(`"${shorten(name)}" takes no size here`);
+    throw refuse(`"${shorten(name)}" does not support a size here`);
   }
   return `${known?.sql ?? id(word)}${size}${'[]'.repeat(dimensions)}`;
 }
@@ -117,8 +117,8 @@ export function isEnumOf({ columns }: Table, { name, isQuoted, size }: Cast): bo
 /** The same error for every name: it does not reveal whether a hidden type exists. */
 export function noSuchType({ name }: Cast): Error {
   return errors.invalidRequest(
-    [{ path: 'select', problem: `"${shorten(name)}" is no type that a column can be cast to` }],
-    "Cast to a built-in type such as text, numeric, date or jsonb, or to an enum of the table's own columns.",
+    [{ path: 'select', problem: `a column cannot be cast to "${shorten(name)}"` }],
+    'Cast to a built-in type such as text, numeric, date or jsonb, or to an enum that a column of the table has.',
   );
 }
 

@@ -132,10 +132,10 @@ function conditionsOf(
 function continueFrom(text: string, table: Table, { keys, isTotal }: Sorting): Cursor {
   const cursor = readCursor(text);
   if (cursor.table !== fullName(table)) throw refuse('belongs to another table');
-  if (!isTotal) throw refuse('does not go with a view, whose rows have no key: use page');
+  if (!isTotal) throw refuse('cannot be used with a view, whose rows have no key; use page');
   const order = textsOf(keys);
   if (cursor.order.length !== order.length || order.some((key, index) => key !== cursor.order[index])) {
-    throw refuse('belongs to another order: send the same "order" that the first page had');
+    throw refuse('belongs to another order; send the same "order" as for the first page');
   }
   return cursor;
 }

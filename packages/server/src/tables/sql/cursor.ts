@@ -20,7 +20,7 @@ export function writeCursor({ table, order, values }: Cursor): string | null {
 }
 
 export function readCursor(text: string): Cursor {
-  const broken = 'is not a cursor that this service gave out';
+  const broken = 'is not a cursor of this service';
   if (text.length > maxLength || !/^[A-Za-z0-9_-]+$/.test(text)) throw refuse(broken);
   let content: unknown;
   try {
@@ -30,7 +30,8 @@ export function readCursor(text: string): Cursor {
   }
   if (!Array.isArray(content) || content.length !== 4) throw refuse(broken);
   const [given, table, order, values] = content as unknown[];
-  if (given !== version) throw refuse('was given out by another version of the service: start again');
+  if (given !== version)
+    throw refuse('comes from another version of the service; start again without a cursor');
   const isValid =
     typeof table === 'string' &&
     Array.isArray(order) &&

@@ -103,10 +103,10 @@ function refuse(
   const name = shorten(embed.name);
   if (candidates.length > 0) {
     const choices = [...new Set(candidates.map(spellChoice))];
-    const problem = embed.hint === null ? 'could mean several' : `has no "${shorten(embed.hint)}"`;
+    const problem = embed.hint === null ? 'is ambiguous' : `has no foreign key "${shorten(embed.hint)}"`;
     return errors.invalidRequest(
       [{ path: 'select', problem: `"${name}" ${problem}: ${choices.join(', ')}` }],
-      'Name the foreign key after an exclamation mark.',
+      'Name the foreign key after an exclamation mark, as listed.',
     );
   }
   const names = new Set(all.map(({ target }) => target.name));
@@ -114,10 +114,10 @@ function refuse(
   const advice = near
     ? `; the nearest is "${near}"`
     : names.size > 0
-      ? `; there are ${[...names].slice(0, 20).join(', ')}`
+      ? `; related tables: ${[...names].slice(0, 20).join(', ')}`
       : '';
   return errors.invalidRequest([
-    { path: 'select', problem: `no foreign key leads from "${table.name}" to "${name}" or back${advice}` },
+    { path: 'select', problem: `no foreign key connects "${table.name}" and "${name}"${advice}` },
   ]);
 }
 

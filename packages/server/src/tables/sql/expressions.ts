@@ -69,7 +69,7 @@ export function getColumn({ table }: Scope, name: string, parameter: string): Co
   const advice = near
     ? `; the nearest is "${near}"`
     : isLong
-      ? '; a name has at most 63 bytes, PostgreSQL cut the rest when the column was made'
+      ? '; PostgreSQL truncates names to 63 bytes when it creates a column'
       : '';
   throw errors.invalidRequest([
     {
@@ -175,7 +175,10 @@ function testOfEmbedded({ table, embedded }: Scope, test: Test): string | null {
     return test.value === 'null' ? `not ${exists()}` : exists();
   }
   throw errors.invalidRequest([
-    { path: test.parameter.slice(0, 100), problem: `"${shorten(name)}" is embedded: it takes is.null only` },
+    {
+      path: test.parameter.slice(0, 100),
+      problem: `"${shorten(name)}" is embedded and supports is.null only`,
+    },
   ]);
 }
 

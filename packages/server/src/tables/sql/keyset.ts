@@ -106,7 +106,7 @@ export function ctidWindow(
   parameters: Parameters,
 ): string {
   const block = cursor ? /^\((\d{1,10}),\d{1,5}\)$/.exec(cursor.values[0] ?? '')?.[1] : '0';
-  if (block === undefined) throw refuse('does not say where it was');
+  if (block === undefined) throw refuse('does not contain a position');
   const end = Math.min(Number(block) + rows, 2 ** 32 - 2);
   // In a subselect for the same reason as OFFSET: one plan for every position.
   return `${alias}.ctid operator(pg_catalog.<) (select ${parameters.add(`(${end},0)`)}::pg_catalog.tid)`;
@@ -122,11 +122,11 @@ export function after(
   parameters: Parameters,
 ): readonly [string] | readonly [string, string] {
   cursor.values.forEach((value, index) => {
-    if (value === null && keys[index]?.notNull) throw refuse('holds nothing where there is always something');
+    if (value === null && keys[index]?.notNull) throw refuse('contains null for a column that is never null');
   });
   const values = cursor.values.map((value) => (value === null ? null : parameters.add(value)));
   const [first] = keys;
-  if (!first) throw refuse('does not fit: the rows have no order');
+  if (!first) throw refuse('cannot be used: the rows have no order');
   const value = values[0] ?? null;
   if (value === null) {
     const rest = keys.length > 1 ? `(${compare(keys, values, 1)})` : 'false';

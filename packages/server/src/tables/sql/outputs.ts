@@ -32,7 +32,7 @@ export function outputsOf(scope: Scope, item: Exclude<Item, { is: 'embed' }>): O
   const { field, cast, alias } = item;
   const name = alias ?? defaultName(field);
   if (Buffer.byteLength(name) > 63) {
-    throw refuse(`"${shorten(name)}" is longer than 63 bytes: give it another name, as in a:…`);
+    throw refuse(`"${shorten(name)}" is longer than 63 bytes; use an alias, such as a:…`);
   }
   const { sql, column, reached } = compileField(scope, field, 'select', false);
   if (cast) {
@@ -59,7 +59,9 @@ export function refuseRepeats(names: readonly string[]): void {
   const seen = new Set<string>();
   for (const name of names) {
     if (seen.has(name))
-      throw refuse(`"${shorten(name)}" comes twice: give one another name, as in a:${shorten(name)}`);
+      throw refuse(
+        `"${shorten(name)}" occurs twice; use an alias for one of them, such as a:${shorten(name)}`,
+      );
     seen.add(name);
   }
 }

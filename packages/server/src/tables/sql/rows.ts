@@ -256,7 +256,7 @@ function compileLateral(
   const { isToOne } = related.reference;
   if (embed.isSpread && !isToOne) {
     throw errors.invalidRequest([
-      { path: 'select', problem: `"${embed.name}" has many rows for each and cannot be spread` },
+      { path: 'select', problem: `"${embed.name}" cannot be spread: it has many rows for each row` },
     ]);
   }
   const { scope, source, conditions } = join(statement, related, outer);

@@ -65,13 +65,13 @@ function explainConstraint(
       if (constraint === undefined) return null;
       if (!isHere) return explainDomain(error, input, where);
       return {
-        message: `The check "${constraint}" of "${table.name}" does not hold for the row.`,
+        message: `The row violates the check constraint "${constraint}" of "${table.name}".`,
         details: { constraint },
       };
     case '23P01':
       if (!isHere || constraint === undefined) return null;
       return {
-        message: `The row excludes one that is there already ("${constraint}").`,
+        message: `The row conflicts with an existing row (exclusion constraint "${constraint}").`,
         details: { constraint },
       };
     default:
@@ -84,8 +84,8 @@ function notNull(name: string, { columns, verb, rows, firstIndex }: WriteInput):
   const position = rows.findIndex((row) => row[name] === null);
   const index = !isGiven || firstIndex === null || position < 0 ? null : firstIndex + position;
   const message = isGiven
-    ? `"${name}" may not be null.`
-    : `"${name}" must be given: it may not be null${verb === 'insert' ? ' and has no default' : ''}.`;
+    ? `"${name}" must not be null.`
+    : `"${name}" is required: it must not be null${verb === 'insert' ? ' and has no default' : ''}.`;
   return { message: rowOf(index) + message, details: { columns: [name], ...(index !== null && { index }) } };
 }
 
@@ -95,7 +95,7 @@ function explainDomain(error: RowhouseError, input: WriteInput, where: string | 
   if (!culprit) return null;
   const { constraint } = error.sql ?? {};
   return {
-    message: `${nameOf(culprit)} does not take ${show(culprit.value)}: ${shortened(error.message)}`,
+    message: `${nameOf(culprit)} does not accept ${show(culprit.value)}: ${shortened(error.message)}`,
     details: { ...detailsOf(culprit), ...(constraint !== undefined && { constraint }) },
   };
 }
@@ -103,12 +103,12 @@ function explainDomain(error: RowhouseError, input: WriteInput, where: string | 
 function unique(error: RowhouseError, table: Table, { verb }: WriteInput): Wording {
   const { constraint, detail } = error.sql ?? {};
   const key = [table.primaryKey, ...table.uniques].find((names) => isKeyOf(names, detail ?? ''));
-  const what = key ? `this ${list(key)}` : 'such values';
+  const what = key ? `this ${list(key)}` : 'these values';
   return {
-    message: `A row with ${what} is there already${constraint === undefined ? '' : ` ("${constraint}")`}.`,
+    message: `A row with ${what} already exists${constraint === undefined ? '' : ` ("${constraint}")`}.`,
     ...(verb === 'insert' &&
       key && {
-        hint: `on_conflict=${key.join(',')} with resolution=merge changes that row, with resolution=ignore leaves it.`,
+        hint: `To update that row, send on_conflict=${key.join(',')} with resolution=merge. To keep it, send resolution=ignore.`,
       }),
     details: { ...(constraint !== undefined && { constraint }), ...(key && { columns: key }) },
   };
@@ -140,8 +140,8 @@ function foreignKey(error: RowhouseError, table: Table, { verb }: WriteInput): W
   if (own && verb !== 'delete') return missingReference(own, constraint, detail);
   if (!others) return null;
   return {
-    message: `Rows of "${others.target.name}" still point to it by ${list(others.targetColumns)} ("${constraint}").`,
-    hint: 'Change or delete those first.',
+    message: `Rows of "${others.target.name}" still reference it by ${list(others.targetColumns)} ("${constraint}").`,
+    hint: 'Change or delete those rows first.',
     details: { constraint, table: others.target.name, columns: others.targetColumns },
   };
 }
@@ -152,7 +152,7 @@ function missingReference(
   detail?: string,
 ): Wording {
   return {
-    message: `${list(columns)} must be ${list(targetColumns)} of a row in "${target.name}", and there is none ("${constraint}").`,
+    message: `${list(columns)} must reference ${list(targetColumns)} of an existing row of "${target.name}" ("${constraint}").`,
     ...(detail !== undefined && { hint: shortened(detail) }),
     details: { constraint, columns, table: target.name },
   };
@@ -166,8 +166,8 @@ function explainValue(
   const state = error.sql?.state ?? '';
   if (state === '21000' && input.rows.length > 1) {
     return {
-      message: 'Two of the rows have the same key: which one is to be kept?',
-      hint: 'Leave one of them out.',
+      message: 'Two of the rows have the same key.',
+      hint: 'Send only one row for each key.',
     };
   }
   const culprit = findCulprit(state, error.message, where, input);
@@ -177,7 +177,7 @@ function explainValue(
   const subject = nameOf(culprit);
   const details = detailsOf(culprit);
   if (state === '22P05')
-    return { message: `${subject} holds a NUL character, which PostgreSQL has no room for.`, details };
+    return { message: `${subject} contains a NUL character, which PostgreSQL does not support.`, details };
   const isScalar = typeof value !== 'object' || value instanceof ExactNumber;
   if (state === '22001' && isScalar) {
     return {
@@ -240,22 +240,22 @@ function shortened(text: string): string {
 
 const forms = new Map([
   ['boolean', 'true or false'],
-  ['smallint', 'whole numbers from -32768 to 32767'],
-  ['integer', 'whole numbers from -2147483648 to 2147483647'],
-  ['bigint', 'whole numbers from -9223372036854775808 to 9223372036854775807'],
-  ['date', 'dates as in 2026-11-15'],
-  ['timestamp', 'times as in 2026-11-15T09:30:00Z'],
-  ['time', 'times of day as in 09:30:00'],
-  ['uuid', 'UUIDs as in 123e4567-e89b-12d3-a456-426614174000'],
-  ['bytea', 'bytes in hexadecimal, as in \\x00ff'],
+  ['smallint', 'an integer from -32768 to 32767'],
+  ['integer', 'an integer from -2147483648 to 2147483647'],
+  ['bigint', 'an integer from -9223372036854775808 to 9223372036854775807'],
+  ['date', 'a date such as 2026-11-15'],
+  ['timestamp', 'a date and time such as 2026-11-15T09:30:00Z'],
+  ['time', 'a time of day such as 09:30:00'],
+  ['uuid', 'a UUID such as 123e4567-e89b-12d3-a456-426614174000'],
+  ['bytea', 'bytes in hexadecimal such as \\x00ff'],
 ]);
 
 export function expectation({ type, enumValues, shape }: Column): string | null {
-  if (shape.isArray) return 'It takes a JSON array.';
-  if (enumValues) return `It takes ${shortened(enumValues.join(', '))}.`;
+  if (shape.isArray) return 'Send a JSON array.';
+  if (enumValues) return `Send one of ${shortened(enumValues.join(', '))}.`;
   if (shape.is === 'composite') {
-    return `It takes a JSON object with ${shortened(list(shape.fields.map(({ name }) => name)))}.`;
+    return `Send a JSON object with ${shortened(list(shape.fields.map(({ name }) => name)))}.`;
   }
   const form = forms.get(type.replace(/[ (].*$/, ''));
-  return form === undefined ? null : `It takes ${form}.`;
+  return form === undefined ? null : `Send ${form}.`;
 }

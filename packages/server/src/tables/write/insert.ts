@@ -96,13 +96,13 @@ function namesOf(columns: readonly Column[]): string {
 function readTarget(table: Table, { onConflict, resolution }: InsertOptions): readonly string[] | null {
   if (resolution === null) {
     if (onConflict === null) return null;
-    throw refuse('on_conflict', 'says nothing without resolution=merge or resolution=ignore');
+    throw refuse('on_conflict', 'requires resolution=merge or resolution=ignore');
   }
   const keys = [table.primaryKey, ...table.uniques].filter((key) => key.length > 0);
   const choices = keys.map((key) => key.join(',')).join(' or ');
   if (onConflict === null) {
     if (table.primaryKey.length > 0) return table.primaryKey;
-    const advice = choices ? `: name a unique one, on_conflict=${choices}` : ', nor any other key';
+    const advice = choices ? `; use a unique key: on_conflict=${choices}` : ' or unique key';
     throw refuse('resolution', `"${table.name}" has no primary key${advice}`);
   }
   for (const name of onConflict) getColumn({ table, alias: 't0' }, name, 'on_conflict');
@@ -112,8 +112,8 @@ function readTarget(table: Table, { onConflict, resolution }: InsertOptions): re
   throw refuse(
     'on_conflict',
     choices
-      ? `these columns are no key of "${table.name}"; there is ${choices}`
-      : `"${table.name}" has no key: nothing tells which row is meant`,
+      ? `these columns are not a primary or unique key of "${table.name}"; its keys: ${choices}`
+      : `"${table.name}" has no primary or unique key`,
   );
 }
 

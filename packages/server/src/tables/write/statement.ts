@@ -70,7 +70,7 @@ export function compileReturning(
 function buildReturning(table: Table, select: readonly Item[]): ReturningClause {
   const scope: Scope = { table, alias: 't0' };
   const outputs = select.flatMap((item) => {
-    if (item.is === 'embed') throw refuse('select', 'rows that are changed are shown without others');
+    if (item.is === 'embed') throw refuse('select', 'must not embed other tables when rows are changed');
     return outputsOf(scope, item);
   });
   const columns = outputs.map(({ name }) => name);
@@ -111,21 +111,21 @@ export function refuseUnlessWritable(table: Table, verb: Verb): void {
   );
   if (table.kind === 'materialized_view') {
     throw errors.tableNotWritable(
-      `"${table.name}" is a materialized view: its rows come from its query alone.`,
-      'Write to the tables behind it, then REFRESH MATERIALIZED VIEW.',
+      `"${table.name}" is a materialized view, which cannot be changed directly.`,
+      'Change its underlying tables, then run REFRESH MATERIALIZED VIEW.',
       allowed,
     );
   }
   if (table.kind === 'view') {
     throw errors.tableNotWritable(
       `PostgreSQL cannot ${verb} through the view "${table.name}".`,
-      'Write to the table behind it, or give the view an INSTEAD OF trigger.',
+      'Change the underlying table, or create an INSTEAD OF trigger on the view.',
       allowed,
     );
   }
   throw errors.tableNotWritable(
-    `What is behind the foreign table "${table.name}" does not take ${verb}.`,
-    'Write to it where it lives.',
+    `The foreign table "${table.name}" does not support ${verb}.`,
+    'Change the rows in the source of the foreign table.',
     allowed,
   );
 }

@@ -115,8 +115,8 @@ function refuseAll(table: Table, where: readonly Condition[]): void {
   if (where.length > 0) return;
   throw refuse(
     '',
-    'a filter has to say which rows are meant, as in ?id=eq.5',
-    `To mean all rows, say so by a filter that all of them meet: ?${filterOfAll(table)}`,
+    'a filter is required, such as ?id=eq.5',
+    `To change all rows, send a filter that matches all of them: ?${filterOfAll(table)}`,
   );
 }
 

@@ -59,7 +59,7 @@ describe('a value as a parameter', () => {
   });
 
   it('has no NUL, and an end', () => {
-    expect(() => toColumnText('a\0', integer, '3.c')).toThrow('3.c: holds a NUL character');
+    expect(() => toColumnText('a\0', integer, '3.c')).toThrow('3.c: must not contain a NUL character');
     const deep = JSON.parse('['.repeat(100_000) + ']'.repeat(100_000));
     for (const one of [integer, json, column('hstore')]) {
       expect(() => toColumnText(deep, one, () => 'c')).toThrow('c: a value is nested too deeply');

@@ -80,7 +80,8 @@ function isJsonArray({ is, isArray }: TypeShape): boolean {
 }
 
 function withoutNul(text: string, path: Path): string {
-  if (text.includes('\0')) throw refuse(path, 'holds a NUL character, which PostgreSQL has no room for');
+  if (text.includes('\0'))
+    throw refuse(path, 'must not contain a NUL character, which PostgreSQL does not support');
   return text;
 }
 
@@ -119,7 +120,7 @@ function isHstore({ type, shape }: Column): boolean {
 }
 
 function toHstoreText(value: object, path: Path): string {
-  if (isLarge(value)) throw refuse(path, 'is too large for an object: send the text of the hstore');
+  if (isLarge(value)) throw refuse(path, 'is too large for a JSON object; send hstore text instead');
   const pairs = Object.entries(value).map(([key, entry]) => {
     if (entry === null) return `${quote(key, path)}=>NULL`;
     const text = typeof entry === 'string' ? entry : toJson(entry, path);
