@@ -5,6 +5,7 @@ import { apiPrefix } from '@rowhouse/api';
 import Fastify, { type FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { errors } from './errors.ts';
+import { authRoutes } from './http/auth.ts';
 import { identify, readRequestId } from './http/caller.ts';
 import { compactRoutes } from './http/compact.ts';
 import type { Deps } from './http/deps.ts';
@@ -20,6 +21,7 @@ import { projectRoutes } from './http/projects.ts';
 import { queryRoutes } from './http/query.ts';
 import { registerDeadlines } from './http/request-deadline.ts';
 import { type Finished, logRequest } from './http/request-log.ts';
+import { schemaRoutes } from './http/schema.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { throttleSignIns } from './http/sign-in-throttle.ts';
 import { tableRoutes } from './http/tables.ts';
@@ -151,6 +153,8 @@ export async function buildApp(
       keyRoutes(api, deps);
       queryRoutes(api, deps);
       tableRoutes(api, deps);
+      schemaRoutes(api, deps);
+      authRoutes(api, deps);
       userRoutes(api, deps);
     },
     { prefix: apiPrefix },

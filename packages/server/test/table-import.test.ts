@@ -61,12 +61,14 @@ async function load(
   const pieces = typeof body === 'string' || Buffer.isBuffer(body) ? inPieces(body) : body;
   const { rowCount } = await importRows(
     rowhouse.service.deps.query,
-    { id: project.id, passwordVersion: 1 },
-    table ?? (await getTable(session.ask, name)),
-    format,
-    pieces,
+    {
+      project: { id: project.id, passwordVersion: 1 },
+      table: table ?? (await getTable(session.ask, name)),
+      format,
+      body: pieces,
+      reader,
+    },
     { timeoutMs: 30_000, ...options },
-    reader,
   );
   return rowCount;
 }

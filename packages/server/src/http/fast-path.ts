@@ -62,12 +62,12 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
     if (method === 'POST') {
       const run: Run = (caller, project, body, reader) => {
         const row = parseJsonBody(body, { exactNumbers: true });
-        return answerInsert(deps, caller, project, name, query, row, reader);
+        return answerInsert(deps, caller, { project, name, rawQuery: query, reader }, row);
       };
       return { slug, route: tableRoute, status: 201, run };
     }
     const run: Run = (caller, project, _body, reader) =>
-      answerPage(deps, caller, project, name, query, reader);
+      answerPage(deps, caller, { project, name, rawQuery: query, reader });
     return { slug, route: tableRoute, status: 200, run };
   };
 

@@ -1,4 +1,4 @@
-// Tables over HTTP: reading pages, inserting, updating and deleting rows, and describing the schema.
+// Rows of tables over HTTP: reading pages, inserting, importing, updating and deleting.
 import {
   apiPrefix,
   ChangeBody,
@@ -9,9 +9,7 @@ import {
   InsertResponse,
   PageQuery,
   PageResponse,
-  SchemaResponse,
   TableParams,
-  TablesResponse,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
@@ -19,24 +17,22 @@ import { anonymousRole } from '../engine/shared-roles.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
-import type { Reader } from '../query/exchange/reader.ts';
 import type { Table } from '../tables/catalog/catalog.ts';
-import { describeSchema, listTables } from '../tables/catalog/describe.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
 import { withoutHidden } from '../tables/hidden-tables.ts';
 import { type ImportFormat, importRows } from '../tables/import/import.ts';
 import { readPage } from '../tables/pages.ts';
 import { type Action, requireGrants, requireRowSecurity } from '../tables/row-security.ts';
 import { requireTable, tablesOf } from '../tables/table-cache.ts';
+import type { TableAccess, TableCall } from '../tables/table-call.ts';
 import { actingAs, admitActingUsers, checkSession } from './acting-user.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { checkEncoding } from './json-body.ts';
-import { SlugParams } from './projects.ts';
 import { defaultTimeoutMs } from './query.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { json, type ResponseReader, readerOf, respond, sizeHeaders } from './response-reader.ts';
-import { maySee, requireTables, tableAccessOf, visibleSchema } from './table-access.ts';
+import { requireTables, tableAccessOf } from './table-access.ts';
 
 type Params = { slug: string; table: string };
 
@@ -96,7 +92,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       const caller = callerOf(request);
       const project = await loginOf(deps, request);
       const reader = readerOf(reply);
-      const answer = answerPage(deps, caller, project, request.params.table, queryOf(request), reader);
+      const answer = answerPage(deps, caller, targetOf(request, project, reader));
       return respond(deps, request, reply, reader, answer);
     },
   );
@@ -128,7 +124,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     async (request, reply) => {
       const caller = callerOf(request);
       const project = await loginOf(deps, request);
-      const { body, params } = request;
+      const { body } = request;
       const type = (request.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
       const format = streamed[type];
       const reader = readerOf(reply, 201);
@@ -140,23 +136,14 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
           setImmediate(() => request.raw.resume());
         });
         const rows = body as AsyncIterable<Buffer>;
-        const answer = await answerImport(
-          deps,
-          caller,
-          project,
-          params.table,
-          queryOf(request),
-          format,
-          rows,
-          reader,
-        );
+        const answer = await answerImport(deps, caller, targetOf(request, project, reader), format, rows);
         return reply
           .status(201)
           .headers(sizeHeaders(deps, project.id))
           .header('content-type', json)
           .send(answer);
       }
-      const inserting = answerInsert(deps, caller, project, params.table, queryOf(request), body, reader);
+      const inserting = answerInsert(deps, caller, targetOf(request, project, reader), body);
       return respond(deps, request, reply, reader, statusOf(reply, inserting), project.id);
     },
   );
@@ -179,19 +166,10 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       validatorCompiler: ownInput,
     },
     async (request, reply) => {
-      const { project, options } = await writerOf(deps, request, 'update');
       const reader = readerOf(reply);
-      const { table } = request.params;
-      const changing = updateRows(
-        deps.tables,
-        project,
-        table,
-        queryOf(request),
-        request.body,
-        options,
-        reader,
-      );
-      return respond(deps, request, reply, reader, answerOf(changing), project.id);
+      const call = await writingCall(deps, request, 'update', reader);
+      const changing = updateRows(deps.tables, call, request.body);
+      return respond(deps, request, reply, reader, answerOf(changing), call.project.id);
     },
   );
 
@@ -211,50 +189,10 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       validatorCompiler: ownInput,
     },
     async (request, reply) => {
-      const { project, options } = await writerOf(deps, request, 'delete');
       const reader = readerOf(reply);
-      const deleting = deleteRows(
-        deps.tables,
-        project,
-        request.params.table,
-        queryOf(request),
-        options,
-        reader,
-      );
-      return respond(deps, request, reply, reader, answerOf(deleting), project.id);
-    },
-  );
-
-  app.get<{ Params: Params }>(
-    '/projects/:slug/tables',
-    {
-      schema: {
-        tags,
-        summary: 'List the tables and views of a project',
-        params: SlugParams,
-        response: { 200: TablesResponse },
-      },
-    },
-    async (request): Promise<TablesResponse> => {
-      const { caller, ask } = await lookerOf(deps, request);
-      const tables = await listTables(ask);
-      return { ok: true, tables: tables.filter((table) => maySee(caller, table)) };
-    },
-  );
-
-  app.get<{ Params: Params }>(
-    '/projects/:slug/schema',
-    {
-      schema: {
-        tags,
-        summary: 'Describe all tables: columns, keys, references and types',
-        params: SlugParams,
-        response: { 200: SchemaResponse },
-      },
-    },
-    async (request): Promise<SchemaResponse> => {
-      const { caller, ask } = await lookerOf(deps, request);
-      return { ok: true, ...visibleSchema(caller, await describeSchema(ask)) };
+      const call = await writingCall(deps, request, 'delete', reader);
+      const deleting = deleteRows(deps.tables, call);
+      return respond(deps, request, reply, reader, answerOf(deleting), call.project.id);
     },
   );
 }
@@ -266,48 +204,43 @@ async function admitBody(deps: Deps, request: FastifyRequest): Promise<void> {
   const { login, method, params } = request;
   const action = actions[method];
   if (login?.actingUser?.role !== 'anon' || !action) return;
-  const { check, maySee } = optionsOf(deps, callerOf(request), login, action);
+  const { check, maySee } = accessOf(deps, callerOf(request), login, action);
   await requireTable(tablesOf(deps.tables, login, maySee), (params as Params).table, check);
 }
 
-export function answerPage(
-  deps: Deps,
-  caller: Caller,
+/** Which rows a request is about, and where its answer goes. */
+type Target = Omit<TableCall, 'access'>;
+
+function targetOf(
+  request: FastifyRequest<{ Params: Params }>,
   project: ProjectLogin,
-  table: string,
-  rawQuery: string,
-  reader: Reader,
-): Promise<Answer> {
-  requireRows(caller, 'tables:read');
-  const login = actingAs(caller, project);
-  const options = optionsOf(deps, caller, login, 'select');
-  return readPage(deps.tables, login, table, rawQuery, options, reader);
+  reader: ResponseReader,
+): Target & { reader: ResponseReader } {
+  return { project, name: request.params.table, rawQuery: queryOf(request), reader };
 }
 
-export function answerInsert(
-  deps: Deps,
-  caller: Caller,
-  project: ProjectLogin,
-  table: string,
-  rawQuery: string,
-  body: unknown,
-  reader: Reader,
-): Promise<Changed> {
+export function answerPage(deps: Deps, caller: Caller, target: Target): Promise<Answer> {
+  requireRows(caller, 'tables:read');
+  return readPage(deps.tables, callOf(deps, caller, target, 'select'));
+}
+
+export function answerInsert(deps: Deps, caller: Caller, target: Target, body: unknown): Promise<Changed> {
   requireRows(caller, 'tables:write');
-  const login = actingAs(caller, project);
-  const options = optionsOf(deps, caller, login, 'insert');
-  return insertRows(deps.tables, login, table, rawQuery, body, options, reader);
+  return insertRows(deps.tables, callOf(deps, caller, target, 'insert'), body);
+}
+
+function callOf(deps: Deps, caller: Caller, target: Target, action: Action): TableCall {
+  const { name, rawQuery, reader } = target;
+  const project = actingAs(caller, target.project);
+  return { project, name, rawQuery, reader, access: accessOf(deps, caller, project, action) };
 }
 
 async function answerImport(
   deps: Deps,
   caller: Caller,
-  project: ProjectLogin,
-  name: string,
-  rawQuery: string,
+  { project, name, rawQuery, reader }: Target & { reader: ResponseReader },
   format: ImportFormat,
   body: AsyncIterable<Buffer>,
-  reader: ResponseReader,
 ): Promise<Buffer> {
   requireRows(caller, 'tables:write');
   if (rawQuery !== '') {
@@ -322,7 +255,7 @@ async function answerImport(
   const { deadline } = reader;
   const options = { timeoutMs, onBegin: () => deadline.allow(timeoutMs) };
   const rows = withoutWaiting(body, deadline);
-  const importing = importRows(deps.query, project, table, format, rows, options, reader);
+  const importing = importRows(deps.query, { project, table, format, body: rows, reader }, options);
   const { rowCount } = await importing.catch((error) => {
     throw error instanceof RowhouseError ? withoutHidden(error, error, table, tableAccessOf(caller)) : error;
   });
@@ -339,11 +272,16 @@ function withoutWaiting(body: AsyncIterable<Buffer>, deadline: RequestDeadline):
   return { [Symbol.asyncIterator]: () => ({ next }) };
 }
 
-async function writerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>, action: Action) {
+async function writingCall(
+  deps: Deps,
+  request: FastifyRequest<{ Params: Params }>,
+  action: Action,
+  reader: ResponseReader,
+): Promise<TableCall> {
   const caller = callerOf(request);
   const project = await loginOf(deps, request);
   requireRows(caller, 'tables:write');
-  return { project, options: optionsOf(deps, caller, project, action) };
+  return callOf(deps, caller, targetOf(request, project, reader), action);
 }
 
 /** As the acting user, if there is one; with a publishable key alone, as `anon`. */
@@ -357,7 +295,7 @@ function requireRows(caller: Caller, scope: 'tables:read' | 'tables:write'): voi
   if (caller.kind !== 'publishable') requireScope(caller, scope);
 }
 
-function optionsOf(deps: Deps, caller: Caller, { actingUser }: ProjectLogin, action: Action) {
+function accessOf(deps: Deps, caller: Caller, { actingUser }: ProjectLogin, action: Action): TableAccess {
   return {
     timeoutMs: timeoutOf(deps),
     check: (tables: readonly Table[]) => {
@@ -386,13 +324,6 @@ async function statusOf(reply: FastifyReply, inserting: Promise<Changed>): Promi
   const { answer, isNew } = await inserting;
   reply.status(isNew ? 201 : 200);
   return answer;
-}
-
-async function lookerOf(deps: Deps, request: FastifyRequest<{ Params: Params }>) {
-  const caller = callerOf(request);
-  requireScope(caller, 'tables:read');
-  const project = await deps.logins.of(caller, request.params.slug);
-  return { caller, ask: tablesOf(deps.tables, project, tableAccessOf(caller)).ask };
 }
 
 function queryOf({ raw }: FastifyRequest): string {

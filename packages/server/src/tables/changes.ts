@@ -8,7 +8,6 @@ import { type Parts, runTogether, type Step } from '../query/batch.ts';
 import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
-import type { Reader } from '../query/exchange/reader.ts';
 import { isLarge } from '../query/json/large-json.ts';
 import { runCompiled } from '../query/run.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
@@ -18,35 +17,27 @@ import { type ChangeRequest, readChangeRequest, readWord } from './request/reque
 import { explainRefusal } from './row-security.ts';
 import { unknownName } from './sql/allowed-names.ts';
 import { statementOf, type TableDeps, tablesOf, withTables } from './table-cache.ts';
+import type { TableCall } from './table-call.ts';
 import { explainWriteError } from './write/errors.ts';
 import { compilingInsert } from './write/insert.ts';
 import type { CompiledWrite, Returning } from './write/statement.ts';
 import { compileDelete, compilingUpdate } from './write/update-delete.ts';
 
-export type ChangeOptions = Readonly<{
-  timeoutMs: number;
-  /** Throws if the caller may not use these tables. */
-  check: (tables: readonly Table[]) => void;
-  maySee: MaySee;
-  /** Throws if the caller may write but not read: then existing rows must not be returned. */
-  checkReading: () => void;
-}>;
-
 /** `answer`: the whole response, or null if it was streamed to the reader. */
 export type Changed = Readonly<{ answer: Answer; isNew: boolean }>;
 
+/** How a request changes rows. */
+type Change = Readonly<{
+  request: ChangeRequest;
+  compile: (table: Table) => CompiledWrite[] | Promise<CompiledWrite[]>;
+  form: RowsForm;
+  maxAffected: number | null;
+}>;
+
 type Writes = Readonly<{ tables: readonly Table[]; writes: readonly CompiledWrite[] }>;
 
-export async function insertRows(
-  deps: TableDeps,
-  project: ProjectLogin,
-  name: string,
-  rawQuery: string,
-  body: unknown,
-  options: ChangeOptions,
-  reader: Reader,
-): Promise<Changed> {
-  const request = readChangeRequest(rawQuery, ['returning', 'on_conflict', 'resolution']);
+export async function insertRows(deps: TableDeps, call: TableCall, body: unknown): Promise<Changed> {
+  const request = readChangeRequest(call.rawQuery, ['returning', 'on_conflict', 'resolution']);
   if (request.where.length > 0) {
     throw errors.invalidRequest(
       [{ path: '', problem: 'an insert does not support filters' }],
@@ -55,7 +46,7 @@ export async function insertRows(
   }
   const returning = readReturning(request);
   const isMany = Array.isArray(body);
-  if (returning === 'row' && request.own.get('resolution') === 'merge') options.checkReading();
+  if (returning === 'row' && request.own.get('resolution') === 'merge') call.access.checkReading();
   const insert = {
     onConflict: request.own.get('on_conflict')?.split(',') ?? null,
     resolution: readWord(request.own, 'resolution', ['merge', 'ignore']),
@@ -64,54 +55,35 @@ export async function insertRows(
   };
   const compile = (table: Table) => runSlices(body, compilingInsert(table, body, insert));
   const form = returning === 'minimal' ? countForm : isMany ? rowsForm : rowForm;
-  return change(deps, project, name, { ...options, maxAffected: null }, compile, request, form, reader);
+  return change(deps, call, { request, compile, form, maxAffected: null });
 }
 
-export function updateRows(
-  deps: TableDeps,
-  project: ProjectLogin,
-  name: string,
-  rawQuery: string,
-  body: unknown,
-  options: ChangeOptions,
-  reader: Reader,
-): Promise<Changed> {
+export function updateRows(deps: TableDeps, call: TableCall, body: unknown): Promise<Changed> {
   const compile = (table: Table, request: ChangeRequest, returning: Returning) =>
     runSlices(body, compilingUpdate(table, body, request, returning));
-  return changeFiltered(deps, project, name, rawQuery, compile, options, reader);
+  return changeFiltered(deps, call, compile);
 }
 
-export function deleteRows(
-  deps: TableDeps,
-  project: ProjectLogin,
-  name: string,
-  rawQuery: string,
-  options: ChangeOptions,
-  reader: Reader,
-): Promise<Changed> {
-  return changeFiltered(deps, project, name, rawQuery, compileDelete, options, reader);
+export function deleteRows(deps: TableDeps, call: TableCall): Promise<Changed> {
+  return changeFiltered(deps, call, compileDelete);
 }
 
 async function changeFiltered(
   deps: TableDeps,
-  project: ProjectLogin,
-  name: string,
-  rawQuery: string,
+  call: TableCall,
   compile: (
     table: Table,
     request: ChangeRequest,
     returning: Returning,
   ) => CompiledWrite | Promise<CompiledWrite>,
-  options: ChangeOptions,
-  reader: Reader,
 ): Promise<Changed> {
-  const request = readChangeRequest(rawQuery, ['returning', 'max_affected']);
+  const request = readChangeRequest(call.rawQuery, ['returning', 'max_affected']);
   const returning = readReturning(request);
-  if (returning === 'row') options.checkReading();
-  const limits = { ...options, maxAffected: readMaxAffected(request) };
+  if (returning === 'row') call.access.checkReading();
+  const maxAffected = readMaxAffected(request);
   const form = returning === 'minimal' ? countForm : rowsForm;
   const compileOne = async (table: Table) => [await compile(table, request, returning)];
-  return change(deps, project, name, limits, compileOne, request, form, reader);
+  return change(deps, call, { request, compile: compileOne, form, maxAffected });
 }
 
 /** null: the table has no foreign keys. */
@@ -122,14 +94,10 @@ function relationOf(table: Table | undefined): string | null {
 
 function change(
   deps: TableDeps,
-  project: ProjectLogin,
-  name: string,
-  { timeoutMs, check, maySee, maxAffected }: ChangeOptions & { maxAffected: number | null },
-  compile: (table: Table) => CompiledWrite[] | Promise<CompiledWrite[]>,
-  request: ChangeRequest,
-  form: RowsForm,
-  reader: Reader,
+  { project, name, reader, access }: TableCall,
+  { request, compile, form, maxAffected }: Change,
 ): Promise<Changed> {
+  const { timeoutMs, check, maySee } = access;
   const tables = tablesOf(deps, project, maySee);
   const make = async (): Promise<Writes> => {
     const table = await tables.get(name);

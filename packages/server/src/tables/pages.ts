@@ -5,7 +5,6 @@ import { RowhouseError } from '../errors.ts';
 import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf, routineOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
-import type { Reader } from '../query/exchange/reader.ts';
 import { ask } from '../query/look-up.ts';
 import { runCompiled } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
@@ -18,6 +17,7 @@ import { unknownName } from './sql/allowed-names.ts';
 import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './sql/compile.ts';
 import { type Relations, relate } from './sql/embeds.ts';
 import { statementOf, type TableDeps, type Tables, tablesOf, withTables } from './table-cache.ts';
+import type { TableCall } from './table-call.ts';
 import { reword } from './write/errors.ts';
 
 type Plan = Readonly<{
@@ -31,39 +31,26 @@ type Plan = Readonly<{
   unknownName: Error | null;
 }>;
 
-export type PageOptions = Readonly<{
-  timeoutMs: number;
-  /** Throws if the caller may not see one of these tables. */
-  check: (tables: readonly Table[]) => void;
-  maySee: MaySee;
-}>;
-
 /** Plans of longer requests are not cached. */
 const maxCachedLength = 300;
 /** A count that takes longer is replaced by an estimate. */
 const countMs = 1_000;
 
 /** Returns the whole response, or null if it was streamed to the reader. */
-export function readPage(
-  deps: TableDeps,
-  project: ProjectLogin,
-  name: string,
-  rawQuery: string,
-  options: PageOptions,
-  reader: Reader,
-): Promise<Answer> {
-  const tables = tablesOf(deps, project, options.maySee);
+export function readPage(deps: TableDeps, call: TableCall): Promise<Answer> {
+  const { project, name, rawQuery, reader, access } = call;
+  const tables = tablesOf(deps, project, access.maySee);
   // A raw query string contains no space, so the key is unambiguous.
   const key = `${rawQuery} ${name}`;
   // Before any look-up: most mistakes are in the request.
   const request = (tables.cache.plans.get(key) as Plan | undefined)?.request ?? readPageRequest(rawQuery);
   return withTables(
     tables,
-    () => makePlan(tables, name, request, key, options, project.actingUser === undefined),
+    () => makePlan(tables, call, request, key),
     async (plan) => {
-      options.check(plan.tables);
+      access.check(plan.tables);
       const counting = plan.request.count === null ? null : countRows(deps, project, plan);
-      const answer = await runPage(deps, project, plan, options.timeoutMs, reader);
+      const answer = await runPage(deps, call, plan);
       if (!counting) return answer;
       const end = Buffer.from(`,"count":${JSON.stringify(await counting)}}`);
       if (Buffer.isBuffer(answer)) return Buffer.concat([answer, end]);
@@ -72,7 +59,7 @@ export function readPage(
       return answer;
     },
     reader,
-    (error, plan) => explain(error, plan, project, options.maySee),
+    (error, plan) => explain(error, plan, project, access.maySee),
   );
 }
 
@@ -99,13 +86,11 @@ function explainWriting(error: RowhouseError, { name }: Table): RowhouseError {
 
 async function makePlan(
   tables: Tables,
-  name: string,
+  { project, name, access: { check, maySee } }: TableCall,
   request: PageRequest,
   key: string,
-  { check, maySee }: PageOptions,
-  isOwn: boolean,
 ): Promise<Plan> {
-  const seesWhole = isOwn && maySee === seesAll;
+  const seesWhole = project.actingUser === undefined && maySee === seesAll;
   const known = tables.cache.plans.get(key) as Plan | undefined;
   // A plan that was made for a key that sees more must not reveal to this one that a table exists.
   if (known && (seesWhole || (!known.unknownName && known.tables.every(maySee)))) return known;
@@ -129,10 +114,8 @@ async function makePlan(
 
 function runPage(
   deps: TableDeps,
-  project: ProjectLogin,
+  { project, reader, access: { timeoutMs } }: TableCall,
   { request, page, statement }: Plan,
-  timeoutMs: number,
-  reader: Reader,
 ): Promise<Answer> {
   let last: (string | null)[] = [];
   const { cursor } = page;

@@ -24,6 +24,15 @@ import { openJsonLines } from './json-lines.ts';
 
 export type ImportFormat = 'csv' | 'json-lines';
 
+type Import = Readonly<{
+  project: ProjectLogin;
+  /** May be outdated: it is checked again in the session. */
+  table: Table;
+  format: ImportFormat;
+  body: AsyncIterable<Buffer>;
+  reader: Reader;
+}>;
+
 export type ImportOptions = Readonly<{
   timeoutMs: number;
   /** How long the client may send nothing. This time does not count towards the statement's deadline. */
@@ -36,17 +45,13 @@ const defaultStallMs = 30_000;
 const maxAttempts = 3;
 
 /**
- * `table` may be outdated: it is checked again in the session. After a failure no more of `body` is read, and its
- * iterator is not closed: its owner may still have to respond on the same connection.
+ * After a failure no more of `body` is read, and its iterator is not closed: its owner may still have to respond on the
+ * same connection.
  */
 export async function importRows(
   deps: QueryDeps,
-  project: ProjectLogin,
-  table: Table,
-  format: ImportFormat,
-  body: AsyncIterable<Buffer>,
+  { project, table, format, body, reader }: Import,
   { timeoutMs, stallMs = defaultStallMs, onBegin }: ImportOptions,
-  reader: Reader,
 ): Promise<{ rowCount: number }> {
   if (project.actingUser) throw notForUsers();
   // Before a session is taken: a client that is slow to send the first line must not occupy one.
