@@ -28,8 +28,8 @@ const longPages = 16_384;
 const longPart = 0.125;
 /** Between two turns while the queue is long. */
 const lookMs = 4;
-/** A terminated session needs a moment to end. */
-const patienceMs = 16;
+/** How long to wait for terminated sessions to end, on a busy machine. Until they have, the next project is not tried. */
+const patienceMs = 250;
 /** A transaction that is younger than this does not hold the queue back: its session reads on when it ends. */
 const oldMs = 50;
 /** After this long all likely sessions were ended: from then on all remaining ones are candidates. */
@@ -48,6 +48,7 @@ export const notifyVariables = `
   suspect_id text;
   suspects_tried text[] := '{}';
   suspect_ended_at timestamptz;
+  suspect_is_gone boolean := false;
   offences jsonb := '{}';
   paused jsonb := '{}';`;
 
@@ -79,7 +80,12 @@ export function notifyTurn(server: Server): string {
       queue_long_at := null;
       suspect_id := null;
       suspects_tried := '{}';
-    elsif suspect_id is null or suspect_ended_at < began_at - interval '${patienceMs} ms' then
+    elsif suspect_id is not null and not suspect_is_gone
+      and suspect_ended_at > began_at - interval '${patienceMs} ms' then
+      -- Seen now, it counts from the next turn on: the length of the queue was read before.
+      suspect_is_gone := not exists (
+        select from pg_stat_get_activity(null) as session where session.pid = any (suspect.pids));
+    else
       if suspect_id is not null then
         raise info '%', jsonb_build_object(
           'project', suspect_id, 'heldBack', cardinality(suspect.pids), 'usage', queue_before, 'isProven', false,
@@ -97,6 +103,7 @@ export function notifyTurn(server: Server): string {
         perform pg_terminate_backend(pid) from unnest(suspect.pids) as pid;
         suspects_tried := suspects_tried || suspect.name;
         suspect_ended_at := began_at;
+        suspect_is_gone := false;
         queue_before := queue_usage;
       end if;
     end if;
