@@ -28,6 +28,7 @@ import type { StatementRequest } from './request.ts';
 import type { SessionState } from './session-reset.ts';
 import {
   isPlain,
+  isProvenSince,
   know,
   learn,
   mayRunCode,
@@ -163,6 +164,7 @@ export class ExclusiveSession {
     // Until it has ended, nothing is known of it.
     const wasPlain = this.isPlain;
     this.isPlain = false;
+    const { schemaChanges } = profile.project;
     const endChange = canCommit && !isVacuum ? this.profiles.beginChange(this.project.id) : null;
     try {
       await exchange.run();
@@ -173,7 +175,7 @@ export class ExclusiveSession {
     this.isPlain = wasPlain && isPlain(profile);
     // Before the catalog is asked about it: the answer describes the state after it.
     if (this.changedBy === 'code') {
-      this.profiles.forget(this.project.id, 'code');
+      if (!isProvenSince(profile, schemaChanges)) this.profiles.forget(this.project.id, 'code', profile);
       this.changedBy = null;
     }
     // When this process is busy, statements look slower than they are. Pipelines find out which ones really are slow.

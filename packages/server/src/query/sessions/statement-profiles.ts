@@ -26,6 +26,8 @@ export type StatementProfile = {
   usualMs: number;
   /** How long it took in a group commit, including its part of the commit. Infinity before the first time. */
   sharedMs: number;
+  /** How many of the project's `changes` are runs of this statement itself, while it was not known to run no code. */
+  ownChanges: number;
 };
 /** A project's statements. `changes` counts events that may have changed its tables. */
 type ProjectProfiles = {
@@ -47,7 +49,7 @@ type ProjectProfiles = {
 export type StatementProfiles = {
   of(projectId: string, statement: Statement): StatementProfile;
   /** A statement may have changed tables: explicitly ('schema'), or through the project's code ('code'). */
-  forget(projectId: string, by: 'schema' | 'code'): void;
+  forget(projectId: string, by: 'schema' | 'code', profile?: StatementProfile): void;
   /** Call before a statement that can change tables and commit before it ends. Call the returned function at its end. */
   beginChange(projectId: string): () => void;
   /** A statement that was assumed plain left traces in a session, and it is unknown which one. */
@@ -87,7 +89,7 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
       const profile: StatementProfile = {
         ...{ statement, project, wasPlain: true, trustedUntil: Number.NEGATIVE_INFINITY },
         ...{ askFrom: Number.NEGATIVE_INFINITY, asking: null, hasRun: false, isDistrusted: false },
-        ...{ usualMs: Number.POSITIVE_INFINITY, sharedMs: Number.POSITIVE_INFINITY },
+        ...{ usualMs: Number.POSITIVE_INFINITY, sharedMs: Number.POSITIVE_INFINITY, ownChanges: 0 },
       };
       project.profiles.set(statement, profile);
       if (project.profiles.size > maxProfiles) {
@@ -96,10 +98,11 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
       }
       return profile;
     },
-    forget: (projectId, by) => {
+    forget: (projectId, by, cause) => {
       const project = projects.get(projectId);
       if (!project) return;
       project.changes++;
+      if (cause) cause.ownChanges++;
       if (by === 'schema') {
         project.hasCode = false;
         project.schemaChanges++;
@@ -140,6 +143,14 @@ export function isPlain({
   return statement.isProven || (wasPlain && project.changing === 0 && now < trustedUntil);
 }
 
+/**
+ * The answer came while the statement ran: it has run no code. Not after an explicit change of tables, before which it may
+ * have.
+ */
+export function isProvenSince(profile: StatementProfile, schemaChanges: number): boolean {
+  return isPlain(profile) && profile.project.schemaChanges === schemaChanges;
+}
+
 /** It can run the project's code, which can do anything, such as change the tables of other statements. */
 export function mayRunCode(profile: StatementProfile): boolean {
   return !isPlain(profile) && performance.now() >= profile.project.codelessUntil;
@@ -166,7 +177,7 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
   const now = performance.now();
   if (now < profile.askFrom) return null;
   profile.askFrom = now + askAgainMs;
-  const { project } = profile;
+  const { project, ownChanges } = profile;
   const { changes, schemaChanges } = project;
   const isQuick = isRead && !project.hasCode;
   const named = [reached.relations, reached.shadowed, reached.functions, reached.types].map(toArrayText);
@@ -182,8 +193,10 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
       // Without code in the project, statements that ran meanwhile have not changed tables through code.
       const isCodeless = isQuick && answer === 'true' && project.schemaChanges === schemaChanges;
       if (isCodeless) project.codelessUntil = now + project.trustedMs();
-      // A change meanwhile may concern the objects that were checked.
-      if (project.changes !== changes && !isCodeless) return;
+      // A change meanwhile may concern the objects that were checked. Runs of this very statement do not count: the
+      // answer is about what they can have done. Otherwise a busy statement would never be known again.
+      const isUnchanged = project.changes - changes === profile.ownChanges - ownChanges;
+      if (!isUnchanged && !isCodeless) return;
       if (answer === 'code') {
         project.hasCode = true;
         profile.askFrom = now;
