@@ -278,7 +278,7 @@ describe('errors', () => {
     expect([many.status, many.body.code]).toEqual([400, '08P01']);
     const huge = await post(null, { raw: Buffer.alloc(33 * 1024 * 1024, 32) });
     expect(huge.status).toBe(413);
-    expect(huge.body.message).toContain('bytes');
+    expect(huge.body.message).toContain('32 MB');
     const deep = await post(null, {
       raw: `{"query": "select $1::jsonb", "params": [${'['.repeat(50_000)}${']'.repeat(50_000)}]}`,
     });
