@@ -93,7 +93,7 @@ describe('numbers', () => {
     expect(await failureOf(db.query(text))).toMatchObject({
       name: 'RowhouseError',
       code: 'unsafe_number',
-      message: expect.stringMatching(/"(big|json)" holds (9007199254740993|12345678901234567890\.5)/),
+      message: expect.stringMatching(/"(big|json)" is (9007199254740993|12345678901234567890\.5)/),
       hint: expect.stringContaining("numbers: 'string'"),
     });
     const { rows } = await db.query(

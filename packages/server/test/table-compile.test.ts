@@ -953,10 +953,10 @@ describe('embedding', () => {
       /"authors" is ambiguous: authors!author, authors!editor/,
     );
     expect(await problemOf('books', 'select=id,authors!nope(name)')).toMatch(
-      /"authors" has no "nope": authors!author, authors!editor/,
+      /"authors" has no foreign key "nope": authors!author, authors!editor/,
     );
     expect(await problemOf('books', 'select=id,note(said)')).toMatch(/the nearest is "notes"/);
-    expect(await problemOf('tags', 'select=zzzzzz(said)')).toMatch(/there are book_tags, books/);
+    expect(await problemOf('tags', 'select=zzzzzz(said)')).toMatch(/related tables: book_tags, books/);
     expect(await problemOf('books', 'select=id,notes(nope)')).toMatch(/"notes" has no column "nope"/);
     expect(await problemOf('books', 'select=id,notes(id)&notes.order=nope')).toMatch(/^notes.order/);
     expect(await problemOf('books', 'select=id,notes(id,id)')).toContain('occurs twice');
