@@ -109,7 +109,7 @@ describe('starting the service', () => {
       expect(service.output()).toContain(name);
     expect(existsSync(ROWHOUSE_DATA)).toBe(false);
     const bad = await launch({ ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: 'secret' });
-    expect(bad.output()).toMatch(/fresh one that you can use: rh_acct_\w{49}/);
+    expect(bad.output()).toMatch(/You can use this new one: rh_acct_\w{49}/);
     expect(existsSync(ROWHOUSE_DATA)).toBe(false);
   });
 
@@ -169,7 +169,7 @@ describe('starting the service', () => {
     const other = await usedDataFolder();
     writeFileSync(path.join(other, 'postgres', 'PG_VERSION'), '17\n');
     const old = await launch({ ROWHOUSE_DATA: other, ROWHOUSE_ACCOUNT_KEY });
-    expect(old.output()).toContain('made by PostgreSQL 17');
+    expect(old.output()).toContain('created by PostgreSQL 17');
   });
 });
 
