@@ -302,6 +302,9 @@ function explain(error: unknown): string {
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stopAndExit);
+// The reader of a pipe may end first. Without these handlers each write would be an uncaught error, whose report is a write.
+process.stdout.on('error', () => {});
+process.stderr.on('error', () => {});
 process.on('uncaughtException', (error) => {
   // An unexpected bug. Acknowledged changes are in PostgreSQL; the process supervisor restarts the service.
   process.stderr.write(
