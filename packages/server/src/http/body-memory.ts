@@ -8,7 +8,7 @@ import { MemoryBudget } from '../memory-budget.ts';
 import { onResponseEnd } from './response-end.ts';
 
 const mb = 1024 * 1024;
-/** What a body takes is estimated. One of the largest always fits, and some smaller ones of others beside it. */
+/** The memory of a body is estimated. One of the largest always fits, with some smaller ones beside it. */
 const bodyMemory = new MemoryBudget({ perProject: 200 * mb, total: 210 * mb });
 /** Of a body's bytes: as they came, as text, and on their way to PostgreSQL. */
 const bytesFactor = 3;

@@ -325,7 +325,7 @@ function refuseForDisk({ onRefused }: AdmissionDeps): RowhouseError {
   return errors.serverFull();
 }
 
-/** What the project takes up, for a statement that may only make it smaller. */
+/** The size of the project before a statement that must not make it larger. */
 export async function ownSize(exclusive: ExclusiveSession, measure: Measure | null): Promise<number | null> {
   if (!measure?.comparesOwn) return null;
   return Number(await exclusive.ask('select rowhouse.own_size()::pg_catalog.text', []));

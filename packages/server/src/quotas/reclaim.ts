@@ -24,7 +24,7 @@ export type Reclaim = {
   stop(): Promise<void>;
 };
 
-/** How long a refused request waits for a backend that does not end. What that backend leaves is reclaimed later. */
+/** How long a refused request waits for a backend that does not end. The space of that backend is reclaimed later. */
 const endingMs = 3_000;
 const attempts = 10;
 const againMs = 1_000;

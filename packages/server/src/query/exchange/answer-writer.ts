@@ -31,7 +31,7 @@ export type Form = Readonly<{
   layout?: Layout;
 }>;
 
-/** What is known of a statement when it has ended. */
+/** The result of a statement that has ended. */
 export type Result = Readonly<{
   rowCount: number;
   /** There were more rows than the limit. */

@@ -1,4 +1,4 @@
-// What is known about a statement before it is sent. The types are apart from the parser, because its thread, its cache
+// The properties of a statement that are known before it is sent. The types are apart from the parser, because its thread, its cache
 // and everything that runs statements share them.
 import type { Reached } from './references.ts';
 
