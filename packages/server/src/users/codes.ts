@@ -203,7 +203,7 @@ type Letter = Omit<Parameters<UserDeps['delivery']['send']>[0], 'project'>;
 function sendLater(deps: UserDeps, { projectId, slug }: AuthContext, letter: Letter): void {
   const send = async () => {
     const [project] = await deps.control.query<{ name: string }>(
-      sql`select name from projects where id = ${projectId} to use one`,
+      sql`select name from projects where id = ${projectId}`,
     );
     await deps.delivery.send({ ...letter, project: { slug, name: project?.name ?? slug } });
   };
