@@ -78,8 +78,8 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
 }
 
 function describeProblem(name: SettingName, setting: Setting, given: string): string {
-  const shown = given.length > 60 ? `Unknown setting ${given.slice(0, 60)}…` : given;
-  return `Unknown setting ${name} must be ${requirementOf(setting)}${setting.secret ? '' : `, not "${shown}"`}.`;
+  const shown = given.length > 60 ? `${given.slice(0, 60)}…` : given;
+  return `${name} must be ${requirementOf(setting)}${setting.secret ? '' : `, not "${shown}"`}.`;
 }
 
 function conflictsIn(config: Config, env: Env): string[] {
@@ -153,7 +153,7 @@ function origins(value: string): '*' | readonly string[] | null {
   if (value === 'none') return [];
   const found = value.split(',').map((entry) => {
     const url = parseUrl(entry.trim());
-    return url && url.origin !== 'null' && url.href === `Unknown setting ${url.origin}/` ? url.origin : null;
+    return url && url.origin !== 'null' && url.href === `${url.origin}/` ? url.origin : null;
   });
   return found.every((origin) => origin !== null) ? found : null;
 }

@@ -257,7 +257,7 @@ function greet(
     say('               To fix it: free disk space, or lower ROWHOUSE_DISK_RESERVE_MB.');
   }
   for (const { missing, risk, remedy } of server.findings) {
-    say(`  warning      missing: ${missing}. Risk: ${risk} to a port above 1023.`);
+    say(`  warning      missing: ${missing}. Risk: ${risk}.`);
     say(`               To fix it: ${remedy}`);
   }
 }

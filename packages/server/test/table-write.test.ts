@@ -927,8 +927,8 @@ describe('hostile input', () => {
     expect(await bad({ t: 'a\0b' })).toBe(
       't: must not contain a NUL character, which PostgreSQL does not support',
     );
-    expect(await bad([{ t: 'a' }, { t: 'a\0b' }])).toMatch(/^1\.t: holds a NUL/);
-    expect(await bad({ h: { 'a\0': 'b' } })).toMatch(/^h: holds a NUL/);
+    expect(await bad([{ t: 'a' }, { t: 'a\0b' }])).toMatch(/^1\.t: must not contain a NUL/);
+    expect(await bad({ h: { 'a\0': 'b' } })).toMatch(/^h: must not contain a NUL/);
     for (const body of [
       { j: 'a\0' },
       { j: { k: ['\0'] } },
