@@ -61,6 +61,7 @@ export class RequestDeadline {
 
   start(): this {
     this.startedAt = performance.now();
+    if (this.position >= 0) return this;
     this.position = runningCount;
     running[runningCount++] = this;
     ticking ??= setInterval(tick, tickMs).unref();

@@ -27,6 +27,7 @@ import type { ProjectSessions, SessionUse } from './project-sessions.ts';
 import type { StatementRequest } from './request.ts';
 import type { SessionState } from './session-reset.ts';
 import {
+  changesOf,
   isPlain,
   isProvenSince,
   know,
@@ -98,7 +99,7 @@ export async function withSession<T>(
     deadline.end();
     if (deadline.isStopped) exclusive.isBroken = true;
     sessions.release(project, session, exclusive.leaves);
-    if (exclusive.changedBy) profiles.forget(project.id, exclusive.changedBy);
+    if (exclusive.changedBy) profiles.forget(project.id, exclusive.changedBy, exclusive.changedByRun);
   }
 }
 
@@ -109,6 +110,8 @@ export class ExclusiveSession {
   onFailure: () => void = () => {};
   /** It ran something that can create, change or drop tables. */
   changedBy: 'schema' | 'code' | null = null;
+  /** The statement that did, if it ran in a transaction of its own. */
+  changedByRun: StatementProfile | null = null;
   private effect: SessionEffect = 'none';
   /** True as long as every statement was provably plain. */
   private isPlain: boolean;
@@ -161,10 +164,11 @@ export class ExclusiveSession {
     if (exchange.effect !== 'none') this.deadline.noteChange();
     if (!preparable || effect === 'anything') this.changedBy = 'schema';
     else if (mayRunCode(profile)) this.changedBy ??= 'code';
+    this.changedByRun = this.changedBy === 'code' && exchange.endsIdle ? profile : null;
     // Until it has ended, nothing is known of it.
     const wasPlain = this.isPlain;
     this.isPlain = false;
-    const { schemaChanges } = profile.project;
+    const before = changesOf(profile);
     const endChange = canCommit && !isVacuum ? this.profiles.beginChange(this.project.id) : null;
     try {
       await exchange.run();
@@ -175,8 +179,10 @@ export class ExclusiveSession {
     this.isPlain = wasPlain && isPlain(profile);
     // Before the catalog is asked about it: the answer describes the state after it.
     if (this.changedBy === 'code') {
-      if (!isProvenSince(profile, schemaChanges)) this.profiles.forget(this.project.id, 'code', profile);
-      this.changedBy = null;
+      // In a batch, other sessions do not see yet what its code has created: all is forgotten again after the commit.
+      if (!exchange.endsIdle) this.profiles.forget(this.project.id, 'code');
+      else if (!isProvenSince(profile, before)) this.profiles.forget(this.project.id, 'code', profile);
+      if (exchange.endsIdle) this.changedBy = null;
     }
     // When this process is busy, statements look slower than they are. Pipelines find out which ones really are slow.
     if (exchange.isLarge) noteDuration(profile, 1_000);

@@ -49,7 +49,7 @@ type ProjectProfiles = {
 export type StatementProfiles = {
   of(projectId: string, statement: Statement): StatementProfile;
   /** A statement may have changed tables: explicitly ('schema'), or through the project's code ('code'). */
-  forget(projectId: string, by: 'schema' | 'code', profile?: StatementProfile): void;
+  forget(projectId: string, by: 'schema' | 'code', cause?: StatementProfile | null): void;
   /** Call before a statement that can change tables and commit before it ends. Call the returned function at its end. */
   beginChange(projectId: string): () => void;
   /** A statement that was assumed plain left traces in a session, and it is unknown which one. */
@@ -143,12 +143,21 @@ export function isPlain({
   return statement.isProven || (wasPlain && project.changing === 0 && now < trustedUntil);
 }
 
-/**
- * The answer came while the statement ran: it has run no code. Not after an explicit change of tables, before which it may
- * have.
- */
-export function isProvenSince(profile: StatementProfile, schemaChanges: number): boolean {
-  return isPlain(profile) && profile.project.schemaChanges === schemaChanges;
+/** What may have changed tables so far; `own` are runs of the statement itself. */
+export type ChangeCounts = Readonly<{ all: number; own: number }>;
+
+export function changesOf({ project, ownChanges }: StatementProfile): ChangeCounts {
+  return { all: project.changes, own: ownChanges };
+}
+
+/** Nothing but the statement itself may have changed tables since. */
+function isUnchangedSince({ project, ownChanges }: StatementProfile, before: ChangeCounts): boolean {
+  return project.changes - before.all === ownChanges - before.own;
+}
+
+/** The catalog answered while the statement ran, and nothing else changed tables: it has run no code. */
+export function isProvenSince(profile: StatementProfile, before: ChangeCounts): boolean {
+  return isPlain(profile) && isUnchangedSince(profile, before);
 }
 
 /** It can run the project's code, which can do anything, such as change the tables of other statements. */
@@ -177,8 +186,9 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
   const now = performance.now();
   if (now < profile.askFrom) return null;
   profile.askFrom = now + askAgainMs;
-  const { project, ownChanges } = profile;
-  const { changes, schemaChanges } = project;
+  const { project } = profile;
+  const { schemaChanges } = project;
+  const before = changesOf(profile);
   const isQuick = isRead && !project.hasCode;
   const named = [reached.relations, reached.shadowed, reached.functions, reached.types].map(toArrayText);
   const purposes = isRead ? ['read'] : isChange ? ['read', 'insert', 'change'] : ['read', 'insert'];
@@ -195,8 +205,7 @@ function askCatalog(profile: StatementProfile, session: Session): Promise<void> 
       if (isCodeless) project.codelessUntil = now + project.trustedMs();
       // A change meanwhile may concern the objects that were checked. Runs of this very statement do not count: the
       // answer is about what they can have done. Otherwise a busy statement would never be known again.
-      const isUnchanged = project.changes - changes === profile.ownChanges - ownChanges;
-      if (!isUnchanged && !isCodeless) return;
+      if (!isUnchangedSince(profile, before) && !isCodeless) return;
       if (answer === 'code') {
         project.hasCode = true;
         profile.askFrom = now;
