@@ -59,7 +59,7 @@ describe('the disk watch', () => {
 it('the start and the doctor report a disk below its reserve', { timeout: 60_000 }, async () => {
   const env = { ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_DISK_RESERVE_MB: '1000000000' };
   const service = await launch({ ...env, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
-  expect(service.output()).toMatch(/disk {9}only \d+ MB free: under the reserve of 1000000000 MB/);
+  expect(service.output()).toMatch(/disk {9}only \d+ MB free, less than the reserve of 1000000000 MB/);
   const { body } = await service.call('GET', '/metrics');
   expect(body).toMatch(/^rowhouse_disk_free_bytes [1-9]\d*$/m);
   expect(body).toMatch(/^rowhouse_disk_reserve_bytes 1\d+(e\+\d+)?$/m);

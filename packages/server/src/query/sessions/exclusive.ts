@@ -307,16 +307,20 @@ function tell(
   return new Promise((resolve, reject) => {
     let failure: ServerError | null = null;
     let last: string | null = null;
+    let completed = 0;
     session.send({
       ...silent,
       complete: (tag) => {
+        completed++;
         last = tag;
       },
       error: (error) => {
         failure = error;
       },
       ready: (status) => (failure ? reject(explain(failure, status)) : resolve(last)),
-      lost: (error) => reject(onLost(error)),
+      // Terminated before the last command began: nothing of it has happened. During a COMMIT, that is not known.
+      lost: (error) =>
+        reject(failure && completed < commands.length - 1 ? errors.unavailable(error) : onLost(error)),
     });
   });
 }
