@@ -286,7 +286,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     onAuthChange: sessions.listen,
     asUser: (given: string | Session) => {
       const session = typeof given === 'string' ? { access_token: given } : given;
-      if (!session?.access_token) throw misuse('asUser requires a session or an access token.');
+      if (!session?.access_token) throw misuse('asUser requires a session or access token.');
       return open<Database>(options, session);
     },
   };

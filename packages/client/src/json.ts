@@ -55,10 +55,7 @@ export function toText(value: unknown): string {
 }
 
 export function missing(name: string, what = 'undefined'): RowhouseError {
-  return misuse(
-    `The value ${name} is ${what}.`,
-    'Use null for a null value. To find null values, use the filter is(column, null).',
-  );
+  return misuse(`The value ${name} is ${what}.`, 'Use null, and find it with is(column, null).');
 }
 
 /** Converts the bigint columns of rows from strings to BigInt, if `numbers` is "bigint". Modifies the rows. */
@@ -134,14 +131,10 @@ function unmark(root: object, mark: string, numbers: Numbers): void {
 
 function exact(digits: string, column: string, numbers: Numbers): string | bigint {
   if (numbers === 'number')
-    throw new RowhouseError(
-      'unsafe_number',
-      `"${column}" is ${digits}, which a JavaScript number would round.`,
-      {
-        hint: "To keep all digits, use createClient with numbers: 'string' or 'bigint'.",
-        details: { column, value: digits },
-      },
-    );
+    throw new RowhouseError('unsafe_number', `"${column}" is ${digits}, which a number would round.`, {
+      hint: "Use numbers: 'string' or 'bigint' to keep all digits.",
+      details: { column, value: digits },
+    });
   return numbers === 'bigint' && /^-?\d+$/.test(digits) ? BigInt(digits) : digits;
 }
 

@@ -156,10 +156,7 @@ function watchOver({ method, signal: given }: Call, timeoutMs: number, base: str
               ? code
               : (cause?.code ?? message);
         throw new RowhouseError(code, `No response from ${base}: ${why}.`, {
-          hint:
-            method === 'GET'
-              ? undefined
-              : 'The request may have taken effect. Check the data before you send it again.',
+          hint: method === 'GET' ? undefined : 'It may have taken effect. Check before you send it again.',
           cause: error,
         });
       } finally {
@@ -202,7 +199,7 @@ function readFailure(response: Response, text: string, base: string): RowhouseEr
 function notRowhouse({ status }: Response, base: string): RowhouseError {
   return new RowhouseError('invalid_response', `The server at ${base} is not Rowhouse (HTTP ${status}).`, {
     status,
-    hint: 'Check the url of the client.',
+    hint: 'Check the url.',
   });
 }
 
@@ -226,7 +223,7 @@ function addressOf({ path, query = {} }: Call, root: readonly string[]): string 
   const segments = [...root, ...path];
   // A slug of ".." would lead to another path.
   if (segments.some((text) => /^\.{0,2}$/.test(text)))
-    throw misuse('A name is missing: a slug, table or id is empty, "." or "..".');
+    throw misuse('A slug, table or id is empty, "." or "..".');
   const pairs = Object.entries(query).filter((pair) => pair[1] !== undefined);
   try {
     const search = pairs.map((pair) => pair.map(encodeURIComponent).join('=')).join('&');

@@ -23,7 +23,7 @@ export function makeSql<Result>(
   run: (statement: Sql) => Promise<Result>,
 ): Sql<Result> {
   if (!Array.isArray(strings?.raw))
-    throw misuse('sql is a template tag: write sql`…` without parentheses.', 'To run a string, use query().');
+    throw misuse('sql is a tag: write sql`…` without parentheses.', 'query() takes a string.');
   let running: Promise<Result> | undefined;
   const sql = {
     // biome-ignore lint/suspicious/noThenProperty: awaiting is how it runs
@@ -40,7 +40,7 @@ export function makeName(...names: string[]): SqlName {
   const quoted = names.map((name) => {
     // PostgreSQL would truncate a longer name and might find another table.
     if (!/^[^\0]+$/.test(name) || new TextEncoder().encode(name).length > 63)
-      throw misuse(`"${name}" is not a valid name: names have 1 to 63 bytes, without NUL.`);
+      throw misuse(`"${name}" is not a name: 1 to 63 bytes without NUL.`);
     return `"${name.replaceAll('"', '""')}"`;
   });
   const sqlName = {} as SqlName;

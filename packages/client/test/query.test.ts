@@ -194,8 +194,7 @@ describe('sql', () => {
     const call = db.sql as unknown as (text: unknown) => unknown;
     for (const text of ['select 1', ['select 1'], { raw: 'select 1' }, null, undefined])
       expect(() => call(text)).toThrow('without parentheses');
-    for (const name of ['', 'a\0b', 'x'.repeat(64)])
-      expect(() => db.sql.id(name)).toThrow('is not a valid name');
+    for (const name of ['', 'a\0b', 'x'.repeat(64)]) expect(() => db.sql.id(name)).toThrow('is not a name');
   });
 
   it('a digit behind a value does not change which value it is', async () => {
