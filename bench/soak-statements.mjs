@@ -1,4 +1,4 @@
-// Hostile statements, as in test/resource-hogs.long.test.ts. Each must end by itself or at its deadline, without any effect on
+// Hostile statements, as in test/resource-hogs.long.alone.test.ts. Each must end by itself or at its deadline, without any effect on
 // other projects.
 export const hostile = [
   "select repeat('x', 1000000000)",

@@ -1,4 +1,4 @@
-// What limit_mb does not count, and what bounds it instead. Temporary files, notifications and logs are in resource-hogs.long.test.ts.
+// What limit_mb does not count, and what bounds it instead. Temporary files, notifications and logs are in resource-hogs.long.alone.test.ts.
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
