@@ -189,7 +189,7 @@ describe('values that PostgreSQL looks up as names', () => {
       const name = type.replace(/"|\[\]/g, '');
       const cast = encodeURIComponent(`id::${type}`);
       const rest = `feelings?select=x:${cast}`;
-      // What a key that sees all has asked before changes nothing.
+      // An earlier request by a key that sees everything makes no difference.
       await call(all, 'GET', `tables/${rest}`);
       const answer = await ask('GET', rest);
       expect(seen(answer, name), type).toEqual(seen(missingType, 'zzzzzzz'));

@@ -143,7 +143,7 @@ export function isPlain({
   return statement.isProven || (wasPlain && project.changing === 0 && now < trustedUntil);
 }
 
-/** What may have changed tables so far; `own` are runs of the statement itself. */
+/** How many runs may have changed tables so far, and how many of them were runs of the statement itself. */
 export type ChangeCounts = Readonly<{ all: number; own: number }>;
 
 export function changesOf({ project, ownChanges }: StatementProfile): ChangeCounts {
