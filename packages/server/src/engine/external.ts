@@ -76,7 +76,8 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
            array(
              select datname::text from pg_database
              where (datallowconn and not datistemplate or datname = 'template1')
-               and has_database_privilege('public', datname, 'connect')
+               -- By OID: the answer is null for a database dropped meanwhile. By name it is an error.
+               and has_database_privilege('public', oid, 'connect')
                -- Access to these two is revoked at the start if our role may do so (servers.ts).
                and not (datname in ('postgres', 'template1') and pg_has_role(current_user, datdba, 'member'))
            ) as "open"`);
