@@ -113,15 +113,15 @@ describe('inserts that share a transaction', () => {
   });
 
   it('do not wait for one that waits for a lock', async () => {
-    await fine('create table locked (a int)');
+    await fine('create table altered (a int)');
     await fine('create table open (a int)');
-    const [blocked, free] = ['insert into locked values ($1)', 'insert into open values ($1)'];
+    const [blocked, free] = ['insert into altered values ($1)', 'insert into open values ($1)'];
     await makeShort(blocked);
     await makeShort(free);
     let isLocked = true;
     const waiting = inside((admin) =>
       admin.transaction(async (inner) => {
-        await inner.query(sql`lock table locked in share mode`);
+        await inner.query(sql`lock table altered in share mode`);
         const those = Promise.all([
           run(blocked, [1], { timeout_ms: 30_000 }),
           run(blocked, [2], { timeout_ms: 30_000 }),
@@ -256,6 +256,24 @@ describe('inserts that share a transaction', () => {
       const [{ secret }] = await fine("select current_setting('app.secret', true) as secret");
       expect(['', null]).toContain(secret);
     }
+  });
+
+  it('do not count as plain while a change of the schema runs, because they can be answered before it is', async () => {
+    await fine('create table altered (a int)');
+    const insert = 'insert into altered values ($1)';
+    await makeShort(insert);
+    const isWaiting = sql`select 1 from pg_stat_activity where datname = ${databaseOf(project.id)} and wait_event_type = 'Lock'`;
+    const change = await inside((admin) =>
+      admin.transaction(async (other) => {
+        await other.query(sql`lock table altered in share mode`);
+        const running = run('alter table altered add column b int');
+        await until('the change waits for its lock', async () => (await other.query(isWaiting)).length > 0);
+        expect(isPlain(await profileOf(insert))).toBe(false);
+        return { running };
+      }),
+    );
+    expect((await change.running).status).toBe(200);
+    await makeShort(insert);
   });
 
   it('are told when their connection is lost, and no acknowledged one is lost', async () => {

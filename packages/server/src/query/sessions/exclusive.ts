@@ -100,6 +100,8 @@ export async function withSession<T>(
     if (deadline.isStopped) exclusive.isBroken = true;
     sessions.release(project, session, exclusive.leaves);
     if (exclusive.changedBy) profiles.forget(project.id, exclusive.changedBy, exclusive.changedByRun);
+    // After that: in between, a statement that ran behind the change would count as plain.
+    exclusive.endChange?.();
   }
 }
 
@@ -112,6 +114,8 @@ export class ExclusiveSession {
   changedBy: 'schema' | 'code' | null = null;
   /** The statement that did, if it ran in a transaction of its own. */
   changedByRun: StatementProfile | null = null;
+  /** Set while it may change tables: until it is called, no statement of the project counts as plain. */
+  endChange: (() => void) | null = null;
   private effect: SessionEffect = 'none';
   /** True as long as every statement was provably plain. */
   private isPlain: boolean;
@@ -169,12 +173,10 @@ export class ExclusiveSession {
     const wasPlain = this.isPlain;
     this.isPlain = false;
     const before = changesOf(profile);
-    const endChange = canCommit && !isVacuum ? this.profiles.beginChange(this.project.id) : null;
-    try {
-      await exchange.run();
-    } finally {
-      endChange?.();
-    }
+    // Before it runs: a statement that waited for its locks can be answered before it is.
+    if ((canCommit || this.changedBy === 'schema') && !isVacuum)
+      this.endChange ??= this.profiles.beginChange(this.project.id);
+    await exchange.run();
     this.effect = worstEffect(this.effect, exchange.effect);
     this.isPlain = wasPlain && isPlain(profile);
     // Before the catalog is asked about it: the answer describes the state after it.

@@ -39,7 +39,7 @@ type ProjectProfiles = {
   codelessUntil: number;
   /** Counts changes by explicit statements. Changes by code count in `changes` only. */
   schemaChanges: number;
-  /** The number of running statements that can change tables before they end. */
+  /** The number of running statements that can change tables. */
   changing: number;
   /** Until then no statement counts as plain, because a session that they shared had unexpected traces. */
   suspectUntil: number;
@@ -50,7 +50,9 @@ export type StatementProfiles = {
   of(projectId: string, statement: Statement): StatementProfile;
   /** A statement may have changed tables: explicitly ('schema'), or through the project's code ('code'). */
   forget(projectId: string, by: 'schema' | 'code', cause?: StatementProfile | null): void;
-  /** Call before a statement that can change tables and commit before it ends. Call the returned function at its end. */
+  /**
+   * Call before a statement that can change tables. Call the returned function when its changes are forgotten.
+   */
   beginChange(projectId: string): () => void;
   /** A statement that was assumed plain left traces in a session, and it is unknown which one. */
   suspect(projectId: string): void;
