@@ -1,9 +1,26 @@
 // Console sessions in Markdown: commands with the output that they shall have, and what came out when they ran.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
 import { text } from 'node:stream/consumers';
 
 export type Ran = { command: string; shown: string; output: string };
+
+/** README and docs, as paths from the root of the repository. */
+export function pagesIn(root: string): string[] {
+  const docs = readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md'));
+  return ['README.md', ...docs.map((name) => `docs/${name}`)];
+}
+
+/** Pages without a console session. The programs in client.md are run by the client's own tests. */
+export const withoutSessions = [
+  'docs/README.md',
+  'docs/architecture.md',
+  'docs/client.md',
+  'docs/performance.md',
+  'docs/security.md',
+];
 
 /** Runs the commands of a page one after another in one shell. `edit` puts real addresses and keys into them. */
 export async function runConsole(

@@ -1,53 +1,18 @@
-import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { asPattern, runConsole, sessionsIn } from './console-sessions.ts';
-import { launch, newAccountKey, usedDataFolder } from './process.ts';
+import { pagesIn, sessionsIn, withoutSessions } from './console-sessions.ts';
 import { examples } from './toolchains.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
 
-const pages = ['README.md', ...readdirSync(path.join(root, 'docs')).map((name) => `docs/${name}`)].filter(
-  (name) => name.endsWith('.md'),
-);
-/** Pages without a console session. The programs in client.md are run by the client's own tests. */
-const withoutSessions = [
-  'docs/README.md',
-  'docs/architecture.md',
-  'docs/client.md',
-  'docs/performance.md',
-  'docs/security.md',
-];
-
-const isInstalled = (program: string) => spawnSync(program, ['--version']).status === 0;
-const [hasPsql, hasJq] = [isInstalled('psql'), isInstalled('jq')];
-if (!hasPsql)
-  console.error('SKIPPED: psql is not installed, so the sessions in the docs that use it do not run.');
-if (!hasJq) console.error('SKIPPED: jq is not installed, so the console sessions in the docs do not run.');
+const pages = pagesIn(root);
 
 describe('README and docs', () => {
   it('show at least one console session on every page that should have one', () => {
     expect(pages.filter((page) => sessionsIn(read(page)).length === 0)).toEqual(withoutSessions);
   });
-
-  it.skipIf(!hasJq).each(pages.filter((page) => !withoutSessions.includes(page)))(
-    'every console session in %s gives the output it shows',
-    // Passwords are hashed with the lowest priority: on a busy machine that takes its time.
-    { timeout: 300_000 },
-    async (file) => {
-      const key = newAccountKey();
-      const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
-      const edit = (command: string) =>
-        command.replace('http://127.0.0.1:8765', service.url).replace('rh_acct_…', key);
-      const { ran, problems } = await runConsole(read(file), edit, { cwd: root });
-      for (const { command, shown, output } of ran) {
-        if (hasPsql || !command.startsWith('psql '))
-          expect(output, `${command}\n${problems}`).toMatch(asPattern(shown));
-      }
-    },
-  );
 
   it('link to files and headings that exist', () => {
     const anchorsOf = (markdown: string) =>

@@ -1,0 +1,34 @@
+// The console sessions in README and docs, run command by command: each gives the output that the page shows.
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { asPattern, pagesIn, runConsole, withoutSessions } from './console-sessions.ts';
+import { launch, newAccountKey, usedDataFolder } from './process.ts';
+
+const root = path.resolve(import.meta.dirname, '../../..');
+
+const isInstalled = (program: string) => spawnSync(program, ['--version']).status === 0;
+const [hasPsql, hasJq] = [isInstalled('psql'), isInstalled('jq')];
+if (!hasPsql)
+  console.error('SKIPPED: psql is not installed, so the sessions in the docs that use it do not run.');
+if (!hasJq) console.error('SKIPPED: jq is not installed, so the console sessions in the docs do not run.');
+
+it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(page)))(
+  'every console session in %s gives the output it shows',
+  // Passwords are hashed with the lowest priority: on a busy machine that takes its time.
+  { timeout: 300_000 },
+  async (file) => {
+    const key = newAccountKey();
+    const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
+    const edit = (command: string) =>
+      command.replace('http://127.0.0.1:8765', service.url).replace('rh_acct_…', key);
+    const { ran, problems } = await runConsole(readFileSync(path.join(root, file), 'utf8'), edit, {
+      cwd: root,
+    });
+    for (const { command, shown, output } of ran) {
+      if (hasPsql || !command.startsWith('psql '))
+        expect(output, `${command}\n${problems}`).toMatch(asPattern(shown));
+    }
+  },
+);
