@@ -8,7 +8,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, onTestFinished } from 'vitest';
 import { makeKey } from '../src/keys/form.ts';
-import { type Answer, api, type Call } from './helpers.ts';
+import { type Answer, api, type Call, until } from './helpers.ts';
 
 const main = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
@@ -69,8 +69,8 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Starts the service and waits for `ready`, or for its end. */
-export async function launch(env: Record<string, string>): Promise<Running> {
+/** Starts the service and waits for `ready`, or for its end. `isRead` false: the reader of its output ends at once. */
+export async function launch(env: Record<string, string>, { isRead = true } = {}): Promise<Running> {
   const clean = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith('ROWHOUSE_')),
   );
@@ -82,20 +82,27 @@ export async function launch(env: Record<string, string>): Promise<Running> {
   });
   let output = '';
   const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
-  const ready = new Promise<void>((resolve) => {
-    const read = (data: Buffer) => {
-      output += data;
-      if (/^ready$/m.test(output)) resolve();
-    };
-    child.stdout.on('data', read);
-    child.stderr.on('data', read);
-  });
+  const url = `http://127.0.0.1:${port}`;
+  const saysReady = () =>
+    new Promise<void>((resolve) => {
+      const read = (data: Buffer) => {
+        output += data;
+        if (/^ready$/m.test(output)) resolve();
+      };
+      child.stdout.on('data', read);
+      child.stderr.on('data', read);
+    });
+  const answersReady = async () => {
+    child.stdout.destroy();
+    child.stderr.destroy();
+    await until('it is ready', async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok, 60_000);
+  };
+  const ready = isRead ? saysReady() : answersReady();
   whenDone(async () => {
     child.kill('SIGKILL');
     await exited;
   });
   await Promise.race([ready, exited]);
-  const url = `http://127.0.0.1:${port}`;
   return {
     child,
     url,
