@@ -79,11 +79,12 @@ export async function startService(folder, script = 'packages/server/dist/main.j
 
 /** The superuser's URL for a database of the service with this data folder. */
 export async function superuserUrl(data, database = 'postgres') {
-  const [{ embeddedAddress }, { readMasterKey }] = await Promise.all([
+  const [{ embeddedAddress }, { masterKeyFile, readKeyFile }] = await Promise.all([
     import('../packages/server/dist/engine/embedded.js'),
-    import('../packages/server/dist/engine/data-folder.js'),
+    import('../packages/server/dist/engine/master-key.js'),
   ]);
-  const { host, port, user, password } = embeddedAddress(data, readMasterKey(data));
+  const { key } = readKeyFile(masterKeyFile(data));
+  const { host, port, user, password } = embeddedAddress(data, key);
   return `postgres://${user}:${encodeURIComponent(password)}@${host}:${port}/${database}`;
 }
 

@@ -32,7 +32,7 @@ const order = [
   ['http'],
   ['service', 'workers'],
   ['app'],
-  ['doctor'],
+  ['doctor', 'master-key'],
   ['main'],
 ];
 const levels = new Map(order.flatMap((modules, level) => modules.map((module) => [module, level])));

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { addDoctor } from './doctor.ts';
 import { addKeys } from './keys.ts';
+import { addMasterKey } from './master-key.ts';
 import { showFailure } from './output.ts';
 import { addProjects } from './projects.ts';
 import { addStart } from './start.ts';
@@ -21,6 +22,7 @@ const program = new Command('rowhouse')
 addStart(program);
 addStatus(program);
 addDoctor(program);
+addMasterKey(program);
 addProjects(program);
 addKeys(program);
 addUsers(program);

@@ -7,12 +7,13 @@ import { accountKeyProblem } from './accounts.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { openControl } from './control/control.ts';
 import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
-import { findOwner, readMasterKey } from './engine/data-folder.ts';
+import { findOwner } from './engine/data-folder.ts';
 import { readDisk } from './engine/disk.ts';
 import { embeddedAddress } from './engine/embedded.ts';
 import { machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
+import { inspectInstallation } from './engine/master-key-fit.ts';
 import { readProjectSchema } from './engine/project-schema.ts';
 import { findRunAs, type RunAs } from './engine/run-as.ts';
 import { inspectPidFile } from './engine/server-processes.ts';
@@ -80,7 +81,7 @@ function checkNode(): Check {
   return problem('node', `Node.js ${node} is too old`, 'Install Node.js 20.19 or newer.');
 }
 
-/** With invalid settings, the other checks use those of the four settings below that are valid. */
+/** With invalid settings, the other checks use those of the settings below that are valid. */
 function readSettings(): { config: Config; checks: Check[] } {
   const read = (env: NodeJS.ProcessEnv) => readConfig(env, process.cwd());
   try {
@@ -90,8 +91,7 @@ function readSettings(): { config: Config; checks: Check[] } {
     return { config, checks: [ok('settings', 'all valid')] };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const names = ['ROWHOUSE_HOST', 'ROWHOUSE_PORT', 'ROWHOUSE_DATA', 'ROWHOUSE_DATABASE_URL'];
-    const given = names.map((name): [string, string | undefined] => [name, process.env[name]]);
+    const given = decisive.map((name): [string, string | undefined] => [name, process.env[name]]);
     const usable = given.filter(([name, value]) => {
       try {
         return read({ [name]: value });
@@ -105,6 +105,11 @@ function readSettings(): { config: Config; checks: Check[] } {
     };
   }
 }
+
+const decisive = [
+  ...['ROWHOUSE_HOST', 'ROWHOUSE_PORT', 'ROWHOUSE_DATA', 'ROWHOUSE_DATABASE_URL'],
+  ...['ROWHOUSE_CONTROL_DATABASE', 'ROWHOUSE_MASTER_KEY'],
+];
 
 async function checkPort({ config: { host, port }, owner }: Installation): Promise<Check> {
   if (port === 0) return ok('port', 'a free port is chosen at the start');
@@ -159,21 +164,17 @@ function checkDataFolder({ config: { dataFolder } }: Installation): Check {
   return ok('data folder', stat ? dataFolder : `${dataFolder} will be created at the start`);
 }
 
-function checkMasterKey({ config, cluster }: Installation): Check {
-  if (config.masterKey) return ok('master key', 'from the environment');
-  const file = path.join(config.dataFolder, 'master.key');
-  const stat = statSync(file, { throwIfNoEntry: false });
-  const restore =
-    'Restore it from a backup, or set ROWHOUSE_MASTER_KEY. Without it, the project keys cannot be decrypted.';
-  if (!stat && existsSync(cluster)) return problem('master key', `${file} is missing`, restore);
-  if (!stat) return ok('master key', 'will be created at the start');
-  if (process.platform !== 'win32' && (stat.mode & 0o077) !== 0) {
-    return problem('master key', `${file} is readable by other users`, `Run: chmod 600 ${file}`);
-  }
-  const isKey = /^[0-9a-f]{64}$/i.test(readFileSync(file, 'utf8').trim());
-  return isKey
-    ? ok('master key', file)
-    : problem('master key', `${file} does not contain 64 hex digits`, restore);
+async function checkMasterKey({ config }: Installation): Promise<Check> {
+  const found = await inspectInstallation(config);
+  if (found.state === 'refused') return problem('master key', found.error.message, found.error.hint ?? '');
+  if (found.state === 'none') return ok('master key', 'will be created at the start');
+  if (found.state === 'new') return ok('master key', found.source);
+  if (found.state === 'fits') return ok('master key', `${found.source}, belongs to the data`);
+  return warning(
+    'master key',
+    `${found.source} could not be compared with the data`,
+    'Start the service: it compares the key, and refuses one that does not belong to the data.',
+  );
 }
 
 function checkService({ owner }: Installation): Check {
@@ -287,12 +288,12 @@ function checkCluster({ cluster }: Installation): Check {
 
 /** Only if PostgreSQL is running already: it is not started for this. */
 async function checkProjects({ config, cluster }: Installation): Promise<Check> {
-  const hasKey = config.masterKey !== null || existsSync(path.join(config.dataFolder, 'master.key'));
-  if (!hasKey || inspectPidFile(cluster)?.kind !== 'ours') {
+  const key = await inspectInstallation(config);
+  if (key.state === 'refused') return ok('projects', 'not checked: the master key cannot be used');
+  if (key.state === 'none' || inspectPidFile(cluster)?.kind !== 'ours') {
     return ok('projects', 'not checked: PostgreSQL is not running');
   }
-  const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
-  return examineProjects(embeddedAddress(config.dataFolder, masterKey), config, 'embedded');
+  return examineProjects(embeddedAddress(config.dataFolder, key.key), config, 'embedded');
 }
 
 /** Checks whether the project databases have the schema of this version. */

@@ -8,7 +8,7 @@ import { accountKeyProblem, ensureAccount } from './accounts.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { prepareControl } from './control/control.ts';
-import { lockDataFolder, openDataFolder, readMasterKey } from './engine/data-folder.ts';
+import { lockDataFolder, openDataFolder } from './engine/data-folder.ts';
 import {
   clusterFolderOf,
   type Embedded,
@@ -19,6 +19,7 @@ import {
 import { connectionsByMemory, machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
+import { openMasterKey, proveMasterKey, recordMasterKey, requireMasterKey } from './engine/master-key-fit.ts';
 import { RowhouseError } from './errors.ts';
 import { createMetrics, type Metrics } from './http/metrics.ts';
 import { openLog, withoutSecrets } from './log.ts';
@@ -60,13 +61,16 @@ async function startFirst(config: Config): Promise<void> {
   if (!config.databaseUrl) makeRoomToStart(config.dataFolder);
   const lock = lockDataFolder(config.dataFolder, urlOf(config.host, config.port));
   started.push(lock.release);
-  const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
+  if (config.databaseUrl) await checkExternal(parseDatabaseUrl(config.databaseUrl));
+  const masterKey = await openMasterKey(config);
   const log = openLog(config);
   const { address, embedded } = await startEngine(config, masterKey, log);
+  if (embedded) await proveMasterKey(config, address, masterKey);
   await prepareControl(address, config.controlDatabase);
   const service = await openFor(config, address, masterKey, log, { background: true });
   started.push(service.stop);
   const restarts = restartGauges(embedded);
+  if (embedded) record(config, masterKey, log);
 
   let url: string;
   let announce = async () => {};
@@ -97,7 +101,7 @@ async function startFirst(config: Config): Promise<void> {
 
 /** One of several API processes. The first process runs PostgreSQL, the migrations and the background work. */
 async function startWorker(config: Config): Promise<void> {
-  const masterKey = config.masterKey ?? readMasterKey(config.dataFolder);
+  const masterKey = requireMasterKey(config);
   const log = openLog(config);
   const address = config.databaseUrl
     ? parseDatabaseUrl(config.databaseUrl)
@@ -118,9 +122,7 @@ async function startEngine(
   log: Logger,
 ): Promise<{ address: Address; embedded: Embedded | null }> {
   if (config.databaseUrl) {
-    const address = parseDatabaseUrl(config.databaseUrl);
-    await checkExternal(address);
-    return { address, embedded: null };
+    return { address: parseDatabaseUrl(config.databaseUrl), embedded: null };
   }
   const onEvent = (event: string, details: object) => log.warn(details, event);
   const embedded = await startEmbedded({
@@ -134,6 +136,15 @@ async function startEngine(
   });
   started.push(embedded.stop);
   return { address: embedded.address, embedded };
+}
+
+/** For later starts and for doctor. On a full disk the service works without it. */
+function record(config: Config, masterKey: Buffer, log: Logger): void {
+  try {
+    recordMasterKey(config.dataFolder, masterKey);
+  } catch (error) {
+    log.warn({ err: error }, 'the check value of the master key could not be written');
+  }
 }
 
 function openFor(
@@ -294,7 +305,7 @@ function explain(error: unknown): string {
     const cause = error.cause as { message?: string; code?: string; severity?: string } | undefined;
     const wrongPassword = cause?.code === '28P01' && cause.severity === 'FATAL';
     const hint = wrongPassword
-      ? 'Check the password in ROWHOUSE_DATABASE_URL. For the embedded PostgreSQL, it is derived from the master key: restore the original one.'
+      ? 'Check the user and the password in ROWHOUSE_DATABASE_URL.'
       : 'Check the address in ROWHOUSE_DATABASE_URL, and that the server is running.';
     return `PostgreSQL cannot be reached: ${cause?.message || cause?.code}\n→ ${hint}`;
   }

@@ -7,12 +7,12 @@ import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
 import { openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
+import { masterKeyCheck } from './engine/master-key.ts';
 import { openServer } from './engine/servers.ts';
 import { keepSpares } from './engine/spares.ts';
 import { openTerminations } from './engine/terminations.ts';
 import type { Deps } from './http/deps.ts';
 import { openIdempotency } from './idempotency.ts';
-import { masterKeyCheck } from './keys/seal.ts';
 import { openKeyRing } from './keys/verify.ts';
 import { backgroundGauges, serviceCounters, serviceGauges } from './metrics/metrics.ts';
 import type { Counters, Gauges } from './metrics/registry.ts';
@@ -189,12 +189,12 @@ export async function openService(options: Options): Promise<Service> {
   };
 }
 
-/** With another master key, no sealed project key could be opened: the start is refused before anything is changed. */
+/** The start has compared the key already; of two that start at once on a new server, this refuses the second key. */
 async function checkMasterKey(control: Control, masterKey: Buffer): Promise<void> {
   const check = masterKeyCheck(masterKey);
   if ((await keepSetting(control, 'master_key_check', check)) !== check) {
-    throw new EngineError('The master key is not the one that these projects were created with.', {
-      hint: 'Set ROWHOUSE_MASTER_KEY to the original key, or restore the original master.key in the data folder.',
+    throw new EngineError('The master key is not the one with which these projects were created.', {
+      hint: 'Set ROWHOUSE_MASTER_KEY to the right key, or restore it: rowhouse master-key import <file>.',
     });
   }
 }

@@ -20,9 +20,13 @@ it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(
   { timeout: 300_000 },
   async (file) => {
     const key = newAccountKey();
-    const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
+    const folder = await usedDataFolder();
+    const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key });
     const edit = (command: string) =>
-      command.replace('http://127.0.0.1:8765', service.url).replace('rh_acct_…', key);
+      command
+        .replace('http://127.0.0.1:8765', service.url)
+        .replace('rh_acct_…', key)
+        .replace(/ \.rowhouse\b/, ` ${folder}`);
     const { ran, problems } = await runConsole(readFileSync(path.join(root, file), 'utf8'), edit, {
       cwd: root,
     });

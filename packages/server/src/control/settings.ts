@@ -1,6 +1,7 @@
 // Values that the service stores about itself in the control database, such as the installation's id.
-import type { Queryable } from '../postgres/database.ts';
+import { type Address, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
+import { openControl } from './control.ts';
 
 export type SettingName = 'installation' | 'master_key_check' | 'account_key_shown';
 
@@ -14,4 +15,28 @@ export async function keepSetting(control: Queryable, name: SettingName, value: 
   await control.query(sql`
     insert into settings (name, value) values (${name}, ${value}) on conflict (name) do nothing`);
   return (await findSetting(control, name)) ?? value;
+}
+
+/** Before the control database is prepared: null also where it does not exist yet, or was only begun. Changes nothing. */
+export async function peekSetting(
+  address: Address,
+  controlDatabase: string,
+  name: SettingName,
+): Promise<string | null> {
+  const maintenance = openDatabase(address, { max: 1 });
+  try {
+    const [made] = await maintenance.query(
+      sql`select 1 from pg_database where datname = ${controlDatabase} and datallowconn`,
+    );
+    if (!made) return null;
+  } finally {
+    await maintenance.end();
+  }
+  const control = openControl(address, controlDatabase);
+  try {
+    const [known] = await control.query(sql`select 1 where to_regclass('settings') is not null`);
+    return known ? await findSetting(control, name) : null;
+  } finally {
+    await control.end();
+  }
 }

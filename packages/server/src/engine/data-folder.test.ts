@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { findOwner, findPort, lockDataFolder, readMasterKey, rememberPort } from './data-folder.ts';
+import { findOwner, findPort, lockDataFolder, rememberPort } from './data-folder.ts';
 
 function newFolder(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-folder-'));
@@ -38,22 +38,6 @@ it.each([
   expect(findOwner(folder)).toBeNull();
   lockDataFolder(folder, 'x').release();
   expect(existsSync(path.join(folder, 'service.lock'))).toBe(false);
-});
-
-it('the master key is created once, readable by its owner only, and refused when damaged', () => {
-  const folder = newFolder();
-  const first = readMasterKey(folder);
-  expect(first.length).toBe(32);
-  expect(readMasterKey(folder).equals(first)).toBe(true);
-  expect(readdirSync(folder)).toEqual(['master.key']);
-  const file = path.join(folder, 'master.key');
-  if (process.platform !== 'win32') {
-    chmodSync(file, 0o644);
-    expect(() => readMasterKey(folder)).toThrow('read by other users');
-    chmodSync(file, 0o600);
-  }
-  writeFileSync(file, 'short');
-  expect(() => readMasterKey(folder)).toThrow('does not hold a master key');
 });
 
 it('the port is remembered, and an invalid file counts as no port', () => {

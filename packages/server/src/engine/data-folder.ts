@@ -1,10 +1,9 @@
-// The data folder: a lock for one service at a time, the master key, and the port of PostgreSQL.
+// The data folder: a lock for one service at a time, and the port of PostgreSQL. The master key: master-key.ts.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
   accessSync,
   constants,
-  existsSync,
   linkSync,
   mkdirSync,
   readFileSync,
@@ -99,31 +98,6 @@ export function findOwner(folder: string): Owner | null {
   const text = read(lock);
   const owner = text === null ? null : parse(text);
   return owner && isAlive(owner, lock) ? owner : null;
-}
-
-export function readMasterKey(folder: string): Buffer {
-  const file = path.join(folder, 'master.key');
-  try {
-    if (!existsSync(file)) {
-      // Written under another name first: a crash never leaves part of a key, which would seal data that cannot be opened.
-      const draft = `${file}.${randomBytes(6).toString('hex')}`;
-      writeFileSync(draft, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx', flush: true });
-      link(draft, file);
-      rmSync(draft);
-    }
-  } catch (error) {
-    throw new EngineError(`The master key ${file} cannot be written: ${(error as Error).message}`);
-  }
-  const text = readFileSync(file, 'utf8').trim();
-  if (!/^[0-9a-f]{64}$/i.test(text)) {
-    throw new EngineError(`${file} does not hold a master key (64 hex digits).`, {
-      hint: 'Restore it from a backup. Without it, the project keys in this data folder cannot be decrypted.',
-    });
-  }
-  if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0) {
-    throw new EngineError(`${file} can be read by other users.`, { hint: `chmod 600 ${file}` });
-  }
-  return Buffer.from(text, 'hex');
 }
 
 export function findPort(folder: string): number | null {

@@ -1,6 +1,15 @@
 // The embedded PostgreSQL: created at the first start, adopted if it outlived its service, supervised, and restarted when
 // it dies.
-import { copyFileSync, existsSync, mkdirSync, rmSync, statSync, truncateSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -67,6 +76,11 @@ export async function startEmbedded({
   const cluster = openCluster(dataFolder);
   const password = derivePassword(masterKey, superuser);
   if (!existsSync(path.join(cluster.folder, 'PG_VERSION'))) {
+    if (holdsData(cluster.folder)) {
+      throw new EngineError(`${cluster.folder} is not a PostgreSQL data folder: PG_VERSION is missing.`, {
+        hint: 'If it is on another disk, mount that disk. Otherwise restore the folder from a backup, or choose an empty data folder with ROWHOUSE_DATA.',
+      });
+    }
     say(`Creating a PostgreSQL ${cluster.binaries.version} data folder …`);
     createCluster(cluster, password);
   }
@@ -158,6 +172,16 @@ export async function startEmbedded({
 
 export function clusterFolderOf(dataFolder: string): string {
   return path.join(dataFolder, 'postgres');
+}
+
+/** Anything in the folder counts, and so does a folder that cannot be read: a link to a disk that is not mounted. */
+export function holdsData(clusterFolder: string): boolean {
+  if (!lstatSync(clusterFolder, { throwIfNoEntry: false })) return false;
+  try {
+    return readdirSync(clusterFolder).length > 0;
+  } catch {
+    return true;
+  }
 }
 
 /** For a worker: the same folder and master key give the same address as in the process that runs PostgreSQL. */

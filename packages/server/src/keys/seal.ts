@@ -1,6 +1,6 @@
 // Encrypts secrets that must be stored, with AES-256-GCM and a key derived from the master key: project keys, which
 // sign and verify users' tokens, and responses that may have to be sent again (idempotency).
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 /** Each purpose has its own key: a value sealed for one cannot be opened for another. */
 type Purpose = 'project keys' | 'kept answers';
@@ -27,11 +27,6 @@ export function unsealBytes(masterKey: Buffer, purpose: Purpose, sealed: Buffer,
   decipher.setAAD(Buffer.from(boundTo));
   decipher.setAuthTag(sealed.subarray(12, 28));
   return Buffer.concat([decipher.update(sealed.subarray(28)), decipher.final()]);
-}
-
-/** Verifies that a master key is the one this installation began with, and reveals nothing else about it. */
-export function masterKeyCheck(masterKey: Buffer): string {
-  return createHmac('sha256', masterKey).update('rowhouse master key check').digest('hex');
 }
 
 function sealingKey(masterKey: Buffer, purpose: Purpose): Buffer {
