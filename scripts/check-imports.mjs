@@ -26,7 +26,7 @@ const order = [
   ['tables/request', 'tables/catalog'],
   ['tables/sql'],
   ['tables/write', 'tables/import'],
-  ['tables', 'users'],
+  ['tables', 'users', 'dumps'],
   ['accounts', 'background'],
   ['metrics'],
   ['http'],

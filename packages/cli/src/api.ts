@@ -36,18 +36,29 @@ export function callApi<T>(
   path: string[],
   input: Input = {},
 ): Promise<T> {
-  if (!options.key?.trim()) {
-    throw failure(
-      'missing_api_key',
-      'This command needs an API key.',
-      'Set ROWHOUSE_API_KEY or --key to the account key that the first start printed. If it is lost, `rowhouse start --new-account-key` generates a new one.',
-    );
-  }
   return send<T>(options, method, prefix + path.map(segment).join(''), {
     ...input,
     headers: keyHeader(options.key),
     timeoutMs: callTimeoutMs,
   });
+}
+
+/** A GET whose response is a file. Its body fails if the connection closes before the end. */
+export async function openDownload(
+  options: ApiOptions,
+  path: string[],
+  query: Record<string, string>,
+): Promise<AsyncIterable<Uint8Array>> {
+  const base = readUrl(options.url);
+  const url = `${base}${prefix}${path.map(segment).join('')}?${new URLSearchParams(query)}`;
+  const headers = keyHeader(options.key);
+  const work = fetch(url, { headers, redirect: 'manual' }).catch((error: unknown) => {
+    throw noAnswer({ base, method: 'GET', timeoutMs: 0 }, error);
+  });
+  const response = await waiting(options, `Waiting for ${base}`, work);
+  const isFile = response.status === 200 && response.headers.has('content-disposition');
+  if (isFile && response.body) return response.body;
+  return readAnswer(base, response, await response.text());
 }
 
 /** A request that needs no key. */
@@ -165,8 +176,15 @@ function segment(text: string): string {
   return `/${encodeURIComponent(text)}`;
 }
 
-function keyHeader(key: string): Record<string, string> {
-  const value = key.trim();
+function keyHeader(key: string | undefined): Record<string, string> {
+  const value = key?.trim() ?? '';
+  if (value === '') {
+    throw failure(
+      'missing_api_key',
+      'This command needs an API key.',
+      'Set ROWHOUSE_API_KEY or --key to the account key that the first start printed. If it is lost, `rowhouse start --new-account-key` generates a new one.',
+    );
+  }
   if (!/^[\x21-\x7e]+$/.test(value)) {
     throw failure('invalid_api_key', 'The API key contains invalid characters.', 'Copy the key again.');
   }

@@ -12,9 +12,10 @@ import type {
   ProjectResponse,
   ProjectsResponse,
 } from '@rowhouse/api';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { type ApiOptions, callApi, withApiOptions } from './api.ts';
 import { askToDelete } from './ask.ts';
+import { exportProject, formats } from './export.ts';
 import { positive } from './numbers.ts';
 import { note, progressOf, show } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
@@ -56,6 +57,20 @@ export function addProjects(program: Command): void {
   add('compact <slug>', 'Return unused space of a project to the disk, and wait until that is done.').action(
     compact,
   );
+  add(
+    'export <slug>',
+    'Write a project with its users to a file. It contains password hashes. Needs the project key or an account key.',
+  )
+    .addOption(
+      new Option(
+        '--format <format>',
+        'custom: for pg_restore; sql: for psql; csv: a zip with a file for each table',
+      )
+        .choices(formats)
+        .default('custom'),
+    )
+    .option('--output <file>', 'file to write, or - for stdout (default: <slug>.dump, .sql or .zip)')
+    .action(exportProject);
   add(
     'connection <slug>',
     'Print the connection URL for psql and PostgreSQL drivers. It contains a password.',

@@ -1,5 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../server/test/helpers.ts';
@@ -61,6 +64,30 @@ describe('the command line with a running service', () => {
     expect(json('projects', 'list').projects).toEqual([]);
     expect(json('projects', 'list', '--deleted').projects.length).toBe(1);
     expect(json('projects', 'restore', 'my-shop').project.status).toBe('ready');
+  });
+
+  it('projects export writes a file when it is complete, or to stdout', () => {
+    run(['projects', 'create', 'Exported', '--slug', 'exported']);
+    const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-export-'));
+    try {
+      const file = path.join(folder, 'exported.dump');
+      writeFileSync(file, 'an earlier one');
+      const { status, out } = run(['projects', 'export', 'exported', '--output', file]);
+      expect(status).toBe(0);
+      expect(out).toMatch(/^Exported exported to .*exported\.dump \([\d.]+ KB\)\.\n$/);
+      expect(readFileSync(file, 'latin1').slice(0, 5)).toBe('PGDMP');
+      expect(readdirSync(folder)).toEqual(['exported.dump']);
+      const script = run(['projects', 'export', 'exported', '--format', 'sql', '--output', '-']);
+      expect([script.status, script.out.includes('CREATE TABLE auth.users')]).toEqual([0, true]);
+      const refused = run(['projects', 'export', 'nowhere', '--output', path.join(folder, 'none')]);
+      expect([refused.status, refused.err]).toEqual([1, expect.stringContaining('nowhere')]);
+      const unwritten = run(['projects', 'export', 'exported', '--output', path.join(folder, 'no', 'file')]);
+      expect([unwritten.status, unwritten.err]).toEqual([1, expect.stringContaining('could not be written')]);
+      expect(run(['projects', 'export', 'exported', '--format', 'tar']).status).toBe(1);
+      expect(readdirSync(folder)).toEqual(['exported.dump']);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it('projects usage lists the largest tables and the space left', async () => {

@@ -10,6 +10,7 @@ import { identify, readRequestId } from './http/caller.ts';
 import { compactRoutes } from './http/compact.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
+import { exportRoutes } from './http/export.ts';
 import { openFastPath } from './http/fast-path.ts';
 import { acceptIdempotencyKeys } from './http/idempotency.ts';
 import { takeJson } from './http/json-body.ts';
@@ -150,6 +151,7 @@ export async function buildApp(
       projectRoutes(api, deps);
       usageRoutes(api, deps);
       compactRoutes(api, deps);
+      exportRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);
       tableRoutes(api, deps);

@@ -362,6 +362,37 @@ export const errors = {
         cause,
       },
     ),
+  exportRunning: () =>
+    new RowhouseError('rate_limited', 'An export of this project is running already.', {
+      retryAfterS: 10,
+      hint: 'Try again when it has ended. A project has one export at a time.',
+    }),
+  exportLocked: (cause: unknown) =>
+    new RowhouseError('conflict', 'Tables of this project are locked, so it cannot be exported now.', {
+      retryAfterS: 5,
+      hint: 'Try again when the statement that locks them has ended: ALTER TABLE, TRUNCATE, VACUUM FULL, REINDEX, or a transaction that is still open after one of them.',
+      details: { retryable: true },
+      cause,
+    }),
+  /** `reason`: PostgreSQL's words. */
+  exportRefused: (reason: string) =>
+    new RowhouseError('conflict', `Not all of this project can be read: ${clip(reason)}.`, {
+      hint: "An export reads with the rights of the owners. Grant SELECT on the table back to its owner; or, if row security is forced on it, ALTER TABLE … NO FORCE ROW LEVEL SECURITY, or give the service's own role BYPASSRLS.",
+      details: { retryable: false },
+    }),
+  /** `reason`: the words of pg_dump. */
+  exportFailed: (reason: string, cause: unknown) =>
+    new RowhouseError('conflict', `pg_dump could not export this project: ${clip(reason)}.`, {
+      hint: 'Try again. If it fails in the same way, change the object that the message names.',
+      details: { retryable: true },
+      cause,
+    }),
+  exportTooNew: (serverMajor: number) =>
+    new RowhouseError(
+      'unavailable',
+      `This project is on PostgreSQL ${serverMajor}, which is newer than the pg_dump of the service.`,
+      { hint: `Install pg_dump ${serverMajor} or newer on the machine that runs the service.` },
+    ),
   messageNotSent: (cause: unknown) =>
     new RowhouseError('unavailable', 'The message could not be sent.', {
       retryAfterS: 5,

@@ -5,6 +5,7 @@ import { startBackground } from './background.ts';
 import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
+import { type ExportLimits, openExports } from './dumps/export.ts';
 import { openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { masterKeyCheck } from './engine/master-key.ts';
@@ -62,6 +63,7 @@ type Options = {
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   connections: { budget: number; kept?: number; share: number };
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
+  exports?: { limits: ExportLimits };
   now?: () => number;
   log: Logger;
 };
@@ -88,6 +90,13 @@ export async function openService(options: Options): Promise<Service> {
   const logins = openLogins(control, feed);
   const idempotency = openIdempotency({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
+  const exports = openExports({
+    control,
+    server,
+    ensureCurrent: upgrades.ensure,
+    onError,
+    ...options.exports,
+  });
   const parser = startParser();
   const { budget, kept: keptOpen = budget, share } = options.connections;
   const poolLimits = { budget, maxOpen: keptOpen, share, ...poolDefaults };
@@ -145,6 +154,7 @@ export async function openService(options: Options): Promise<Service> {
     spares,
     disk,
     compactions,
+    exports,
     keyRing,
     logins,
     masterKey,
@@ -168,6 +178,7 @@ export async function openService(options: Options): Promise<Service> {
     stop: async () => {
       await background?.stop();
       headroom.stop();
+      await exports.stop();
       await compactions.stop();
       disk.stop();
       await relief.stop();

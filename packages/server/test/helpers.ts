@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, onTestFailed } from 'v
 import { ensureAccount } from '../src/accounts.ts';
 import { buildApp } from '../src/app.ts';
 import { prepareControl } from '../src/control/control.ts';
+import type { ExportLimits } from '../src/dumps/export.ts';
 import { commentOf } from '../src/engine/provision.ts';
 import { createMetrics } from '../src/http/metrics.ts';
 import { type Address, type Database, openDatabase } from '../src/postgres/database.ts';
@@ -47,6 +48,7 @@ type TestServiceOptions = {
   disk?: { folder: string; reserveBytes: number | null };
   now?: () => number;
   corsOrigins?: '*' | string[];
+  exports?: { limits: ExportLimits };
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
 };
 
@@ -73,6 +75,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     },
     ...(options.now && { now: options.now }),
     ...(options.disk && { disk: options.disk }),
+    ...(options.exports && { exports: options.exports }),
     log,
   });
   let accountKey = '';
@@ -183,7 +186,7 @@ export async function removeTestService(
     for (const name of names) {
       await admin.query(sql`drop database if exists ${sql.id(name)} with (force)`);
       if (!name.startsWith('p_')) continue;
-      for (const role of [`${name}_anon`, `${name}_user`, `${name}_auth`, name])
+      for (const role of [`${name}_dump`, `${name}_anon`, `${name}_user`, `${name}_auth`, name])
         await admin.query(sql`drop role if exists ${sql.id(role)}`);
     }
   }, at);

@@ -17,7 +17,11 @@ export const authRoleOf = (id: string) => `p_${id}_auth`;
 export const userRoleOf = (id: string) => `p_${id}_user`;
 /** The login for anonymous requests. A separate role, so that code run for `anon` cannot become a user by SET ROLE. */
 export const anonymousRoleOf = (id: string) => `p_${id}_anon`;
-const rolesOf = (id: string) => [anonymousRoleOf(id), userRoleOf(id), authRoleOf(id), roleOf(id)];
+/** Reads everything of the project for an export (dump-role.ts). Made when first needed. */
+export const dumpRoleOf = (id: string) => `p_${id}_dump`;
+const rolesOf = (id: string) => [
+  ...[dumpRoleOf(id), anonymousRoleOf(id), userRoleOf(id), authRoleOf(id), roleOf(id)],
+];
 
 /** The temporary files of one statement. Beyond this the statement fails, instead of filling the disk for all projects. */
 const tempFileLimit = '1GB';

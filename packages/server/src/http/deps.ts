@@ -1,6 +1,7 @@
 // The dependencies of the routes, created by main.ts or by a test.
 import type { Logger } from 'pino';
 import type { Control } from '../control/control.ts';
+import type { Exports } from '../dumps/export.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
@@ -19,6 +20,7 @@ export type Deps = Readonly<{
   spares: Spares;
   disk: DiskWatch;
   compactions: Compactions;
+  exports: Exports;
   keyRing: KeyRing;
   logins: Logins;
   masterKey: Buffer;

@@ -24,8 +24,10 @@ export type Receiver = {
   /** The command tag, or null if the row limit was reached first. */
   complete(tag: string | null): void;
   error(error: ServerError): void;
-  /** COPY switches to its own protocol. Only copy-in.ts speaks it; to others the connection is useless after this. */
+  /** COPY switches to its own protocol. Only copy-in.ts and copy-out.ts speak it; to others the connection is useless after this. */
   copy(direction: 'in' | 'out'): void;
+  /** A row of COPY … TO STDOUT; a large one comes by `rowPart`. */
+  copyData?(bytes: Buffer, start: number, end: number): void;
   ready(status: 'idle' | 'transaction' | 'failed'): void;
   lost(error: Error): void;
 };
@@ -337,10 +339,11 @@ export class Session {
         return;
       }
       if (end > bytes.length) {
-        if (size > (type === 68 ? maxRowBytes : maxOtherBytes)) {
+        const isRow = type === 68 || type === 100;
+        if (size > (isRow ? maxRowBytes : maxOtherBytes)) {
           throw new TooLargeError(type);
         }
-        if (type === 68 && size > bufferedRowBytes && this.receivers[0]?.rowPart) {
+        if (isRow && size > bufferedRowBytes && this.receivers[0]?.rowPart) {
           this.rowLeft = size - 4;
           return this.passOn(bytes, at + 5, bytes.length);
         }
@@ -383,6 +386,8 @@ export class Session {
         return receiver.parameterTypes(readOids(bytes, start));
       case 69: // ErrorResponse
         return receiver.error(readServerError(bytes, start, end));
+      case 100: // CopyData
+        return receiver.copyData?.(bytes, start, end);
       case 71: // CopyInResponse
         return receiver.copy('in');
       case 72: // CopyOutResponse

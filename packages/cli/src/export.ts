@@ -1,0 +1,84 @@
+// rowhouse projects export: writes a project to a file, or to stdout. A file gets its name only when it is complete.
+import { createWriteStream } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import { Transform, type Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { ExportFormat } from '@rowhouse/api';
+import { type ApiOptions, openDownload } from './api.ts';
+import { failure } from './failure.ts';
+import { progressOf, show } from './output.ts';
+import { clean } from './table.ts';
+
+export const formats: readonly ExportFormat[] = ['custom', 'sql', 'csv'];
+const endings: Record<ExportFormat, string> = { custom: 'dump', sql: 'sql', csv: 'zip' };
+/** How often progress is told. */
+const tellMs = 500;
+
+type ExportOptions = ApiOptions & { format: ExportFormat; output?: string };
+
+export async function exportProject(slug: string, options: ExportOptions): Promise<void> {
+  const { format, output = `${slug}.${endings[format]}` } = options;
+  const toStdout = output === '-';
+  const body = await openDownload(options, ['projects', slug, 'export'], { format });
+  // stdout is the export itself.
+  const count = counter(progressOf({ json: toStdout ? false : (options.json ?? false) }));
+  if (toStdout) {
+    await transfer(body, count.stream, process.stdout, count.stop);
+    return;
+  }
+  const part = `${output}.part`;
+  try {
+    // It holds password hashes.
+    await transfer(body, count.stream, createWriteStream(part, { mode: 0o600 }), count.stop);
+    await rename(part, output);
+  } catch (error) {
+    await rm(part, { force: true });
+    throw error;
+  }
+  const answer = { ok: true, file: output, bytes: count.bytes() };
+  show(options, answer, ({ file, bytes }) => clean(`Exported ${slug} to ${file} (${sizeOf(bytes)}).`));
+}
+
+async function transfer(
+  body: AsyncIterable<Uint8Array>,
+  counting: Transform,
+  target: Writable,
+  stop: () => void,
+): Promise<void> {
+  try {
+    await pipeline(body, counting, target);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    // Of the file or the pipe: the system's own words say it best.
+    if (code?.startsWith('E') && !code.startsWith('ERR_') && code !== 'ECONNRESET')
+      throw failure('not_written', `The export could not be written: ${message}.`);
+    throw failure(
+      'broken_off',
+      'The export broke off before it was complete.',
+      "Run the command again. If it breaks off again, the service's log has the reason.",
+    );
+  } finally {
+    stop();
+  }
+}
+
+function counter(tell: (text: string | null) => void) {
+  let bytes = 0;
+  const timer = setInterval(() => tell(sizeOf(bytes)), tellMs);
+  const stream = new Transform({
+    transform(piece: Buffer, _encoding, done) {
+      bytes += piece.length;
+      done(null, piece);
+    },
+  });
+  const stop = () => {
+    clearInterval(timer);
+    tell(null);
+  };
+  return { stream, stop, bytes: () => bytes };
+}
+
+function sizeOf(bytes: number): string {
+  const mb = bytes / 1024 / 1024;
+  return mb < 1 ? `${(bytes / 1024).toFixed(1)} KB` : `${mb.toFixed(1)} MB`;
+}

@@ -1,0 +1,168 @@
+// An export of a project: which program makes it, how many run at once, and when one is ended. It holds a snapshot and
+// the lightest lock on every table, so an export without a reader must end.
+import { randomBytes } from 'node:crypto';
+import type { ExportFormat } from '@rowhouse/api';
+import type { Control } from '../control/control.ts';
+import { ensureDumpRole } from '../engine/dump-role.ts';
+import { databaseOf, dumpRoleOf } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { errors } from '../errors.ts';
+import type { Address } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { exportCsv } from './csv.ts';
+import { dumpByProgram, findNativeMajor } from './native.ts';
+import { DumpError, dumpArguments, dumpEnvironment } from './pg-dump.ts';
+import { lockTables, openReader } from './tables.ts';
+import { dumpByWasm } from './wasm.ts';
+import { wasmMajor } from './wasm-module.ts';
+
+/** Takes a piece; a promise if the next one should wait until it is kept. */
+export type Write = (piece: Uint8Array) => Promise<void> | null;
+export type Exports = {
+  /** Returns when all of it was written. `closed`: the caller is gone. */
+  run(projectId: string, format: ExportFormat, write: Write, closed: AbortSignal): Promise<void>;
+  stop(): Promise<void>;
+};
+
+type Deps = {
+  control: Control;
+  server: Server;
+  /** Before the locks are taken: an upgrade that waited for them would keep every request waiting. */
+  ensureCurrent: (projectId: string) => Promise<void>;
+  onError: (error: unknown) => void;
+  limits?: ExportLimits;
+};
+export type ExportLimits = Partial<Limits>;
+type Limits = {
+  /** Each has a thread with its own memory (about 60 MB) and reads as fast as it can. */
+  atOnce: number;
+  stallMs: number;
+  maxMs: number;
+  useNative: boolean;
+};
+const defaultLimits: Limits = { atOnce: 2, stallMs: 60_000, maxMs: 60 * 60_000, useNative: true };
+
+export function openExports({ control, server, ensureCurrent, onError, limits = {} }: Deps): Exports {
+  const { atOnce, stallMs, maxMs, useNative } = { ...defaultLimits, ...limits };
+  const stopping = new AbortController();
+  const running = new Set<Promise<void>>();
+
+  const work = async (id: string, format: ExportFormat, write: Write, closed: AbortSignal) => {
+    await ensureCurrent(id);
+    await alone(control, id, async (lost) => {
+      const overdue = AbortSignal.timeout(maxMs);
+      const signal = AbortSignal.any([closed, lost, overdue, stopping.signal]);
+      const address = await ensureDumpRole(server, id);
+      const sessionName = `rowhouse export ${randomBytes(6).toString('hex')}`;
+      let isEmpty = true;
+      let isDone = false;
+      try {
+        const pieces = await makePieces(format, { address, sessionName, signal, useNative });
+        for await (const piece of pieces) {
+          await keepUp(write, piece, stallMs, signal);
+          isEmpty = false;
+        }
+        if (isEmpty) throw new DumpError('pg_dump: error: it wrote nothing');
+        isDone = true;
+      } catch (error) {
+        throw error instanceof DumpError ? errors.exportFailed(error.message, error) : error;
+      } finally {
+        // Before the next export of this project may begin.
+        if (!isDone) await endSession(server, id, sessionName).catch(onError);
+      }
+    });
+  };
+
+  return {
+    run: async (id, format, write, closed) => {
+      if (stopping.signal.aborted) throw errors.unavailable('stopping');
+      if (running.size >= atOnce) throw errors.overloaded('Enough exports are running already.', 10);
+      const working = work(id, format, write, closed);
+      running.add(working);
+      try {
+        await working;
+      } finally {
+        running.delete(working);
+      }
+    },
+    stop: async () => {
+      stopping.abort(errors.unavailable('stopping'));
+      await Promise.allSettled(running);
+    },
+  };
+}
+
+type Making = { address: Address; sessionName: string; signal: AbortSignal; useNative: boolean };
+
+async function makePieces(format: ExportFormat, making: Making): Promise<AsyncIterable<Uint8Array>> {
+  const { address, sessionName, signal, useNative } = making;
+  if (format === 'csv') return exportCsv(address, sessionName, signal);
+  const serverMajor = await checkTables(making);
+  const run = {
+    ...{ address, signal },
+    args: dumpArguments(format, address),
+    env: dumpEnvironment(address, sessionName),
+  };
+  // The program would have to be told how TLS is verified here; the socket of the thread knows.
+  const native = useNative && !address.tls ? await findNativeMajor() : null;
+  if (native !== null && native >= serverMajor) return dumpByProgram(run);
+  if (serverMajor > wasmMajor) throw errors.exportTooNew(serverMajor);
+  return dumpByWasm(run);
+}
+
+/** Finds the common reasons for pg_dump to fail before it starts, where PostgreSQL gives each a code. Gives PostgreSQL's major version. */
+async function checkTables({ address, sessionName, signal }: Making): Promise<number> {
+  const session = await openReader(address, sessionName);
+  try {
+    await lockTables(session, signal);
+    return session.serverMajor;
+  } finally {
+    session.close();
+  }
+}
+
+/** In all processes: the lock is a session's in the control database, so it ends with the process that holds it. */
+async function alone(control: Control, id: string, act: (lost: AbortSignal) => Promise<void>): Promise<void> {
+  await control.session(async (session, lost) => {
+    const [row] = await session.query<{ isMine: boolean }>(
+      sql`select pg_try_advisory_lock(hashtext('rowhouse export'), hashtext(${id})) as "isMine"`,
+    );
+    if (!row?.isMine) throw errors.exportRunning();
+    await act(lost);
+  });
+}
+
+/** A promise of its own for each piece: racing with one that lasts would gather a listener a piece. */
+async function keepUp(write: Write, piece: Uint8Array, stallMs: number, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const kept = write(piece);
+  if (!kept) return;
+  let timer: NodeJS.Timeout | undefined;
+  let stop = () => {};
+  try {
+    await new Promise<void>((resolve, reject) => {
+      stop = () => reject(signal.reason);
+      signal.addEventListener('abort', stop, { once: true });
+      timer = setTimeout(() => reject(new StalledError(stallMs)), stallMs);
+      kept.then(resolve, reject);
+    });
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+class StalledError extends Error {
+  override readonly name = 'StalledError';
+
+  constructor(stallMs: number) {
+    super(`The caller has read nothing for ${stallMs} ms.`);
+  }
+}
+
+/** It ends by itself when it notices that its client is gone; this does not wait for that. */
+async function endSession(server: Server, id: string, sessionName: string): Promise<void> {
+  await server.maintenance.query(sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = ${databaseOf(id)} and usename = ${dumpRoleOf(id)} and application_name = ${sessionName}`);
+}

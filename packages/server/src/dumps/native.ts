@@ -1,0 +1,64 @@
+// A pg_dump that is installed on this machine: faster than WebAssembly, and the only one for servers newer than that.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import type { Address } from '../postgres/database.ts';
+import { DumpError, type DumpRun } from './pg-dump.ts';
+
+const program = 'pg_dump';
+const versionMs = 2_000;
+const maxSaid = 16 * 1024;
+
+let found: Promise<number | null> | null = null;
+
+/** The major version of the pg_dump on PATH; null: there is none that answers. Looked for once. */
+export function findNativeMajor(): Promise<number | null> {
+  found ??= new Promise((resolve) => {
+    execFile(program, ['--version'], { timeout: versionMs, env: environment() }, (error, output) => {
+      const [, major] = /^pg_dump \(PostgreSQL\) (\d+)/.exec(output) ?? [];
+      resolve(error || !major ? null : Number(major));
+    });
+  });
+  return found;
+}
+
+/** The dump as it comes. Ends its process however it ends. */
+export async function* dumpByProgram({ address, args, env, signal }: DumpRun): AsyncGenerator<Uint8Array> {
+  const child = spawn(program, [...args, ...placeArguments(address)], {
+    env: { ...environment(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    windowsHide: true,
+  });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    if (said.length < maxSaid) said += text;
+  });
+  const ended = once(child, 'close');
+  // Told by the loop below; without a listener it would end the process.
+  ended.catch(() => {});
+  const stop = () => child.stdout.destroy(signal.reason);
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    for await (const piece of child.stdout) yield piece;
+    const [code] = await ended;
+    if (code !== 0) throw new DumpError(said);
+  } finally {
+    signal.removeEventListener('abort', stop);
+    child.kill('SIGKILL');
+  }
+}
+
+/** libpq finds a Unix socket by its folder and port. */
+function placeArguments({ host, port, socket }: Address): string[] {
+  if (!socket) return [`--host=${host}`, `--port=${port}`];
+  const [, number = ''] = /\.(\d+)$/.exec(socket) ?? [];
+  return [`--host=${path.dirname(socket)}`, `--port=${number}`];
+}
+
+/** Nothing else of our own environment: the master key may be in it, and PG… variables would change what is dumped. */
+function environment(): Record<string, string> {
+  const names = ['PATH', 'SystemRoot', 'LD_LIBRARY_PATH', 'TMPDIR'];
+  const pairs = names.map((name) => [name, process.env[name]]);
+  return { ...Object.fromEntries(pairs.filter(([, value]) => value !== undefined)), LC_ALL: 'C' };
+}

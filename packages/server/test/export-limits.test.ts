@@ -1,0 +1,272 @@
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import pg from 'pg';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { openExports } from '../src/dumps/export.ts';
+import { databaseOf, dumpRoleOf } from '../src/engine/provision.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { download, exportSessions, noSession, type Project, run } from './exports.ts';
+import { address, api, until, useTestService } from './helpers.ts';
+
+const rowhouse = useTestService({ exports: { limits: { useNative: false, stallMs: 2_000 } } });
+const formats = ['sql', 'custom', 'csv'] as const;
+let port = 0;
+let large: Project;
+
+beforeAll(async () => {
+  await rowhouse.app.listen({ port: 0, host: '127.0.0.1' });
+  port = (rowhouse.app.server.address() as AddressInfo).port;
+  large = await rowhouse.project('Large');
+  // More than all the buffers on the way hold, compressed or not.
+  await run(
+    rowhouse,
+    large,
+    'create table noise as select n, gen_random_uuid() as a, gen_random_uuid() as b, gen_random_uuid() as c from generate_series(1, 400000) n',
+  );
+}, 60_000);
+
+/** A response whose body is not read yet. */
+async function open({ slug, key }: Project, format: string): Promise<IncomingMessage> {
+  const path = `${api}/projects/${slug}/export?format=${format}`;
+  const request = get({ host: '127.0.0.1', port, path, headers: { 'x-api-key': key }, agent: false });
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  // A connection that is cut is what is tested.
+  request.on('error', () => {});
+  response.on('error', () => {});
+  return response;
+}
+
+/** However it ends. */
+const closed = (response: IncomingMessage) =>
+  new Promise((resolve) => {
+    if (response.closed) resolve(null);
+    response.once('close', resolve);
+  });
+
+async function isWell(project: Project): Promise<void> {
+  expect((await run(rowhouse, project, 'select 1 as one')).rows).toEqual([{ one: 1 }]);
+}
+
+describe('an export that cannot go on', () => {
+  it.each(formats)(
+    'as %s ends with its caller, and leaves no session',
+    { timeout: 30_000 },
+    async (format) => {
+      const response = await open(large, format);
+      expect(response.statusCode).toBe(200);
+      await once(response, 'readable');
+      expect(await exportSessions(rowhouse, large)).toBe(1);
+      response.destroy();
+      await noSession(rowhouse, large);
+      // The next one need not wait, and is whole.
+      const next = await until('the next export begins', async () => {
+        const answer = await open(large, format);
+        if (answer.statusCode === 200) return answer;
+        answer.resume();
+        return false;
+      });
+      next.resume();
+      await once(next, 'end');
+      expect(next.complete).toBe(true);
+      await isWell(large);
+    },
+  );
+
+  it.each(formats)('as %s is ended when its reader stalls', { timeout: 30_000 }, async (format) => {
+    const response = await open(large, format);
+    await until('the export waits for its reader', async () => (await exportSessions(rowhouse, large)) === 1);
+    await noSession(rowhouse, large);
+    response.resume();
+    await closed(response);
+    expect(response.complete).toBe(false);
+    expect(rowhouse.log.join('\n')).toContain('has read nothing for 2000 ms');
+    await isWell(large);
+  });
+
+  it.each(formats)('as %s never looks whole when PostgreSQL ends it', { timeout: 30_000 }, async (format) => {
+    const response = await open(large, format);
+    await once(response, 'readable');
+    const { maintenance } = rowhouse.service.deps.server;
+    await maintenance.query(
+      sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${dumpRoleOf(large.id)}`,
+    );
+    response.resume();
+    await closed(response);
+    expect(response.complete).toBe(false);
+    await noSession(rowhouse, large);
+    await isWell(large);
+  });
+
+  it.each(formats)('as %s does not last longer than it may', { timeout: 30_000 }, async (format) => {
+    const { control, server } = rowhouse.service.deps;
+    const limits = { useNative: false, maxMs: 3_000 };
+    const exports = openExports({
+      control,
+      server,
+      ensureCurrent: async () => {},
+      onError: () => {},
+      limits,
+    });
+    let pieces = 0;
+    // A reader who takes everything, slowly.
+    const write = () => {
+      pieces++;
+      return new Promise<void>((resolve) => setTimeout(resolve, 400));
+    };
+    const exporting = exports.run(large.id, format, write, new AbortController().signal);
+    await expect(exporting).rejects.toThrow('timeout');
+    expect(pieces).toBeGreaterThan(0);
+    expect(pieces).toBeLessThan(12);
+    await noSession(rowhouse, large);
+    await exports.stop();
+  });
+
+  it('waits a few seconds for locks, and says what it waits for', { timeout: 30_000 }, async () => {
+    const project = await rowhouse.project();
+    await run(rowhouse, project, 'create table t (id int)');
+    const holder = new pg.Client({ ...address(), database: databaseOf(project.id) });
+    await holder.connect();
+    await holder.query('begin');
+    await holder.query('alter table t add column more int');
+    try {
+      for (const format of formats) {
+        const { status, headers, bytes } = await download(rowhouse, project, format);
+        const { error } = JSON.parse(bytes.toString());
+        expect([status, error.code, error.details, headers['retry-after']]).toEqual([
+          409,
+          'conflict',
+          { retryable: true },
+          '5',
+        ]);
+        expect(error.hint).toContain('ALTER TABLE');
+      }
+      await noSession(rowhouse, project);
+      await isWell(large);
+    } finally {
+      await holder.end();
+    }
+    expect((await download(rowhouse, project, 'sql')).status).toBe(200);
+  });
+});
+
+it.each(formats)('a slow reader of %s gets all of it', { timeout: 30_000 }, async (format) => {
+  const project = await rowhouse.project();
+  await run(
+    rowhouse,
+    project,
+    'create table noise as select gen_random_uuid() as a from generate_series(1, 30000)',
+  );
+  const { control, server } = rowhouse.service.deps;
+  const limits = { useNative: false };
+  const exports = openExports({ control, server, ensureCurrent: async () => {}, onError: () => {}, limits });
+  // The thread has long ended when the last pieces are taken.
+  const slow = async (ms: number) => {
+    let size = 0;
+    const write = async (piece: Uint8Array) => {
+      size += piece.length;
+      await new Promise((resolve) => setTimeout(resolve, ms));
+    };
+    await exports.run(project.id, format, write, new AbortController().signal);
+    return size;
+  };
+  expect(await slow(100)).toBe(await slow(0));
+  await exports.stop();
+});
+
+describe('exports at once', () => {
+  it('one of a project and two in all; a neighbour works on', { timeout: 30_000 }, async () => {
+    const [other, third] = [await rowhouse.project(), await rowhouse.project()];
+    await run(
+      rowhouse,
+      other,
+      'create table noise as select gen_random_uuid() as a, repeat(md5(random()::text), 20) from generate_series(1, 200000)',
+    );
+    const first = await open(large, 'sql');
+    const again = await download(rowhouse, large, 'custom');
+    expect([
+      again.status,
+      JSON.parse(again.bytes.toString()).error.code,
+      again.headers['retry-after'],
+    ]).toEqual([429, 'rate_limited', '10']);
+    const second = await open(other, 'csv');
+    expect([first.statusCode, second.statusCode]).toEqual([200, 200]);
+    const more = await download(rowhouse, third, 'custom');
+    expect([more.status, JSON.parse(more.bytes.toString()).error.code, more.headers['retry-after']]).toEqual([
+      429,
+      'overloaded',
+      '10',
+    ]);
+    await isWell(third);
+    await run(rowhouse, large, 'insert into noise (n) values (0)', 'delete from noise where n = 0');
+    for (const response of [first, second]) {
+      response.resume();
+      await once(response, 'end');
+      expect(response.complete).toBe(true);
+    }
+    expect((await download(rowhouse, third, 'custom')).status).toBe(200);
+  });
+
+  it('another process counts too', { timeout: 30_000 }, async () => {
+    const { control, server } = rowhouse.service.deps;
+    const elsewhere = openExports({
+      control,
+      server,
+      ensureCurrent: async () => {},
+      onError: () => {},
+      limits: { useNative: false },
+    });
+    const left = new AbortController();
+    let isReading = false;
+    const exporting = elsewhere.run(
+      large.id,
+      'sql',
+      () => {
+        isReading = true;
+        return new Promise(() => {});
+      },
+      left.signal,
+    );
+    exporting.catch(() => {});
+    await until('it has begun', async () => isReading);
+    expect((await download(rowhouse, large, 'sql')).status).toBe(429);
+    left.abort(new Error('left'));
+    await expect(exporting).rejects.toThrow('left');
+    await noSession(rowhouse, large);
+    await elsewhere.stop();
+  });
+
+  it('end with the project, and with the service', { timeout: 30_000 }, async () => {
+    const { control, server } = rowhouse.service.deps;
+    const exports = openExports({
+      control,
+      server,
+      ensureCurrent: async () => {},
+      onError: () => {},
+      limits: { useNative: false },
+    });
+    const begun: Promise<void>[] = [];
+    const start = async (id: string) => {
+      let isReading = false;
+      const wait = () => {
+        isReading = true;
+        return new Promise<void>((resolve) => setTimeout(resolve, 200));
+      };
+      const exporting = exports.run(id, 'sql', wait, new AbortController().signal);
+      exporting.catch(() => {});
+      begun.push(exporting);
+      await until('it has begun', async () => isReading);
+    };
+    await start(large.id);
+    await exports.stop();
+    await expect(begun[0]).rejects.toThrow();
+    await noSession(rowhouse, large);
+    const response = await open(large, 'sql');
+    await once(response, 'readable');
+    const deleted = await rowhouse.call('DELETE', `/projects/${large.slug}`);
+    expect(deleted.status).toBe(200);
+    response.resume();
+    await closed(response);
+    expect(response.complete).toBe(false);
+  });
+});
