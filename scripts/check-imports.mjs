@@ -15,7 +15,7 @@ const order = [
   ['control'],
   ['engine'],
   ['keys'],
-  ['quotas', 'idempotency'],
+  ['quotas', 'idempotency', 'jobs'],
   ['projects'],
   ['query/statement', 'query/json'],
   ['query/exchange'],

@@ -33,6 +33,7 @@ export const errorCodes = {
   },
   row_not_found: { status: 404, meaning: 'The row does not exist.' },
   user_not_found: { status: 404, meaning: 'The user does not exist.' },
+  job_not_found: { status: 404, meaning: 'The job does not exist, or it ended more than 30 days ago.' },
   key_not_found: { status: 404, meaning: 'The key does not exist.' },
   route_not_found: { status: 404, meaning: 'There is no endpoint at this path.' },
   method_not_allowed: {
@@ -42,6 +43,10 @@ export const errorCodes = {
   request_timeout: { status: 408, meaning: 'The request did not arrive completely in time.' },
   email_taken: { status: 409, meaning: 'A user with this email address already exists.' },
   slug_taken: { status: 409, meaning: 'Another project has this slug.' },
+  project_not_ready: {
+    status: 409,
+    meaning: 'A job is still filling the project. details.job contains its id.',
+  },
   conflict: {
     status: 409,
     meaning: 'The change conflicts with the current state. details.retryable tells whether a retry can help.',

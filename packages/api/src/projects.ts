@@ -16,7 +16,15 @@ export const Project = Type.Object(
     size_mb: Type.Number({
       description: 'The current size of the stored data, without the size of an empty project.',
     }),
-    status: Type.Enum(['ready', 'full', 'moving', 'deleted']),
+    status: Type.Enum(['ready', 'full', 'creating', 'moving', 'deleted'], {
+      description: 'creating: a job fills the project. It cannot be used yet.',
+    }),
+    parent: Type.Optional(
+      Type.String({ description: 'The slug of the project of which this one is a branch.' }),
+    ),
+    expires_at: Type.Optional(
+      Type.String({ format: 'date-time', description: 'The project is deleted after this time.' }),
+    ),
     created_at: Type.String({ format: 'date-time' }),
     deleted_at: Type.Optional(
       Type.String({ format: 'date-time', description: 'Only for a deleted project.' }),

@@ -13,6 +13,7 @@ import { errorResponder, respondToBrokenRequest } from './http/error-response.ts
 import { exportRoutes } from './http/export.ts';
 import { openFastPath } from './http/fast-path.ts';
 import { acceptIdempotencyKeys } from './http/idempotency.ts';
+import { jobRoutes } from './http/jobs.ts';
 import { takeJson } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
 import type { Metrics } from './http/metrics.ts';
@@ -152,6 +153,7 @@ export async function buildApp(
       usageRoutes(api, deps);
       compactRoutes(api, deps);
       exportRoutes(api, deps);
+      jobRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);
       tableRoutes(api, deps);

@@ -124,6 +124,12 @@ export const errors = {
         hint: 'List the projects of this key with GET /api/dbaas/v2/projects.',
       },
     ),
+  projectNotReady: (slug: string, job: string) =>
+    new RowhouseError('project_not_ready', `The project "${slug}" is still being created.`, {
+      hint: `GET /api/dbaas/v2/jobs/${job} reports the progress. DELETE cancels it.`,
+      details: { job },
+    }),
+  jobNotFound: (id: string) => new RowhouseError('job_not_found', `There is no job "${id}".`),
   projectDeleted: (slug: string) =>
     new RowhouseError('project_not_found', `The project "${slug}" is deleted.`, {
       hint: 'Restore it with POST /api/dbaas/v2/projects/:slug/restore.',

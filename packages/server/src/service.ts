@@ -14,6 +14,7 @@ import { keepSpares } from './engine/spares.ts';
 import { openTerminations } from './engine/terminations.ts';
 import type { Deps } from './http/deps.ts';
 import { openIdempotency } from './idempotency.ts';
+import { openJobs } from './jobs/jobs.ts';
 import { openKeyRing } from './keys/verify.ts';
 import { backgroundGauges, serviceCounters, serviceGauges } from './metrics/metrics.ts';
 import type { Counters, Gauges } from './metrics/registry.ts';
@@ -90,6 +91,7 @@ export async function openService(options: Options): Promise<Service> {
   const logins = openLogins(control, feed);
   const idempotency = openIdempotency({ control, masterKey, now, onError });
   const upgrades = openUpgrades({ control, server });
+  const jobs = openJobs({ control, server, onError });
   const exports = openExports({
     control,
     server,
@@ -155,6 +157,7 @@ export async function openService(options: Options): Promise<Service> {
     disk,
     compactions,
     exports,
+    jobs,
     keyRing,
     logins,
     masterKey,
@@ -178,6 +181,7 @@ export async function openService(options: Options): Promise<Service> {
     stop: async () => {
       await background?.stop();
       headroom.stop();
+      await jobs.stop();
       await exports.stop();
       await compactions.stop();
       disk.stop();

@@ -1,7 +1,7 @@
 // Spare databases: created ahead of time, so that creating a project is a single statement in the control database.
 // The row of a spare is committed before its database is created; only a finished spare can be claimed.
-import { randomBytes } from 'node:crypto';
 import type { Control } from '../control/control.ts';
+import { newId } from '../control/new-id.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { databaseOf, dropProvisioned, provision } from './provision.ts';
@@ -130,9 +130,4 @@ async function makeSpare(control: Control, server: Server): Promise<void> {
   const { emptyBytes } = await provision(server, id);
   await control.change(sql`
     update spares set state = 'ready', empty_bytes = ${emptyBytes} where id = ${id} and state = 'making'`);
-}
-
-/** 16 characters of a-z0-9: 82 random bits, valid in database and role names without quoting. */
-function newId(): string {
-  return Array.from(randomBytes(16), (byte) => 'abcdefghijklmnopqrstuvwxyz0123456789'[byte % 36]).join('');
 }

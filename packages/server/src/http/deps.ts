@@ -6,6 +6,7 @@ import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
 import type { IdempotencyStore } from '../idempotency.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
@@ -21,6 +22,7 @@ export type Deps = Readonly<{
   disk: DiskWatch;
   compactions: Compactions;
   exports: Exports;
+  jobs: Jobs;
   keyRing: KeyRing;
   logins: Logins;
   masterKey: Buffer;

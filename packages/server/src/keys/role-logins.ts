@@ -47,7 +47,7 @@ export function openRoleLogins({ control, masterKey, isFresh }: Options): RoleLo
 async function findCaller(control: Control, projectId: string): Promise<ProjectCaller | null> {
   const [row] = await control.query<Pick<ProjectCaller, 'accountId' | 'passwordVersion' | 'slug'>>(sql`
     select account_id as "accountId", password_version as "passwordVersion", slug
-    from projects where id = ${projectId} and deleted_at is null`);
+    from projects where id = ${projectId} and deleted_at is null and filled_by is null`);
   if (!row) return null;
   return {
     ...row,

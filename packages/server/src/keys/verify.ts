@@ -140,6 +140,7 @@ type Row = {
   passwordVersion: number | null;
   isRotated: boolean;
   slug: string | null;
+  filledBy: string | null;
   scopes: Scope[];
   tables: string[] | null;
   expiresAt: number | null;
@@ -149,7 +150,7 @@ async function findCaller(control: Control, hash: Buffer): Promise<Caller | null
   const [row] = await control.query<Row>(sql`
     select keys.kind, keys.id, keys.hash, keys.account_id as "accountId", keys.project_id as "projectId",
            projects.password_version as "passwordVersion", keys.rotated_at is not null as "isRotated",
-           projects.slug, keys.scopes, keys.tables,
+           projects.slug, projects.filled_by as "filledBy", keys.scopes, keys.tables,
            (extract(epoch from keys.expires_at) * 1000)::float8 as "expiresAt"
     from keys
     left join projects on projects.id = keys.project_id
@@ -161,6 +162,7 @@ async function findCaller(control: Control, hash: Buffer): Promise<Caller | null
   const { kind, id, accountId, projectId, passwordVersion, isRotated, slug, scopes, tables, expiresAt } = row;
   if (kind === 'account') return { kind, keyId: id, accountId, expiresAt: null };
   if (projectId === null || slug === null || passwordVersion === null) return null;
+  if (row.filledBy !== null) throw errors.projectNotReady(slug, row.filledBy);
   return {
     kind,
     keyId: id,

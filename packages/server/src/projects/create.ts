@@ -19,6 +19,13 @@ type Deps = {
   limits: { maxLimitMb: number; keepDeletedDays: number };
 };
 
+type Origin = {
+  /** The job that fills the project. Until it is done, the project cannot be used. */
+  filledBy?: string | null;
+  parentId?: string | null;
+  expiresAt?: Date | null;
+};
+
 const defaultLimitMb = 512;
 const slugAttempts = 8;
 
@@ -26,6 +33,7 @@ export async function createProject(
   { control, server, spares, limits }: Deps,
   accountId: string,
   input: CreateProject,
+  { filledBy = null, parentId = null, expiresAt = null }: Origin = {},
 ): Promise<{ project: Project; apiKey: string }> {
   const limitMb = input.limit_mb ?? Math.min(defaultLimitMb, limits.maxLimitMb);
   checkLimit(limitMb, limits.maxLimitMb);
@@ -37,8 +45,10 @@ export async function createProject(
       const [row] = await control.change<ProjectRow>(sql`
         with spare as (${claimSpare(server)}),
         project as (
-          insert into projects (id, account_id, server_id, slug, name, limit_mb, template, empty_bytes, size_bytes)
-          select id, ${accountId}, server_id, ${slug}, ${name}, ${limitMb}, template, empty_bytes, empty_bytes
+          insert into projects (id, account_id, server_id, slug, name, limit_mb, template, empty_bytes, size_bytes,
+                                filled_by, parent_id, expires_at)
+          select id, ${accountId}, server_id, ${slug}, ${name}, ${limitMb}, template, empty_bytes, empty_bytes,
+                 ${filledBy}, ${parentId}, ${expiresAt}
           from spare
           returning *
         ),

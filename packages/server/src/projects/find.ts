@@ -31,7 +31,7 @@ export async function getProjectRow(
   control: Control,
   caller: Caller,
   slug: string,
-  { evenDeleted = false } = {},
+  { evenDeleted = false, evenUnready = false } = {},
 ): Promise<ProjectRow> {
   if (!isSlug(slug) || (caller.kind !== 'account' && caller.slug !== slug))
     throw errors.projectNotFound(slug);
@@ -39,10 +39,14 @@ export async function getProjectRow(
     select ${projectColumns} from projects where slug = ${slug} and account_id = ${caller.accountId}`);
   if (!row || (caller.kind !== 'account' && caller.projectId !== row.id)) throw errors.projectNotFound(slug);
   if (row.deleted_at && !evenDeleted) throw errors.projectDeleted(slug);
+  if (row.filled_by !== null && !evenUnready) throw errors.projectNotReady(slug, row.filled_by);
   return row;
 }
 
 export async function getProject({ control, limits }: Deps, caller: Caller, slug: string): Promise<Project> {
-  const row = await getProjectRow(control, caller, slug, { evenDeleted: caller.kind === 'account' });
+  const row = await getProjectRow(control, caller, slug, {
+    evenDeleted: caller.kind === 'account',
+    evenUnready: true,
+  });
   return toProject(row, limits.keepDeletedDays);
 }

@@ -5,6 +5,7 @@ import type { Control } from '../control/control.ts';
 import { commentOf, databaseOf, dropProvisioned, dropRole, listRoles } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { tidySpares } from '../engine/spares.ts';
+import { settleAbandonedJobs } from '../jobs/abandoned.ts';
 import { forgetEndedKeys } from '../keys/manage.ts';
 import { sql } from '../postgres/sql.ts';
 import { settleFence } from './fence.ts';
@@ -26,6 +27,7 @@ export async function reconcile({ control, server, limits }: Deps): Promise<Disc
       (error) => void failures.push(error),
     );
   await attempt(() => tidySpares(control, server));
+  await attempt(() => settleAbandonedJobs({ control, server }));
   await dropExpired(control, server, limits.keepDeletedDays, attempt);
   await dropLeftRoles(control, server, attempt);
   await forgetOldChanges(control);

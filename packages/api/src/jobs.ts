@@ -1,0 +1,47 @@
+// Wire types of jobs: long work that a request starts and does not wait for.
+import Type, { type Static } from 'typebox';
+import { success } from './envelope.ts';
+
+const time = { format: 'date-time' };
+
+export const jobKinds = ['import', 'branch', 'reset', 'restore', 'backup', 'verify'] as const;
+export type JobKind = (typeof jobKinds)[number];
+
+export const Job = Type.Object(
+  {
+    id: Type.String({ examples: ['4k9x2m7q1z8w3v5t'] }),
+    kind: Type.Enum([...jobKinds]),
+    project: Type.Union([Type.String(), Type.Null()], {
+      description: 'The slug of the project that the job fills or works on. null: none, or it is gone.',
+    }),
+    status: Type.Enum(['running', 'done', 'failed', 'cancelled'], {
+      description: 'A job that failed or was cancelled has left nothing behind.',
+    }),
+    progress: Type.Number({ minimum: 0, maximum: 1, description: 'An estimate. It never decreases.' }),
+    started_at: Type.String(time),
+    ended_at: Type.Union([Type.String(time), Type.Null()]),
+    error: Type.Union(
+      [
+        Type.Object(
+          {
+            code: Type.String(),
+            message: Type.String(),
+            hint: Type.Optional(Type.String()),
+            details: Type.Optional(Type.Unknown()),
+          },
+          { additionalProperties: false },
+        ),
+        Type.Null(),
+      ],
+      { description: 'Why the job failed or was cancelled.' },
+    ),
+    result: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+      description: 'What the job did. Its fields depend on the kind.',
+    }),
+  },
+  { additionalProperties: false },
+);
+export type Job = Static<typeof Job>;
+
+export const JobResponse = success({ job: Job });
+export type JobResponse = Static<typeof JobResponse>;

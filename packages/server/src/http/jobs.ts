@@ -1,0 +1,50 @@
+// Jobs over HTTP: progress, and an end on request.
+import { JobResponse } from '@rowhouse/api';
+import type { FastifyInstance } from 'fastify';
+import Type from 'typebox';
+import { cancelJob, getJob } from '../jobs/rows.ts';
+import { callerOf } from './caller.ts';
+import type { Deps } from './deps.ts';
+
+const JobParams = Type.Object({ id: Type.String({ description: "The job's id." }) });
+type Params = { id: string };
+
+export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
+  const tags = ['jobs'];
+
+  app.get<{ Params: Params }>(
+    '/jobs/:id',
+    {
+      schema: {
+        tags,
+        summary: 'Get a job',
+        description:
+          'Requires the scope manage. A key of a project sees only jobs of that project. A job is kept for 30 days after its end.',
+        params: JobParams,
+        response: { 200: JobResponse },
+      },
+    },
+    async (request): Promise<JobResponse> => ({
+      ok: true,
+      job: await getJob(control, callerOf(request), request.params.id),
+    }),
+  );
+
+  app.delete<{ Params: Params }>(
+    '/jobs/:id',
+    {
+      schema: {
+        tags,
+        summary: 'Cancel a job',
+        description:
+          'Requires the scope manage. The job ends within seconds and leaves nothing behind. A job that has ended is unchanged.',
+        params: JobParams,
+        response: { 202: JobResponse },
+      },
+    },
+    async (request, reply): Promise<JobResponse> => {
+      reply.status(202);
+      return { ok: true, job: await cancelJob(control, callerOf(request), request.params.id) };
+    },
+  );
+}

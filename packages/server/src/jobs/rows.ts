@@ -1,0 +1,118 @@
+// The rows of jobs in the control database.
+import type { Job, JobKind } from '@rowhouse/api';
+import type { Control } from '../control/control.ts';
+import { errors } from '../errors.ts';
+import { type Caller, requireScope } from '../keys/caller.ts';
+import { sql } from '../postgres/sql.ts';
+
+export type JobError = NonNullable<Job['error']>;
+
+type Row = Omit<Job, 'started_at' | 'ended_at'> & { started_at: Date; ended_at: Date | null };
+
+/** The heartbeat comes every second. A machine that is busy or suspended for less than this loses no job. */
+const aliveFor = sql`interval '60 seconds'`;
+const keptFor = sql`interval '30 days'`;
+const columns = sql`
+  jobs.id, jobs.kind, jobs.status, jobs.progress, jobs.started_at, jobs.ended_at, jobs.error, jobs.result,
+  (select slug from projects where projects.id = jobs.project_id) as project`;
+
+export async function insertJob(
+  control: Control,
+  job: { id: string; kind: JobKind; accountId: string; projectId: string | null },
+): Promise<Job> {
+  const [row] = await control.change<Row>(sql`
+    insert into jobs (id, kind, account_id, project_id, alive_until)
+    values (${job.id}, ${job.kind}, ${job.accountId}, ${job.projectId}, now() + ${aliveFor})
+    returning ${columns}`);
+  if (!row) throw new Error('The job was not registered.');
+  return toJob(row);
+}
+
+/** Account keys see all jobs of the account; keys of a project with the scope `manage` see those of the project. */
+export async function getJob(control: Control, caller: Caller, id: string): Promise<Job> {
+  requireScope(caller, 'manage');
+  const visible =
+    caller.kind === 'account' ? sql`true` : sql`project_id is not distinct from ${caller.projectId}`;
+  const [row] = await control.query<Row>(sql`
+    select ${columns} from jobs where id = ${id} and account_id = ${caller.accountId} and ${visible}`);
+  if (!row) throw errors.jobNotFound(id);
+  return toJob(row);
+}
+
+/** Asks for the end of a job. The process that runs it reads this with its next heartbeat. */
+export async function cancelJob(control: Control, caller: Caller, id: string): Promise<Job> {
+  await getJob(control, caller, id);
+  await control.change(sql`
+    update jobs set is_cancel_requested = true where id = ${id} and status = 'running'`);
+  return getJob(control, caller, id);
+}
+
+/** `gone`: the background work has taken the job for dead. */
+export async function beat(
+  control: Control,
+  id: string,
+  progress: number,
+): Promise<'running' | 'cancelled' | 'gone'> {
+  const [row] = await control.query<{ cancelled: boolean }>(sql`
+    update jobs set alive_until = now() + ${aliveFor}, progress = greatest(progress, ${progress}::real)
+    where id = ${id} and status = 'running'
+    returning is_cancel_requested as cancelled`);
+  if (!row) return 'gone';
+  return row.cancelled ? 'cancelled' : 'running';
+}
+
+/** Marks the job as done and opens the project that it filled, in one statement. Returns false if the job has ended. */
+export async function completeJob(
+  control: Control,
+  id: string,
+  result: Record<string, unknown>,
+): Promise<boolean> {
+  const rows = await control.change(sql`
+    with done as (
+      update jobs set status = 'done', progress = 1, ended_at = now(), result = ${JSON.stringify(result)}::text::jsonb
+      where id = ${id} and status = 'running'
+      returning id
+    ),
+    opened as (
+      update projects set filled_by = null from done where filled_by = done.id returning projects.id
+    ),
+    change as (insert into changes (project_id) select id from opened)
+    select id from done`);
+  return rows.length > 0;
+}
+
+export async function endJob(
+  control: Control,
+  id: string,
+  status: 'failed' | 'cancelled',
+  error: JobError,
+): Promise<void> {
+  await control.change(sql`
+    update jobs set status = ${status}, ended_at = now(), error = ${JSON.stringify(error)}::text::jsonb
+    where id = ${id} and status = 'running'`);
+}
+
+/** Ends the jobs whose process no longer shows signs of life. */
+export async function endDeadJobs(control: Control, error: JobError): Promise<void> {
+  await control.change(sql`
+    update jobs set status = 'failed', ended_at = now(), error = ${JSON.stringify(error)}::text::jsonb
+    where status = 'running' and alive_until < now()`);
+}
+
+export async function forgetOldJobs(control: Control): Promise<void> {
+  await control.query(sql`delete from jobs where ended_at < now() - ${keptFor}`);
+}
+
+function toJob(row: Row): Job {
+  return {
+    id: row.id,
+    kind: row.kind,
+    project: row.project,
+    status: row.status,
+    progress: Math.round(row.progress * 1000) / 1000,
+    started_at: row.started_at.toISOString(),
+    ended_at: row.ended_at?.toISOString() ?? null,
+    error: row.error,
+    result: row.result,
+  };
+}

@@ -1,0 +1,170 @@
+import { describe, expect, it } from 'vitest';
+import { newId } from '../src/control/new-id.ts';
+import { databaseExists } from '../src/engine/provision.ts';
+import type { JobRun } from '../src/jobs/jobs.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { createProject } from '../src/projects/create.ts';
+import { reconcile } from '../src/projects/reconcile.ts';
+import { api, openSecondProcess, until, useTestService } from './helpers.ts';
+
+const rowhouse = useTestService();
+const deps = () => rowhouse.service.deps;
+
+/** A job that fills a project and ends when the test says so. */
+async function startFilling(service = rowhouse) {
+  const [account] = await deps().control.query<{ id: string }>(sql`select id from accounts`);
+  const accountId = account?.id ?? '';
+  const id = newId();
+  const { project, apiKey } = await createProject(
+    service.service.deps,
+    accountId,
+    { name: 'Filled' },
+    { filledBy: id },
+  );
+  let finish: (result: Record<string, unknown>) => void = () => {};
+  let fail: (error: Error) => void = () => {};
+  let run: JobRun | undefined;
+  const job = await service.service.deps.jobs.start(
+    { id, kind: 'import', accountId, projectId: project.id },
+    (started) => {
+      run = started;
+      return new Promise((resolve, reject) => {
+        finish = resolve;
+        fail = reject;
+        started.signal.addEventListener('abort', () => reject(new Error('aborted')));
+      });
+    },
+  );
+  const progress = (fraction: number) => run?.progress(fraction);
+  return {
+    job,
+    project,
+    apiKey,
+    finish: (result = {}) => finish(result),
+    fail: () => fail(new Error('secret')),
+    progress,
+  };
+}
+
+const getJob = async (id: string, key = rowhouse.accountKey) =>
+  rowhouse.call('GET', `${api}/jobs/${id}`, { key });
+const ended = (id: string) =>
+  until('the job has ended', async () => {
+    const { job } = (await getJob(id)).body;
+    return job.status !== 'running' && job;
+  });
+const query = (slug: string, key: string) =>
+  rowhouse.call('POST', `/projects/${slug}/query`, { key, body: { query: 'select 1 as one' } });
+
+/** Neither the project nor its database nor its keys exist any more. */
+async function expectNothingLeft({ id, slug }: { id: string; slug: string }, apiKey: string) {
+  expect((await rowhouse.call('GET', `/projects/${slug}`)).status).toBe(404);
+  expect((await query(slug, apiKey)).status).toBe(401);
+  expect(await databaseExists(deps().server, id)).toBe(false);
+}
+
+describe('a project that a job fills', () => {
+  it('cannot be used before the job is done, and can be used at once afterwards', async () => {
+    const { job, project, apiKey, finish, progress } = await startFilling();
+    expect(job).toMatchObject({
+      kind: 'import',
+      status: 'running',
+      progress: 0,
+      project: project.slug,
+      ended_at: null,
+    });
+    const { body } = await rowhouse.call('GET', `/projects/${project.slug}`);
+    expect(body.project.status).toBe('creating');
+    for (const key of [apiKey, rowhouse.accountKey]) {
+      const refused = await query(project.slug, key);
+      expect([refused.status, refused.body.error.code, refused.body.error.details]).toEqual([
+        409,
+        'project_not_ready',
+        { job: job.id },
+      ]);
+    }
+    expect((await rowhouse.call('GET', `/projects/${project.slug}/connection`)).status).toBe(409);
+    expect((await rowhouse.call('DELETE', `/projects/${project.slug}`)).status).toBe(409);
+    progress(0.5);
+    await until('the progress is reported', async () => (await getJob(job.id)).body.job.progress === 0.5);
+    finish({ tables: 3 });
+    expect(await ended(job.id)).toMatchObject({
+      status: 'done',
+      progress: 1,
+      result: { tables: 3 },
+      error: null,
+    });
+    for (const key of [apiKey, rowhouse.accountKey])
+      expect((await query(project.slug, key)).body.rows).toEqual([{ one: 1 }]);
+    expect((await rowhouse.call('GET', `/projects/${project.slug}`)).body.project.status).toBe('ready');
+    // The key of the project sees its jobs.
+    expect((await getJob(job.id, apiKey)).status).toBe(200);
+  });
+
+  it('is dropped when the job fails, and the error reveals nothing of the service', async () => {
+    const { job, project, apiKey, fail } = await startFilling();
+    fail();
+    const end = await ended(job.id);
+    expect([end.status, end.error.code, end.project]).toEqual(['failed', 'internal_error', null]);
+    expect(JSON.stringify(end)).not.toContain('secret');
+    await expectNothingLeft(project, apiKey);
+  });
+
+  it('is dropped when the job is cancelled, in whichever process it runs', async () => {
+    const second = await openSecondProcess(rowhouse);
+    try {
+      const { job, project, apiKey } = await startFilling(second);
+      expect((await rowhouse.call('DELETE', `${api}/jobs/${job.id}`)).status).toBe(202);
+      expect((await ended(job.id)).status).toBe('cancelled');
+      await expectNothingLeft(project, apiKey);
+      // A repeat changes nothing.
+      const again = await rowhouse.call('DELETE', `${api}/jobs/${job.id}`);
+      expect([again.status, again.body.job.status]).toEqual([202, 'cancelled']);
+    } finally {
+      await second.stop();
+    }
+  });
+
+  it('is dropped when the service stops', async () => {
+    const second = await openSecondProcess(rowhouse);
+    const { job, project, apiKey } = await startFilling(second);
+    await second.stop();
+    expect(await ended(job.id)).toMatchObject({ status: 'failed', error: { code: 'unavailable' } });
+    await expectNothingLeft(project, apiKey);
+  });
+
+  it('is dropped by the background work when the process of the job died', async () => {
+    const { job, project, apiKey, finish } = await startFilling();
+    // As if there had been no heartbeat for a minute. The heartbeat comes every second: try until it was faster.
+    await until('the job counts as dead', async () => {
+      await deps().control.query(sql`
+        update jobs set alive_until = now() - interval '1 second' where id = ${job.id} and status = 'running'`);
+      await deps().control.query(sql`
+        update projects set created_at = now() - interval '2 minutes' where id = ${project.id}`);
+      await reconcile(deps());
+      return (await getJob(job.id)).body.job.status === 'failed';
+    });
+    await until('the project is gone', async () => !(await databaseExists(deps().server, project.id)));
+    // What the process says later does not count.
+    finish();
+    expect((await getJob(job.id)).body.job).toMatchObject({
+      status: 'failed',
+      error: { code: 'unavailable' },
+    });
+    await until('nothing is left', async () => (await query(project.slug, apiKey)).status === 401);
+    await expectNothingLeft(project, apiKey);
+  });
+});
+
+describe('a job', () => {
+  it('is visible only to its account and to keys of its project', async () => {
+    const { job, finish } = await startFilling();
+    const other = await rowhouse.project('Other');
+    const hidden = await getJob(job.id, other.key);
+    expect([hidden.status, hidden.body.error.code]).toEqual([404, 'job_not_found']);
+    expect((await rowhouse.call('DELETE', `${api}/jobs/${job.id}`, { key: other.key })).status).toBe(404);
+    expect((await getJob('nosuchjob')).status).toBe(404);
+    finish();
+    expect((await ended(job.id)).status).toBe('done');
+  });
+});
