@@ -163,7 +163,7 @@ describe('a job', () => {
     const hidden = await getJob(job.id, other.key);
     expect([hidden.status, hidden.body.error.code]).toEqual([404, 'job_not_found']);
     expect((await rowhouse.call('DELETE', `${api}/jobs/${job.id}`, { key: other.key })).status).toBe(404);
-    expect((await getJob('nosuchjob')).status).toBe(404);
+    for (const id of ['nosuchjob', '%00', 'a'.repeat(200)]) expect((await getJob(id)).status).toBe(404);
     finish();
     expect((await ended(job.id)).status).toBe('done');
   });

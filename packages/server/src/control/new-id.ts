@@ -5,3 +5,7 @@ import { randomBytes } from 'node:crypto';
 export function newId(): string {
   return Array.from(randomBytes(16), (byte) => 'abcdefghijklmnopqrstuvwxyz0123456789'[byte % 36]).join('');
 }
+
+export function isId(text: string): boolean {
+  return /^[a-z0-9]{16}$/.test(text);
+}

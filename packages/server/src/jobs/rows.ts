@@ -1,6 +1,7 @@
 // The rows of jobs in the control database.
 import type { Job, JobKind } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
+import { isId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { sql } from '../postgres/sql.ts';
@@ -31,6 +32,7 @@ export async function insertJob(
 /** Account keys see all jobs of the account; keys of a project with the scope `manage` see those of the project. */
 export async function getJob(control: Control, caller: Caller, id: string): Promise<Job> {
   requireScope(caller, 'manage');
+  if (!isId(id)) throw errors.jobNotFound(id);
   const visible =
     caller.kind === 'account' ? sql`true` : sql`project_id is not distinct from ${caller.projectId}`;
   const [row] = await control.query<Row>(sql`
