@@ -4,7 +4,18 @@ import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { root, setup } from './setup.mjs';
 
-const suites = ['projects', 'query', 'tables', 'users', 'quotas', 'peers', 'growth', 'workers', 'soak'];
+const suites = [
+  'projects',
+  'query',
+  'tables',
+  'users',
+  'quotas',
+  'export',
+  'peers',
+  'growth',
+  'workers',
+  'soak',
+];
 const args = process.argv.slice(2);
 const name = args[0]?.startsWith('-') ? undefined : args.shift();
 if (name && !suites.includes(name)) {

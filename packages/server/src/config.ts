@@ -74,7 +74,17 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     metricsPort: value('ROWHOUSE_METRICS_PORT', integer),
     logLevel: value('ROWHOUSE_LOG_LEVEL', choice),
     logTo: value('ROWHOUSE_LOG_TO', choice),
+    programEnvironment: programEnvironment(env),
   };
+}
+
+/**
+ * For PostgreSQL's own programs. They get nothing else of the environment: the master key may be in it, and PG… variables
+ * would change what is dumped.
+ */
+function programEnvironment(env: Env): Readonly<Record<string, string>> {
+  const names = ['PATH', 'SystemRoot', 'LD_LIBRARY_PATH', 'TMPDIR'];
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
 }
 
 function describeProblem(name: SettingName, setting: Setting, given: string): string {

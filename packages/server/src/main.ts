@@ -177,6 +177,7 @@ function openFor(
       hashingSlots: Math.max(1, Math.floor(availableParallelism() / config.workers)),
       delivery: config,
     },
+    exports: { programs: config.programEnvironment },
     log,
     ...role,
   });

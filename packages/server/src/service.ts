@@ -6,6 +6,7 @@ import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
 import { type ExportLimits, openExports } from './dumps/export.ts';
+import type { ProgramEnvironment } from './dumps/native.ts';
 import { openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { masterKeyCheck } from './engine/master-key.ts';
@@ -64,7 +65,7 @@ type Options = {
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   connections: { budget: number; kept?: number; share: number };
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
-  exports?: { limits: ExportLimits };
+  exports?: { programs?: ProgramEnvironment; limits?: ExportLimits };
   now?: () => number;
   log: Logger;
 };

@@ -9,8 +9,8 @@ import { sql } from '../src/postgres/sql.ts';
 import { corpus, download, noSession, type Project, run, unzip } from './exports.ts';
 import { address, asAdmin, useTestService } from './helpers.ts';
 
-// The program on this machine, if there is one, is tried by its own test.
-const rowhouse = useTestService({ exports: { limits: { useNative: false } } });
+// Without an environment for programs: the program on this machine, if there is one, is tried by its own test.
+const rowhouse = useTestService();
 
 const version = (program: string) =>
   Number(/(\d+)/.exec(spawnSync(program, ['--version'], { encoding: 'utf8' }).stdout ?? '')?.[1] ?? 0);
@@ -114,7 +114,12 @@ describe('an export', () => {
     expect(comparable(bytes.toString())).toBe(comparable(native.stdout));
     // The same by the program itself, as the service runs it.
     const { control, server } = rowhouse.service.deps;
-    const exports = openExports({ control, server, ensureCurrent: async () => {}, onError: () => {} });
+    const programs = { PATH: process.env.PATH ?? '' };
+    const exports = openExports({
+      ...{ control, server, programs },
+      ensureCurrent: async () => {},
+      onError: () => {},
+    });
     const pieces: Uint8Array[] = [];
     const write = (piece: Uint8Array) => (pieces.push(piece) ? null : null);
     await exports.run(project.id, 'sql', write, new AbortController().signal);
@@ -188,7 +193,7 @@ describe('who may export', () => {
     ]);
     expect((await ask(other.key))[0]).toBe(404);
     await rowhouse.call('POST', `/projects/${project.slug}/keys/rotate`, { body: {} });
-    expect(await ask(project.key)).toEqual([403, expect.stringContaining('present key')]);
+    expect(await ask(project.key)).toEqual([403, expect.stringContaining('current project key')]);
   });
 
   it('in a known format, by GET', async () => {

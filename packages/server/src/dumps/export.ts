@@ -10,7 +10,7 @@ import { errors } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { exportCsv } from './csv.ts';
-import { dumpByProgram, findNativeMajor } from './native.ts';
+import { dumpByProgram, findNativeMajor, type ProgramEnvironment } from './native.ts';
 import { DumpError, dumpArguments, dumpEnvironment } from './pg-dump.ts';
 import { lockTables, openReader } from './tables.ts';
 import { dumpByWasm } from './wasm.ts';
@@ -30,6 +30,8 @@ type Deps = {
   /** Before the locks are taken: an upgrade that waited for them would keep every request waiting. */
   ensureCurrent: (projectId: string) => Promise<void>;
   onError: (error: unknown) => void;
+  /** To run an installed pg_dump with. Without it, none is used. */
+  programs?: ProgramEnvironment;
   limits?: ExportLimits;
 };
 export type ExportLimits = Partial<Limits>;
@@ -38,12 +40,21 @@ type Limits = {
   atOnce: number;
   stallMs: number;
   maxMs: number;
-  useNative: boolean;
 };
-const defaultLimits: Limits = { atOnce: 2, stallMs: 60_000, maxMs: 60 * 60_000, useNative: true };
+const defaultLimits: Limits = { atOnce: 2, stallMs: 60_000, maxMs: 60 * 60_000 };
 
-export function openExports({ control, server, ensureCurrent, onError, limits = {} }: Deps): Exports {
-  const { atOnce, stallMs, maxMs, useNative } = { ...defaultLimits, ...limits };
+export function openExports({
+  control,
+  server,
+  ensureCurrent,
+  onError,
+  programs,
+  limits = {},
+}: Deps): Exports {
+  const { atOnce, stallMs, maxMs } = { ...defaultLimits, ...limits };
+  // Looked for once, when it is first needed.
+  let found: Promise<Native | null> | null = null;
+  const findNative = () => (found ??= findProgram(programs));
   const stopping = new AbortController();
   const running = new Set<Promise<void>>();
 
@@ -57,7 +68,7 @@ export function openExports({ control, server, ensureCurrent, onError, limits = 
       let isEmpty = true;
       let isDone = false;
       try {
-        const pieces = await makePieces(format, { address, sessionName, signal, useNative });
+        const pieces = await makePieces(format, { address, sessionName, signal, findNative });
         for await (const piece of pieces) {
           await keepUp(write, piece, stallMs, signal);
           isEmpty = false;
@@ -92,10 +103,21 @@ export function openExports({ control, server, ensureCurrent, onError, limits = 
   };
 }
 
-type Making = { address: Address; sessionName: string; signal: AbortSignal; useNative: boolean };
+type Making = {
+  address: Address;
+  sessionName: string;
+  signal: AbortSignal;
+  findNative: () => Promise<Native | null>;
+};
+type Native = { major: number; environment: ProgramEnvironment };
+
+async function findProgram(environment?: ProgramEnvironment): Promise<Native | null> {
+  const major = environment ? await findNativeMajor(environment) : null;
+  return environment && major !== null ? { major, environment } : null;
+}
 
 async function makePieces(format: ExportFormat, making: Making): Promise<AsyncIterable<Uint8Array>> {
-  const { address, sessionName, signal, useNative } = making;
+  const { address, sessionName, signal, findNative } = making;
   if (format === 'csv') return exportCsv(address, sessionName, signal);
   const serverMajor = await checkTables(making);
   const run = {
@@ -104,8 +126,8 @@ async function makePieces(format: ExportFormat, making: Making): Promise<AsyncIt
     env: dumpEnvironment(address, sessionName),
   };
   // The program would have to be told how TLS is verified here; the socket of the thread knows.
-  const native = useNative && !address.tls ? await findNativeMajor() : null;
-  if (native !== null && native >= serverMajor) return dumpByProgram(run);
+  const native = address.tls ? null : await findNative();
+  if (native && native.major >= serverMajor) return dumpByProgram(run, native.environment);
   if (serverMajor > wasmMajor) throw errors.exportTooNew(serverMajor);
   return dumpByWasm(run);
 }

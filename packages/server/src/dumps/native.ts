@@ -9,23 +9,27 @@ const program = 'pg_dump';
 const versionMs = 2_000;
 const maxSaid = 16 * 1024;
 
-let found: Promise<number | null> | null = null;
+/** The environment of an installed program: PATH and what else it needs to start. */
+export type ProgramEnvironment = Readonly<Record<string, string>>;
 
-/** The major version of the pg_dump on PATH; null: there is none that answers. Looked for once. */
-export function findNativeMajor(): Promise<number | null> {
-  found ??= new Promise((resolve) => {
-    execFile(program, ['--version'], { timeout: versionMs, env: environment() }, (error, output) => {
+/** The major version of the pg_dump on PATH; null: there is none that answers. */
+export function findNativeMajor(environment: ProgramEnvironment): Promise<number | null> {
+  return new Promise((resolve) => {
+    const options = { timeout: versionMs, env: withLocale(environment) };
+    execFile(program, ['--version'], options, (error, output) => {
       const [, major] = /^pg_dump \(PostgreSQL\) (\d+)/.exec(output) ?? [];
       resolve(error || !major ? null : Number(major));
     });
   });
-  return found;
 }
 
 /** The dump as it comes. Ends its process however it ends. */
-export async function* dumpByProgram({ address, args, env, signal }: DumpRun): AsyncGenerator<Uint8Array> {
+export async function* dumpByProgram(
+  { address, args, env, signal }: DumpRun,
+  environment: ProgramEnvironment,
+): AsyncGenerator<Uint8Array> {
   const child = spawn(program, [...args, ...placeArguments(address)], {
-    env: { ...environment(), ...env },
+    env: { ...withLocale(environment), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     windowsHide: true,
   });
@@ -56,9 +60,7 @@ function placeArguments({ host, port, socket }: Address): string[] {
   return [`--host=${path.dirname(socket)}`, `--port=${number}`];
 }
 
-/** Nothing else of our own environment: the master key may be in it, and PG… variables would change what is dumped. */
-function environment(): Record<string, string> {
-  const names = ['PATH', 'SystemRoot', 'LD_LIBRARY_PATH', 'TMPDIR'];
-  const pairs = names.map((name) => [name, process.env[name]]);
-  return { ...Object.fromEntries(pairs.filter(([, value]) => value !== undefined)), LC_ALL: 'C' };
+/** Its messages are read. */
+function withLocale(environment: ProgramEnvironment): Record<string, string> {
+  return { ...environment, LC_ALL: 'C' };
 }

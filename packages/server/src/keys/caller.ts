@@ -51,19 +51,19 @@ export function requireWhole(caller: Caller, action: string): void {
   throw errors.forbidden(`A ${caller.kind} key cannot ${action}.`, 'Use the project key or an account key.');
 }
 
-/** For what hands out everything that the project stores: like requireWhole, but a key with `manage` and all tables will do. */
+/** For what hands out everything that the project stores: like requireWhole, but a key with `manage` and all tables suffices. */
 export function requireEverything(caller: Caller, action: string): void {
   if (caller.kind === 'publishable') {
     throw errors.forbidden(
-      `A publishable key may not ${action}.`,
-      'Use the project\'s own key, an account key, or a key with the scope "manage".',
+      `A publishable key cannot ${action}.`,
+      'Use the project key, an account key, or a key with the scope "manage".',
     );
   }
   if (caller.kind !== 'scoped') return requireWhole(caller, action);
   requireScope(caller, 'manage');
   if (caller.tables === null) return;
   throw errors.forbidden(
-    `A key with a list of tables may not ${action}.`,
-    'Use the project\'s own key, an account key, or a key with the scope "manage" and without "tables".',
+    `A key with a list of tables cannot ${action}.`,
+    'Use the project key, an account key, or a key with the scope "manage" and without "tables".',
   );
 }

@@ -9,7 +9,7 @@ import { sql } from '../src/postgres/sql.ts';
 import { download, exportSessions, noSession, type Project, run } from './exports.ts';
 import { address, api, until, useTestService } from './helpers.ts';
 
-const rowhouse = useTestService({ exports: { limits: { useNative: false, stallMs: 2_000 } } });
+const rowhouse = useTestService();
 const formats = ['sql', 'custom', 'csv'] as const;
 let port = 0;
 let large: Project;
@@ -74,14 +74,18 @@ describe('an export that cannot go on', () => {
   );
 
   it.each(formats)('as %s is ended when its reader stalls', { timeout: 30_000 }, async (format) => {
-    const response = await open(large, format);
-    await until('the export waits for its reader', async () => (await exportSessions(rowhouse, large)) === 1);
+    const { control, server } = rowhouse.service.deps;
+    const exports = openExports({
+      ...{ control, server, limits: { stallMs: 1_000 } },
+      ensureCurrent: async () => {},
+      onError: () => {},
+    });
+    const never = () => new Promise<void>(() => {});
+    const exporting = exports.run(large.id, format, never, new AbortController().signal);
+    await expect(exporting).rejects.toThrow('has read nothing for 1000 ms');
     await noSession(rowhouse, large);
-    response.resume();
-    await closed(response);
-    expect(response.complete).toBe(false);
-    expect(rowhouse.log.join('\n')).toContain('has read nothing for 2000 ms');
     await isWell(large);
+    await exports.stop();
   });
 
   it.each(formats)('as %s never looks whole when PostgreSQL ends it', { timeout: 30_000 }, async (format) => {
@@ -100,7 +104,7 @@ describe('an export that cannot go on', () => {
 
   it.each(formats)('as %s does not last longer than it may', { timeout: 30_000 }, async (format) => {
     const { control, server } = rowhouse.service.deps;
-    const limits = { useNative: false, maxMs: 3_000 };
+    const limits = { maxMs: 3_000 };
     const exports = openExports({
       control,
       server,
@@ -158,8 +162,7 @@ it.each(formats)('a slow reader of %s gets all of it', { timeout: 30_000 }, asyn
     'create table noise as select gen_random_uuid() as a from generate_series(1, 30000)',
   );
   const { control, server } = rowhouse.service.deps;
-  const limits = { useNative: false };
-  const exports = openExports({ control, server, ensureCurrent: async () => {}, onError: () => {}, limits });
+  const exports = openExports({ control, server, ensureCurrent: async () => {}, onError: () => {} });
   // The thread has long ended when the last pieces are taken.
   const slow = async (ms: number) => {
     let size = 0;
@@ -214,7 +217,6 @@ describe('exports at once', () => {
       server,
       ensureCurrent: async () => {},
       onError: () => {},
-      limits: { useNative: false },
     });
     const left = new AbortController();
     let isReading = false;
@@ -243,7 +245,6 @@ describe('exports at once', () => {
       server,
       ensureCurrent: async () => {},
       onError: () => {},
-      limits: { useNative: false },
     });
     const begun: Promise<void>[] = [];
     const start = async (id: string) => {

@@ -1,0 +1,170 @@
+// Exports a project with nothing installed (pg_dump as WebAssembly) and with an installed pg_dump 18, in turns: time,
+// memory, and whether both write the same.
+// npm run bench -- export [--large 1000] [--turns 5] [--pg-dump /path/to/pg_dump] [--quick] prints a table; --write also
+// writes it to bench/RESULTS.md. Without a pg_dump 18 or newer, the ratios are missing.
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { median, startService, stop, superuserUrl } from './load.mjs';
+import { readOptions } from './options.mjs';
+import { residentMb } from './processes.mjs';
+import { range, report } from './report.mjs';
+
+const options = readOptions({
+  large: { quick: 200, full: 1_000 },
+  turns: { quick: 1, full: 5 },
+  'pg-dump': null,
+});
+const { quick, write, large, turns } = options;
+const native = findNative(options['pg-dump'] ?? 'pg_dump');
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-'));
+/** What a row of `documents` takes, with its index. */
+const rowBytes = 486;
+
+// An empty PATH: nothing is installed.
+const service = await startService(folder, undefined, { PATH: folder });
+const rows = [];
+try {
+  for (const sizeMb of quick ? [20, large] : [100, large]) {
+    const project = await fill(sizeMb);
+    const isLarge = sizeMb === large;
+    for (const format of ['sql', 'custom']) {
+      const times = { ours: [], native: [] };
+      let peak = 0;
+      for (let turn = 0; turn < (isLarge ? Math.min(turns, 2) : turns); turn++) {
+        const ours = await exportOurs(project, format);
+        times.ours.push(ours.ms);
+        peak = Math.max(peak, ours.peakMb);
+        if (!native) continue;
+        const theirs = await dumpNative(project, format);
+        times.native.push(theirs.ms);
+        if (format === 'sql' && theirs.hash !== ours.hash) throw new Error('The two dumps differ.');
+      }
+      rows.push(rowOf(project, format, times, peak, isLarge));
+    }
+    await project.call('DELETE', '').catch(() => {});
+  }
+} finally {
+  await stop(service);
+  rmSync(folder, { recursive: true, force: true });
+}
+report(
+  'export',
+  ['what', 'median', 'min–max', 'pg_dump', '×', 'same text', 'memory before / at most', 'goal'],
+  rows,
+  write,
+  {
+    notes: [
+      'Nothing is installed for the first column: pg_dump runs as WebAssembly, and the file is read over HTTP.',
+      'pg_dump is the installed program on the same database, through a pipe. × is the time of the first column divided by its time; lower is better.',
+      'Same text: all but the lines with versions and the random word of \\restrict. Compressed files are not compared.',
+      'Memory is the resident memory of the service.',
+    ],
+  },
+);
+
+function rowOf({ mb, before }, format, times, peak, isLarge) {
+  const seconds = times.ours.map((ms) => ms / 1000);
+  const theirs = times.native.map((ms) => ms / 1000);
+  return [
+    `${mb} MB as ${format}`,
+    `${median(seconds).toFixed(2)} s`,
+    range(seconds),
+    native ? `${median(theirs).toFixed(2)} s` : '',
+    native ? median(seconds.map((value, turn) => value / theirs[turn])).toFixed(2) : '',
+    native && format === 'sql' ? 'yes' : '',
+    `${before.toFixed(0)} / ${peak.toFixed(0)} MB`,
+    isLarge ? '≤ 200 MB of memory' : '≤ 2.5 s',
+  ];
+}
+
+async function fill(sizeMb) {
+  const project = await service.makeProject(`Export ${sizeMb}`);
+  await project.query(
+    'create table documents (id bigint primary key, title text, body text, data jsonb, at timestamptz)',
+  );
+  const total = Math.round((sizeMb * 1024 * 1024) / rowBytes);
+  for (let from = 1; from <= total; from += 200_000) {
+    await project.query(`insert into documents
+      select n, 'Document ' || n, repeat(md5(n::text), 4) || md5((n * 7)::text) || repeat('Tea is served. ', 8),
+             jsonb_build_object('color', 'red', 'sizes', jsonb_build_array(n % 7, n % 11)), now() + n * interval '1 s'
+      from generate_series(${from}, ${Math.min(total, from + 199_999)}) n`);
+  }
+  await project.query('vacuum analyze documents');
+  const { rows: sizes } = await project.query(
+    'select current_database() as name, pg_database_size(current_database())::float8 as bytes',
+  );
+  // The first export makes a role and reads the module from disk.
+  await exportOurs(project, 'sql');
+  return {
+    ...project,
+    database: sizes[0].name,
+    mb: Math.round(sizes[0].bytes / 1024 ** 2),
+    before: residentMb(service.pid),
+  };
+}
+
+async function exportOurs(project, format) {
+  let peakMb = residentMb(service.pid);
+  const sampling = setInterval(() => {
+    peakMb = Math.max(peakMb, residentMb(service.pid));
+  }, 10);
+  const started = performance.now();
+  try {
+    const response = await fetch(`${project.url}/export?format=${format}`, {
+      headers: { 'x-api-key': project.key },
+    });
+    if (!response.ok) throw new Error(await response.text());
+    const hash = await hashOf(response.body);
+    return { ms: performance.now() - started, peakMb, hash };
+  } finally {
+    clearInterval(sampling);
+  }
+}
+
+async function dumpNative({ database }, format) {
+  const url = await superuserUrl(service.data, database);
+  const args = [
+    ...(format === 'sql' ? ['--format=plain'] : ['--format=custom', '--compress=gzip:1']),
+    ...['--exclude-schema=rowhouse', '--exclude-schema=pg_catalog', `--dbname=${url}`],
+  ];
+  const started = performance.now();
+  const child = spawn(native, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const hash = await hashOf(child.stdout);
+  return { ms: performance.now() - started, hash };
+}
+
+/** Of all but the lines that differ between any two dumps: those before the first setting, and one near the end. */
+async function hashOf(stream) {
+  const hash = createHash('sha1');
+  const edge = 4096;
+  let head = null;
+  let rest = Buffer.alloc(0);
+  for await (const piece of stream) {
+    rest = Buffer.concat([rest, piece]);
+    if (head === null) {
+      const begin = rest.indexOf('\nSET ');
+      if (begin < 0 && rest.length < edge) continue;
+      head = rest.subarray(0, Math.max(0, begin));
+      rest = rest.subarray(head.length);
+    }
+    const kept = Math.max(0, rest.length - edge);
+    hash.update(rest.subarray(0, kept));
+    rest = rest.subarray(kept);
+  }
+  return hash.digest('hex') + comparable(head) + comparable(rest);
+}
+
+function comparable(bytes) {
+  return bytes
+    .toString('latin1')
+    .replace(/^-- Dumped (from|by) .*$/gm, '')
+    .replace(/^\\(un)?restrict .*$/gm, '');
+}
+
+function findNative(program) {
+  const { stdout = '' } = spawnSync(program, ['--version'], { encoding: 'utf8' });
+  return Number(/(\d+)/.exec(stdout)?.[1] ?? 0) >= 18 ? program : null;
+}
