@@ -1,0 +1,250 @@
+// A plain dump: SQL as psql reads it, one statement at a time, with the rows of COPY … FROM stdin apart. Rows are never
+// taken for statements, whatever becomes of their COPY.
+import { isUtf8 } from 'node:buffer';
+import { BrokenDump, endsTooEarly } from './broken-dump.ts';
+import type { DumpFile } from './dump-file.ts';
+import { StatementEnd } from './statement-end.ts';
+import { findWords } from './words.ts';
+
+/** What pg_dump says about the statements that follow. It is a comment: good for a report, never for a decision about rights. */
+export type Heading = Readonly<{
+  kind: string;
+  schema: string | null;
+  name: string;
+  owner: string | null;
+}>;
+
+export type ScriptItem = Readonly<{
+  heading: Heading | null;
+  /** Without the comments before it. */
+  text: string;
+  /** Why it cannot run: a command for psql, not SQL. */
+  refused: string | null;
+  /** Where the rows of a COPY begin. */
+  rowsAt: number | null;
+  /** Where the reader is: for progress. */
+  at: number;
+}>;
+
+const usualBytes = 256 * 1024;
+const maxStatementBytes = 64 * 1024 * 1024;
+/** Larger ones would be held in memory by PostgreSQL as a whole. */
+const maxRowBytes = 256 * 1024 * 1024;
+
+/** Gives every statement in order. The rows of a COPY are skipped, unless readRows was asked for them before. */
+export async function* readScript(file: DumpFile, windowBytes = usualBytes): AsyncGenerator<ScriptItem> {
+  await checkBeginning(file);
+  const scan = new StatementEnd();
+  let heading: Heading | null = null;
+  let refused: string | null = null;
+  let at = 0;
+  let bytes: Buffer = Buffer.alloc(0);
+  let readTo = 0;
+  const goOn = (size: number) => {
+    at += size;
+    bytes = bytes.subarray(size);
+    scan.restart();
+    refused = null;
+  };
+  for (;;) {
+    const isLast = readTo >= file.size;
+    const found = scan.find(bytes, isLast);
+    if (found.kind === 'more') {
+      if (isLast) break;
+      if (bytes.length > maxStatementBytes)
+        throw new BrokenDump(
+          'a statement is longer than 64 MB',
+          'Dump without --inserts and --rows-per-insert.',
+        );
+      const wanted = Math.max(windowBytes, bytes.length);
+      const next = await file.read(readTo, wanted);
+      readTo += next.length;
+      bytes = Buffer.concat([bytes, next]);
+      continue;
+    }
+    if (found.kind === 'backslash') {
+      const end = bytes.indexOf(10, found.at);
+      if (end === -1 && !isLast) {
+        scan.skipTo(found.at);
+        if (bytes.length - found.at > usualBytes) throw new BrokenDump('a command of psql is too long');
+        const next = await file.read(readTo, windowBytes);
+        readTo += next.length;
+        bytes = Buffer.concat([bytes, next]);
+        continue;
+      }
+      const stop = end === -1 ? bytes.length : end;
+      const command = bytes.toString('latin1', found.at, stop).trim();
+      if (!scan.hasBegun) {
+        heading = findHeading(bytes.subarray(0, found.at)) ?? heading;
+        goOn(stop);
+        if (!isHarmless(command))
+          yield { heading, text: shorten(command), refused: psqlCommand, rowsAt: null, at };
+      } else {
+        refused = psqlCommand;
+        scan.skipTo(stop);
+      }
+      continue;
+    }
+    const statement = textOf(bytes.subarray(scan.beginsAt, found.at));
+    heading = findHeading(bytes.subarray(0, scan.beginsAt)) ?? heading;
+    const isEmpty = !scan.hasBegun;
+    const why: string | null = refused;
+    goOn(found.at);
+    if (isEmpty) continue;
+    noteStrings(scan, statement);
+    if (!isCopyFromStdin(statement)) {
+      yield { heading, text: statement, refused: why, rowsAt: null, at };
+      continue;
+    }
+    const rowsAt = await endOfLine(file, at);
+    yield { heading, text: statement, refused: why, rowsAt, at };
+    at = await skipRows(file, rowsAt);
+    readTo = at;
+    bytes = Buffer.alloc(0);
+  }
+  if (!scan.isOutside || scan.hasBegun) throw endsTooEarly();
+  await checkEnd(file);
+}
+
+/** The rows of a COPY, without the line that ends them. */
+export async function* readRows(
+  file: DumpFile,
+  rowsAt: number,
+  windowBytes = usualBytes,
+): AsyncGenerator<Buffer> {
+  /** The last bytes, which may be the beginning of the end. The first line break stands for the one before the rows. */
+  let rest: Buffer = Buffer.from('\n');
+  let isFirst = true;
+  let sinceBreak = 0;
+  for (let at = rowsAt; ; ) {
+    const next = await file.read(at, windowBytes);
+    at += next.length;
+    const bytes = Buffer.concat([rest, next]);
+    const end = findEnd(bytes, at >= file.size);
+    if (end === -1 && next.length === 0) throw endsTooEarly();
+    const keep = end === -1 ? Math.max(0, bytes.length - 5) : end + 1;
+    const piece = bytes.subarray(Math.min(isFirst ? 1 : 0, keep), keep);
+    const lastBreak = piece.lastIndexOf(10);
+    sinceBreak = lastBreak === -1 ? sinceBreak + piece.length : piece.length - lastBreak;
+    if (sinceBreak > maxRowBytes) throw new BrokenDump('a row is larger than 256 MB');
+    if (piece.length > 0) yield piece;
+    if (end !== -1) return;
+    rest = bytes.subarray(keep);
+    isFirst &&= keep === 0;
+  }
+}
+
+const endMark = Buffer.from('\n\\.');
+
+/** Where the line break before the line \. is; -1: not in these bytes. */
+function findEnd(bytes: Buffer, isLast: boolean): number {
+  for (let at = bytes.indexOf(endMark); at !== -1; at = bytes.indexOf(endMark, at + 1)) {
+    const [one, two] = [bytes[at + 3], bytes[at + 4]];
+    if (one === 10 || (one === 13 && two === 10) || (one === undefined && isLast)) return at;
+  }
+  return -1;
+}
+
+async function skipRows(file: DumpFile, rowsAt: number): Promise<number> {
+  let rest: Buffer = Buffer.from('\n');
+  let restAt = rowsAt - 1;
+  for (let at = rowsAt; ; ) {
+    const next = await file.read(at, usualBytes);
+    at += next.length;
+    const bytes = Buffer.concat([rest, next]);
+    const end = findEnd(bytes, at >= file.size);
+    if (end !== -1) return Math.min(file.size, restAt + end + 3);
+    if (next.length === 0) throw endsTooEarly();
+    const keep = Math.max(0, bytes.length - 5);
+    rest = bytes.subarray(keep);
+    restAt += keep;
+  }
+}
+
+/** Rows begin on the next line. */
+async function endOfLine(file: DumpFile, at: number): Promise<number> {
+  const bytes = await file.read(at, 1024);
+  const end = bytes.indexOf(10);
+  if (end === -1) throw endsTooEarly();
+  if (bytes.subarray(0, end).toString('latin1').trim() !== '')
+    throw new BrokenDump('COPY … FROM stdin is followed by something else on its line');
+  return at + end + 1;
+}
+
+function textOf(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw new BrokenDump('the dump is not valid UTF-8', 'Dump with --encoding=UTF8.');
+  if (bytes.includes(0)) throw new BrokenDump('a statement contains a NUL character');
+  return bytes.toString('utf8');
+}
+
+const psqlCommand = 'A command for psql, not SQL.';
+/** Written by pg_dump; none of them has a meaning here. */
+const harmless = /^\\(?:restrict [A-Za-z0-9]+|unrestrict [A-Za-z0-9]+|connect .*|encoding '?UTF-?8'?)$/i;
+
+function isHarmless(command: string): boolean {
+  return harmless.test(command);
+}
+
+function shorten(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}
+
+const headingLine =
+  /^-- (?:Data for )?Name: (.*); Type: (.*?); Schema: (.*?); Owner: (.*?)(?:; Tablespace: .*)?\r?$/gm;
+const maxHeadingBytes = 16 * 1024;
+
+function findHeading(comments: Buffer): Heading | null {
+  const text = comments.toString('utf8', Math.max(0, comments.length - maxHeadingBytes));
+  const [, name = '', kind = '', schema = '-', owner = '-'] = [...text.matchAll(headingLine)].at(-1) ?? [];
+  if (kind === '') return null;
+  return {
+    kind,
+    name,
+    schema: schema === '-' ? null : schema,
+    owner: owner === '-' || owner === '' ? null : owner,
+  };
+}
+
+/** A table has at most 1,600 columns. */
+const maxCopyChars = 512 * 1024;
+
+/** COPY … FROM STDIN, with both words outside of parentheses and quotes. */
+function isCopyFromStdin(statement: string): boolean {
+  if (!/^copy\b/i.test(statement)) return false;
+  const words = findWords(statement, maxCopyChars);
+  return words.some(
+    ({ word, depth }, index) => word === 'from' && depth === 0 && words[index + 1]?.word === 'stdin',
+  );
+}
+
+/** The setting decides where strings end in all that follows. */
+function noteStrings(scan: StatementEnd, statement: string): void {
+  if (statement.length > 200) return;
+  const [, value] =
+    /^set\s+standard_conforming_strings\s*(?:=|to)\s*'?(on|off)'?\s*;$/i.exec(statement) ?? [];
+  if (value) scan.standardStrings = value.toLowerCase() === 'on';
+}
+
+async function checkBeginning(file: DumpFile): Promise<void> {
+  const bytes = await file.read(0, 4096);
+  if (bytes.length === 0) throw new BrokenDump('the dump is empty');
+  if (bytes[0] === 0x1f && bytes[1] === 0x8b)
+    throw new BrokenDump('the file is compressed with gzip', 'Unpack it first: gunzip file.sql.gz');
+  if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff))
+    throw new BrokenDump('the file is UTF-16', 'Write it with pg_dump --file=…, not with > in PowerShell.');
+  if (bytes.includes(0)) throw new BrokenDump('this is not a dump of pg_dump');
+  const text = bytes.toString('latin1');
+  if (text.includes('-- PostgreSQL database cluster dump'))
+    throw new BrokenDump('this is a dump of a whole server', 'Dump one database with pg_dump.');
+  const [, encoding] = /^SET client_encoding = '([^']*)';/m.exec(text) ?? [];
+  if (encoding && encoding !== 'UTF8')
+    throw new BrokenDump(`the encoding of the dump is ${encoding}`, 'Dump with --encoding=UTF8.');
+}
+
+/** pg_dump writes a last line: without it, the file was cut off between two statements. */
+async function checkEnd(file: DumpFile): Promise<void> {
+  const start = (await file.read(0, 200)).toString('latin1');
+  if (!start.includes('-- PostgreSQL database dump')) return;
+  const end = (await file.read(Math.max(0, file.size - 1024), 1024)).toString('latin1');
+  if (!end.includes('-- PostgreSQL database dump complete')) throw endsTooEarly();
+}
