@@ -56,6 +56,14 @@ export const errorCodes = {
     status: 415,
     meaning: 'The endpoint does not support the content type of the body.',
   },
+  invalid_dump: {
+    status: 422,
+    meaning: 'The dump is damaged, of an unknown form, or holds something that a project cannot have.',
+  },
+  import_source_failed: {
+    status: 422,
+    meaning: 'The server from which a project was to be imported cannot be reached or read.',
+  },
   constraint_violation: { status: 422, meaning: 'A value violates a constraint or does not fit its type.' },
   rate_limited: { status: 429, meaning: 'Too many requests. Retry after Retry-After seconds.' },
   overloaded: { status: 429, meaning: 'Too many requests are waiting. Retry after Retry-After seconds.' },

@@ -2,6 +2,7 @@ export * from './compact.ts';
 export * from './envelope.ts';
 export * from './error-codes.ts';
 export * from './export.ts';
+export * from './import.ts';
 export * from './jobs.ts';
 export * from './keys.ts';
 export * from './projects.ts';

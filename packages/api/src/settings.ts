@@ -124,6 +124,12 @@ export const settings = {
     description:
       'Free space to keep on the disk of the embedded PostgreSQL. With less, no project can grow. 0 turns the reserve off.',
   },
+  ROWHOUSE_IMPORT_PRIVATE_HOSTS: {
+    type: 'boolean',
+    default: false,
+    description:
+      'Whether `POST /projects/import` may copy from servers in private networks and on this machine. Holders of an account key can then reach them.',
+  },
   ROWHOUSE_SPARES: {
     type: 'integer',
     min: 0,

@@ -13,6 +13,7 @@ import { errorResponder, respondToBrokenRequest } from './http/error-response.ts
 import { exportRoutes } from './http/export.ts';
 import { openFastPath } from './http/fast-path.ts';
 import { acceptIdempotencyKeys } from './http/idempotency.ts';
+import { importRoutes } from './http/import.ts';
 import { jobRoutes } from './http/jobs.ts';
 import { takeJson } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
@@ -153,6 +154,7 @@ export async function buildApp(
       usageRoutes(api, deps);
       compactRoutes(api, deps);
       exportRoutes(api, deps);
+      await api.register(async (scope) => importRoutes(scope, deps));
       jobRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);

@@ -58,6 +58,7 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     workers: value('ROWHOUSE_WORKERS', integer),
     maxLimitMb: value('ROWHOUSE_MAX_LIMIT_MB', integer),
     diskReserveMb: value('ROWHOUSE_DISK_RESERVE_MB', integer),
+    importPrivateHosts: value('ROWHOUSE_IMPORT_PRIVATE_HOSTS', boolean),
     spares: value('ROWHOUSE_SPARES', integer),
     connections: value('ROWHOUSE_CONNECTIONS', integer),
     keptConnections: value('ROWHOUSE_KEPT_CONNECTIONS', integer),

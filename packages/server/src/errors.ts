@@ -393,6 +393,49 @@ export const errors = {
       details: { retryable: true },
       cause,
     }),
+  brokenDump: (problem: string, hint?: string) =>
+    new RowhouseError('invalid_dump', `The dump cannot be imported: ${clip(problem)}.`, {
+      ...(hint && { hint }),
+    }),
+  /** `problem`: what PostgreSQL says about an entry of the dump. */
+  importFailed: (problem: string) =>
+    new RowhouseError('invalid_dump', `The dump cannot be imported: ${problem.slice(0, 500)}`, {
+      hint: 'Nothing was left behind. Change what the message names, dump again, and import that.',
+    }),
+  dumpTooLarge: (maxMb: number) =>
+    new RowhouseError('payload_too_large', `The dump is larger than ${maxMb} MB, four times limit_mb.`, {
+      hint: 'Import it with a higher limit_mb, or dump with --format=custom, which compresses.',
+      details: { max_bytes: maxMb * 1024 * 1024 },
+    }),
+  /** `problem`: about the server that is to be copied. Never its address, which holds a password. */
+  importSource: (problem: string) =>
+    new RowhouseError('import_source_failed', `The server cannot be copied: ${clip(problem)}`, {
+      hint: 'Check the address, the password, and that the server accepts connections from here. Or run pg_dump yourself, and upload the file.',
+    }),
+  importSourcePrivate: () =>
+    new RowhouseError(
+      'import_source_failed',
+      'The server is in a private network, which imports may not reach.',
+      {
+        hint: 'Upload a dump instead; or set ROWHOUSE_IMPORT_PRIVATE_HOSTS=true, if every holder of an account key may reach the networks of this machine.',
+      },
+    ),
+  importTooSlow: (limitMs: number) =>
+    new RowhouseError(
+      'query_timeout',
+      `A statement of the dump took longer than ${Math.round(limitMs / 1000)} s.`,
+      {
+        hint: 'Nothing was left behind. Look for functions in defaults, checks and triggers that do not end.',
+      },
+    ),
+  importTooLong: (limitMs: number) =>
+    new RowhouseError(
+      'query_timeout',
+      `The import took longer than ${Math.round(limitMs / 60_000)} minutes.`,
+      {
+        hint: 'Nothing was left behind. Import it in parts, or when the machine is less busy.',
+      },
+    ),
   exportTooNew: (serverMajor: number) =>
     new RowhouseError(
       'unavailable',

@@ -1,5 +1,6 @@
 // Starts the service: environment → config → engine → app → listen. Stops it in reverse order on a signal.
 import { availableParallelism } from 'node:os';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import type { FastifyInstance } from 'fastify';
@@ -178,6 +179,10 @@ function openFor(
       delivery: config,
     },
     exports: { programs: config.programEnvironment },
+    imports: {
+      folder: path.join(config.dataFolder, 'imports'),
+      allowPrivateHosts: config.importPrivateHosts,
+    },
     log,
     ...role,
   });

@@ -1,5 +1,7 @@
 // Wires the parts of the service together, for a given address of PostgreSQL. main.ts and the tests start and stop it.
 import { randomUUID } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import type { Logger } from 'pino';
 import { startBackground } from './background.ts';
 import { followChanges } from './control/changes.ts';
@@ -7,6 +9,7 @@ import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
 import { type ExportLimits, openExports } from './dumps/export.ts';
 import type { ProgramEnvironment } from './dumps/native.ts';
+import { type ImportOptions, openImports } from './dumps/import/import.ts';
 import { openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { masterKeyCheck } from './engine/master-key.ts';
@@ -66,6 +69,7 @@ type Options = {
   connections: { budget: number; kept?: number; share: number };
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
   exports?: { programs?: ProgramEnvironment; limits?: ExportLimits };
+  imports?: ImportOptions;
   now?: () => number;
   log: Logger;
 };
@@ -117,6 +121,10 @@ export async function openService(options: Options): Promise<Service> {
   const pipelines = openPipelines(sessions, Math.min(share, budget));
   const groupCommit = openGroupCommit(sessions);
   const headroom = openHeadroom({ control, server, feed, isDiskLow: disk.isLow, onError });
+  const imports = openImports(
+    { control, server, spares, jobs, headroom, disk, limits, onError },
+    options.imports ?? { folder: path.join(tmpdir(), 'rowhouse-imports'), allowPrivateHosts: false },
+  );
   const relief = options.disk
     ? openDiskRelief({ server, disk, stop: stopSession, onError })
     : { stop: async () => {} };
@@ -158,6 +166,7 @@ export async function openService(options: Options): Promise<Service> {
     disk,
     compactions,
     exports,
+    imports,
     jobs,
     keyRing,
     logins,

@@ -7,6 +7,7 @@ import { ensureAccount } from '../src/accounts.ts';
 import { buildApp } from '../src/app.ts';
 import { prepareControl } from '../src/control/control.ts';
 import type { ExportLimits } from '../src/dumps/export.ts';
+import type { ImportOptions } from '../src/dumps/import/import.ts';
 import { commentOf } from '../src/engine/provision.ts';
 import { createMetrics } from '../src/http/metrics.ts';
 import { type Address, type Database, openDatabase } from '../src/postgres/database.ts';
@@ -49,6 +50,7 @@ type TestServiceOptions = {
   now?: () => number;
   corsOrigins?: '*' | string[];
   exports?: { limits: ExportLimits };
+  imports?: ImportOptions;
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
 };
 
@@ -76,6 +78,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     ...(options.now && { now: options.now }),
     ...(options.disk && { disk: options.disk }),
     ...(options.exports && { exports: options.exports }),
+    ...(options.imports && { imports: options.imports }),
     log,
   });
   let accountKey = '';

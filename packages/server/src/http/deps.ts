@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import type { Control } from '../control/control.ts';
 import type { Exports } from '../dumps/export.ts';
+import type { Imports } from '../dumps/import/import.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
 import type { Spares } from '../engine/spares.ts';
@@ -22,6 +23,7 @@ export type Deps = Readonly<{
   disk: DiskWatch;
   compactions: Compactions;
   exports: Exports;
+  imports: Imports;
   jobs: Jobs;
   keyRing: KeyRing;
   logins: Logins;

@@ -11,7 +11,8 @@ export type Address = Readonly<{
   user: string;
   password: string;
   database: string;
-  tls: false | { rejectUnauthorized: boolean };
+  /** `servername`: where `host` is the address that a name was resolved to. */
+  tls: false | { rejectUnauthorized: boolean; servername?: string };
   /** A Unix socket of the same server, if there is one: cheaper than TCP. */
   socket?: string;
 }>;

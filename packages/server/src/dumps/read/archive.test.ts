@@ -9,7 +9,13 @@ const rows = Array.from({ length: 3_000 }, (_, n) => `${n}\tname ${n}\n`).join('
 const entries: WrittenEntry[] = [
   { kind: 'ENCODING', name: 'ENCODING', text: "SET client_encoding = 'UTF8';\n" },
   { kind: 'TABLE', name: 'teas', schema: 'public', text: 'CREATE TABLE public.teas (id int, "ä" text);\n' },
-  { kind: 'TABLE DATA', name: 'teas', schema: 'public', copy: 'COPY public.teas FROM stdin;\n', data: rows },
+  {
+    kind: 'TABLE DATA',
+    name: 'teas',
+    schema: 'public',
+    copy: 'COPY public.teas FROM stdin;\n',
+    data: `${rows}\\.\n\n\n`,
+  },
   { kind: 'TABLE DATA', name: 'empty', schema: 'public', copy: 'COPY public.empty FROM stdin;\n', data: '' },
   {
     kind: 'BLOBS',

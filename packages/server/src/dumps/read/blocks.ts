@@ -5,13 +5,13 @@ import { pipeline } from 'node:stream/promises';
 import { createInflate } from 'node:zlib';
 import type { Archive } from './archive.ts';
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
+import type { Count } from './counted.ts';
 import { intBytes, readInt } from './cursor.ts';
 import type { DumpFile } from './dump-file.ts';
+import { untilEnd } from './rows.ts';
 
 export type Block = Readonly<{ isLargeObjects: boolean; at: number }>;
 export type LargeObject = Readonly<{ oid: number; data: AsyncGenerator<Buffer> }>;
-/** Called with the number of unpacked bytes; throws when there were enough. */
-export type Count = (bytes: number) => void;
 
 const windowBytes = 256 * 1024;
 const pieceBytes = 64 * 1024;
@@ -37,14 +37,14 @@ export async function findBlocks(file: DumpFile, archive: Archive): Promise<Map<
   return blocks;
 }
 
-/** The rows of a table, unpacked. */
+/** The rows of a table, unpacked, without the line that ends them. */
 export function readBlock(
   file: DumpFile,
   archive: Archive,
   { at }: Block,
   count: Count,
 ): AsyncGenerator<Buffer> {
-  return unpacked(new Walk(file, at), archive, count);
+  return untilEnd(unpacked(new Walk(file, at), archive, count), { mayLack: true });
 }
 
 /** The data of one must be read, in part at least, before the next is asked for. */

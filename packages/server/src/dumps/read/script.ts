@@ -3,6 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
 import type { DumpFile } from './dump-file.ts';
+import { findEnd, untilEnd } from './rows.ts';
 import { StatementEnd } from './statement-end.ts';
 import { findWords } from './words.ts';
 
@@ -28,8 +29,6 @@ export type ScriptItem = Readonly<{
 
 const usualBytes = 256 * 1024;
 const maxStatementBytes = 64 * 1024 * 1024;
-/** Larger ones would be held in memory by PostgreSQL as a whole. */
-const maxRowBytes = 256 * 1024 * 1024;
 
 /** Gives every statement in order. The rows of a COPY are skipped, unless readRows was asked for them before. */
 export async function* readScript(file: DumpFile, windowBytes = usualBytes): AsyncGenerator<ScriptItem> {
@@ -106,43 +105,31 @@ export async function* readScript(file: DumpFile, windowBytes = usualBytes): Asy
   await checkEnd(file);
 }
 
-/** The rows of a COPY, without the line that ends them. */
-export async function* readRows(
-  file: DumpFile,
-  rowsAt: number,
-  windowBytes = usualBytes,
-): AsyncGenerator<Buffer> {
-  /** The last bytes, which may be the beginning of the end. The first line break stands for the one before the rows. */
-  let rest: Buffer = Buffer.from('\n');
-  let isFirst = true;
-  let sinceBreak = 0;
-  for (let at = rowsAt; ; ) {
-    const next = await file.read(at, windowBytes);
-    at += next.length;
-    const bytes = Buffer.concat([rest, next]);
-    const end = findEnd(bytes, at >= file.size);
-    if (end === -1 && next.length === 0) throw endsTooEarly();
-    const keep = end === -1 ? Math.max(0, bytes.length - 5) : end + 1;
-    const piece = bytes.subarray(Math.min(isFirst ? 1 : 0, keep), keep);
-    const lastBreak = piece.lastIndexOf(10);
-    sinceBreak = lastBreak === -1 ? sinceBreak + piece.length : piece.length - lastBreak;
-    if (sinceBreak > maxRowBytes) throw new BrokenDump('a row is larger than 256 MB');
-    if (piece.length > 0) yield piece;
-    if (end !== -1) return;
-    rest = bytes.subarray(keep);
-    isFirst &&= keep === 0;
+/** The statements of a text that is in memory, without the comments before them. The last may lack its semicolon. */
+export function splitStatements(text: string): string[] {
+  const statements: string[] = [];
+  const scan = new StatementEnd();
+  for (let bytes = Buffer.from(text); ; ) {
+    const found = scan.find(bytes, true);
+    const end = found.kind === 'end' ? found.at : bytes.length;
+    if (scan.hasBegun) statements.push(bytes.toString('utf8', scan.beginsAt, end).trim());
+    if (found.kind !== 'end') return statements;
+    bytes = bytes.subarray(end);
+    scan.restart();
   }
 }
 
-const endMark = Buffer.from('\n\\.');
+/** The rows of a COPY, without the line that ends them. */
+export function readRows(file: DumpFile, rowsAt: number, windowBytes = usualBytes): AsyncGenerator<Buffer> {
+  return untilEnd(piecesOf(file, rowsAt, windowBytes), { mayLack: false });
+}
 
-/** Where the line break before the line \. is; -1: not in these bytes. */
-function findEnd(bytes: Buffer, isLast: boolean): number {
-  for (let at = bytes.indexOf(endMark); at !== -1; at = bytes.indexOf(endMark, at + 1)) {
-    const [one, two] = [bytes[at + 3], bytes[at + 4]];
-    if (one === 10 || (one === 13 && two === 10) || (one === undefined && isLast)) return at;
+async function* piecesOf(file: DumpFile, from: number, windowBytes: number): AsyncGenerator<Buffer> {
+  for (let at = from; at < file.size; ) {
+    const piece = await file.read(at, windowBytes);
+    at += piece.length;
+    yield piece;
   }
-  return -1;
 }
 
 async function skipRows(file: DumpFile, rowsAt: number): Promise<number> {

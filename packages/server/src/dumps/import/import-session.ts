@@ -1,0 +1,165 @@
+// The session in which the statements of a dump run: a login as a role of the new project, so that nothing in a dump can
+// become more than that role, whatever it sets or resets. Its deadline is kept here: a dump sets statement_timeout itself.
+import { loginOf, type ProjectLogin } from '../../engine/provision.ts';
+import type { Server } from '../../engine/servers.ts';
+import { errors } from '../../errors.ts';
+import { CopyIn } from '../../postgres/copy-in.ts';
+import type { ServerError } from '../../postgres/server-error.ts';
+import { Session, silent } from '../../postgres/session.ts';
+import { sql } from '../../postgres/sql.ts';
+import { startupOptions } from '../../postgres/startup-options.ts';
+
+export type Outcome = Readonly<{ error: ServerError | null; tag: string }>;
+
+export type SessionLimits = Readonly<{
+  /** For a statement, and for a COPY that takes no more rows. */
+  statementMs: number;
+}>;
+
+/** As pg_restore sets them. Commits need not wait for the disk: an import that breaks off leaves nothing. */
+const settings = {
+  check_function_bodies: 'false',
+  client_min_messages: 'error',
+  row_security: 'off',
+  synchronous_commit: 'off',
+  xmloption: 'content',
+  statement_timeout: '0',
+  lock_timeout: '0',
+  client_connection_check_interval: '1000',
+  DateStyle: 'ISO, MDY',
+  TimeZone: 'UTC',
+};
+const terminateAfterMs = 2_000;
+const destroyAfterMs = 5_000;
+
+export class ImportSession {
+  private readonly session: Session;
+  private readonly server: Server;
+  private readonly limits: SessionLimits;
+  private readonly signal: AbortSignal;
+  private isTooSlow = false;
+  private status: 'idle' | 'transaction' | 'failed' = 'idle';
+
+  private constructor(session: Session, server: Server, limits: SessionLimits, signal: AbortSignal) {
+    this.session = session;
+    this.server = server;
+    this.limits = limits;
+    this.signal = signal;
+  }
+
+  static async open(
+    server: Server,
+    login: ProjectLogin,
+    limits: SessionLimits,
+    signal: AbortSignal,
+  ): Promise<ImportSession> {
+    signal.throwIfAborted();
+    const session = await Session.open(loginOf(server, login), {
+      application_name: 'rowhouse query',
+      options: startupOptions(settings),
+    }).catch((error) => {
+      throw errors.unavailable(error);
+    });
+    return new ImportSession(session, server, limits, signal);
+  }
+
+  /** Inside of a transaction that the dump began. */
+  get isInTransaction(): boolean {
+    return this.status !== 'idle';
+  }
+
+  /** Rejects when the import has to end: it was cancelled, took too long, or the session is lost. */
+  async run(text: string, parameters: readonly string[] = []): Promise<Outcome> {
+    const outcome = await this.guarded(() => this.exchange(text, parameters));
+    // As after an error in psql: what follows is tried by itself.
+    if (this.status === 'failed') await this.guarded(() => this.exchange('rollback', []));
+    return outcome;
+  }
+
+  /** COPY … FROM STDIN. */
+  async copy(text: string, rows: AsyncIterable<Buffer>): Promise<Outcome> {
+    const outcome = await this.guarded(async (touch) => {
+      const copying = new CopyIn({
+        session: this.session,
+        before: [],
+        text,
+        after: { count: 0, write: () => {} },
+        source: rows,
+        clock: { pause: touch, resume: touch },
+      });
+      const end = await copying.run();
+      if (copying.sourceFailure) throw copying.sourceFailure.error;
+      if (end instanceof Error) throw end;
+      this.status = end;
+      return { error: copying.failure, tag: copying.tag };
+    });
+    if (this.status === 'failed') await this.guarded(() => this.exchange('rollback', []));
+    return outcome;
+  }
+
+  close(): void {
+    this.session.close();
+  }
+
+  private exchange(text: string, parameters: readonly string[]): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      let error: ServerError | null = null;
+      let tag = '';
+      this.session.out.parse('', text).bind('', parameters).execute(0).sync();
+      this.session.send({
+        ...silent,
+        // What a statement gives back is not needed, however large.
+        rowPart: () => {},
+        complete: (found) => {
+          tag = found ?? '';
+        },
+        error: (found) => {
+          error ??= found;
+        },
+        copy: () => this.session.destroy(),
+        ready: (status) => {
+          this.status = status;
+          resolve({ error, tag });
+        },
+        lost: reject,
+      });
+    });
+  }
+
+  /** Cancels at the deadline or when the import is to end, then terminates, then cuts the connection. */
+  private async guarded<T>(act: (touch: () => void) => Promise<T>): Promise<T> {
+    this.signal.throwIfAborted();
+    const timers: NodeJS.Timeout[] = [];
+    const stop = () => {
+      void this.session.cancel();
+      timers.push(setTimeout(() => void this.terminate(), terminateAfterMs));
+      timers.push(setTimeout(() => this.session.destroy(), destroyAfterMs));
+    };
+    const deadline = setTimeout(() => {
+      this.isTooSlow = true;
+      stop();
+    }, this.limits.statementMs);
+    this.signal.addEventListener('abort', stop, { once: true });
+    try {
+      return await act(() => deadline.refresh()).finally(() => this.explainEnd());
+    } catch (error) {
+      this.session.destroy();
+      throw error;
+    } finally {
+      clearTimeout(deadline);
+      for (const timer of timers) clearTimeout(timer);
+      this.signal.removeEventListener('abort', stop);
+    }
+  }
+
+  /** A statement that was stopped must not be taken for one that failed. */
+  private explainEnd(): void {
+    this.signal.throwIfAborted();
+    if (this.isTooSlow) throw errors.importTooSlow(this.limits.statementMs);
+  }
+
+  private async terminate(): Promise<void> {
+    const { pid } = this.session;
+    await this.server.maintenance.query(sql`select pg_terminate_backend(${pid}::int)`).catch(() => {});
+  }
+}

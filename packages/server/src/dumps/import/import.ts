@@ -1,0 +1,207 @@
+// Imports: how many at once, from where, and how one is ended. Each fills a project of its own, which nobody can use before
+// the import is done, and which is dropped if it fails (jobs/jobs.ts).
+import type { CreateProject, Job, Project } from '@rowhouse/api';
+import type { Control } from '../../control/control.ts';
+import { newId } from '../../control/new-id.ts';
+import type { DiskWatch } from '../../engine/disk.ts';
+import { databaseOf } from '../../engine/provision.ts';
+import type { Server } from '../../engine/servers.ts';
+import type { Spares } from '../../engine/spares.ts';
+import { errors } from '../../errors.ts';
+import { dropFilledProjects } from '../../jobs/abandoned.ts';
+import type { JobRun, Jobs } from '../../jobs/jobs.ts';
+import { checkLimit, createProject } from '../../projects/create.ts';
+import type { Headroom } from '../../quotas/headroom.ts';
+import { measure } from '../../quotas/sizes.ts';
+import { dumpRemote, readRemote } from './remote.ts';
+import type { ImportReport } from './report.ts';
+import { restoreDump } from './restore.ts';
+import { fillSpool, prepareSpoolFolder, type Spool } from './spool.ts';
+
+export type Started = { project: Project; apiKey: string; job: Job };
+export type Imports = {
+  /** Returns when the dump has arrived; the rest is the job's. */
+  fromUpload(accountId: string, input: CreateProject, body: AsyncIterable<Buffer>): Promise<Started>;
+  /** `from`: the address of a PostgreSQL server. */
+  fromServer(accountId: string, input: CreateProject, from: string): Promise<Started>;
+};
+
+type Deps = {
+  control: Control;
+  server: Server;
+  spares: Spares;
+  jobs: Jobs;
+  headroom: Headroom;
+  disk: DiskWatch;
+  limits: { maxLimitMb: number; keepDeletedDays: number };
+  onError: (error: unknown) => void;
+};
+
+export type ImportOptions = {
+  /** For dumps on their way. */
+  folder: string;
+  allowPrivateHosts: boolean;
+  limits?: Partial<Limits>;
+};
+type Limits = {
+  /** Each runs in a session of its own, as fast as PostgreSQL can. */
+  running: number;
+  /** Together with those that are arriving or waiting. */
+  inAll: number;
+  statementMs: number;
+  maxMs: number;
+};
+const defaultLimits: Limits = { running: 2, inAll: 6, statementMs: 10 * 60_000, maxMs: 6 * 60 * 60_000 };
+const mb = 1024 * 1024;
+const defaultLimitMb = 512;
+/** Of a dump's file to limit_mb: as text, data can be larger than in PostgreSQL. */
+const spoolFactor = 4;
+/** Of a dump's unpacked data to limit_mb: PostgreSQL compresses long values itself. */
+const unpackedFactor = 16;
+const extraBytes = 64 * mb;
+
+type Source = (run: JobRun) => Promise<Spool>;
+
+export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {} }: ImportOptions): Imports {
+  const { running, inAll, statementMs, maxMs } = { ...defaultLimits, ...limits };
+  const { control, server, jobs, headroom, disk } = deps;
+  const turns = openTurns(running);
+  let isPrepared = false;
+  let count = 0;
+
+  /** A place among all imports of this process, given back at the end. */
+  const takePlace = () => {
+    if (count >= inAll) throw errors.overloaded('Too many imports are running or waiting.', 30);
+    count++;
+    let isHeld = true;
+    return () => {
+      if (isHeld) count--;
+      isHeld = false;
+    };
+  };
+  const spoolOptions = (limitMb: number) => {
+    if (!isPrepared) prepareSpoolFolder(folder);
+    isPrepared = true;
+    return { folder, maxBytes: spoolFactor * limitMb * mb + extraBytes, isDiskLow: disk.isLow };
+  };
+  const limitOf = ({ limit_mb }: CreateProject) => {
+    const limitMb = limit_mb ?? Math.min(defaultLimitMb, deps.limits.maxLimitMb);
+    checkLimit(limitMb, deps.limits.maxLimitMb);
+    return limitMb;
+  };
+
+  const fill = async (project: Project, source: Source, run: JobRun): Promise<ImportReport> => {
+    const spool = await source(run);
+    try {
+      const full = new AbortController();
+      const overdue = AbortSignal.timeout(maxMs);
+      const signal = AbortSignal.any([run.signal, full.signal, overdue]);
+      const admitted = await headroom.admit(project.id, { evenFar: true });
+      if (!admitted || admitted.isServerFull) throw errors.serverFull();
+      const unwatch = headroom.watch(project.id, admitted.ceiling, (because) => full.abort(because));
+      try {
+        const report = await restoreDump({
+          ...{ server, signal, file: spool.file(), limits: { statementMs }, progress: run.progress },
+          project: { id: project.id, passwordVersion: 1 },
+          maxUnpackedBytes: unpackedFactor * project.limit_mb * mb + extraBytes,
+        });
+        const { size } = await headroom.look(project.id);
+        if (size > admitted.ceiling) throw await headroom.refusal(project.id);
+        await measure({ control, server }, [databaseOf(project.id)]);
+        return report;
+      } catch (error) {
+        throw overdue.aborted && !full.signal.aborted ? errors.importTooLong(maxMs) : error;
+      } finally {
+        unwatch();
+      }
+    } finally {
+      await spool.close();
+    }
+  };
+
+  /** The project exists only with its job. */
+  const start = async (accountId: string, input: CreateProject, source: Source, free: () => void) => {
+    const id = newId();
+    const { project, apiKey } = await createProject(deps, accountId, input, { filledBy: id });
+    try {
+      const job = await jobs.start({ id, kind: 'import', accountId, projectId: project.id }, async (run) => {
+        try {
+          return await turns.take(run.signal, () => fill(project, source, run));
+        } finally {
+          free();
+        }
+      });
+      return { project, apiKey, job };
+    } catch (error) {
+      await dropFilledProjects({ control, server }, id).catch(deps.onError);
+      throw error;
+    }
+  };
+
+  return {
+    fromUpload: async (accountId, input, body) => {
+      const limitMb = limitOf(input);
+      const free = takePlace();
+      let spool: Spool | null = null;
+      try {
+        const filled = await fillSpool(spoolOptions(limitMb), body);
+        spool = filled;
+        if (filled.size === 0) throw errors.brokenDump('the dump is empty');
+        // A job that is cancelled while it waits does not get to its dump.
+        const end = () => {
+          free();
+          filled.close().catch(deps.onError);
+        };
+        return await start(accountId, input, async () => filled, end);
+      } catch (error) {
+        free();
+        await spool?.close();
+        throw error;
+      }
+    },
+    fromServer: async (accountId, input, from) => {
+      const limitMb = limitOf(input);
+      const remote = readRemote(from);
+      const free = takePlace();
+      const source: Source = async ({ signal }) =>
+        fillSpool(spoolOptions(limitMb), dumpRemote(remote, allowPrivateHosts, signal));
+      try {
+        return await start(accountId, input, source, free);
+      } catch (error) {
+        free();
+        throw error;
+      }
+    },
+  };
+}
+
+/** Runs a few at a time; the others wait, in order. */
+function openTurns(most: number) {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return {
+    take: async <T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> => {
+      if (running >= most) {
+        await new Promise<void>((resolve, reject) => {
+          const leave = () => {
+            waiting.splice(waiting.indexOf(go), 1);
+            reject(signal.reason);
+          };
+          const go = () => {
+            signal.removeEventListener('abort', leave);
+            resolve();
+          };
+          waiting.push(go);
+          signal.addEventListener('abort', leave, { once: true });
+        });
+      } else running++;
+      try {
+        return await act();
+      } finally {
+        const next = waiting.shift();
+        if (next) next();
+        else running--;
+      }
+    },
+  };
+}

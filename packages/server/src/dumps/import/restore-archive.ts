@@ -1,0 +1,125 @@
+// Restores a dump in pg_dump's custom format, in the order of pg_restore: everything, then the grants, then what needs them.
+import { sql } from '../../postgres/sql.ts';
+import type { Archive, ArchiveEntry } from '../read/archive.ts';
+import { type Block, findBlocks, readBlock, readLargeObjects } from '../read/blocks.ts';
+import { BrokenDump } from '../read/broken-dump.ts';
+import type { Count } from '../read/counted.ts';
+import type { DumpFile } from '../read/dump-file.ts';
+import { splitStatements } from '../read/script.ts';
+import { readCopyHead } from './copy-text.ts';
+import type { Runner } from './runner.ts';
+import type { AuthRows } from './users.ts';
+
+export type OpenArchive = Readonly<{
+  file: DumpFile;
+  archive: Archive;
+  blocks: ReadonlyMap<number, Block>;
+  /** Counts what is unpacked. */
+  count: Count;
+}>;
+
+export async function openBlocks(file: DumpFile, archive: Archive, count: Count): Promise<OpenArchive> {
+  return { file, archive, count, blocks: await findBlocks(file, archive) };
+}
+
+/** The rows of schema auth. */
+export function authRowsOf({ file, archive, blocks, count }: OpenArchive): AuthRows[] {
+  return archive.entries.flatMap(({ id, kind, copy }) => {
+    const block = blocks.get(id);
+    const head = kind === 'TABLE DATA' && copy ? readCopyHead(copy) : null;
+    if (!block || head?.schema !== 'auth') return [];
+    return [{ ...head, rows: () => readBlock(file, archive, block, count) }];
+  });
+}
+
+export async function restoreArchive(
+  opened: OpenArchive,
+  runner: Runner,
+  progress: (fraction: number) => void,
+): Promise<void> {
+  const { entries } = opened.archive;
+  const hasPath = entries.some(({ kind }) => kind === 'SEARCHPATH');
+  let path: string | null = null;
+  let done = 0;
+  for (const pass of ['main', 'grants', 'last'] as const) {
+    for (const entry of entries) {
+      if (passOf(entry) !== pass) continue;
+      progress(++done / entries.length);
+      if (!runner.admits(entry)) continue;
+      if (!hasPath && entry.schema !== path && entry.schema !== null) {
+        path = entry.schema;
+        await runner.session.run(`set search_path = ${sql.id(path).text}, pg_catalog`);
+      }
+      await restoreEntry(opened, entry, runner);
+    }
+  }
+}
+
+function passOf({ kind, name }: ArchiveEntry): 'main' | 'grants' | 'last' {
+  if (kind === 'ACL' || kind === 'DEFAULT ACL' || kind === 'ACL LANGUAGE') return 'grants';
+  if (kind === 'EVENT TRIGGER' || kind === 'MATERIALIZED VIEW DATA') return 'last';
+  return kind === 'COMMENT' && name.startsWith('EVENT TRIGGER ') ? 'last' : 'main';
+}
+
+async function restoreEntry(opened: OpenArchive, entry: ArchiveEntry, runner: Runner): Promise<void> {
+  const { file, archive, blocks, count } = opened;
+  const block = blocks.get(entry.id);
+  if (block && entry.kind === 'TABLE DATA') {
+    if (!entry.copy) {
+      throw new BrokenDump(
+        'the dump holds INSERT statements instead of rows',
+        'Dump without --inserts, --column-inserts and --rows-per-insert, or with --format=plain.',
+      );
+    }
+    const rows = readBlock(file, archive, block, count);
+    await runner.copy(entry.copy.trim(), entry, rows);
+    return;
+  }
+  if (block?.isLargeObjects) return fillLargeObjects(opened, block, runner);
+  if (entry.kind === 'BLOB METADATA') return createLargeObjects(entry, runner);
+  if (entry.kind === 'ACL' && entry.name.startsWith('LARGE OBJECTS')) {
+    runner.skip(entry.text, entry, 'Grants on large objects are not taken over.');
+    return;
+  }
+  for (const statement of splitStatements(entry.text)) await runner.statement(statement, entry);
+}
+
+/** Of pg_dump 17 and newer: one entry for many, which lists their numbers. */
+async function createLargeObjects(entry: ArchiveEntry, runner: Runner): Promise<void> {
+  for (const oid of entry.text.split('\n')) {
+    if (!/^\d{1,10}$/.test(oid)) continue;
+    await runner.statement(`SELECT pg_catalog.lo_create('${oid}');`, entry);
+  }
+}
+
+const partBytes = 256 * 1024;
+
+async function fillLargeObjects(
+  { file, archive, count }: OpenArchive,
+  block: Block,
+  runner: Runner,
+): Promise<void> {
+  for await (const { oid, data } of readLargeObjects(file, archive, block, count)) {
+    let at = 0;
+    const put = async (part: Buffer) => {
+      const values = [String(oid), String(at), `\\x${part.toString('hex')}`];
+      const { error } = await runner.session.run(putPart, values);
+      if (error) throw new BrokenDump(`large object ${oid} cannot be written: ${error.message}`);
+      at += part.length;
+    };
+    let waiting: Buffer[] = [];
+    let size = 0;
+    for await (const piece of data) {
+      waiting.push(Buffer.from(piece));
+      size += piece.length;
+      if (size < partBytes) continue;
+      await put(Buffer.concat(waiting));
+      waiting = [];
+      size = 0;
+    }
+    if (size > 0) await put(Buffer.concat(waiting));
+    runner.report.largeObjects++;
+  }
+}
+
+const putPart = 'select pg_catalog.lo_put($1::pg_catalog.oid, $2::pg_catalog.int8, $3::pg_catalog.bytea)';

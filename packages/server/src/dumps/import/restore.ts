@@ -1,0 +1,112 @@
+// Fills a fresh project from a dump. Three roles, none of them ours: the project's own runs what the dump says, the role
+// that owns users stores them, and no statement of the dump ever sees a session with more rights.
+import { type ProjectLogin, roleOf } from '../../engine/provision.ts';
+import type { Server } from '../../engine/servers.ts';
+import { errors, RowhouseError } from '../../errors.ts';
+import { magic, readArchive } from '../read/archive.ts';
+import { BrokenDump } from '../read/broken-dump.ts';
+import type { Count } from '../read/counted.ts';
+import type { DumpFile } from '../read/dump-file.ts';
+import { ImportSession, type SessionLimits } from './import-session.ts';
+import { type Origin, OriginSearch } from './origin.ts';
+import { type ImportReport, Reporting } from './report.ts';
+import { authRowsOf, openBlocks, restoreArchive } from './restore-archive.ts';
+import { lookThrough, restoreScript } from './restore-script.ts';
+import { Runner } from './runner.ts';
+import { type AuthRows, importUsers } from './users.ts';
+
+type Options = {
+  server: Server;
+  project: ProjectLogin;
+  file: DumpFile;
+  limits: SessionLimits;
+  maxUnpackedBytes: number;
+  signal: AbortSignal;
+  progress: (fraction: number) => void;
+};
+
+export async function restoreDump(options: Options): Promise<ImportReport> {
+  try {
+    return await restore(options);
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    if (error instanceof BrokenDump) throw errors.brokenDump(error.message, error.hint);
+    // The session was lost: PostgreSQL is gone, or the dump ended its own session.
+    throw error instanceof RowhouseError ? error : errors.unavailable(error);
+  }
+}
+
+type Dump = {
+  origin: Origin;
+  authRows: readonly AuthRows[];
+  restore: (runner: Runner) => Promise<void>;
+};
+
+async function restore(options: Options): Promise<ImportReport> {
+  const { server, project, limits, signal, progress } = options;
+  const dump = await open(options);
+  const report = new Reporting();
+  progress(0.05);
+  const asOwner: ProjectLogin = { id: project.id, passwordVersion: 1, loginAs: 'auth' };
+  const users = await ImportSession.open(server, asOwner, limits, signal);
+  try {
+    await importUsers(users, dump.authRows, report);
+  } finally {
+    users.close();
+  }
+  const session = await ImportSession.open(server, project, limits, signal);
+  try {
+    // What the dump creates must not be open to users because a new project is: only the dump's own grants count.
+    for (const statement of usualGrants('revoke', 'from')) await session.run(statement);
+    const { origin } = dump;
+    await dump.restore(new Runner({ session, origin, role: roleOf(project.id), report }));
+    if (!origin.isRowhouse) for (const statement of usualGrants('grant', 'to')) await session.run(statement);
+    await session.run('reset all');
+    // Commits wait for the disk again: this one, and with it all before.
+    await session.run('set synchronous_commit = on');
+    await session.run('analyze');
+  } finally {
+    session.close();
+  }
+  return report.toReport();
+}
+
+/** As rowhouse.open_to_users grants them in a new project. */
+function usualGrants(verb: 'grant' | 'revoke', preposition: 'to' | 'from'): string[] {
+  const rest = (rights: string, objects: string) =>
+    `alter default privileges in schema public ${verb} ${rights} on ${objects} ${preposition} authenticated`;
+  return [rest('select, insert, update, delete', 'tables'), rest('usage, select', 'sequences')];
+}
+
+async function open({ file, maxUnpackedBytes, progress }: Options): Promise<Dump> {
+  const count = countTo(maxUnpackedBytes);
+  const start = await file.read(0, magic.length);
+  const later = (fraction: number) => progress(0.05 + fraction * 0.9);
+  if (start.toString('latin1') !== magic) {
+    const { origin, authRows } = await lookThrough(file, count);
+    return { origin, authRows, restore: (runner) => restoreScript(file, runner, count, later) };
+  }
+  const archive = await readArchive(file);
+  const opened = await openBlocks(file, archive, count);
+  const search = new OriginSearch();
+  for (const entry of archive.entries) search.note(entry);
+  return {
+    origin: search.result(),
+    authRows: authRowsOf(opened),
+    restore: (runner) => restoreArchive(opened, runner, later),
+  };
+}
+
+/** A small file can unpack to any size. */
+function countTo(maxBytes: number): Count {
+  let left = maxBytes;
+  return (bytes) => {
+    left -= bytes;
+    if (left < 0) {
+      throw new BrokenDump(
+        `the dump unpacks to more than ${Math.floor(maxBytes / 1024 / 1024)} MB, which limit_mb cannot hold`,
+        'Import it with a higher limit_mb.',
+      );
+    }
+  };
+}

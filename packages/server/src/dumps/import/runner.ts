@@ -1,0 +1,94 @@
+// Runs the entries of a dump, whatever its format: decides with origin.ts and statements.ts, and keeps the report.
+import { errors } from '../../errors.ts';
+import { isRaised, type ServerError } from '../../postgres/server-error.ts';
+import { sqlstate } from '../../postgres/sqlstate.ts';
+import type { ImportSession } from './import-session.ts';
+import { type Entry, judge, labelOf, type Origin } from './origin.ts';
+import type { Reporting } from './report.ts';
+import { prepare } from './statements.ts';
+
+type Options = { session: ImportSession; origin: Origin; role: string; report: Reporting };
+
+export class Runner {
+  readonly report: Reporting;
+  readonly session: ImportSession;
+  private readonly origin: Origin;
+  private readonly role: string;
+  private readonly failedTables = new Set<string>();
+
+  constructor({ session, origin, role, report }: Options) {
+    this.session = session;
+    this.origin = origin;
+    this.role = role;
+    this.report = report;
+  }
+
+  /** Whether its statements are to run. If not, the report says why. */
+  admits(entry: Entry): boolean {
+    const judgement = judge(entry, this.origin);
+    if (judgement.run) return true;
+    if (judgement.reason === null) return false;
+    if (judgement.group) this.report.skipInGroup(judgement.group, judgement.reason);
+    else this.report.skip(labelOf(entry), judgement.reason);
+    return false;
+  }
+
+  async statement(text: string, entry: Entry | null): Promise<void> {
+    const prepared = prepare(text, this.origin, this.role);
+    if ('skip' in prepared) {
+      if (prepared.skip !== null) this.skip(text, entry, prepared.skip);
+      return;
+    }
+    const { error, tag } = await this.session.run(prepared.run);
+    if (error) this.takeError(text, entry, error);
+    else if (tag === 'CREATE TABLE') this.report.tables++;
+    else if (tag.startsWith('INSERT 0 ')) this.report.rows += Number(tag.slice(9));
+  }
+
+  async copy(text: string, entry: Entry | null, rows: AsyncIterable<Buffer>): Promise<void> {
+    if (entry && this.failedTables.has(keyOf(entry))) {
+      this.skip(text, entry, 'The table was not created.');
+      return;
+    }
+    const { error, tag } = await this.session.copy(text, rows);
+    if (error) this.takeDataError(text, entry, error);
+    else this.report.rows += Number(/^COPY (\d+)$/.exec(tag)?.[1] ?? 0);
+  }
+
+  skip(text: string, entry: Entry | null, reason: string): void {
+    this.report.skip(entry ? labelOf(entry) : text, reason);
+  }
+
+  private takeError(text: string, entry: Entry | null, error: ServerError): void {
+    if (/^insert\b/i.test(text)) return this.takeDataError(text, entry, error);
+    if (isOfNoLoss(text, error)) return;
+    // Without it, rows would be shown that the dump hid.
+    if (/^create\s+policy\b[^;]*\bas\s+restrictive\b/is.test(text))
+      throw errors.importFailed(`${entry ? labelOf(entry) : text}: ${error.message}`);
+    if (/^create\s+(?:unlogged\s+|foreign\s+)?table\b/i.test(text) && entry)
+      this.failedTables.add(keyOf(entry));
+    this.skip(text, entry, error.message);
+  }
+
+  /** Rows of a table that is not there are reported. Rows that a table does not take would be lost without a word. */
+  private takeDataError(text: string, entry: Entry | null, error: ServerError): void {
+    const isMissing = error.state === sqlstate.undefinedTable || error.state === sqlstate.undefinedSchema;
+    if (isMissing && !isRaised(error)) this.skip(text, entry, error.message);
+    else throw errors.importFailed(`${entry ? labelOf(entry) : text}: ${error.message}`);
+  }
+}
+
+function keyOf({ schema, name }: Entry): string {
+  return `${schema}.${name}`;
+}
+
+const duplicateSchema = '42P06';
+
+function isOfNoLoss(text: string, error: ServerError): boolean {
+  if (isRaised(error)) return false;
+  // The public schema, and what the dump's own CREATE EXTENSION has made.
+  if (/^create\s+schema\b/i.test(text)) return error.state === duplicateSchema;
+  // Settings of other versions of PostgreSQL.
+  if (/^set\b/i.test(text)) return error.state === sqlstate.undefinedObject;
+  return /^comment\s+on\s+extension\b/i.test(text);
+}

@@ -1,0 +1,107 @@
+// How a statement of a dump is run in a new project: roles that the dump names are replaced by those that exist here.
+// PostgreSQL's dumps name one role a GRANT; a statement of another form is left as it is, and PostgreSQL judges it.
+import { sql } from '../../postgres/sql.ts';
+import { findWords, type Word } from '../read/words.ts';
+import type { Origin } from './origin.ts';
+
+export type Prepared =
+  | Readonly<{ run: string }>
+  /** null: nothing is lost. */
+  | Readonly<{ skip: string | null }>;
+
+/** These exist on every server of ours. */
+const sharedRoles = new Set(['authenticated', 'anon', 'service_role']);
+/** Longer statements of these kinds do not exist. */
+const maxChars = 64 * 1024;
+
+export function prepare(text: string, origin: Origin, role: string): Prepared {
+  const [, first = ''] = /^(\w+)/.exec(text) ?? [];
+  switch (first.toLowerCase()) {
+    case 'set':
+    case 'reset':
+      return prepareSet(text);
+    case 'alter':
+      return prepareAlter(text, origin, role);
+    case 'grant':
+      return replaceRole(text, 'to', origin, role);
+    case 'revoke':
+      return replaceRole(text, 'from', origin, role);
+    case 'create':
+      return /^create\s+policy\b/i.test(text) ? preparePolicy(text, origin, role) : { run: text };
+    default:
+      return { run: text };
+  }
+}
+
+const nothingLost: Prepared = { skip: null };
+
+function prepareSet(text: string): Prepared {
+  if (/^(?:set|reset)\s+(?:local\s+|session\s+)?(?:session\s+authorization|role)\b/i.test(text))
+    return nothingLost;
+  const [, name = '', value = ''] = /^set\s+(\w+)\s*(?:=|to)\s*(.*?)\s*;?\s*$/is.exec(text) ?? [];
+  if (name.toLowerCase() === 'default_tablespace' && !/^(?:''|"")$/.test(value)) return nothingLost;
+  return { run: text };
+}
+
+function prepareAlter(text: string, origin: Origin, role: string): Prepared {
+  if (text.length > maxChars) return { run: text };
+  const words = findWords(text, maxChars);
+  const [owner, to] = words.slice(-3);
+  if (isWord(owner, 'owner') && isWord(to, 'to')) return nothingLost;
+  if (!isWord(words[1], 'default') || !isWord(words[2], 'privileges')) return { run: text };
+  const at = words.findIndex((word, index) => isWord(word, 'role') && isWord(words[index - 1], 'for'));
+  const of = words[at + 1];
+  if (at === -1 || !of) return { run: text };
+  // The defaults of another role would become those of everything that the project creates.
+  if (of.word !== origin.mainOwner) return { skip: missing(of.word) };
+  const isRevoke = words.some((word) => isWord(word, 'revoke'));
+  const replaced = `${text.slice(0, of.start)}${quote(role)}${text.slice(of.end)}`;
+  return replaceRole(replaced, isRevoke ? 'from' : 'to', origin, role);
+}
+
+/** The role behind the last TO or FROM. */
+function replaceRole(text: string, before: 'to' | 'from', origin: Origin, role: string): Prepared {
+  if (text.length > maxChars) return { run: text };
+  const words = findWords(text, maxChars);
+  const at = words.findLastIndex((word) => isWord(word, before) && word.depth === 0);
+  const named = words[at + 1];
+  if (at === -1 || !named) return { run: text };
+  const here = roleHere(named, origin, role);
+  if (here === null) return { skip: missing(named.word) };
+  return { run: `${text.slice(0, named.start)}${here}${text.slice(named.end)}` };
+}
+
+/** A policy for several roles keeps those that exist: without it, a restrictive one would no longer restrict them. */
+function preparePolicy(text: string, origin: Origin, role: string): Prepared {
+  const words = findWords(text, maxChars);
+  const to = words.findIndex((word) => isWord(word, 'to') && word.depth === 0);
+  const end = words.findIndex(
+    (word, index) => index > to && word.depth === 0 && (isWord(word, 'using') || isWord(word, 'with')),
+  );
+  if (to === -1) return { run: text };
+  const named = words.slice(to + 1, end === -1 ? undefined : end);
+  const last = named.at(-1);
+  const first = named[0];
+  if (!first || !last) return { run: text };
+  const here = named.map((word) => roleHere(word, origin, role)).filter((found) => found !== null);
+  if (here.length === 0) return { skip: missing(first.word) };
+  return { run: `${text.slice(0, first.start)}${here.join(', ')}${text.slice(last.end)}` };
+}
+
+function roleHere({ word, isQuoted }: Word, { owners }: Origin, role: string): string | null {
+  if (!isQuoted && (word === 'public' || /^(?:current|session)_(?:user|role)$/.test(word))) return word;
+  if (sharedRoles.has(word)) return quote(word);
+  return owners.has(word) || word === role ? quote(role) : null;
+}
+
+function quote(role: string): string {
+  return sql.id(role).text;
+}
+
+function missing(role: string): string {
+  return `The role "${role}" does not exist here.`;
+}
+
+function isWord(found: Word | undefined, word: string): boolean {
+  return found?.word === word && !found.isQuoted;
+}

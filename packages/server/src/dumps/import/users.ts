@@ -1,0 +1,178 @@
+// The users of a dump: those of Rowhouse with their password hashes, and those of Supabase. Every value is checked as if
+// it came by the API: a hash with too many rounds would hold up the sign-ins of all projects. They are stored by the role
+// that owns users, by statements of ours, before anything of the dump has run.
+import { RowhouseError } from '../../errors.ts';
+import { parseJsonText } from '../../query/json/json-text.ts';
+import { readData } from '../../users/data.ts';
+import { readEmail } from '../../users/emails.ts';
+import { parseHash } from '../../users/passwords.ts';
+import { BrokenDump } from '../read/broken-dump.ts';
+import { type CopyRow, readCopyRows } from './copy-text.ts';
+import type { ImportSession } from './import-session.ts';
+import type { Reporting } from './report.ts';
+
+/** The rows of a table of schema auth. */
+export type AuthRows = Readonly<{
+  table: string;
+  columns: readonly string[];
+  rows: () => AsyncIterable<Buffer>;
+}>;
+
+type Kind = 'rowhouse' | 'supabase';
+
+const batchRows = 500;
+const roleForm = /^[\w.:-]{1,64}$/;
+const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const timeForm = /^\d{4,6}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?[+-]\d\d(:\d\d){0,2}$/;
+
+/** Users first: their passwords refer to them. */
+export async function importUsers(
+  session: ImportSession,
+  tables: readonly AuthRows[],
+  report: Reporting,
+): Promise<void> {
+  const users = tables.find(({ table }) => table === 'users');
+  const kind = users && kindOf(users.columns);
+  if (!users || !kind) return;
+  await storeUsers(session, users, kind, report);
+  const passwords = tables.find(({ table }) => table === 'passwords');
+  if (kind === 'rowhouse' && passwords) await storePasswords(session, passwords, report);
+  const settings = tables.find(({ table }) => table === 'settings');
+  if (kind === 'rowhouse' && settings) await storeSettings(session, settings);
+}
+
+function kindOf(columns: readonly string[]): Kind | null {
+  if (columns.includes('email_key')) return 'rowhouse';
+  return columns.includes('encrypted_password') && columns.includes('raw_user_meta_data') ? 'supabase' : null;
+}
+
+type User = Record<string, string | null>;
+
+async function storeUsers(
+  session: ImportSession,
+  { rows, columns }: AuthRows,
+  kind: Kind,
+  report: Reporting,
+): Promise<void> {
+  let withoutPassword = 0;
+  const store = async (batch: User[]) => {
+    const stored = await send(session, insertUsers, batch);
+    report.users += stored;
+    for (let n = stored; n < batch.length; n++)
+      report.skipInGroup('users', 'Another user has the same id or email address.');
+  };
+  await inBatches(readCopyRows(rows(), columns), store, (row) => {
+    const user = readUser(row, kind);
+    if (typeof user === 'string') {
+      report.skipInGroup(`users: ${user}`, 'The user cannot be stored here.');
+      return null;
+    }
+    if (kind === 'supabase' && row.get('encrypted_password')) withoutPassword++;
+    return user;
+  });
+  if (withoutPassword > 0)
+    report.skip(
+      `passwords of ${withoutPassword} users`,
+      'Supabase stores bcrypt hashes, which cannot be verified here. These users set a new password: POST …/auth/recover.',
+    );
+}
+
+/** A text: why it cannot be stored. */
+function readUser(row: CopyRow, kind: Kind): User | string {
+  const get = (name: string) => row.get(name) ?? null;
+  const id = get('id');
+  if (id === null || !uuidForm.test(id)) return 'the id is not valid';
+  const email = get('email');
+  if (email === null || email === '') return 'no email address';
+  if (get('deleted_at') !== null) return 'deleted';
+  try {
+    const { typed, key } = readEmail(email);
+    const data = readData(parseJsonText(get(kind === 'rowhouse' ? 'data' : 'raw_user_meta_data') ?? '{}'));
+    const role = get('role') ?? '';
+    return {
+      ...{ id, email: typed, email_key: key, data },
+      role: kind === 'rowhouse' && roleForm.test(role) ? role : 'authenticated',
+      created_at: time(get('created_at')),
+      updated_at: time(get('updated_at')),
+      last_sign_in_at: time(get('last_sign_in_at')),
+      email_verified_at: time(get(kind === 'rowhouse' ? 'email_verified_at' : 'email_confirmed_at')),
+      banned_at: time(get(kind === 'rowhouse' ? 'banned_at' : 'banned_until')),
+    };
+  } catch (error) {
+    if (error instanceof RowhouseError) return error.message;
+    if (error instanceof SyntaxError) return 'data is not valid JSON';
+    throw error;
+  }
+}
+
+function time(value: string | null): string | null {
+  return value !== null && timeForm.test(value) ? value : null;
+}
+
+const insertUsers = `
+  insert into auth.users (id, email, email_key, role, data, created_at, updated_at, last_sign_in_at, email_verified_at, banned_at)
+  select id, email, email_key, role, data::pg_catalog.jsonb, coalesce(created_at, pg_catalog.now()),
+         coalesce(updated_at, created_at, pg_catalog.now()), last_sign_in_at, email_verified_at, banned_at
+  from pg_catalog.jsonb_to_recordset($1::pg_catalog.jsonb) as given (
+    id uuid, email text, email_key text, role text, data text, created_at timestamptz, updated_at timestamptz,
+    last_sign_in_at timestamptz, email_verified_at timestamptz, banned_at timestamptz)
+  on conflict do nothing`;
+
+async function storePasswords(
+  session: ImportSession,
+  { rows, columns }: AuthRows,
+  report: Reporting,
+): Promise<void> {
+  await inBatches(
+    readCopyRows(rows(), columns),
+    async (batch) => void (await send(session, insertPasswords, batch)),
+    (row) => {
+      const [id, hash] = [row.get('user_id') ?? '', row.get('hash') ?? ''];
+      if (uuidForm.test(id) && parseHash(hash) !== null) return { user_id: id, hash };
+      report.skipInGroup('passwords', 'The hash has an unknown form. The user sets a new password.');
+      return null;
+    },
+  );
+}
+
+const insertPasswords = `
+  insert into auth.passwords (user_id, hash)
+  select given.user_id, given.hash
+  from pg_catalog.jsonb_to_recordset($1::pg_catalog.jsonb) as given (user_id uuid, hash text)
+  where exists (select from auth.users where users.id = given.user_id)
+  on conflict do nothing`;
+
+async function storeSettings(session: ImportSession, { rows, columns }: AuthRows): Promise<void> {
+  for await (const row of readCopyRows(rows(), columns)) {
+    const value = row.get('refuse_common_passwords') === 't' ? 'true' : 'false';
+    await send(
+      session,
+      "update auth.settings set refuse_common_passwords = ($1::jsonb #>> '{}')::boolean",
+      value,
+    );
+    return;
+  }
+}
+
+async function inBatches(
+  rows: AsyncIterable<CopyRow>,
+  store: (batch: User[]) => Promise<void>,
+  read: (row: CopyRow) => User | null,
+): Promise<void> {
+  let batch: User[] = [];
+  for await (const row of rows) {
+    const value = read(row);
+    if (value) batch.push(value);
+    if (batch.length < batchRows) continue;
+    await store(batch);
+    batch = [];
+  }
+  if (batch.length > 0) await store(batch);
+}
+
+/** How many rows were stored. */
+async function send(session: ImportSession, text: string, value: User[] | string): Promise<number> {
+  const { error, tag } = await session.run(text, [typeof value === 'string' ? value : JSON.stringify(value)]);
+  if (error) throw new BrokenDump(`users cannot be stored: ${error.message}`);
+  return Number(/(\d+)$/.exec(tag)?.[1] ?? 0);
+}

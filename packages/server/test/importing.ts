@@ -1,0 +1,62 @@
+// What tests of imports share: uploads, jobs, and a look at everything that a project holds.
+
+import pg from 'pg';
+import { expect } from 'vitest';
+import { databaseOf } from '../src/engine/provision.ts';
+import type { Project } from './exports.ts';
+import { address, api, type TestService, until } from './helpers.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of many shapes
+type Body = any;
+
+export async function upload(
+  rowhouse: TestService,
+  dump: Buffer | string,
+  query = 'name=Imported',
+  type = 'application/octet-stream',
+): Promise<{ status: number; body: Body }> {
+  const response = await rowhouse.app.inject({
+    method: 'POST',
+    url: `${api}/projects/import?${query}`,
+    headers: { 'x-api-key': rowhouse.accountKey, 'content-type': type },
+    payload: dump,
+  });
+  return { status: response.statusCode, body: response.json() };
+}
+
+export async function jobEnd(rowhouse: TestService, id: string): Promise<Body> {
+  return until(
+    'the job has ended',
+    async () => {
+      const { body } = await rowhouse.call('GET', `${api}/jobs/${id}`);
+      return body.job.status !== 'running' && body.job;
+    },
+    60_000,
+  );
+}
+
+/** Uploads, and waits for the job. */
+export async function importDump(rowhouse: TestService, dump: Buffer | string, query?: string) {
+  const { status, body } = await upload(rowhouse, dump, query);
+  expect([status, body.error]).toEqual([202, undefined]);
+  expect(body.project.status).toBe('creating');
+  const job = await jobEnd(rowhouse, body.job.id);
+  const project: Project = { slug: body.project.slug, id: body.project.id, key: body.api_key };
+  return { project, job };
+}
+
+/** Nothing of a project is there any more. */
+export async function isGone(rowhouse: TestService, { slug, id }: Project): Promise<void> {
+  expect((await rowhouse.call('GET', `/projects/${slug}`)).status).toBe(404);
+  const client = new pg.Client({ ...address() });
+  await client.connect();
+  try {
+    const { rows } = await client.query(
+      `select datname as name from pg_database where datname = $1 union all select rolname from pg_roles where rolname ~ $2`,
+      [databaseOf(id), `^p_${id}`],
+    );
+    expect(rows).toEqual([]);
+  } finally {
+    await client.end();
+  }
+}
