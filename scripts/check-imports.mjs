@@ -28,7 +28,7 @@ const order = [
   ['tables/write', 'tables/import'],
   ['dumps/read'],
   ['tables', 'users', 'dumps'],
-  ['dumps/import'],
+  ['dumps/import', 'branches'],
   ['accounts', 'background'],
   ['metrics'],
   ['http'],

@@ -56,7 +56,15 @@ export const CreateProject = Type.Object(
 export type CreateProject = Static<typeof CreateProject>;
 
 export const ChangeProject = Type.Object(
-  { name: Type.Optional(title), limit_mb: Type.Optional(limitMb) },
+  {
+    name: Type.Optional(title),
+    limit_mb: Type.Optional(limitMb),
+    expires_at: Type.Optional(
+      Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+        description: 'The project is deleted after this time. null: never.',
+      }),
+    ),
+  },
   { additionalProperties: false, minProperties: 1 },
 );
 export type ChangeProject = Static<typeof ChangeProject>;

@@ -6,6 +6,7 @@ import Fastify, { type FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { errors } from './errors.ts';
 import { authRoutes } from './http/auth.ts';
+import { branchRoutes } from './http/branches.ts';
 import { identify, readRequestId } from './http/caller.ts';
 import { compactRoutes } from './http/compact.ts';
 import type { Deps } from './http/deps.ts';
@@ -155,6 +156,7 @@ export async function buildApp(
       compactRoutes(api, deps);
       exportRoutes(api, deps);
       await api.register(async (scope) => importRoutes(scope, deps));
+      branchRoutes(api, deps);
       jobRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);

@@ -1,4 +1,5 @@
 // The background work, done by one process at a time: reconciliation, sizes, spares, upgrades, direct sessions, cleanup.
+import { settleSwaps } from './branches/swap.ts';
 import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
@@ -6,6 +7,7 @@ import type { Server } from './engine/servers.ts';
 import type { Spares } from './engine/spares.ts';
 import { forgetOldIdempotencyKeys } from './idempotency.ts';
 import { sql } from './postgres/sql.ts';
+import { deleteExpired } from './projects/expire.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
 import type { Progress, Upgrades } from './projects/upgrade.ts';
 import { settleLoginGates } from './quotas/direct-login-gate.ts';
@@ -88,6 +90,9 @@ export function startBackground(deps: Deps, log: Log): Background {
     for (let tick = 0; !ended.aborted; tick++) {
       // Each step separately: a failure in one project must not prevent the other steps.
       if (tick % ticksBetweenReconciling === 0) await attempt('reconciling', findDiscrepancies);
+      if (tick % ticksBetweenReconciling === 0)
+        await attempt('completing resets and promotions', () => settleSwaps(deps));
+      await attempt('deleting expired projects', () => deleteExpired(deps));
       await attempt('telling direct connections', () => settleLoginGates(deps));
       await attempt('letting direct connections in again', () => endPauses(deps.server, deps.now()));
       await attempt('watching locks', () => endLockHogs(deps.server));

@@ -233,6 +233,13 @@ export const errors = {
     }),
   conflict: (message: string, hint: string) =>
     new RowhouseError('conflict', message, { hint, details: { retryable: false } }),
+  /** `what`: the statement that is in the way. */
+  projectInUse: (message: string, what: { running_ms?: number; query?: string }) =>
+    new RowhouseError('conflict', message, {
+      hint: 'Retry when it has ended. Other requests of the project went on meanwhile.',
+      details: { retryable: true, ...what },
+      retryAfterS: 10,
+    }),
   repeatRunning: () =>
     new RowhouseError('conflict', 'The first request with this Idempotency-Key is still running.', {
       hint: 'Send the same request again later. It gets the response of the first one.',

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import { startBackground } from './background.ts';
+import type { BranchDeps } from './branches/deps.ts';
+import { openInTurn } from './branches/in-turn.ts';
 import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
@@ -118,6 +120,7 @@ export async function openService(options: Options): Promise<Service> {
       log.error({ project: projectId, found }, 'a statement left state behind in a shared session');
     },
   });
+  feed.listenToHolds(sessions.gate.follow);
   const pipelines = openPipelines(sessions, Math.min(share, budget));
   const groupCommit = openGroupCommit(sessions);
   const headroom = openHeadroom({ control, server, feed, isDiskLow: disk.isLow, onError });
@@ -147,6 +150,26 @@ export async function openService(options: Options): Promise<Service> {
     groupCommit,
     admission,
   };
+  const tableCache = openTableCache();
+  /** The project may have another database now: after a reset or a promotion of a branch. */
+  const forgetContents = (projectId: string) => {
+    headroom.forget(projectId);
+    profiles.forget(projectId, 'schema');
+    tableCache.forget(projectId);
+  };
+  feed.listen(({ projectId }) => {
+    if (projectId !== null) forgetContents(projectId);
+  });
+  const branches: BranchDeps = {
+    ...{ control, server, disk, gate: sessions.gate, limits, now, onError },
+    inTurn: openInTurn({ control, server }),
+    ensureCurrent: upgrades.ensure,
+    forget: (projectId) => {
+      logins.forget(projectId);
+      forgetContents(projectId);
+    },
+    untilNoBackup: async () => {},
+  };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
     iterations: options.users.passwordIterations,
@@ -167,12 +190,13 @@ export async function openService(options: Options): Promise<Service> {
     compactions,
     exports,
     imports,
+    branches,
     jobs,
     keyRing,
     logins,
     masterKey,
     query,
-    tables: { query, cache: openTableCache() },
+    tables: { query, cache: tableCache },
     users,
     idempotency,
     usageLooks,

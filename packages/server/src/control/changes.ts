@@ -3,19 +3,25 @@
 // trusted.
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
+import { currentHolds, type Hold, holdMs } from './holds.ts';
 
 export type Change = { projectId: string | null; keyId: string | null };
 
 type Listener = (change: Change) => void;
+type HoldsListener = (projectIds: ReadonlySet<string>) => void;
 
 export type Feed = {
   listen(listener: Listener): void;
+  /** Called after each poll, and after the changes of that poll, with the projects whose requests have to wait (holds.ts). */
+  listenToHolds(listener: HoldsListener): void;
   /** Whether caches may be used now. False once the last successful poll is too old. */
   isFresh(): boolean;
   stop(): Promise<void>;
 };
 
-const pollMs = 250;
+export const pollMs = 250;
+/** While a hold is announced: a project that several processes hold waits for the slowest of them. */
+const pollHoldsMs = 10;
 /** Caches are not used if the last successful poll is older than this. */
 export const trustedMs = 900;
 
@@ -26,6 +32,8 @@ export function recordChange({ projectId, keyId }: Partial<Change>): Sql {
 
 export function followChanges(control: Control): Feed {
   const listeners: Listener[] = [];
+  const holdsListeners: HoldsListener[] = [];
+  let areHoldsAnnounced = false;
   let seen: string | null = null;
   let freshSince = Number.NEGATIVE_INFINITY;
   let stopped = false;
@@ -35,14 +43,23 @@ export function followChanges(control: Control): Feed {
   const poll = async () => {
     const startedAt = performance.now();
     try {
-      const { rows, snapshot } = await readChanges(control, seen);
+      const { rows, snapshot, holds } = await readChanges(control, seen);
       for (const row of rows) for (const listener of listeners) listener(row);
       seen = snapshot;
       freshSince = startedAt;
+      reportHolds(holds);
     } catch {
       // Requests that need PostgreSQL get the same failure and report it.
+      if (areHoldsAnnounced && startedAt - freshSince > holdMs) reportHolds([]);
     }
-    if (!stopped) timer = setTimeout(start, pollMs);
+    if (!stopped) timer = setTimeout(start, areHoldsAnnounced ? pollHoldsMs : pollMs);
+  };
+  const reportHolds = (holds: readonly Hold[]) => {
+    const isChange = areHoldsAnnounced || holds.length > 0;
+    areHoldsAnnounced = holds.length > 0;
+    if (!isChange) return;
+    const closed = new Set(holds.filter(({ isClosed }) => isClosed).map(({ projectId }) => projectId));
+    for (const listener of holdsListeners) listener(closed);
   };
   const start = () => {
     polling = poll();
@@ -51,6 +68,7 @@ export function followChanges(control: Control): Feed {
 
   return {
     listen: (listener) => void listeners.push(listener),
+    listenToHolds: (listener) => void holdsListeners.push(listener),
     isFresh: () => performance.now() - freshSince < trustedMs,
     stop: async () => {
       stopped = true;
@@ -62,13 +80,18 @@ export function followChanges(control: Control): Feed {
 
 /** Changes that the last poll did not see. Compares snapshots, because sequence numbers become visible out of order. */
 async function readChanges(control: Control, seen: string | null) {
-  const rows = await control.query<Change & { snapshot: string }>(sql`
-    select distinct pg_current_snapshot()::text as snapshot,
+  const rows = await control.query<Change & { snapshot: string; holds: Hold[] }>(sql`
+    select distinct pg_current_snapshot()::text as snapshot, ${currentHolds} as holds,
            changes.project_id as "projectId", changes.key_id as "keyId"
     from (select ${seen}::text::pg_snapshot as seen) as last
     left join changes on changes.xid >= pg_snapshot_xmin(last.seen)
       and not pg_visible_in_snapshot(changes.xid, last.seen)`);
-  return { rows: rows.filter((row) => row.projectId ?? row.keyId), snapshot: rows[0]?.snapshot ?? null };
+  const [first] = rows;
+  return {
+    rows: rows.filter((row) => row.projectId ?? row.keyId),
+    snapshot: first?.snapshot ?? null,
+    holds: first?.holds ?? [],
+  };
 }
 
 /** Every process that still trusts its cache has seen entries of this age. */

@@ -19,7 +19,7 @@ export const userRoleOf = (id: string) => `p_${id}_user`;
 export const anonymousRoleOf = (id: string) => `p_${id}_anon`;
 /** Reads everything of the project for an export (dump-role.ts). Made when first needed. */
 export const dumpRoleOf = (id: string) => `p_${id}_dump`;
-const rolesOf = (id: string) => [
+export const rolesOf = (id: string) => [
   ...[dumpRoleOf(id), anonymousRoleOf(id), userRoleOf(id), authRoleOf(id), roleOf(id)],
 ];
 
@@ -29,17 +29,28 @@ const tempFileLimit = '1GB';
 /** Creates the database and its roles, and measures the empty database. */
 export async function provision(server: Server, id: string): Promise<{ emptyBytes: number }> {
   await createFromTemplate(server.maintenance, databaseOf(id), server.template);
-  await openWithoutPublic(server.maintenance, databaseOf(id));
+  await ensureRoles(server, id);
+  await openToRoles(server, id);
+  await handOver(server, id);
+  await closeToAuthRole(server, id);
+  return { emptyBytes: await sizeOf(server, id) };
+}
+
+export async function ensureRoles(server: Server, id: string): Promise<void> {
   await ensureRole(server, roleOf(id));
   await ensureRole(server, authRoleOf(id));
+}
+
+/** Gives the roles their privileges on a new database, before which nobody else could connect to it. */
+export async function openToRoles(server: Server, id: string): Promise<void> {
   const database = sql.id(databaseOf(id));
   const role = sql.id(roleOf(id));
-  const authRole = sql.id(authRoleOf(id));
+  await openWithoutPublic(server.maintenance, databaseOf(id));
   await all(server, [
     // The role does not own the database: an owner could lock the service out (connection limit 0, is_template).
     sql`grant connect, temporary, create on database ${database} to ${role}`,
     // create: only needed to take over the schema below.
-    sql`grant connect, create on database ${database} to ${authRole}`,
+    sql`grant connect, create on database ${database} to ${sql.id(authRoleOf(id))}`,
     sql`comment on database ${database} is ${sql.literal(commentOf(server))}`,
   ]);
   await setIfAllowed(server, [
@@ -47,13 +58,21 @@ export async function provision(server: Server, id: string): Promise<{ emptyByte
     sql`alter database ${database} set log_min_messages = 'fatal'`,
     sql`alter database ${database} set log_min_error_statement = 'panic'`,
   ]);
-  await handOver(server, id);
-  await all(server, [sql`revoke create on database ${database} from ${authRole}`]);
+}
+
+/** Once it owns its schema, the role of end users' data needs no privilege to create another one. */
+export async function closeToAuthRole(server: Server, id: string): Promise<void> {
+  await all(server, [
+    sql`revoke create on database ${sql.id(databaseOf(id))} from ${sql.id(authRoleOf(id))}`,
+  ]);
+}
+
+export async function sizeOf(server: Server, id: string): Promise<number> {
   const [size] = await server.maintenance.query<{ bytes: number }>(
     sql`select pg_database_size(${databaseOf(id)})::float8 as bytes`,
   );
-  if (!size) throw new Error('The new database has no size.');
-  return { emptyBytes: size.bytes };
+  if (!size) throw new Error('The database has no size.');
+  return size.bytes;
 }
 
 export const commentOf = (server: Pick<Server, 'installation'>) => `rowhouse ${server.installation}`;
@@ -256,7 +275,7 @@ async function ensureUserLogin(server: Server, id: string, loginAs: UserLogin): 
   ]);
 }
 
-function verifierOf(server: Server, name: string, passwordVersion = 1): Sql {
+export function verifierOf(server: Server, name: string, passwordVersion = 1): Sql {
   return sql.literal(scramVerifier(derivePassword(server.masterKey, name, passwordVersion)));
 }
 

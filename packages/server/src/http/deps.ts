@@ -1,5 +1,6 @@
 // The dependencies of the routes, created by main.ts or by a test.
 import type { Logger } from 'pino';
+import type { BranchDeps } from '../branches/deps.ts';
 import type { Control } from '../control/control.ts';
 import type { Exports } from '../dumps/export.ts';
 import type { Imports } from '../dumps/import/import.ts';
@@ -24,6 +25,7 @@ export type Deps = Readonly<{
   compactions: Compactions;
   exports: Exports;
   imports: Imports;
+  branches: BranchDeps;
   jobs: Jobs;
   keyRing: KeyRing;
   logins: Logins;

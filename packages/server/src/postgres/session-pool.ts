@@ -15,6 +15,8 @@ export type SessionPool = {
   release(project: string, session: Session, reusable: boolean): void;
   /** Closes the project's idle sessions. */
   drop(project: string): void;
+  /** Rejects those who wait for a session of the project. */
+  turnAway(project: string, error: Error): void;
   counts(): { open: number; idle: number; waiting: number };
   end(): Promise<void>;
 };
@@ -195,6 +197,11 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     drop: (project) => {
       const pool = pools.get(project);
       if (pool) closeIdle(project, pool, 0);
+    },
+    turnAway: (project, error) => {
+      for (let index = waiters.length - 1; index >= 0; index--) {
+        if (waiters[index]?.project === project) waiters.splice(index, 1)[0]?.reject(error);
+      }
     },
     counts: () => ({
       open,

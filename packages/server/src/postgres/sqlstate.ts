@@ -13,6 +13,7 @@ export const sqlstate = {
   invalidPassword: '28P01',
   diskFull: '53100',
   limitExceeded: '54000',
+  objectInUse: '55006',
   lockNotAvailable: '55P03',
   queryCanceled: '57014',
   cannotConnectNow: '57P03',

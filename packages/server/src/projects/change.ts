@@ -11,6 +11,7 @@ import { type Sql, sql } from '../postgres/sql.ts';
 import type { Headroom } from '../quotas/headroom.ts';
 import { measure } from '../quotas/sizes.ts';
 import { checkLimit } from './create.ts';
+import { checkExpiry } from './expire.ts';
 import { settleFence } from './fence.ts';
 import { getProjectRow } from './find.ts';
 import type { Logins } from './logins.ts';
@@ -24,10 +25,10 @@ type Deps = {
 
 /** A project's own key may rename it. Only the account may change its limit. */
 export async function changeProject(
-  { control, server, headroom, limits }: Deps & { headroom: Headroom },
+  { control, server, headroom, limits, now }: Deps & { headroom: Headroom; now: () => number },
   caller: Caller,
   slug: string,
-  { name, limit_mb: limitMb }: ChangeProject,
+  { name, limit_mb: limitMb, expires_at: expiresAt }: ChangeProject,
 ): Promise<Project> {
   const { id, limit_mb: before } = await getProjectRow(control, caller, slug);
   requireScope(caller, 'manage');
@@ -37,10 +38,15 @@ export async function changeProject(
     // The response says whether the project is full, so its size must be current.
     await measure({ control, server }, [databaseOf(id)]);
   }
+  if (expiresAt !== undefined) {
+    requireAccount(caller, 'change expires_at');
+    checkExpiry(expiresAt, now());
+  }
   const [row] = await update(
     control,
     id,
-    sql`name = coalesce(${name?.trim() ?? null}, name), limit_mb = coalesce(${limitMb ?? null}::int, limit_mb)`,
+    sql`name = coalesce(${name?.trim() ?? null}, name), limit_mb = coalesce(${limitMb ?? null}::int, limit_mb),
+        expires_at = case when ${expiresAt === undefined} then expires_at else ${expiresAt ?? null}::timestamptz end`,
     sql`deleted_at is null`,
   );
   if (!row) throw errors.projectNotFound(slug);
@@ -85,7 +91,9 @@ export async function restoreProject(
   if (!(await databaseExists(server, id))) {
     throw errors.conflict('The database of this project is missing.', 'Restore it from a backup first.');
   }
-  const [row] = await update(control, id, sql`deleted_at = null`, restorable);
+  // One that has expired would be deleted again.
+  const keptExpiry = sql`expires_at = case when expires_at > now() then expires_at end`;
+  const [row] = await update(control, id, sql`deleted_at = null, ${keptExpiry}`, restorable);
   if (!row)
     throw errors.conflict(
       'This project is not deleted, or it can no longer be restored.',

@@ -24,7 +24,11 @@ import { TableChangedError } from './sql/embeds.ts';
 
 export type TableDeps = Readonly<{ query: QueryDeps; cache: TableCache }>;
 
-export type TableCache = { of(project: ProjectLogin): CachedTables };
+export type TableCache = {
+  of(project: ProjectLogin): CachedTables;
+  /** For a project that has another database now. */
+  forget(projectId: string): void;
+};
 
 /** Of one project and one role: end users have other privileges on a table than the project itself. */
 export type CachedTables = Readonly<{
@@ -53,6 +57,11 @@ export function openTableCache(): TableCache {
       };
       byLogin.set(key, created);
       return created;
+    },
+    forget: (projectId) => {
+      for (const key of byLogin.keys()) {
+        if (key === projectId || key.startsWith(`${projectId} `)) byLogin.delete(key);
+      }
     },
   };
 }

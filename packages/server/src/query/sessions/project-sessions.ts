@@ -7,6 +7,7 @@ import { errors } from '../../errors.ts';
 import { RefusedError, Session } from '../../postgres/session.ts';
 import { createSessionPool, type PoolLimits } from '../../postgres/session-pool.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
+import { type Gate, openGate } from './gate.ts';
 import { openAudit, type TraceSource } from './session-audit.ts';
 import {
   discardAll,
@@ -28,7 +29,7 @@ export type ProjectSessions = {
   acquire(project: ProjectLogin, use: SessionUse): Promise<Session>;
   /** An open idle session, or null. */
   takeIdle(project: ProjectLogin, use: 'read' | 'plain'): Session | null;
-  /** Whether other projects wait for a session. */
+  /** Whether other projects wait for a session, or this one's sessions have to end. */
   isWanted(project: ProjectLogin): boolean;
   /** Resets the session, without making the caller wait, and returns it to the pool. */
   release(project: ProjectLogin, session: Session, leaves: SessionState): void;
@@ -38,9 +39,17 @@ export type ProjectSessions = {
   terminate(session: Session, waitMs?: number): void;
   /** A statement hit a limit of PostgreSQL. If it was the notification queue, other projects hit it too. */
   limitReached(): void;
+  /** Lets the requests of a project wait, and closes its sessions as their statements end. */
+  readonly gate: Gate;
   counts(): { open: number; idle: number; waiting: number };
   end(): Promise<void>;
 };
+
+const logins = [undefined, 'auth', 'user', 'anon'] as const;
+/** The gate was closed while a request waited for a session. It waits at the gate instead. */
+class GateClosedError extends Error {
+  override readonly name = 'GateClosedError';
+}
 
 /** A statement that was assumed plain has left these traces in a shared session. */
 type OnTraces = (projectId: string, source: TraceSource, traces: readonly string[]) => void;
@@ -77,6 +86,13 @@ export function openProjectSessions(
   { terminations, onTraces }: { terminations: Terminations; onTraces: OnTraces },
 ): ProjectSessions {
   const pool = createSessionPool(limits);
+  const gate = openGate((id) => {
+    for (const loginAs of logins) {
+      const poolKey = poolKeyOf({ id, passwordVersion: 1, ...(loginAs && { loginAs }) });
+      pool.drop(poolKey);
+      pool.turnAway(poolKey, new GateClosedError());
+    }
+  });
   const owners = new WeakMap<Session, ProjectLogin>();
   /** If one session has traces, others may have them: all idle ones are closed. */
   const report = (project: ProjectLogin, source: TraceSource, traces: readonly string[]) => {
@@ -158,11 +174,24 @@ export function openProjectSessions(
     return session;
   };
 
+  const take = async (project: ProjectLogin): Promise<Session> => {
+    const poolKey = poolKeyOf(project);
+    for (;;) {
+      if (gate.isClosed(project.id)) await gate.pass(project.id);
+      try {
+        return pool.takeIdle(poolKey, isClean) ?? (await pool.acquire(poolKey, () => open(project)));
+      } catch (error) {
+        if (!(error instanceof GateClosedError)) throw error;
+      }
+    }
+  };
+
   return {
+    gate,
     acquire: async (project, use) => {
       for (;;) {
         const poolKey = poolKeyOf(project);
-        const session = pool.takeIdle(poolKey, isClean) ?? (await pool.acquire(poolKey, () => open(project)));
+        const session = await take(project);
         const reset = resetting.get(session);
         if (reset) await within(resetMs, session, reset);
         if (session.isUsable || !reset) return prepareFor(session, use);
@@ -170,13 +199,14 @@ export function openProjectSessions(
       }
     },
     takeIdle: (project, use) => {
+      if (gate.isClosed(project.id)) return null;
       const session = pool.takeIdle(poolKeyOf(project), isClean);
       return session && prepareFor(session, use);
     },
-    isWanted: (project) => pool.isWanted(poolKeyOf(project)),
+    isWanted: (project) => gate.isClosed(project.id) || pool.isWanted(poolKeyOf(project)),
     release: (project, session, leaves) => {
       const poolKey = poolKeyOf(project);
-      if (leaves === 'broken') return pool.release(poolKey, session, false);
+      if (leaves === 'broken' || gate.isClosed(project.id)) return pool.release(poolKey, session, false);
       if (leaves === 'plain' || leaves === 'sequences') {
         if (leaves === 'sequences') withMovedSequences.add(session);
         // A plain statement does not change a setting.

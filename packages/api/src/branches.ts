@@ -1,0 +1,42 @@
+// Wire types of branches.
+import Type, { type Static } from 'typebox';
+import { success, title } from './envelope.ts';
+import { CreateProject, Project } from './projects.ts';
+
+const { slug } = CreateProject.properties;
+
+export const CreateBranch = Type.Object(
+  {
+    name: title,
+    slug,
+    limit_mb: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        description: "The parent's limit if omitted. At least what the parent stores.",
+      }),
+    ),
+    mode: Type.Optional(
+      Type.Enum(['copy', 'live'], {
+        default: 'copy',
+        description: 'copy: requests of the parent wait while its files are copied. live: not available yet.',
+      }),
+    ),
+    at: Type.Optional(
+      Type.String({ format: 'date-time', description: 'Not available: a branch is a copy of this moment.' }),
+    ),
+    expires_at: Type.Optional(
+      Type.String({ format: 'date-time', description: 'The branch is deleted after this time.' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type CreateBranch = Static<typeof CreateBranch>;
+
+export const BranchesResponse = success({ branches: Type.Array(Project) });
+export type BranchesResponse = Static<typeof BranchesResponse>;
+
+export const PromotedResponse = success({
+  project: Project,
+  replaced: { ...Project, description: 'The branch, deleted. Restore it to get the old data back.' },
+});
+export type PromotedResponse = Static<typeof PromotedResponse>;

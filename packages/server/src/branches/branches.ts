@@ -1,0 +1,89 @@
+// What can be done with a branch: list, reset, promote.
+import type { Project } from '@rowhouse/api';
+import { errors } from '../errors.ts';
+import { type Caller, requireAccount } from '../keys/caller.ts';
+import { sql } from '../postgres/sql.ts';
+import { getProjectRow } from '../projects/find.ts';
+import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
+import { toMb } from '../quotas/sizes.ts';
+import { keep, withCopy } from './copy.ts';
+import type { BranchDeps } from './deps.ts';
+import { swap } from './swap.ts';
+
+/** Newest first. */
+export async function listBranches(deps: BranchDeps, caller: Caller, slug: string): Promise<Project[]> {
+  requireAccount(caller, 'list branches');
+  const { id } = await getProjectRow(deps.control, caller, slug);
+  const rows = await deps.control.query<ProjectRow>(sql`
+    select ${projectColumns} from projects where parent_id = ${id} and deleted_at is null
+    order by created_at desc, id desc`);
+  return rows.map((row) => toProject(row, deps.limits.keepDeletedDays));
+}
+
+/** The branch becomes a copy of its parent as it is now. Its slug, keys and limit stay. */
+export async function resetBranch(deps: BranchDeps, caller: Caller, slug: string): Promise<Project> {
+  requireAccount(caller, 'reset a branch');
+  const { branch, parent } = await getBranch(deps, caller, slug);
+  checkFits(parent, branch, 'reset');
+  await deps.inTurn(() =>
+    withCopy(deps, parent.id, 'branched', async (copy) => {
+      await deps.ensureCurrent(branch.id);
+      await keep(deps.control, copy.id);
+      await swap(deps, { kind: 'reset', projectId: branch.id, otherId: copy.id }, copy);
+    }),
+  );
+  return find(deps, branch.id);
+}
+
+/**
+ * The parent becomes what the branch is: its slug, keys, connection string and limit then serve the branch's data. The
+ * branch gets the parent's old data and is deleted, so that it can be restored for some days.
+ */
+export async function promoteBranch(
+  deps: BranchDeps,
+  caller: Caller,
+  slug: string,
+): Promise<{ project: Project; replaced: Project }> {
+  requireAccount(caller, 'promote a branch');
+  const { branch, parent } = await getBranch(deps, caller, slug);
+  checkFits(branch, parent, 'promoted');
+  await deps.inTurn(async () => {
+    for (const { id } of [branch, parent]) await deps.ensureCurrent(id);
+    await swap(deps, { kind: 'promote', projectId: parent.id, otherId: branch.id });
+  });
+  return { project: await find(deps, parent.id), replaced: await find(deps, branch.id) };
+}
+
+async function getBranch(
+  { control }: BranchDeps,
+  caller: Caller,
+  slug: string,
+): Promise<{ branch: ProjectRow; parent: ProjectRow }> {
+  const branch = await getProjectRow(control, caller, slug);
+  const [parent] = await control.query<ProjectRow>(sql`
+    select ${projectColumns} from projects
+    where id = (select parent_id from projects as branches where branches.id = ${branch.id})
+      and account_id = ${branch.account_id} and deleted_at is null`);
+  if (!parent)
+    throw errors.conflict(
+      `"${slug}" is not a branch, or its parent is deleted.`,
+      'Only a branch with a parent can be reset or promoted.',
+    );
+  if (parent.filled_by !== null) throw errors.projectNotReady(parent.slug, parent.filled_by);
+  return { branch, parent };
+}
+
+function checkFits(from: ProjectRow, into: ProjectRow, done: string): void {
+  const sizeMb = Math.ceil(toMb(from.stored_bytes));
+  if (sizeMb <= into.limit_mb) return;
+  throw errors.conflict(
+    `"${from.slug}" stores ${sizeMb} MB and the limit of "${into.slug}" is ${into.limit_mb} MB, so it cannot be ${done}.`,
+    `Raise limit_mb of "${into.slug}" first.`,
+  );
+}
+
+async function find({ control, limits }: BranchDeps, id: string): Promise<Project> {
+  const [row] = await control.query<ProjectRow>(sql`select ${projectColumns} from projects where id = ${id}`);
+  if (!row) throw errors.conflict('The project was dropped meanwhile.', 'List the projects.');
+  return toProject(row, limits.keepDeletedDays);
+}

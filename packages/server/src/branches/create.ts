@@ -1,0 +1,93 @@
+// Creates a branch: a new project with a copy of this moment of its parent, and with its own key, users and limit.
+import type { CreateBranch, Project } from '@rowhouse/api';
+import { errors } from '../errors.ts';
+import { type Caller, requireAccount } from '../keys/caller.ts';
+import { newProjectKey } from '../keys/manage.ts';
+import { isState } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import { checkLimit } from '../projects/create.ts';
+import { checkExpiry } from '../projects/expire.ts';
+import { getProjectRow } from '../projects/find.ts';
+import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
+import { slugFromName } from '../projects/slug.ts';
+import { toMb } from '../quotas/sizes.ts';
+import { type Copy, withCopy } from './copy.ts';
+import type { BranchDeps } from './deps.ts';
+
+const slugAttempts = 8;
+
+export async function createBranch(
+  deps: BranchDeps,
+  caller: Caller,
+  slug: string,
+  input: CreateBranch,
+): Promise<{ project: Project; apiKey: string }> {
+  requireAccount(caller, 'create branches');
+  const parent = await getProjectRow(deps.control, caller, slug);
+  const limitMb = input.limit_mb ?? parent.limit_mb;
+  checkBranch(deps, input, parent, limitMb);
+  if (input.slug !== undefined && (await isTaken(deps, input.slug))) throw errors.slugTaken(input.slug);
+  const { project, apiKey } = await deps.inTurn(() =>
+    withCopy(deps, parent.id, 'branched', (copy) =>
+      claim(deps, copy, parent, { ...input, limit_mb: limitMb }),
+    ),
+  );
+  return { project: toProject(project, deps.limits.keepDeletedDays), apiKey };
+}
+
+function checkBranch(deps: BranchDeps, input: CreateBranch, parent: ProjectRow, limitMb: number): void {
+  // The parent's own limit is allowed, even if the installation's has become lower.
+  if (input.limit_mb !== undefined) checkLimit(limitMb, deps.limits.maxLimitMb);
+  if (input.at !== undefined)
+    throw errors.invalidRequest([
+      { path: 'at', problem: 'is not available: a branch is a copy of this moment' },
+    ]);
+  if (input.mode === 'live')
+    throw errors.invalidRequest([{ path: 'mode', problem: 'must be "copy": "live" is not available yet' }]);
+  checkExpiry(input.expires_at, deps.now());
+  const sizeMb = Math.ceil(toMb(parent.stored_bytes));
+  if (input.limit_mb !== undefined && limitMb < sizeMb)
+    throw errors.invalidRequest([
+      { path: 'limit_mb', problem: `must be at least ${sizeMb}: the project stores that much` },
+    ]);
+}
+
+async function isTaken({ control }: BranchDeps, slug: string): Promise<boolean> {
+  return (await control.query(sql`select from projects where slug = ${slug}`)).length > 0;
+}
+
+/** One statement: the branch exists completely, with its key, or not at all. */
+async function claim(
+  { control, server }: BranchDeps,
+  copy: Copy,
+  parent: ProjectRow,
+  input: CreateBranch & { limit_mb: number },
+): Promise<{ project: ProjectRow; apiKey: string }> {
+  const name = input.name.trim();
+  for (let attempt = 0; attempt < slugAttempts; attempt++) {
+    const slug = input.slug ?? slugFromName(name, attempt);
+    const { insert, apiKey } = newProjectKey(server.masterKey, sql`account_id, id from project`);
+    try {
+      const [project] = await control.change<ProjectRow>(sql`
+        with spare as (delete from spares where id = ${copy.id} and state = 'making' returning id, server_id),
+        project as (
+          insert into projects (id, account_id, server_id, slug, name, limit_mb, template, empty_bytes, size_bytes,
+                                parent_id, expires_at)
+          select id, ${parent.account_id}, server_id, ${slug}, ${name}, ${input.limit_mb}, ${copy.template},
+                 ${copy.emptyBytes}::float8::bigint, ${copy.bytes}::float8::bigint, ${parent.id},
+                 ${input.expires_at ?? null}::timestamptz
+          from spare
+          returning *
+        ),
+        key as (${insert})
+        select ${projectColumns} from project as projects`);
+      if (!project) throw errors.unavailable('The copy took too long and was dropped.');
+      return { project, apiKey };
+    } catch (error) {
+      if (!isState(error, sqlstate.uniqueViolation) || error.constraint !== 'projects_slug_key') throw error;
+      if (input.slug !== undefined) throw errors.slugTaken(input.slug);
+    }
+  }
+  throw errors.conflict('No free slug could be derived from this name.', 'Choose one with "slug".');
+}

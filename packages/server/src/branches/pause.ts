@@ -1,0 +1,118 @@
+// Runs an operation that needs a project's database to itself: a copy, an exchange. Requests through the API wait at the
+// gate of their process and see no error; direct sessions are ended. A statement that runs is waited for, and if it takes
+// long, the other requests go on meanwhile.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pollMs } from '../control/changes.ts';
+import { holdProjects } from '../control/holds.ts';
+import { databaseOf, dumpRoleOf } from '../engine/provision.ts';
+import { isInUse } from '../engine/swap-databases.ts';
+import { errors } from '../errors.ts';
+import { sql } from '../postgres/sql.ts';
+import { isDirect } from '../quotas/direct-sessions-sql.ts';
+import type { BranchDeps } from './deps.ts';
+
+type Options = {
+  /** Runs before requests wait. */
+  prepare?: () => Promise<void>;
+  /** What is refused in the end, for the message: "branched". */
+  done: string;
+};
+
+/** All attempts together, each attempt, and the time between two: requests that wait are served then. */
+const [patienceMs, attemptMs, betweenMs] = [15_000, 1_000, 500];
+/** Other processes hear of the announcement with their next poll. */
+const announceMs = pollMs + 100;
+const lookMs = 4;
+
+export async function whilePaused<T>(
+  { control, server, gate }: Pick<BranchDeps, 'control' | 'server' | 'gate'>,
+  projectIds: readonly string[],
+  { prepare = async () => {}, done }: Options,
+  act: () => Promise<T>,
+): Promise<T> {
+  const look = () => findSessions(server, projectIds);
+  const hold = holdProjects(control, projectIds);
+  const until = performance.now() + patienceMs;
+  let opened: (() => void)[] = [];
+  const open = () => {
+    for (const openGate of opened.splice(0)) openGate();
+  };
+  await hold.announce();
+  try {
+    await Promise.all([prepare(), sleep(announceMs)]);
+    for (;;) {
+      await hold.close();
+      opened = projectIds.map((id) => gate.close(id));
+      const blocker = await waitForSessions(look, performance.now() + attemptMs);
+      if (!blocker) {
+        try {
+          return await endingDirect(look, act);
+        } catch (error) {
+          if (!isInUse(error) || performance.now() > until) throw error;
+        }
+      }
+      open();
+      await hold.reopen();
+      if (blocker && performance.now() > until) throw inUse(blocker, done);
+      await sleep(betweenMs);
+    }
+  } finally {
+    open();
+    // A hold that cannot be ended ends by itself.
+    await hold.end().catch(() => {});
+  }
+}
+
+type Blocker = { pid: number; isDirect: boolean; isDump: boolean; seconds: number; query: string };
+type Look = () => Promise<Blocker[]>;
+
+/** Ends direct sessions, and waits for those of the service. Returns the oldest one that is still there. */
+async function waitForSessions(look: Look, until: number): Promise<Blocker | null> {
+  for (;;) {
+    const found = await look();
+    if (found.length === 0) return null;
+    const own = found.find((session) => !session.isDirect);
+    if (performance.now() > until) return own ?? (found[0] as Blocker);
+    await sleep(lookMs);
+  }
+}
+
+/** A direct login between two looks would make PostgreSQL wait, 100 ms each time. */
+async function endingDirect<T>(look: Look, act: () => Promise<T>): Promise<T> {
+  let isRunning = true;
+  const ending = (async () => {
+    while (isRunning) {
+      await look().catch(() => {});
+      await sleep(lookMs * 5);
+    }
+  })();
+  try {
+    return await act();
+  } finally {
+    isRunning = false;
+    await ending;
+  }
+}
+
+/** Those of the service, and direct ones, which are ended by this. The longest running first. */
+async function findSessions(server: BranchDeps['server'], projectIds: readonly string[]): Promise<Blocker[]> {
+  const direct = sql`(${sql.script(isDirect(server))}) and session.usename <> all (${projectIds.map(dumpRoleOf)}::name[])`;
+  return server.maintenance.query<Blocker>(sql`
+    select pid, ${direct} as "isDirect", session.usename = any (${projectIds.map(dumpRoleOf)}::name[]) as "isDump",
+           extract(epoch from clock_timestamp() - coalesce(xact_start, state_change))::float8 as seconds,
+           left(query, 200) as query,
+           case when ${direct} then pg_terminate_backend(pid) end as ended
+    from pg_stat_activity as session
+    where datname = any (${projectIds.map(databaseOf)}::name[]) and backend_type = 'client backend'
+    order by xact_start nulls last`);
+}
+
+function inUse({ isDump, seconds, query }: Blocker, done: string) {
+  if (isDump)
+    return errors.projectInUse(`An export of this project is running, so it cannot be ${done} now.`, {});
+  const running_ms = Math.round(seconds * 1000);
+  return errors.projectInUse(
+    `A statement of this project has been running for ${Math.round(seconds)} s, so it cannot be ${done} now.`,
+    { running_ms, query },
+  );
+}

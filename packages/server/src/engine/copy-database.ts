@@ -1,0 +1,70 @@
+// Copies a database file by file, which is faster than PostgreSQL's default, the copy through the write-ahead log:
+// 0.15 s instead of 2 s for 89 MB. Where the file system can clone files, the copy takes no space.
+import { isState, PostgresError, type Queryable } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import type { Server } from './servers.ts';
+
+export type Copier = {
+  /** Writes what is dirty, so that the checkpoints during the copy have little to do. Nothing has to wait for this. */
+  prepare(): Promise<void>;
+  /**
+   * Nothing may be connected to `from`; logins wait until the copy is done. The new database accepts no connections: every
+   * role could connect to it. PostgreSQL does not record the copy under `from`'s settings and privileges.
+   */
+  copy(from: string, to: string): Promise<void>;
+};
+
+/** While it runs, requests of the source wait. Their own limit is 30 s. */
+const copyTimeoutMs = 25_000;
+
+/** Gives `use` a session of its own, opened ahead of time: requests wait for as short a time as possible. */
+export function withCopier<T>(server: Server, use: (copier: Copier) => Promise<T>): Promise<T> {
+  return server.maintenance.session(async (session) => {
+    const canClone = await setting(session, 'file_copy_method', 'clone');
+    await setting(session, 'statement_timeout', String(copyTimeoutMs));
+    // A concurrent ALTER DATABASE holds the lock for milliseconds.
+    await setting(session, 'lock_timeout', '2000');
+    return use({
+      prepare: async () => {
+        await session.query(sql`checkpoint`).catch((error) => {
+          if (!isState(error, sqlstate.insufficientPrivilege)) throw error;
+        });
+      },
+      copy: async (from, to) => {
+        try {
+          await createFrom(session, from, to);
+        } catch (error) {
+          if (!canClone || !isFileError(error)) throw error;
+          // macOS refuses to clone where the file system cannot.
+          await setting(session, 'file_copy_method', 'copy');
+          await createFrom(session, from, to);
+        }
+      },
+    });
+  });
+}
+
+async function createFrom(session: Queryable, from: string, to: string): Promise<void> {
+  await session.query(sql`
+    create database ${sql.id(to)} template ${sql.id(from)} strategy file_copy allow_connections false`);
+}
+
+/** Returns false if the server does not know the setting or the value: PostgreSQL 17, or a platform without it. */
+async function setting(session: Queryable, name: string, value: string): Promise<boolean> {
+  try {
+    await session.query(sql`select set_config(${name}, ${value}, false)`);
+    return true;
+  } catch (error) {
+    if (error instanceof PostgresError) return false;
+    throw error;
+  }
+}
+
+/** Class 58: errors of the operating system. Files errors that PostgreSQL cannot classify have XX000. */
+function isFileError(error: unknown): boolean {
+  return (
+    error instanceof PostgresError &&
+    (error.sqlstate.startsWith('58') || error.sqlstate === sqlstate.internalError)
+  );
+}

@@ -1,0 +1,59 @@
+// Exchanges the databases of two projects, with their roles, by renaming both. Everything that names a project by its id
+// stays as it is: keys, tokens, connection strings. One transaction, so that it happens completely or not at all.
+import { type Database, isState, type Queryable } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import { databaseOf, roleOf, rolesOf, verifierOf } from './provision.ts';
+import type { Server } from './servers.ts';
+
+type Project = { id: string; passwordVersion: number };
+
+/** Nothing may be connected to either database. Logins wait, and those that have begun fail: the name is another's now. */
+export async function swapDatabases(server: Server, one: Project, other: Project): Promise<void> {
+  await server.maintenance.transaction(async (transaction) => {
+    const rename = (kind: 'database' | 'role', from: string, to: string) =>
+      transaction.query(
+        sql`alter ${kind === 'database' ? sql`database` : sql`role`} ${sql.id(from)} rename to ${sql.id(to)}`,
+      );
+    const between = `${databaseOf(one.id)}_swap`;
+    await rename('database', databaseOf(one.id), between);
+    await rename('database', databaseOf(other.id), databaseOf(one.id));
+    await rename('database', between, databaseOf(other.id));
+    const roles = await existingRoles(transaction, [...rolesOf(one.id), ...rolesOf(other.id)]);
+    for (const name of rolesOf(one.id)) {
+      const partner = name.replace(roleOf(one.id), roleOf(other.id));
+      if (roles.has(name)) await rename('role', name, between);
+      if (roles.has(partner)) await rename('role', partner, name);
+      if (roles.has(name)) await rename('role', between, partner);
+    }
+    // Passwords are derived from the names.
+    for (const project of [one, other]) {
+      for (const name of await existingRoles(transaction, rolesOf(project.id))) {
+        const version = name === roleOf(project.id) ? project.passwordVersion : 1;
+        await transaction.query(
+          sql`alter role ${sql.id(name)} password ${verifierOf(server, name, version)}`,
+        );
+      }
+    }
+  });
+}
+
+/** Which database the project has now. null: none. */
+export async function databaseOid(server: Server, id: string): Promise<number | null> {
+  const [row] = await server.maintenance.query<{ oid: number }>(
+    sql`select oid::int8::float8 as oid from pg_database where datname = ${databaseOf(id)}`,
+  );
+  return row?.oid ?? null;
+}
+
+/** A session is connected to the database, or ALTER DATABASE runs. */
+export function isInUse(error: unknown): boolean {
+  return isState(error, sqlstate.objectInUse) || isState(error, sqlstate.lockNotAvailable);
+}
+
+async function existingRoles(database: Queryable | Database, names: readonly string[]): Promise<Set<string>> {
+  const rows = await database.query<{ name: string }>(
+    sql`select rolname as name from pg_roles where rolname = any (${[...names]}::name[])`,
+  );
+  return new Set(rows.map(({ name }) => name));
+}

@@ -1,0 +1,176 @@
+// Hands the objects in a copied database over to the roles of the new project. A copy names the roles of its source as
+// owners, grantees and in policies; afterwards nothing in it refers to them.
+//
+// DROP OWNED is not used: it also revokes what a role was granted on databases, and so would lock the source's own roles
+// out of the source.
+import { openDatabase, PostgresError, type Queryable } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { authRoleOf, closeToAuthRole, databaseOf, openToRoles, roleOf } from './provision.ts';
+import type { Server } from './servers.ts';
+
+/** `to`: its roles exist, and its database is a copy of `from`'s that accepts no connections yet. */
+export async function takeOver(server: Server, from: string, to: string): Promise<void> {
+  await openToRoles(server, to);
+  // Names are resolved in PostgreSQL's own schema alone: a project has filled this database.
+  const address = { ...server.address, database: databaseOf(to) };
+  const database = openDatabase(address, { max: 1, searchPath: 'pg_catalog,pg_temp' });
+  try {
+    await database.transaction(async (inside) => {
+      const members = [roleOf(from), authRoleOf(from), roleOf(to), authRoleOf(to)];
+      await inherit(server, inside, members, true);
+      await inside.query(sql`
+        select set_config('rowhouse.source', ${roleOf(from)}, true), set_config('rowhouse.copy', ${roleOf(to)}, true)`);
+      await inside.query(sql.script(handOver));
+      // As its owner: where our role is not a superuser, it may not grant what it does not own.
+      await inside.query(sql`set local role ${sql.id(authRoleOf(to))}`);
+      await inside.query(sql`select auth.grant_users(${roleOf(to)})`);
+      await inside.query(sql`set local role none`);
+      await inherit(server, inside, members, false);
+    });
+    await copyRoleSettings(server, database, from, to);
+  } finally {
+    await database.end();
+  }
+  await closeToAuthRole(server, to);
+}
+
+/** REASSIGN OWNED needs the rights of both roles, which a superuser has anyway. */
+async function inherit(
+  server: Server,
+  inside: Queryable,
+  roles: readonly string[],
+  inherits: boolean,
+): Promise<void> {
+  if (server.superuser) return;
+  const how = inherits ? sql`true` : sql`false`;
+  for (const role of roles)
+    await inside.query(sql`grant ${sql.id(role)} to current_user with inherit ${how}, set true`);
+}
+
+/**
+ * Settings of the source's role, for itself (ALTER ROLE … SET) and for itself in its database. Set by the new role, so
+ * that it gets nothing that a project may not set; those of ours are refused to it, and it has them already.
+ */
+async function copyRoleSettings(
+  server: Server,
+  database: { transaction: <T>(run: (inside: Queryable) => Promise<T>) => Promise<T> },
+  from: string,
+  to: string,
+): Promise<void> {
+  const rows = await server.maintenance.query<{ name: string; value: string; here: boolean }>(sql`
+    select split_part(setting, '=', 1) as name, substr(setting, strpos(setting, '=') + 1) as value,
+           setdatabase <> 0 as here
+    from pg_db_role_setting, unnest(setconfig) as setting
+    where setrole = (select oid from pg_roles where rolname = ${roleOf(from)})
+      and setdatabase in (0, (select oid from pg_database where datname = ${databaseOf(from)}))`);
+  for (const { name, value, here } of rows) {
+    const place = here ? sql`in database ${sql.id(databaseOf(to))}` : sql``;
+    // A name with a dot has two parts.
+    const parts = name.split('.').map((part) => sql.id(part));
+    const variable = parts.reduce((before, part) => sql`${before}.${part}`);
+    const set = async (inside: Queryable) => {
+      await inside.query(sql`set local role ${sql.id(roleOf(to))}`);
+      await inside.query(sql`select set_config(${name}, ${value}, true)`);
+      // FROM CURRENT takes the value as it is: a list of names needs no quoting again.
+      await inside.query(sql`alter role ${sql.id(roleOf(to))} ${place} set ${variable} from current`);
+    };
+    await database.transaction(set).catch((error) => {
+      if (!(error instanceof PostgresError)) throw error;
+    });
+  }
+}
+
+/**
+ * Roles with another suffix than `_auth` are logins of the service, to which a project has no reason to grant anything:
+ * what they were granted ends, and a policy for one of them becomes one for the new `_auth`, which reads no table of the
+ * project.
+ */
+const handOver = `
+do $body$
+declare
+  source constant text := current_setting('rowhouse.source');
+  copy constant text := current_setting('rowhouse.copy');
+  owner constant oid := (select oid from pg_roles where rolname = source);
+  old constant oid[] := array(
+    select oid from pg_roles
+    where rolname = any (array[source, source || '_auth', source || '_user', source || '_anon', source || '_dump']));
+  here constant oid := (select oid from pg_database where datname = current_database());
+  entry record;
+  item record;
+  remains text;
+begin
+  for entry in
+    select polname, polrelid::regclass as relation, (
+      select string_agg(distinct case when role = 0 then 'public' when role = owner then quote_ident(copy)
+               when role = any (old) then quote_ident(copy || '_auth') else quote_ident(pg_get_userbyid(role)) end, ', ')
+      from unnest(polroles) as role) as roles
+    from pg_policy where polroles && old
+  loop
+    execute format('alter policy %I on %s to %s', entry.polname, entry.relation, entry.roles);
+  end loop;
+
+  for entry in
+    select defaclacl as acl, pg_get_userbyid(defaclrole) as old_role,
+           case when defaclrole = owner then copy else copy || '_auth' end as new_role,
+           defaclnamespace = 0 as is_general,
+           case when defaclnamespace = 0 then '' else format('in schema %I', nspname) end as place,
+           case defaclobjtype when 'r' then 'tables' when 'S' then 'sequences' when 'f' then 'routines'
+             when 'T' then 'types' when 'n' then 'schemas' else 'large objects' end as kind
+    from pg_default_acl left join pg_namespace on pg_namespace.oid = defaclnamespace
+    where defaclrole = any (old)
+  loop
+    -- A general entry replaces PostgreSQL's own defaults. One of a schema adds to them.
+    if entry.is_general then
+      execute format('alter default privileges for role %I revoke all on %s from public, %I', entry.new_role, entry.kind, entry.new_role);
+    end if;
+    for item in
+      select privilege_type as privilege, is_grantable,
+             case when grantee = 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end as old_grantee,
+             case when grantee = 0 then 'public' when grantee = owner then quote_ident(copy)
+               when grantee = any (old) then quote_ident(copy || '_auth') else quote_ident(pg_get_userbyid(grantee)) end as new_grantee
+      from aclexplode(entry.acl)
+    loop
+      execute format('alter default privileges for role %I %s grant %s on %s to %s %s', entry.new_role, entry.place,
+        item.privilege, entry.kind, item.new_grantee, case when item.is_grantable then 'with grant option' else '' end);
+      execute format('alter default privileges for role %I %s revoke %s on %s from %s cascade', entry.old_role, entry.place,
+        item.privilege, entry.kind, item.old_grantee);
+    end loop;
+    -- An entry that equals PostgreSQL's defaults is removed.
+    if entry.is_general then
+      execute format('alter default privileges for role %I grant all on %s to %I', entry.old_role, entry.kind, entry.old_role);
+      if entry.kind in ('routines', 'types') then
+        execute format('alter default privileges for role %I grant all on %s to public', entry.old_role, entry.kind);
+      end if;
+    end if;
+  end loop;
+
+  -- Schemas first: only a superuser can give an object to a role that may not create it in its schema.
+  for entry in select nspname, nspowner = owner as is_project from pg_namespace where nspowner = any (old) loop
+    execute format('alter schema %I owner to %I', entry.nspname, copy || case when entry.is_project then '' else '_auth' end);
+  end loop;
+  for entry in select rolname, oid = owner as is_project from pg_roles where oid = any (old) loop
+    if exists (select from pg_shdepend where dbid = here and refclassid = 'pg_authid'::regclass
+               and refobjid = entry.rolname::regrole and deptype = 'o') then
+      execute format('reassign owned by %I to %I', entry.rolname, copy || case when entry.is_project then '' else '_auth' end);
+    end if;
+  end loop;
+
+  for entry in
+    select distinct found.identity, pg_get_userbyid(refobjid) as grantee,
+           case when found.type in ('function', 'procedure', 'aggregate') then 'routine'
+             when found.type in ('schema', 'language', 'large object', 'foreign-data wrapper') then found.type
+             when found.type = 'server' then 'foreign server'
+             when classid = 'pg_type'::regclass then 'type'
+             else 'table' end as kind
+    from pg_shdepend, pg_identify_object(classid, objid, 0) as found
+    where dbid = here and refclassid = 'pg_authid'::regclass and refobjid = any (old) and deptype = 'a'
+  loop
+    execute format('revoke all on %s %s from %I cascade', entry.kind, entry.identity, entry.grantee);
+  end loop;
+
+  select string_agg(pg_describe_object(classid, objid, objsubid), ', ') into remains
+  from pg_shdepend where dbid = here and refclassid = 'pg_authid'::regclass and refobjid = any (old);
+  if remains is not null then
+    raise exception 'still refers to the roles of the source: %', remains;
+  end if;
+end $body$`;

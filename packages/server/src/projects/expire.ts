@@ -1,0 +1,35 @@
+// Deletes projects whose time is over. Like any deleted project, they can be restored for some days.
+import type { Control } from '../control/control.ts';
+import type { Server } from '../engine/servers.ts';
+import { errors } from '../errors.ts';
+import { sql } from '../postgres/sql.ts';
+import { settleFence } from './fence.ts';
+
+export function checkExpiry(expiresAt: string | null | undefined, now: number): void {
+  if (expiresAt != null && !(Date.parse(expiresAt) > now))
+    throw errors.invalidRequest([{ path: 'expires_at', problem: 'must be in the future' }]);
+}
+
+/** One pass of the background work. Returns how many were deleted. */
+export async function deleteExpired({
+  control,
+  server,
+}: {
+  control: Control;
+  server: Server;
+}): Promise<number> {
+  const rows = await control.change<{ id: string }>(sql`
+    with expired as (
+      update projects set deleted_at = now()
+      where id in (
+        select id from projects
+        where server_id = ${server.id} and expires_at <= now() and deleted_at is null and filled_by is null
+        order by expires_at limit 20
+      ) and deleted_at is null and expires_at <= now()
+      returning id
+    ),
+    change as (insert into changes (project_id) select id from expired)
+    select id from expired`);
+  for (const { id } of rows) await settleFence({ control, server }, id);
+  return rows.length;
+}
