@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import { databaseOf } from '../src/engine/provision.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { run } from './exports.ts';
+import { asAdmin, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
+
+const rowhouse = useTestService();
+
+type Project = { id: string; slug: string; key: string };
+
+/** Inserts one row after the other, by the table's endpoint and by SQL in turn, until it is stopped. */
+function startWriter(service: TestService, { slug, key }: Project, writer: number) {
+  const acknowledged: string[] = [];
+  const problems: unknown[] = [];
+  let slowestMs = 0;
+  let isOver = false;
+  const work = (async () => {
+    for (let n = 0; !isOver; n++) {
+      const id = `${writer}-${String(n).padStart(6, '0')}`;
+      const at = performance.now();
+      const { status, body } = await (n % 2
+        ? service.call('POST', `/projects/${slug}/tables/ledger`, { key, body: { id } })
+        : service.call('POST', `/projects/${slug}/query`, {
+            key,
+            body: { query: 'insert into ledger (id) values ($1)', params: [id] },
+          }));
+      slowestMs = Math.max(slowestMs, performance.now() - at);
+      if (status === (n % 2 ? 201 : 200)) acknowledged.push(id);
+      else problems.push([status, body.error]);
+    }
+  })();
+  return {
+    count: () => acknowledged.length,
+    stop: async () => {
+      isOver = true;
+      await work;
+      return { acknowledged, problems, slowestMs };
+    },
+  };
+}
+
+async function ledgerOf({ slug, key }: Project): Promise<string[]> {
+  const { body } = await rowhouse.call('POST', `/projects/${slug}/query`, {
+    key,
+    body: { query: 'select id from ledger order by id' },
+  });
+  return body.rows.map(({ id }: { id: string }) => id);
+}
+
+async function branchOf({ slug }: Project): Promise<Project> {
+  const { status, body } = await rowhouse.call('POST', `/projects/${slug}/branches`, { body: { name: 'B' } });
+  expect(status, JSON.stringify(body)).toBe(201);
+  return { id: body.project.id, slug: body.project.slug, key: body.api_key };
+}
+
+describe('a branch under load', () => {
+  it('makes no request of two processes fail, loses nothing, and holds a prefix of what each writer wrote', async () => {
+    const parent = await rowhouse.project('Load');
+    const neighbour = await rowhouse.project('Neighbour');
+    for (const project of [parent, neighbour])
+      await run(rowhouse, project, 'create table ledger (id text primary key)');
+    await run(
+      rowhouse,
+      parent,
+      'create table bulk as select n, repeat(md5(n::text), 30) as v from generate_series(1, 60000) as n',
+    );
+    const second = await openSecondProcess(rowhouse);
+    try {
+      const writers = [1, 2, 3, 4, 5, 6, 7, 8].map((n) => startWriter(n % 2 ? rowhouse : second, parent, n));
+      const beside = startWriter(second, neighbour, 9);
+      const readers = startReader(second, parent);
+      const progress = async (more: number) => {
+        const from = writers.map(({ count }) => count());
+        await until('all writers go on', async () =>
+          writers.every(({ count }, n) => count() >= (from[n] ?? 0) + more),
+        );
+      };
+      await progress(20);
+      const branches: Project[] = [];
+      for (let n = 0; n < 3; n++) {
+        branches.push(await branchOf(parent));
+        await progress(20);
+      }
+      const written = await Promise.all(writers.map(({ stop }) => stop()));
+      const { problems: besides } = await beside.stop();
+      expect(await readers.stop()).toEqual([]);
+      expect(written.flatMap(({ problems }) => problems)).toEqual([]);
+      expect(besides).toEqual([]);
+      const stored = await ledgerOf(parent);
+      expect(stored).toEqual(written.flatMap(({ acknowledged }) => acknowledged).sort());
+      for (const branch of branches) {
+        const held = new Set(await ledgerOf(branch));
+        expect(held.size).toBeGreaterThan(0);
+        for (const { acknowledged } of written) {
+          const missing = acknowledged.findIndex((id) => !held.has(id));
+          expect(missing).toBeGreaterThanOrEqual(0);
+          expect(acknowledged.slice(missing).filter((id) => held.has(id))).toEqual([]);
+        }
+      }
+      console.log('slowest insert (ms):', Math.max(...written.map(({ slowestMs }) => slowestMs)));
+    } finally {
+      await second.stop();
+    }
+  });
+});
+
+/** Reads short and long results, through pipelines and in exclusive sessions. */
+function startReader(service: TestService, { slug, key }: Project) {
+  const problems: unknown[] = [];
+  let isOver = false;
+  const work = Promise.all(
+    ['select count(*) from ledger', 'select n from bulk where n = 7', 'select * from bulk limit 20000'].map(
+      async (query) => {
+        while (!isOver) {
+          const { status, body } = await service.call('POST', `/projects/${slug}/query`, {
+            key,
+            body: { query },
+          });
+          if (status !== 200) problems.push([query, status, body.error]);
+        }
+      },
+    ),
+  );
+  return {
+    stop: async () => {
+      isOver = true;
+      await work;
+      return problems;
+    },
+  };
+}
+
+describe('a statement that runs for long', () => {
+  it('is named when it keeps a project from being branched; other requests go on', async () => {
+    const parent = await rowhouse.project('Long statement');
+    const slow = rowhouse.call('POST', `/projects/${parent.slug}/query`, {
+      body: { query: 'select pg_sleep(25)', timeout_ms: 40_000 },
+    });
+    await until('it runs', async () => {
+      const found = await asAdmin((admin) =>
+        admin.query(sql`
+          select from pg_stat_activity where datname = ${databaseOf(parent.id)} and query like '%pg_sleep%'`),
+      );
+      return found.length > 0;
+    });
+    let answered = 0;
+    let isOver = false;
+    const others = (async () => {
+      while (!isOver) {
+        const { status: other } = await rowhouse.call('POST', `/projects/${parent.slug}/query`, {
+          body: { query: 'select 1' },
+        });
+        expect(other).toBe(200);
+        answered++;
+      }
+    })();
+    const { status, body } = await rowhouse.call('POST', `/projects/${parent.slug}/branches`, {
+      body: { name: 'No' },
+    });
+    isOver = true;
+    await others;
+    expect([status, body.error.code]).toEqual([409, 'conflict']);
+    expect(body.error.details).toMatchObject({ retryable: true });
+    expect(body.error.details.query).toContain('pg_sleep');
+    expect(answered).toBeGreaterThan(10);
+    expect((await slow).status).toBe(200);
+    const [spares] = await rowhouse.service.deps.control.query(
+      sql`select from spares where state <> 'ready'`,
+    );
+    expect(spares).toBeUndefined();
+  });
+});
