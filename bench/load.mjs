@@ -65,6 +65,7 @@ export async function startService(folder, script = 'packages/server/dist/main.j
     const target = `/projects/${project.slug}`;
     return {
       key,
+      slug: project.slug,
       url: api + target,
       call: (method, rest, body) => call(method, target + rest, key, body),
       query: (text, more = {}) =>
@@ -74,7 +75,8 @@ export async function startService(folder, script = 'packages/server/dist/main.j
   const project = await makeProject('Bench');
   const { connection } = await project.call('GET', '/connection');
   const { pid } = service.child;
-  return { ...service, pid, data, port, ...project, databaseUrl: connection.url, makeProject };
+  const asAccount = (method, target, body) => call(method, target, account, body);
+  return { ...service, pid, data, port, ...project, databaseUrl: connection.url, makeProject, asAccount };
 }
 
 /** The superuser's URL for a database of the service with this data folder. */

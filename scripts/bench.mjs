@@ -11,6 +11,7 @@ const suites = [
   'users',
   'quotas',
   'export',
+  'branches',
   'peers',
   'growth',
   'workers',
