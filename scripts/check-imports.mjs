@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
  * entry applies.
  */
 const order = [
+  ['backup-url'],
   ['errors', 'config', 'version', 'memory-budget'],
   ['log'],
   ['postgres'],
@@ -29,6 +30,8 @@ const order = [
   ['dumps/read'],
   ['tables', 'users', 'dumps'],
   ['dumps/import', 'branches'],
+  ['backups/storage'],
+  ['backups'],
   ['accounts', 'background'],
   ['metrics'],
   ['http'],

@@ -75,7 +75,7 @@ export function ask(
   });
 }
 
-function readRow(bytes: Buffer, start: number): TextRow {
+export function readRow(bytes: Buffer, start: number): TextRow {
   const row: TextRow = [];
   let at = start + 2;
   for (let left = bytes.readUInt16BE(start); left > 0; left--) {

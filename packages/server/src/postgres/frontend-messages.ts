@@ -56,6 +56,17 @@ export class FrontendMessages {
     return this.raw(Buffer.from(data)).end(at);
   }
 
+  /** The simple protocol, which is the only one that replication commands know. */
+  query(text: string): this {
+    const at = this.begin(81);
+    return this.text(text).end(at);
+  }
+
+  copyData(content: Buffer): this {
+    const at = this.begin(100);
+    return this.raw(content).end(at);
+  }
+
   parse(name: string, query: string | Pieces): this {
     if (typeof query !== 'string') {
       this.byte(80).int32(4 + Buffer.byteLength(name) + 1 + query.size + 1 + 2);

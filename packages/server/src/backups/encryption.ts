@@ -1,0 +1,169 @@
+// How an object of a repository is encrypted (README.md, Encryption): gzip, then frames under AES-256-GCM. Frames are
+// numbered and the last one is marked, so truncation, reordering and repetition are detected, not only changed bytes.
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { pipeline, Readable } from 'node:stream';
+import { createGunzip, createGzip } from 'node:zlib';
+
+/** `wrong_key`: encrypted with another master key. `damaged`: anything else that cannot be what was written. */
+export class DecryptionError extends Error {
+  override readonly name = 'DecryptionError';
+  readonly problem: 'wrong_key' | 'damaged';
+
+  constructor(problem: 'wrong_key' | 'damaged', message: string) {
+    super(message);
+    this.problem = problem;
+  }
+}
+
+const magic = Buffer.from('RHB1');
+const idBytes = 8;
+const saltBytes = 32;
+const headerBytes = magic.length + idBytes + saltBytes;
+const frameBytes = 64 * 1024;
+const tagBytes = 16;
+const lastFrame = 0x8000_0000;
+
+export type BackupKey = Readonly<{ key: Buffer; id: Buffer }>;
+type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+export function backupKeyOf(masterKey: Buffer): BackupKey {
+  const key = Buffer.from(hkdfSync('sha256', masterKey, '', 'rowhouse backup key', 32));
+  const id = createHmac('sha256', key).update('rowhouse backup key id').digest().subarray(0, idBytes);
+  return { key, id };
+}
+
+/** Compresses and encrypts the content of the object `name`. */
+export async function* encrypt(backupKey: BackupKey, name: string, content: Bytes): AsyncGenerator<Buffer> {
+  const salt = randomBytes(saltBytes);
+  const key = objectKey(backupKey, name, salt);
+  yield Buffer.concat([magic, backupKey.id, salt]);
+  let number = 0;
+  let pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of compressed(content)) {
+    pieces.push(piece);
+    size += piece.length;
+    if (size < frameBytes) continue;
+    const bytes = Buffer.concat(pieces, size);
+    let at = 0;
+    for (; size - at >= frameBytes; at += frameBytes) {
+      yield sealFrame(key, number++, bytes.subarray(at, at + frameBytes), false);
+    }
+    pieces = [bytes.subarray(at)];
+    size -= at;
+  }
+  yield sealFrame(key, number, Buffer.concat(pieces, size), true);
+}
+
+/** The content of the object `name`. Nothing is yielded that was not authenticated. */
+export async function* decrypt(backupKey: BackupKey, name: string, stored: Bytes): AsyncGenerator<Buffer> {
+  const zipped = Readable.from(openFrames(backupKey, name, stored), { objectMode: false });
+  const gunzip = createGunzip();
+  pipeline(zipped, gunzip, () => {});
+  try {
+    for await (const piece of gunzip) yield piece;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw code?.startsWith('Z_') ? damaged(name, 'it cannot be decompressed') : error;
+  } finally {
+    zipped.destroy();
+  }
+}
+
+async function* compressed(content: Bytes): AsyncGenerator<Buffer> {
+  const source = Readable.from(content, { objectMode: false });
+  const gzip = createGzip({ level: 1 });
+  pipeline(source, gzip, () => {});
+  for await (const piece of gzip) yield piece;
+}
+
+async function* openFrames(backupKey: BackupKey, name: string, stored: Bytes): AsyncGenerator<Buffer> {
+  const reader = new Reader(stored);
+  const header = await reader.take(headerBytes);
+  if (!header?.subarray(0, magic.length).equals(magic))
+    throw damaged(name, 'it is not an object of a backup');
+  if (!header.subarray(magic.length, magic.length + idBytes).equals(backupKey.id)) {
+    throw new DecryptionError('wrong_key', `${name} was encrypted with another master key.`);
+  }
+  const key = objectKey(backupKey, name, header.subarray(headerBytes - saltBytes));
+  for (let number = 0; ; number++) {
+    const prefix = await reader.take(4);
+    if (!prefix) throw damaged(name, 'its end is missing');
+    const word = prefix.readUInt32BE();
+    const isLast = word >= lastFrame;
+    const size = isLast ? word - lastFrame : word;
+    if (size > frameBytes) throw damaged(name, `frame ${number} is too long`);
+    const sealed = await reader.take(size + tagBytes);
+    if (!sealed) throw damaged(name, 'its end is missing');
+    yield openFrame(key, number, prefix, sealed, isLast, name);
+    if (!isLast) continue;
+    if (await reader.take(1)) throw damaged(name, 'there are bytes after its end');
+    return;
+  }
+}
+
+function sealFrame(key: Buffer, number: number, content: Buffer, isLast: boolean): Buffer {
+  const prefix = Buffer.alloc(4);
+  prefix.writeUInt32BE(content.length + (isLast ? lastFrame : 0));
+  const cipher = createCipheriv('aes-256-gcm', key, nonceOf(number, isLast)).setAAD(prefix);
+  return Buffer.concat([prefix, cipher.update(content), cipher.final(), cipher.getAuthTag()]);
+}
+
+function openFrame(
+  key: Buffer,
+  number: number,
+  prefix: Buffer,
+  sealed: Buffer,
+  isLast: boolean,
+  name: string,
+): Buffer {
+  const decipher = createDecipheriv('aes-256-gcm', key, nonceOf(number, isLast), { authTagLength: tagBytes });
+  decipher.setAAD(prefix).setAuthTag(sealed.subarray(sealed.length - tagBytes));
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(0, sealed.length - tagBytes)), decipher.final()]);
+  } catch {
+    throw damaged(name, `frame ${number} was changed`);
+  }
+}
+
+/** Every object has a key of its own, so a number as nonce never repeats under a key. */
+function nonceOf(number: number, isLast: boolean): Buffer {
+  const nonce = Buffer.alloc(12);
+  nonce.writeBigUInt64BE(BigInt(number));
+  nonce[11] = isLast ? 1 : 0;
+  return nonce;
+}
+
+function objectKey({ key }: BackupKey, name: string, salt: Buffer): Buffer {
+  return Buffer.from(hkdfSync('sha256', key, salt, `rowhouse backup object ${name}`, 32));
+}
+
+function damaged(name: string, reason: string): DecryptionError {
+  return new DecryptionError('damaged', `${name} is damaged: ${reason}.`);
+}
+
+/** Takes exact numbers of bytes out of pieces of any size. */
+class Reader {
+  private readonly source: AsyncIterator<Uint8Array> | Iterator<Uint8Array>;
+  private pieces: Uint8Array[] = [];
+  private size = 0;
+
+  constructor(source: Bytes) {
+    this.source = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
+  }
+
+  /** null if fewer bytes are left. */
+  async take(count: number): Promise<Buffer | null> {
+    while (this.size < count) {
+      const next = await this.source.next();
+      if (next.done) return null;
+      this.pieces.push(next.value);
+      this.size += next.value.length;
+    }
+    const all = this.pieces.length === 1 ? this.pieces[0] : Buffer.concat(this.pieces, this.size);
+    const bytes = Buffer.from((all as Uint8Array).buffer, (all as Uint8Array).byteOffset, this.size);
+    this.pieces = [bytes.subarray(count)];
+    this.size -= count;
+    return bytes.subarray(0, count);
+  }
+}

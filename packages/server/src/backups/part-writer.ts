@@ -1,0 +1,87 @@
+// Writes the parts of a base backup while they arrive. Several uploads overlap: storage takes long to answer, and a server
+// with thousands of projects has thousands of parts.
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
+import { type BackupPart, names, putObject, type Repository } from './repository.ts';
+
+type Upload = { pipe: PassThrough; done: Promise<BackupPart>; bytes: number };
+
+const bufferedBytes = 1024 * 1024;
+const maxFinishing = 4;
+
+export class PartWriter {
+  private readonly repository: Repository;
+  private readonly id: string;
+  private readonly stopped = new AbortController();
+  private readonly open = new Map<string, Upload>();
+  /** Parts whose content is complete and that the storage has not confirmed yet. */
+  private readonly finishing = new Set<Promise<BackupPart>>();
+  private readonly parts: BackupPart[] = [];
+  private readonly seen = new Set<string>();
+
+  constructor(repository: Repository, id: string) {
+    this.repository = repository;
+    this.id = id;
+  }
+
+  async write(part: string, bytes: Buffer): Promise<void> {
+    const upload = this.open.get(part) ?? (await this.begin(part));
+    upload.bytes += bytes.length;
+    if (upload.pipe.write(bytes)) return;
+    // A failed upload does not drain.
+    await Promise.race([once(upload.pipe, 'drain'), upload.done]);
+  }
+
+  /** All parts, once the storage has confirmed them. */
+  async finish(): Promise<BackupPart[]> {
+    for (const part of [...this.open.keys()]) this.end(part);
+    await Promise.all(this.finishing);
+    return this.parts.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Ends all uploads. Nothing of those that were not complete becomes visible. */
+  async abort(): Promise<void> {
+    this.stopped.abort();
+    for (const { pipe, done } of this.open.values()) {
+      pipe.destroy(new Error('The backup was ended.'));
+      await done.catch(() => {});
+    }
+    await Promise.allSettled(this.finishing);
+  }
+
+  /** PostgreSQL sends one database after the other: a new one means that the last one is complete. */
+  private async begin(part: string): Promise<Upload> {
+    if (this.seen.has(part)) throw new Error(`PostgreSQL sent parts of ${part} twice.`);
+    this.seen.add(part);
+    if (part.startsWith('db-')) {
+      for (const other of this.open.keys()) if (other.startsWith('db-')) this.end(other);
+    }
+    if (this.finishing.size >= maxFinishing) await Promise.race(this.finishing);
+    const pipe = new PassThrough({ highWaterMark: bufferedBytes });
+    const upload: Upload = { pipe, bytes: 0, done: this.store(part, pipe, () => upload.bytes) };
+    // Reported by write or finish.
+    upload.done.catch(() => {});
+    this.open.set(part, upload);
+    return upload;
+  }
+
+  private async store(part: string, pipe: PassThrough, bytes: () => number): Promise<BackupPart> {
+    const name = names.part(this.repository, this.id, part);
+    const stored = await putObject(this.repository, name, pipe, this.stopped.signal);
+    return { name: part, bytes: bytes(), stored_bytes: stored.bytes, sha256: stored.sha256 };
+  }
+
+  private end(part: string): void {
+    const upload = this.open.get(part);
+    if (!upload) return;
+    this.open.delete(part);
+    upload.pipe.end();
+    const done = upload.done.then((stored) => {
+      this.parts.push(stored);
+      this.finishing.delete(done);
+      return stored;
+    });
+    done.catch(() => {});
+    this.finishing.add(done);
+  }
+}

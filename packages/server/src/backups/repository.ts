@@ -1,0 +1,172 @@
+// A repository (README.md): its objects by their names, and the descriptions of its backups.
+import { type BackupKey, backupKeyOf, decrypt, encrypt } from './encryption.ts';
+import type { Content, Storage, Stored } from './storage/storage.ts';
+import { StorageError } from './storage/storage.ts';
+
+export type Repository = Readonly<{
+  storage: Storage;
+  key: BackupKey;
+  /** PostgreSQL's system identifier. */
+  cluster: string;
+}>;
+
+export type BackupPart = { name: string; bytes: number; stored_bytes: number; sha256: string };
+
+/** The object `backup`, as README.md describes it. */
+export type BackupDescription = {
+  format: 1;
+  id: string;
+  kind: 'full' | 'incremental';
+  parent: string | null;
+  cluster: string;
+  timeline: number;
+  postgres: string;
+  segment_bytes: number;
+  start_lsn: string;
+  end_lsn: string;
+  started_at: string;
+  ended_at: string;
+  databases: { oid: number; name: string }[];
+  parts: BackupPart[];
+  manifest: BackupPart;
+};
+
+/** Nothing that is read as a whole is larger: descriptions and manifests. */
+const maxWholeBytes = 512 * 1024 * 1024;
+
+export function openRepository(storage: Storage, masterKey: Buffer, cluster: string): Repository {
+  return { storage, key: backupKeyOf(masterKey), cluster };
+}
+
+/** The clusters whose backups are in a storage, for a restore that begins with nothing. */
+export async function listClusters(storage: Storage): Promise<string[]> {
+  const clusters = new Set<string>();
+  for await (const { name } of storage.list('')) {
+    const [, cluster] = /^(\d+)\/base\/[^/]+\/backup$/.exec(name) ?? [];
+    if (cluster) clusters.add(cluster);
+  }
+  return [...clusters];
+}
+
+export const names = {
+  backups: ({ cluster }: Repository) => `${cluster}/base/`,
+  backup: ({ cluster }: Repository, id: string) => `${cluster}/base/${id}/backup`,
+  part: ({ cluster }: Repository, id: string, part: string) => `${cluster}/base/${id}/${part}`,
+  wal: ({ cluster }: Repository, timeline: number) => `${cluster}/wal/${timelineText(timeline)}/`,
+};
+
+export function timelineText(timeline: number): string {
+  return timeline.toString(16).toUpperCase().padStart(8, '0');
+}
+
+export function putObject(
+  { storage, key }: Repository,
+  name: string,
+  content: Content,
+  signal?: AbortSignal,
+): Promise<Stored> {
+  return storage.put(name, encrypt(key, name, content), signal);
+}
+
+/** Rejects with StorageError or DecryptionError. */
+export async function* getObject(
+  { storage, key }: Repository,
+  name: string,
+  signal?: AbortSignal,
+): AsyncGenerator<Buffer> {
+  yield* decrypt(key, name, await storage.get(name, signal));
+}
+
+export async function readObject(
+  repository: Repository,
+  name: string,
+  { maxBytes = maxWholeBytes, signal }: { maxBytes?: number; signal?: AbortSignal } = {},
+): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of getObject(repository, name, signal)) {
+    bytes += piece.length;
+    if (bytes > maxBytes) throw new Error(`${name} has more than ${maxBytes} bytes.`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces, bytes);
+}
+
+/**
+ * Stores an object that may be there already: an upload can succeed although its answer is lost. Other content under the
+ * same name means that another server writes into this repository.
+ */
+export async function putOnce(
+  repository: Repository,
+  name: string,
+  content: Buffer,
+  signal?: AbortSignal,
+): Promise<void> {
+  try {
+    await putObject(repository, name, [content], signal);
+  } catch (error) {
+    if (!(error instanceof StorageError) || error.problem !== 'exists') throw error;
+    const present = await readObject(repository, name, {
+      maxBytes: content.length,
+      ...(signal && { signal }),
+    });
+    if (!present.equals(content)) throw new RepositoryConflict(repository, name);
+  }
+}
+
+/** Two servers with the same identity store into one place, so neither can be restored. */
+export class RepositoryConflict extends Error {
+  override readonly name = 'RepositoryConflict';
+
+  constructor({ storage, cluster }: Repository, object: string) {
+    super(
+      `${storage.place} already contains other WAL of the server ${cluster} (${object}). A copy of this server uses it too.`,
+    );
+  }
+}
+
+/** Whole backups, oldest first. A description never changes, so `known` saves reading it again. */
+export async function listBackups(
+  repository: Repository,
+  known: Map<string, BackupDescription> = new Map(),
+): Promise<BackupDescription[]> {
+  const found: BackupDescription[] = [];
+  for await (const { name } of repository.storage.list(names.backups(repository))) {
+    const [, id] = /\/base\/([^/]+)\/backup$/.exec(name) ?? [];
+    if (!id) continue;
+    const backup = known.get(id) ?? (await readDescription(repository, id));
+    known.set(id, backup);
+    found.push(backup);
+  }
+  return found.sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+export async function readDescription(repository: Repository, id: string): Promise<BackupDescription> {
+  const text = (await readObject(repository, names.backup(repository, id))).toString('utf8');
+  const backup = JSON.parse(text) as BackupDescription;
+  if (backup.format !== 1) {
+    throw new Error(`The backup ${id} has format ${backup.format}, which this version does not know.`);
+  }
+  return backup;
+}
+
+/** The backups to restore for this time, the full one first. null: no backup is that old, or its ancestors are missing. */
+export function findChain(backups: readonly BackupDescription[], at: Date): BackupDescription[] | null {
+  const tip = backups.filter((backup) => new Date(backup.ended_at) <= at).at(-1);
+  return tip ? chainOf(backups, tip) : null;
+}
+
+/** A backup and its ancestors, the full one first. null: one is missing. */
+export function chainOf(
+  backups: readonly BackupDescription[],
+  tip: BackupDescription,
+): BackupDescription[] | null {
+  const chain = [tip];
+  for (let at = tip; at.parent !== null; ) {
+    const parent = backups.find(({ id }) => id === at.parent);
+    if (!parent || chain.includes(parent)) return null;
+    chain.unshift(parent);
+    at = parent;
+  }
+  return chain;
+}

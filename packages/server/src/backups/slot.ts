@@ -1,0 +1,56 @@
+// The replication slot, which makes PostgreSQL keep WAL until it is stored. max_slot_wal_keep_size bounds what it keeps:
+// beyond that, PostgreSQL gives the slot up rather than fill the disk.
+import type { Queryable } from '../postgres/database.ts';
+import { parseLsn } from '../postgres/lsn.ts';
+import { sql } from '../postgres/sql.ts';
+
+export type SlotState = {
+  /** WAL from here on is kept. null: PostgreSQL has given the slot up. */
+  restart: bigint | null;
+  /** What PostgreSQL has flushed and the slot has not been told to be stored. */
+  lagBytes: number;
+  /** How long the receiver took to confirm recent WAL. null: no receiver is connected, or nothing is to confirm. */
+  confirmSeconds: number | null;
+  isActive: boolean;
+};
+
+/** Installations can share a server, and each has its own repository. */
+export function slotName(installation: string): string {
+  return `rowhouse_backup_${installation.replaceAll('-', '').slice(0, 8)}`;
+}
+
+export async function findSlot(maintenance: Queryable, name: string): Promise<SlotState | null> {
+  const [row] = await maintenance.query<{
+    restart: string | null;
+    lag: string | null;
+    seconds: string | null;
+    active: boolean;
+  }>(sql`
+    select case when wal_status is distinct from 'lost' then restart_lsn end::text as restart,
+           pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)::text as lag, active,
+           extract(epoch from (select flush_lag from pg_stat_replication where pid = active_pid))::text as seconds
+    from pg_replication_slots where slot_name = ${name} and slot_type = 'physical'`);
+  if (!row) return null;
+  return {
+    restart: row.restart === null ? null : parseLsn(row.restart),
+    lagBytes: Math.max(0, Number(row.lag ?? 0)),
+    confirmSeconds: row.seconds === null ? null : Number(row.seconds),
+    isActive: row.active,
+  };
+}
+
+/** Creates the slot where it is missing, and replaces one that PostgreSQL has given up. */
+export async function ensureSlot(maintenance: Queryable, name: string): Promise<{ wasLost: boolean }> {
+  const found = await findSlot(maintenance, name);
+  if (found?.restart != null) return { wasLost: false };
+  if (found) await dropSlot(maintenance, name);
+  await maintenance.query(sql`select pg_create_physical_replication_slot(${name}, true)`);
+  return { wasLost: found !== null };
+}
+
+/** Without backups, a slot that was left behind would keep WAL for nothing. */
+export async function dropSlot(maintenance: Queryable, name: string): Promise<void> {
+  await maintenance.query(sql`
+    select pg_drop_replication_slot(slot_name) from pg_replication_slots
+    where slot_name = ${name} and slot_type = 'physical' and not active`);
+}

@@ -1,0 +1,244 @@
+// Backups in a folder. An object is written under a temporary name, flushed to the disk and only then given its name, and
+// the folder is flushed too: an object that is listed survives a power failure.
+import { createHash, randomBytes } from 'node:crypto';
+import type { Dirent } from 'node:fs';
+import {
+  type FileHandle,
+  link,
+  mkdir,
+  open,
+  readdir,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  statfs,
+} from 'node:fs/promises';
+import path from 'node:path';
+import {
+  type Content,
+  checkName,
+  type Storage,
+  StorageError,
+  type Stored,
+  type StoredObject,
+} from './storage.ts';
+
+/** Temporary names live here. A name that begins with a dot is never an object. */
+const incoming = '.incoming';
+/** The free space is checked before each of these. */
+const checkEveryBytes = 16 * 1024 * 1024;
+const readBytes = 256 * 1024;
+
+export function openFolder(root: string, reserveBytes: number): Storage {
+  const pathOf = (name: string) => {
+    checkName(name);
+    return path.join(root, name);
+  };
+
+  const put = async (name: string, content: Content, signal?: AbortSignal): Promise<Stored> => {
+    const target = pathOf(name);
+    const draft = path.join(root, incoming, randomBytes(12).toString('hex'));
+    await mkdir(path.dirname(draft), { recursive: true, mode: 0o700 });
+    try {
+      const stored = await writeDraft(draft, content, signal);
+      await makeFolder(root, path.dirname(target));
+      await giveName(draft, target, name);
+      await flushFolder(path.dirname(target));
+      return stored;
+    } finally {
+      await rm(draft, { force: true });
+    }
+  };
+
+  const writeDraft = async (draft: string, content: Content, signal?: AbortSignal): Promise<Stored> => {
+    const hash = createHash('sha256');
+    const handle = await open(draft, 'wx', 0o600);
+    try {
+      let bytes = 0;
+      let checkAt = 0;
+      for await (const piece of content) {
+        signal?.throwIfAborted();
+        if (bytes >= checkAt) {
+          await checkSpace(root, reserveBytes);
+          checkAt = bytes + checkEveryBytes;
+        }
+        hash.update(piece);
+        await writeAll(handle, piece);
+        bytes += piece.length;
+      }
+      await handle.sync();
+      return { bytes, sha256: hash.digest('hex') };
+    } finally {
+      await handle.close();
+    }
+  };
+
+  const get = async (name: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>> => {
+    const handle = await open(pathOf(name), 'r').catch((error) => {
+      throw translate(error, name);
+    });
+    return readAll(handle, name, signal);
+  };
+
+  return {
+    kind: 'folder',
+    place: root,
+    put: (name, content, signal) =>
+      put(name, content, signal).catch((error) => {
+        throw translate(error, name);
+      }),
+    get,
+    list: (prefix, signal) => listFiles(root, prefix, signal),
+    delete: async (name) => {
+      await rm(pathOf(name), { force: true }).catch((error) => {
+        throw translate(error, name);
+      });
+      await removeEmptyFolders(root, path.dirname(pathOf(name)));
+    },
+    removeUnfinished: (before) => removeDrafts(path.join(root, incoming), before),
+    close: () => {},
+  };
+}
+
+/** `write` may write less than it was given. */
+async function writeAll(handle: FileHandle, piece: Uint8Array): Promise<void> {
+  for (let at = 0; at < piece.length; ) {
+    const { bytesWritten } = await handle.write(piece, at);
+    at += bytesWritten;
+  }
+}
+
+async function* readAll(handle: FileHandle, name: string, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(readBytes), 0, readBytes, null);
+      if (bytesRead === 0) return;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } catch (error) {
+    throw translate(error, name);
+  } finally {
+    await handle.close();
+  }
+}
+
+async function checkSpace(root: string, reserveBytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(root);
+  const freeMb = Math.floor((bavail * bsize) / 1024 ** 2);
+  const reserveMb = Math.ceil(reserveBytes / 1024 ** 2);
+  if (freeMb >= reserveMb) return;
+  throw new StorageError(
+    'full',
+    `The disk of ${root} has ${freeMb} MB free, less than the reserve of ${reserveMb} MB.`,
+  );
+}
+
+/** A link fails if the name is taken; a rename would replace the object. File systems without links check first. */
+async function giveName(draft: string, target: string, name: string): Promise<void> {
+  try {
+    await link(draft, target);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') throw exists(name);
+    if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'].includes(code ?? '')) throw error;
+    const isTaken = await stat(target).then(
+      () => true,
+      () => false,
+    );
+    if (isTaken) throw exists(name);
+    await rename(draft, target);
+  }
+}
+
+function exists(name: string): StorageError {
+  return new StorageError('exists', `There is already an object ${name}.`);
+}
+
+/** Each new folder is flushed in the one that contains it. */
+async function makeFolder(root: string, folder: string): Promise<void> {
+  const first = await mkdir(folder, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let at = path.dirname(folder); at.length >= path.dirname(first).length; at = path.dirname(at)) {
+    await flushFolder(at);
+    if (at === path.parse(root).root) return;
+  }
+}
+
+async function flushFolder(folder: string): Promise<void> {
+  // Windows opens no folders.
+  if (process.platform === 'win32') return;
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function* listFiles(root: string, prefix: string, signal?: AbortSignal): AsyncGenerator<StoredObject> {
+  // The folders above the last slash are known; only the rest has to be compared.
+  const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
+  yield* walk(root, folder, prefix, signal);
+}
+
+async function* walk(
+  root: string,
+  folder: string,
+  prefix: string,
+  signal?: AbortSignal,
+): AsyncGenerator<StoredObject> {
+  signal?.throwIfAborted();
+  const entries = await readdir(path.join(root, folder), { withFileTypes: true }).catch((error) => {
+    if (error.code === 'ENOENT') return [] as Dirent[];
+    throw translate(error, folder);
+  });
+  // As S3 sorts them: a folder by its name with the slash.
+  const names = entries
+    .filter((entry) => !entry.name.startsWith('.') && (entry.isDirectory() || entry.isFile()))
+    .map((entry) => `${folder}${entry.name}${entry.isDirectory() ? '/' : ''}`)
+    .sort();
+  for (const name of names) {
+    if (name.endsWith('/')) {
+      if (name.startsWith(prefix) || prefix.startsWith(name)) yield* walk(root, name, prefix, signal);
+      continue;
+    }
+    if (!name.startsWith(prefix)) continue;
+    const found = await stat(path.join(root, name)).catch(() => null);
+    if (found) yield { name, bytes: found.size, storedAt: found.mtime };
+  }
+}
+
+async function removeDrafts(folder: string, before: Date): Promise<number> {
+  let removed = 0;
+  for (const name of await readdir(folder).catch(() => [])) {
+    const file = path.join(folder, name);
+    const found = await stat(file).catch(() => null);
+    if (!found || found.mtime >= before) continue;
+    await rm(file, { force: true });
+    removed++;
+  }
+  return removed;
+}
+
+async function removeEmptyFolders(root: string, folder: string): Promise<void> {
+  for (let at = folder; at.length > root.length; at = path.dirname(at)) {
+    const isRemoved = await rmdir(at).then(
+      () => true,
+      () => false,
+    );
+    if (!isRemoved) return;
+  }
+}
+
+function translate(error: unknown, name: string): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof StorageError || code === undefined || !/^E[A-Z]+$/.test(code)) return error;
+  if (code === 'ENOENT') return new StorageError('missing', `There is no object ${name}.`, { cause: error });
+  if (code === 'ENOSPC' || code === 'EDQUOT') return new StorageError('full', message, { cause: error });
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
+    return new StorageError('denied', message, { cause: error });
+  }
+  return new StorageError('unavailable', message, { cause: error });
+}

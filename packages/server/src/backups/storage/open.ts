@@ -1,0 +1,10 @@
+// Opens the storage that ROWHOUSE_BACKUP_URL names.
+import type { BackupLocation } from '../../backup-url.ts';
+import { openFolder } from './folder.ts';
+import { openS3 } from './s3.ts';
+import type { Storage } from './storage.ts';
+
+/** `reserveBytes`: free space to leave on the disk of a folder. */
+export function openStorage(location: BackupLocation, { reserveBytes = 0 } = {}): Storage {
+  return location.kind === 'folder' ? openFolder(location.folder, reserveBytes) : openS3(location);
+}

@@ -1,0 +1,47 @@
+// Where backups are stored: a folder or an S3 bucket behind one interface. Objects are written once and become visible
+// whole or not at all, so a list never shows a part of an upload.
+import type { BackupLocation } from '../../backup-url.ts';
+
+export type StoredObject = { name: string; bytes: number; storedAt: Date };
+/** `sha256` of the stored bytes, in hex. */
+export type Stored = { bytes: number; sha256: string };
+export type Content = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+export type Storage = {
+  kind: BackupLocation['kind'];
+  /** For messages: where it is, without credentials. */
+  place: string;
+  /** Rejects with a StorageError of kind `exists` if there is an object of this name: nothing is ever replaced. */
+  put(name: string, content: Content, signal?: AbortSignal): Promise<Stored>;
+  /** Rejects with a StorageError of kind `missing` if there is no such object. */
+  get(name: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
+  /** All objects whose names begin with `prefix`, in order of their names. */
+  list(prefix: string, signal?: AbortSignal): AsyncIterable<StoredObject>;
+  /** Deleting an object that does not exist is no error. */
+  delete(name: string, signal?: AbortSignal): Promise<void>;
+  /** Removes uploads that began before this time and were never completed. Returns their number. */
+  removeUnfinished(before: Date, signal?: AbortSignal): Promise<number>;
+  close(): void;
+};
+
+/**
+ * `unavailable`: try again later. `denied`: the credentials or permissions are wrong. `full`: too little space.
+ * `missing` and `exists`: see get and put.
+ */
+export type StorageProblem = 'unavailable' | 'denied' | 'full' | 'missing' | 'exists';
+
+export class StorageError extends Error {
+  override readonly name = 'StorageError';
+  readonly problem: StorageProblem;
+
+  constructor(problem: StorageProblem, message: string, options?: { cause: unknown }) {
+    super(message, options);
+    this.problem = problem;
+  }
+}
+
+/** Object names come from lists of the storage, which others may have written to: nothing that leaves its folder. */
+export function checkName(name: string): void {
+  const isValid = name.split('/').every((part) => /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(part));
+  if (!isValid || name.length > 512) throw new Error(`${JSON.stringify(name)} is not a name of an object.`);
+}

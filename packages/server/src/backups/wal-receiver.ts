@@ -1,0 +1,148 @@
+// Receives WAL from the slot and stores it. Goes on where the repository ends, confirms only what is stored, and stops
+// reading while the storage is slower than PostgreSQL. Any failure ends it: the caller starts it again.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Address, Queryable } from '../postgres/database.ts';
+import { formatLsn } from '../postgres/lsn.ts';
+import {
+  command,
+  identifySystem,
+  openReplication,
+  streamWal,
+  type WalStream,
+} from '../postgres/replication.ts';
+import type { Session } from '../postgres/session.ts';
+import { names, putOnce, type Repository, timelineText } from './repository.ts';
+import { SegmentWriter } from './segment-writer.ts';
+import { findSlot } from './slot.ts';
+import { listSegments, type StoredSegment, storedEnd } from './wal-archive.ts';
+
+type Request = {
+  repository: Repository;
+  address: Address;
+  maintenance: Queryable;
+  slot: string;
+  segmentBytes: number;
+  /** How often new bytes are stored. */
+  everyMs: number;
+  signal: AbortSignal;
+  /** Everything up to `stored` is in the repository; PostgreSQL had flushed up to `flushed`. */
+  onStored: (stored: bigint, flushed: bigint) => void;
+};
+
+/** Complete segments that may wait for the storage, 16 MB of memory each. */
+const maxWaiting = 2;
+
+export async function receiveWal(request: Request): Promise<void> {
+  const { address, signal } = request;
+  signal.throwIfAborted();
+  const session = await openReplication(address);
+  try {
+    await receive(request, session);
+  } finally {
+    session.destroy();
+  }
+}
+
+async function receive(request: Request, session: Session): Promise<void> {
+  const { repository, slot, segmentBytes, everyMs, signal } = request;
+  const { cluster, timeline, flushed } = await identifySystem(session);
+  if (cluster !== repository.cluster) throw new Error('This is another PostgreSQL server.');
+  await storeHistory(request, session, timeline);
+  const segments = await listSegments(repository, timeline, { signal });
+  const from = await startOf(request, segments, flushed);
+
+  const firstOf = (start: bigint) => start - (start % BigInt(segmentBytes));
+  const pieces = segments.at(-1)?.pieces ?? [];
+  const isResumed = storedEnd(segments, segmentBytes) === from;
+  let current = new SegmentWriter(repository, {
+    ...{ timeline, start: firstOf(from), segmentBytes },
+    ...(isResumed && from !== firstOf(from) && { pieces }),
+  });
+  const waiting: SegmentWriter[] = [];
+  let serverEnd = flushed;
+  let wake = () => {};
+
+  // From the beginning of the segment, as the pieces that are stored do not have to be read back then.
+  const stream: WalStream = streamWal(
+    session,
+    { slot, timeline, from: current.start },
+    {
+      serverEnd: (lsn) => {
+        serverEnd = lsn;
+      },
+      data: (start, bytes) => {
+        if (start !== current.start + BigInt(current.received)) {
+          throw new Error(`PostgreSQL sent WAL from ${formatLsn(start)}, which does not follow.`);
+        }
+        for (let at = 0; at < bytes.length; ) {
+          at += current.add(bytes.subarray(at));
+          if (!current.isComplete) continue;
+          waiting.push(current);
+          const next = current.start + BigInt(segmentBytes);
+          current = new SegmentWriter(repository, { timeline, start: next, segmentBytes });
+          if (waiting.length >= maxWaiting) stream.pause();
+          wake();
+        }
+      },
+    },
+  );
+  const failed = stream.ended.then(() => Promise.reject(new Error('The stream ended.')));
+  failed.catch(() => {});
+
+  const storeNext = async () => {
+    const segment = waiting[0] ?? current;
+    await segment.store(signal);
+    if (segment === waiting[0]) {
+      waiting.shift();
+      if (waiting.length < maxWaiting) stream.resume();
+    }
+    stream.confirm(current.start + BigInt(current.received), segment.storedEnd);
+    request.onStored(segment.storedEnd, serverEnd);
+  };
+  /** Until the next time to store, or until a segment is complete. */
+  const pause = async () => {
+    const woken = new AbortController();
+    wake = () => woken.abort();
+    const either = AbortSignal.any([woken.signal, signal]);
+    await Promise.race([failed, sleep(everyMs, undefined, { signal: either }).catch(() => {})]);
+  };
+  try {
+    while (!signal.aborted) {
+      await Promise.race([failed, storeNext()]);
+      if (waiting.length === 0) await pause();
+    }
+  } finally {
+    stream.stop();
+  }
+}
+
+/** The repository's end. The slot's beginning, if the repository ends before it: then WAL is missing in between. */
+async function startOf(
+  { repository, maintenance, slot, segmentBytes }: Request,
+  segments: readonly StoredSegment[],
+  flushed: bigint,
+): Promise<bigint> {
+  const state = await findSlot(maintenance, slot);
+  if (state?.restart == null) throw new Error(`The replication slot ${slot} is missing or was given up.`);
+  const end = storedEnd(segments, segmentBytes);
+  if (end === null) return state.restart;
+  if (end > flushed) {
+    throw new Error(
+      `${repository.storage.place} contains WAL up to ${formatLsn(end)}, but this server ends at ${formatLsn(flushed)}. A copy of it, or a newer state, was backed up there.`,
+    );
+  }
+  // The slot keeps whole segments, so the one that contains its position can still be sent from the beginning.
+  const kept = state.restart - (state.restart % BigInt(segmentBytes));
+  return end >= kept ? end : state.restart;
+}
+
+async function storeHistory(
+  { repository, signal }: Request,
+  session: Session,
+  timeline: number,
+): Promise<void> {
+  if (timeline === 1) return;
+  const [row] = await command(session, `TIMELINE_HISTORY ${timeline}`);
+  const name = `${names.wal(repository, timeline)}${timelineText(timeline)}.history`;
+  await putOnce(repository, name, Buffer.from(row?.[1] ?? ''), signal);
+}
