@@ -42,12 +42,12 @@ describe('the encryption of backups', () => {
     expect((await seal([Buffer.alloc(16 * 1024 * 1024)])).length).toBeLessThan(100_000);
   });
 
-  it('finds every flipped bit, in the header, the lengths, the content and the tags', async () => {
-    const stored = await seal([randomBytes(150)]);
-    for (let bit = 0; bit < stored.length * 8; bit++) {
+  it('finds a flipped bit in every byte: header, lengths, content and tags', async () => {
+    const stored = await seal([randomBytes(100)]);
+    for (let at = 0; at < stored.length; at++) {
       const changed = Buffer.from(stored);
-      changed[bit >> 3] = (changed[bit >> 3] as number) ^ (1 << (bit & 7));
-      expect(await problem(changed), `bit ${bit}`).not.toBe('none');
+      changed[at] = (changed[at] as number) ^ (1 << (at % 8));
+      expect(await problem(changed), `byte ${at}`).not.toBe('none');
     }
   });
 

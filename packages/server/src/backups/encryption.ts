@@ -3,6 +3,7 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
+import { ByteReader } from './byte-reader.ts';
 
 /** `wrong_key`: encrypted with another master key. `damaged`: anything else that cannot be what was written. */
 export class DecryptionError extends Error {
@@ -78,7 +79,7 @@ async function* compressed(content: Bytes): AsyncGenerator<Buffer> {
 }
 
 async function* openFrames(backupKey: BackupKey, name: string, stored: Bytes): AsyncGenerator<Buffer> {
-  const reader = new Reader(stored);
+  const reader = new ByteReader(stored);
   const header = await reader.take(headerBytes);
   if (!header?.subarray(0, magic.length).equals(magic))
     throw damaged(name, 'it is not an object of a backup');
@@ -140,30 +141,4 @@ function objectKey({ key }: BackupKey, name: string, salt: Buffer): Buffer {
 
 function damaged(name: string, reason: string): DecryptionError {
   return new DecryptionError('damaged', `${name} is damaged: ${reason}.`);
-}
-
-/** Takes exact numbers of bytes out of pieces of any size. */
-class Reader {
-  private readonly source: AsyncIterator<Uint8Array> | Iterator<Uint8Array>;
-  private pieces: Uint8Array[] = [];
-  private size = 0;
-
-  constructor(source: Bytes) {
-    this.source = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
-  }
-
-  /** null if fewer bytes are left. */
-  async take(count: number): Promise<Buffer | null> {
-    while (this.size < count) {
-      const next = await this.source.next();
-      if (next.done) return null;
-      this.pieces.push(next.value);
-      this.size += next.value.length;
-    }
-    const all = this.pieces.length === 1 ? this.pieces[0] : Buffer.concat(this.pieces, this.size);
-    const bytes = Buffer.from((all as Uint8Array).buffer, (all as Uint8Array).byteOffset, this.size);
-    this.pieces = [bytes.subarray(count)];
-    this.size -= count;
-    return bytes.subarray(0, count);
-  }
 }

@@ -1,0 +1,115 @@
+// Deletes what is older than the retention, and never what a kept backup needs (README.md, Deleting).
+import { parseLsn, segmentName } from '../postgres/lsn.ts';
+import {
+  type BackupDescription,
+  chainOf,
+  listBackups,
+  names,
+  type Repository,
+  timelineText,
+} from './repository.ts';
+import { coveringPieces, listSegments, pieceName } from './wal-archive.ts';
+
+export type Pruned = { backups: string[]; segments: number; unfinished: number };
+export type PrunePlan = {
+  deleted: BackupDescription[];
+  /** WAL before this position is not needed. null: no WAL may be deleted. */
+  walFrom: { timeline: number; lsn: bigint } | null;
+};
+
+const dayMs = 24 * 60 * 60 * 1000;
+
+/** `backups`: whole ones, oldest first. */
+export function planPruning(backups: readonly BackupDescription[], horizon: Date): PrunePlan {
+  const kept = new Set<BackupDescription>();
+  const old = backups.filter((backup) => new Date(backup.ended_at) <= horizon);
+  // An incremental backup whose ancestors are missing cannot be the one that the horizon needs.
+  const base = old.findLast((backup) => chainOf(backups, backup) !== null);
+  if (!base) return { deleted: [], walFrom: null };
+  const tips = [base, ...backups.slice(backups.indexOf(base) + 1)];
+  for (const tip of tips) for (const backup of chainOf(backups, tip) ?? [tip]) kept.add(backup);
+  return {
+    deleted: backups.filter((backup) => !kept.has(backup)),
+    walFrom: { timeline: base.timeline, lsn: parseLsn(base.start_lsn) },
+  };
+}
+
+export async function prune(
+  repository: Repository,
+  { retentionDays, now }: { retentionDays: number; now: number },
+  signal?: AbortSignal,
+): Promise<Pruned> {
+  const backups = await listBackups(repository);
+  const { deleted, walFrom } = planPruning(backups, new Date(now - retentionDays * dayMs));
+  for (const { id } of deleted) await deleteBackup(repository, id, signal);
+  const segments = walFrom ? await deleteWal(repository, walFrom, backups, signal) : 0;
+  const interrupted = await deleteInterrupted(repository, now, signal);
+  const uploads = await repository.storage.removeUnfinished(new Date(now - dayMs), signal);
+  return { backups: deleted.map(({ id }) => id), segments, unfinished: interrupted + uploads };
+}
+
+/** The description first: from then on the backup does not exist, whatever happens to the rest. */
+async function deleteBackup(repository: Repository, id: string, signal?: AbortSignal): Promise<void> {
+  const { storage } = repository;
+  await storage.delete(names.backup(repository, id), signal);
+  for await (const { name } of storage.list(names.part(repository, id, ''), signal)) {
+    await storage.delete(name, signal);
+  }
+}
+
+/** Timelines before that of the oldest backup are not needed by any. */
+async function deleteWal(
+  repository: Repository,
+  { timeline, lsn }: { timeline: number; lsn: bigint },
+  backups: readonly BackupDescription[],
+  signal?: AbortSignal,
+): Promise<number> {
+  const { storage, cluster } = repository;
+  const segmentBytes = backups.at(-1)?.segment_bytes ?? 0;
+  const folder = names.wal(repository, timeline);
+  const first = segmentName(timeline, lsn, segmentBytes);
+  let deleted = 0;
+  for await (const { name } of storage.list(`${cluster}/wal/`, signal)) {
+    const [, found = '', file = ''] = /\/wal\/([0-9A-F]{8})\/(.+)$/.exec(name) ?? [];
+    const isEarlier = found < timelineText(timeline) && found !== '';
+    if (!isEarlier && !(name.startsWith(folder) && /^[0-9A-F]{24}/.test(file) && file < first)) continue;
+    await storage.delete(name, signal);
+    deleted++;
+  }
+  return deleted + (await deleteSpentPieces(repository, timeline, signal));
+}
+
+/** Pieces that the whole segment or a larger piece contains, which a crash left behind. */
+async function deleteSpentPieces(
+  repository: Repository,
+  timeline: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  let deleted = 0;
+  const segments = await listSegments(repository, timeline, { signal });
+  // The last segment is being written.
+  for (const { name, isWhole, pieces } of segments.slice(0, -1)) {
+    const needed = isWhole ? [] : coveringPieces(pieces);
+    for (const piece of pieces.filter((one) => !needed.includes(one))) {
+      await repository.storage.delete(names.wal(repository, timeline) + pieceName(name, piece), signal);
+      deleted++;
+    }
+  }
+  return deleted;
+}
+
+/** Backups without a description that began over a day ago. */
+async function deleteInterrupted(repository: Repository, now: number, signal?: AbortSignal): Promise<number> {
+  const found = new Map<string, { isWhole: boolean; newest: Date }>();
+  for await (const { name, storedAt } of repository.storage.list(names.backups(repository), signal)) {
+    const [, id, part] = /\/base\/([^/]+)\/([^/]+)$/.exec(name) ?? [];
+    if (!id) continue;
+    const entry = found.get(id) ?? { isWhole: false, newest: storedAt };
+    entry.isWhole ||= part === 'backup';
+    if (storedAt > entry.newest) entry.newest = storedAt;
+    found.set(id, entry);
+  }
+  const dead = [...found].filter(([, { isWhole, newest }]) => !isWhole && newest.getTime() < now - dayMs);
+  for (const [id] of dead) await deleteBackup(repository, id, signal);
+  return dead.length;
+}

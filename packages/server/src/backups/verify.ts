@@ -1,0 +1,117 @@
+// Reads back what is stored: every object of the backups is decrypted, and the WAL since each of them must have no gap.
+// That finds changed bytes, missing objects and a wrong key. Only a restore proves more.
+import { formatLsn, parseLsn } from '../postgres/lsn.ts';
+import { DecryptionError } from './encryption.ts';
+import {
+  type BackupDescription,
+  chainOf,
+  getObject,
+  listBackups,
+  names,
+  type Repository,
+} from './repository.ts';
+import { StorageError } from './storage/storage.ts';
+import { readTarHeader } from './tar-parts.ts';
+import { continuousEnd, listSegments, readSegment } from './wal-archive.ts';
+
+export type Verified = { backups: number; segments: number; bytes: number; problems: string[] };
+
+/** Problems are collected, at most this many. A storage that cannot be read is not a problem of a backup: it rejects. */
+const maxProblems = 50;
+
+export async function verify(
+  repository: Repository,
+  { signal, progress = () => {} }: { signal: AbortSignal; progress?: (fraction: number) => void },
+): Promise<Verified> {
+  const problems: string[] = [];
+  let bytes = 0;
+  const check = async (what: string, act: () => Promise<string | null>) => {
+    const problem = await act().catch((error: unknown) => {
+      const isFinding =
+        error instanceof DecryptionError || (error instanceof StorageError && error.problem === 'missing');
+      if (!isFinding) throw error;
+      return error.message;
+    });
+    if (problem !== null && problems.length < maxProblems) problems.push(`${what}: ${problem}`);
+    signal.throwIfAborted();
+  };
+
+  const backups = await listBackups(repository);
+  const objects = backups.flatMap((backup) =>
+    [...backup.parts, backup.manifest].map((part) => ({ backup, part })),
+  );
+  const walOf = await listWal(repository, backups, signal);
+  const segments = walOf.flatMap(({ needed }) => needed);
+  let done = 0;
+  const step = () => progress(++done / (objects.length + segments.length + 1));
+
+  for (const backup of backups) {
+    if (chainOf(backups, backup) === null) problems.push(`${backup.id}: a backup that it needs is missing`);
+  }
+  for (const { backup, part } of objects) {
+    await check(`${backup.id}/${part.name}`, async () => {
+      const counted = await readPart(repository, names.part(repository, backup.id, part.name), signal);
+      bytes += counted;
+      return counted === part.bytes ? null : `it has ${counted} bytes instead of ${part.bytes}`;
+    });
+    step();
+  }
+  for (const { problem } of walOf) if (problem !== null) problems.push(problem);
+  for (const { name, segmentBytes } of segments) {
+    await check(`WAL ${name}`, async () => {
+      const content = await readSegment(repository, name, segmentBytes, signal);
+      bytes += content?.length ?? 0;
+      return content === null ? 'it is missing' : null;
+    });
+    step();
+  }
+  return { backups: backups.length, segments: segments.length, bytes, problems };
+}
+
+/** Reads an object to its end. Of a tar, the headers must fit the content. */
+async function readPart(repository: Repository, name: string, signal: AbortSignal): Promise<number> {
+  let bytes = 0;
+  let left = 0;
+  let header = Buffer.alloc(0);
+  const isTar = name.endsWith('.tar');
+  for await (const piece of getObject(repository, name, signal)) {
+    bytes += piece.length;
+    for (let at = 0; isTar && at < piece.length; ) {
+      if (left > 0) {
+        const skipped = Math.min(left, piece.length - at);
+        left -= skipped;
+        at += skipped;
+        continue;
+      }
+      const taken = piece.subarray(at, at + 512 - header.length);
+      header = Buffer.concat([header, taken]);
+      at += taken.length;
+      if (header.length < 512) continue;
+      left = Math.ceil(readTarHeader(header).size / 512) * 512;
+      header = Buffer.alloc(0);
+    }
+  }
+  if (left > 0 || header.length > 0) throw new DecryptionError('damaged', `${name} ends inside an entry.`);
+  return bytes;
+}
+
+/** For each timeline, the segments since its oldest backup, and whether a backup's own WAL has a gap. */
+async function listWal(repository: Repository, backups: readonly BackupDescription[], signal: AbortSignal) {
+  const timelines = [...new Set(backups.map(({ timeline }) => timeline))];
+  return Promise.all(
+    timelines.map(async (timeline) => {
+      const own = backups.filter((backup) => backup.timeline === timeline);
+      const segmentBytes = own[0]?.segment_bytes ?? 0;
+      const segments = await listSegments(repository, timeline, { signal });
+      const broken = own.find(({ start_lsn, end_lsn }) => {
+        const end = continuousEnd(segments, parseLsn(start_lsn), timeline, segmentBytes);
+        return end === null || end < parseLsn(end_lsn);
+      });
+      const needed = segments.map(({ name }) => ({ name, segmentBytes }));
+      const problem = broken
+        ? `${broken.id}: WAL up to ${formatLsn(parseLsn(broken.end_lsn))} is missing`
+        : null;
+      return { needed, problem };
+    }),
+  );
+}

@@ -1,0 +1,115 @@
+// Backups and WAL of a server of their own, proven by recovering the whole server from them.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it, onTestFinished } from 'vitest';
+import { takeBaseBackup } from '../src/backups/base-backup.ts';
+import { chainOf, listBackups, type Repository } from '../src/backups/repository.ts';
+import { ensureSlot } from '../src/backups/slot.ts';
+import { verify } from '../src/backups/verify.ts';
+import { receiveWal } from '../src/backups/wal-receiver.ts';
+import { openDatabase } from '../src/postgres/database.ts';
+import { parseLsn } from '../src/postgres/lsn.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { type Lab, newFolder, recover, repositoryOf, startLab } from './backup-lab.ts';
+
+const slot = 'rowhouse_backup_test';
+const signal = new AbortController().signal;
+
+/** Streams until the test ends or `stop` is called. `until` waits for a position to be stored. */
+function stream({ engine, database }: Lab, repository: Repository) {
+  const stopping = new AbortController();
+  let stored = 0n;
+  const running = receiveWal({
+    ...{ repository, address: engine.address, maintenance: database, slot, everyMs: 200 },
+    segmentBytes: 16 * 1024 * 1024,
+    signal: stopping.signal,
+    onStored: (lsn) => {
+      stored = lsn;
+    },
+  });
+  running.catch(() => {});
+  const stop = async () => {
+    stopping.abort();
+    await running.catch(() => {});
+  };
+  onTestFinished(stop);
+  return {
+    stop,
+    running,
+    until: async (lsn: bigint) => {
+      while (stored < lsn) await Promise.race([sleep(20), running]);
+    },
+  };
+}
+
+const flushed = async ({ database }: Lab) => {
+  const [row] = await database.query<{ lsn: string }>(sql`select pg_current_wal_flush_lsn()::text as lsn`);
+  return parseLsn(row?.lsn ?? '');
+};
+
+const take = (lab: Lab, repository: Repository, parent: Parameters<typeof takeBaseBackup>[0]['parent']) =>
+  takeBaseBackup({
+    ...{ repository, address: lab.engine.address, maintenance: lab.database, parent, signal },
+    maxRateKb: null,
+  });
+
+it('a full backup, incremental ones and the WAL after them give back every row', {
+  timeout: 240_000,
+}, async () => {
+  const lab = await startLab();
+  const { database } = lab;
+  const repository = await repositoryOf(lab, newFolder('repository'));
+  await ensureSlot(database, slot);
+  const streaming = stream(lab, repository);
+  await database.query(sql`create database shop`);
+  await database.query(sql`create database gone`);
+  const shop = openDatabase({ ...lab.engine.address, database: 'shop' }, { max: 4 });
+  onTestFinished(() => shop.end());
+  await shop.query(sql`create table orders (id bigint primary key, note text)`);
+  await shop.query(sql`create table dropped as select g from generate_series(1, 10000) g`);
+  await shop.query(sql`create table shrunk as select g, repeat('x', 500) from generate_series(1, 20000) g`);
+  await shop.query(sql`insert into orders select g, md5(g::text) from generate_series(1, 20000) g`);
+  const full = await take(lab, repository, null);
+  expect(full.parts.map(({ name }) => name)).toContain(
+    `db-${full.databases.find(({ name }) => name === 'shop')?.oid}.tar`,
+  );
+
+  await shop.query(sql`update orders set note = 'changed' where id between 5000 and 5100`);
+  await shop.query(sql`drop table dropped`);
+  await shop.query(sql`delete from shrunk where g > 100`);
+  await shop.query(sql`vacuum shrunk`);
+  await database.query(sql`drop database gone`);
+  const first = await take(lab, repository, full);
+  await shop.query(sql`insert into orders select g, 'second' from generate_series(20001, 30000) g`);
+  await shop.query(sql`create table later as select 1 as one`);
+  const second = await take(lab, repository, first);
+  expect([first.parent, second.parent]).toEqual([full.id, first.id]);
+  const stored = (backup: typeof full) => backup.parts.reduce((sum, part) => sum + part.stored_bytes, 0);
+  expect(stored(first)).toBeLessThan(stored(full) / 2);
+  await shop.query(sql`insert into orders select g, 'after' from generate_series(30001, 31000) g`);
+  await streaming.until(await flushed(lab));
+
+  const backups = await listBackups(repository);
+  expect(backups.map(({ id }) => id)).toEqual([full.id, first.id, second.id]);
+  expect(await verify(repository, { signal })).toMatchObject({ backups: 3, problems: [] });
+
+  const chain = chainOf(backups, second) ?? [];
+  expect(chain).toHaveLength(3);
+  const sum = sql`select count(*)::int as count, md5(string_agg(id || note, ',' order by id)) as sum from orders`;
+  const expected = await shop.query(sum);
+  for (const attempt of [chain, [full]]) {
+    const recovered = await recover(lab, repository, attempt);
+    const copy = openDatabase({ ...recovered.engine.address, database: 'shop' }, { max: 1 });
+    onTestFinished(() => copy.end());
+    expect(await copy.query(sum)).toEqual(expected);
+    expect(
+      await copy.query(sql`select (select count(*)::int from shrunk) as shrunk, one from later`),
+    ).toEqual([{ shrunk: 100, one: 1 }]);
+    expect(await copy.query(sql`select to_regclass('dropped')::text as dropped`)).toEqual([
+      { dropped: null },
+    ]);
+    const names = await recovered.database.query(sql`select datname from pg_database where datname = 'gone'`);
+    expect(names).toEqual([]);
+    // Every page that was put together is a valid one.
+    await copy.query(sql`reindex database shop`);
+  }
+});
