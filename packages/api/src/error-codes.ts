@@ -43,6 +43,7 @@ export const errorCodes = {
   request_timeout: { status: 408, meaning: 'The request did not arrive completely in time.' },
   email_taken: { status: 409, meaning: 'A user with this email address already exists.' },
   slug_taken: { status: 409, meaning: 'Another project has this slug.' },
+  backups_off: { status: 409, meaning: 'The operator has turned backups off.' },
   project_not_ready: {
     status: 409,
     meaning: 'A job is still filling the project. details.job contains its id.',
@@ -79,6 +80,10 @@ export const errorCodes = {
     status: 503,
     meaning:
       'PostgreSQL is unavailable, or a message could not be sent. Nothing was changed. Retry after Retry-After seconds.',
+  },
+  backup_failed: {
+    status: 503,
+    meaning: 'The storage of the backups, or PostgreSQL, did not do what a backup needs.',
   },
   outcome_unknown: {
     status: 503,

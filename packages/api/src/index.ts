@@ -1,3 +1,4 @@
+export * from './backups.ts';
 export * from './branches.ts';
 export * from './compact.ts';
 export * from './envelope.ts';

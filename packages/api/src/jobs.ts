@@ -4,7 +4,7 @@ import { success } from './envelope.ts';
 
 const time = { format: 'date-time' };
 
-export const jobKinds = ['import', 'branch', 'reset', 'restore', 'backup', 'verify'] as const;
+export const jobKinds = ['import', 'branch', 'reset', 'restore', 'backup', 'verify', 'prune'] as const;
 export type JobKind = (typeof jobKinds)[number];
 
 export const Job = Type.Object(

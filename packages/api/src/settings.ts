@@ -176,6 +176,33 @@ export const settings = {
     default: 7,
     description: 'How long a deleted project can be restored.',
   },
+  ROWHOUSE_BACKUP_URL: {
+    type: 'text',
+    placeholder: 'url',
+    format: 'off, file: and a folder, or s3://bucket/prefix, which may have ?region=…&endpoint=…',
+    example: 's3://my-bucket/rowhouse?region=eu-central-1',
+    default: null,
+    unset: 'the folder backups in ROWHOUSE_DATA; with ROWHOUSE_DATABASE_URL, off',
+    description:
+      'Where backups are stored. Another disk or a bucket survives the loss of the disk that holds the data. A bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN for temporary credentials. off turns backups off.',
+  },
+  ROWHOUSE_BACKUP_DAYS: {
+    type: 'integer',
+    min: 1,
+    max: 3650,
+    unit: 'days',
+    default: 7,
+    description: 'How far back a project can be restored from backups.',
+  },
+  ROWHOUSE_BACKUP_RATE_MB: {
+    type: 'integer',
+    min: 0,
+    max: 1_000,
+    unit: 'MB',
+    default: 40,
+    description:
+      'How many MB a base backup reads per second at most, so that it does not slow down requests. 0 removes the limit.',
+  },
   ROWHOUSE_CORS_ORIGINS: {
     type: 'text',
     placeholder: 'list',

@@ -1,6 +1,7 @@
 // The `rowhouse` command: registers the subcommands, and turns a failure into a message and an exit status.
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
+import { addBackup } from './backup.ts';
 import { addDoctor } from './doctor.ts';
 import { addKeys } from './keys.ts';
 import { addMasterKey } from './master-key.ts';
@@ -24,6 +25,7 @@ addStatus(program);
 addDoctor(program);
 addMasterKey(program);
 addProjects(program);
+addBackup(program);
 addKeys(program);
 addUsers(program);
 addTypes(program);

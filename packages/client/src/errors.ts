@@ -5,6 +5,8 @@ export type ErrorCode = ClientErrorCode | ServiceErrorCode | (string & {});
 
 /** Every error code of the service. */
 export type ServiceErrorCode =
+  | 'backup_failed'
+  | 'backups_off'
   | 'conflict'
   | 'constraint_violation'
   | 'email_taken'

@@ -6,6 +6,7 @@ import Fastify, { type FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { errors } from './errors.ts';
 import { authRoutes } from './http/auth.ts';
+import { backupRoutes } from './http/backups.ts';
 import { branchRoutes } from './http/branches.ts';
 import { identify, readRequestId } from './http/caller.ts';
 import { compactRoutes } from './http/compact.ts';
@@ -158,6 +159,7 @@ export async function buildApp(
       await api.register(async (scope) => importRoutes(scope, deps));
       branchRoutes(api, deps);
       jobRoutes(api, deps);
+      backupRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);
       tableRoutes(api, deps);

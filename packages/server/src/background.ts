@@ -1,4 +1,6 @@
 // The background work, done by one process at a time: reconciliation, sizes, spares, upgrades, direct sessions, cleanup.
+
+import { type BackupKeeper, forgetBackups } from './backups/keeper.ts';
 import { settleSwaps } from './branches/swap.ts';
 import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
@@ -24,6 +26,8 @@ type Deps = {
   spares: Spares;
   upgrades: Upgrades;
   reclaim: Reclaim;
+  /** null: backups are off. */
+  backups: BackupKeeper | null;
   limits: { keepDeletedDays: number };
   now: () => number;
 };
@@ -82,7 +86,13 @@ export function startBackground(deps: Deps, log: Log): Background {
       );
       if (!lock?.mine) return;
       const ended = AbortSignal.any([stopping.signal, lost]);
-      await Promise.all([tidyLoop(ended), sizesLoop(ended), upgradesLoop(ended), directSessionsLoop(ended)]);
+      await Promise.all([
+        tidyLoop(ended),
+        sizesLoop(ended),
+        upgradesLoop(ended),
+        directSessionsLoop(ended),
+        backupsLoop(ended),
+      ]);
     });
   };
 
@@ -146,6 +156,11 @@ export function startBackground(deps: Deps, log: Log): Background {
       await pause(shortPauseMs, ended);
     }
     await watch.stop();
+  };
+
+  const backupsLoop = async (ended: AbortSignal): Promise<void> => {
+    if (deps.backups) await deps.backups.run(ended);
+    else await attempt('forgetting backups', () => forgetBackups(deps.server));
   };
 
   const run = async () => {

@@ -3,6 +3,7 @@
 import { isIP } from 'node:net';
 import path from 'node:path';
 import { requirementOf, type Setting, type SettingName, settings } from '@rowhouse/api/settings';
+import { type BackupLocation, type Credentials, parseBackupUrl } from './backup-url.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
 type Declared<Name extends SettingName> = (typeof settings)[Name];
@@ -65,6 +66,9 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     projectConnections: value('ROWHOUSE_PROJECT_CONNECTIONS', integer),
     maxTimeoutMs: value('ROWHOUSE_MAX_TIMEOUT_MS', integer),
     keepDeletedDays: value('ROWHOUSE_KEEP_DELETED_DAYS', integer),
+    backup: value('ROWHOUSE_BACKUP_URL', (url) => backupUrl(url, env, workingFolder)),
+    backupDays: value('ROWHOUSE_BACKUP_DAYS', integer),
+    backupRateMb: value('ROWHOUSE_BACKUP_RATE_MB', integer),
     corsOrigins: value('ROWHOUSE_CORS_ORIGINS', origins),
     trustedProxies: value('ROWHOUSE_TRUSTED_PROXIES', proxies),
     passwordIterations: value('ROWHOUSE_PASSWORD_ITERATIONS', integer),
@@ -100,6 +104,10 @@ function conflictsIn(config: Config, env: Env): string[] {
   }
   if (config.workers > 1 && config.port === 0) {
     problems.push('ROWHOUSE_PORT must not be 0 when ROWHOUSE_WORKERS is greater than 1.');
+  }
+  if (config.backup !== null && config.backup !== 'off' && config.backup.kind === 's3') {
+    const missing = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'].filter((name) => !env[name]);
+    if (missing.length > 0) problems.push(`ROWHOUSE_BACKUP_URL requires ${missing.join(' and ')}.`);
   }
   if (config.smtpUrl !== null && config.webhookUrl !== null) {
     problems.push('ROWHOUSE_SMTP_URL and ROWHOUSE_WEBHOOK_URL exclude each other. Set only one.');
@@ -157,6 +165,21 @@ function databaseUrl(value: string): string | null {
 
 function masterKey(value: string, setting: { type: 'text'; pattern: RegExp }): Buffer | null {
   return text(value, setting) === null ? null : Buffer.from(value, 'hex');
+}
+
+function backupUrl(value: string, env: Env, workingFolder: string): BackupLocation | 'off' | null {
+  if (value === 'off') return 'off';
+  const location = parseBackupUrl(value, workingFolder);
+  return location?.kind === 's3' ? { ...location, credentials: credentialsIn(env) } : location;
+}
+
+/** The names that Amazon's own tools use. */
+function credentialsIn(env: Env): Credentials {
+  return {
+    accessKeyId: env.AWS_ACCESS_KEY_ID ?? '',
+    secretAccessKey: env.AWS_SECRET_ACCESS_KEY ?? '',
+    sessionToken: env.AWS_SESSION_TOKEN || null,
+  };
 }
 
 function origins(value: string): '*' | readonly string[] | null {

@@ -449,6 +449,17 @@ export const errors = {
       `This project is on PostgreSQL ${serverMajor}, which is newer than the pg_dump of the service.`,
       { hint: `Install pg_dump ${serverMajor} or newer on the machine that runs the service.` },
     ),
+  backupsOff: () =>
+    new RowhouseError('backups_off', 'Backups are turned off.', {
+      hint: 'Set ROWHOUSE_BACKUP_URL to a folder (file:/path) or a bucket (s3://bucket/prefix), and restart the service.',
+    }),
+  backupsDamaged: (problems: string[]) =>
+    new RowhouseError('backup_failed', `${problems.length} objects of the backups are damaged or missing.`, {
+      hint: 'Take a new full backup now: POST /api/dbaas/v2/backups with {"kind": "full"}. Then look for the cause in the storage.',
+      details: { problems },
+    }),
+  backupFailed: (message: string, hint: string, cause: unknown) =>
+    new RowhouseError('backup_failed', message, { hint, cause }),
   messageNotSent: (cause: unknown) =>
     new RowhouseError('unavailable', 'The message could not be sent.', {
       retryAfterS: 5,

@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import { accountKeyProblem, ensureAccount } from './accounts.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
+import type { BackupLocation } from './backup-url.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { prepareControl } from './control/control.ts';
 import { lockDataFolder, openDataFolder } from './engine/data-folder.ts';
@@ -17,7 +18,7 @@ import {
   makeRoomToStart,
   startEmbedded,
 } from './engine/embedded.ts';
-import { connectionsByMemory, machineMemoryMb } from './engine/embedded-settings.ts';
+import { connectionsByMemory, incrementalBackups, machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
 import { openMasterKey, proveMasterKey, recordMasterKey, requireMasterKey } from './engine/master-key-fit.ts';
@@ -134,6 +135,7 @@ async function startEngine(
     onEvent,
     interrupted: interrupted.signal,
     reserveBytes: diskOf(config).reserveBytes,
+    ...(backupOf(config) && { more: incrementalBackups }),
   });
   started.push(embedded.stop);
   return { address: embedded.address, embedded };
@@ -162,6 +164,7 @@ function openFor(
     masterKey,
     spares: config.spares,
     ...(!config.databaseUrl && { disk: diskOf(config) }),
+    ...backupOptions(config),
     limits: {
       maxLimitMb: config.maxLimitMb,
       keepDeletedDays: config.keepDeletedDays,
@@ -192,6 +195,20 @@ function openFor(
 function keptConnections({ databaseUrl, connections, keptConnections: kept }: Config): number {
   const usual = databaseUrl ? connections : connectionsByMemory(machineMemoryMb());
   return Math.max(connections, kept ?? usual);
+}
+
+/** null: off. An external server has backups only if they are asked for: it may be backed up by other means. */
+function backupOf({ backup, databaseUrl, dataFolder }: Config): BackupLocation | null {
+  if (backup === 'off' || (backup === null && databaseUrl)) return null;
+  return backup ?? { kind: 'folder', folder: path.join(dataFolder, 'backups') };
+}
+
+function backupOptions(config: Config) {
+  const location = backupOf(config);
+  const { backupDays: retentionDays, backupRateMb: rateMb } = config;
+  return (
+    location && { backups: { location, retentionDays, rateMb, reserveBytes: diskOf(config).reserveBytes } }
+  );
 }
 
 function diskOf({ dataFolder, diskReserveMb }: Config) {
@@ -263,6 +280,12 @@ function greet(
   say(`  address      ${url}`);
   say(`  docs         ${url}/docs`);
   say(`  data         ${where}`);
+  const { backups } = service.deps;
+  say(`  backups      ${backups ? backups.place : 'off'}`);
+  if (backups && config.backup === null) {
+    say('               This is the disk of the data: if it is lost, so are the backups.');
+    say('               To fix it: set ROWHOUSE_BACKUP_URL to another disk or to a bucket.');
+  }
   if (key) say(`  account key  ${key}   This key is shown only once. Store it now.`);
   const { disk } = service.deps;
   const facts = disk.facts();

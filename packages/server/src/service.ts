@@ -4,14 +4,16 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import { startBackground } from './background.ts';
+import { type BackupOptions, openBackups } from './backups/backups.ts';
+import { openBackupKeeper } from './backups/keeper.ts';
 import type { BranchDeps } from './branches/deps.ts';
 import { openInTurn } from './branches/in-turn.ts';
 import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
 import { type ExportLimits, openExports } from './dumps/export.ts';
-import type { ProgramEnvironment } from './dumps/native.ts';
 import { type ImportOptions, openImports } from './dumps/import/import.ts';
+import type { ProgramEnvironment } from './dumps/native.ts';
 import { openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { masterKeyCheck } from './engine/master-key.ts';
@@ -22,7 +24,7 @@ import type { Deps } from './http/deps.ts';
 import { openIdempotency } from './idempotency.ts';
 import { openJobs } from './jobs/jobs.ts';
 import { openKeyRing } from './keys/verify.ts';
-import { backgroundGauges, serviceCounters, serviceGauges } from './metrics/metrics.ts';
+import { backgroundGauges, backupGauges, serviceCounters, serviceGauges } from './metrics/metrics.ts';
 import type { Counters, Gauges } from './metrics/registry.ts';
 import type { Address } from './postgres/database.ts';
 import { openLogins } from './projects/logins.ts';
@@ -72,6 +74,8 @@ type Options = {
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
   exports?: { programs?: ProgramEnvironment; limits?: ExportLimits };
   imports?: ImportOptions;
+  /** Without it, backups are off. */
+  backups?: BackupOptions;
   now?: () => number;
   log: Logger;
 };
@@ -134,8 +138,15 @@ export async function openService(options: Options): Promise<Service> {
   const refusals = countRefusals();
   const reclaim = openReclaim({ server, headroom, terminations, onError });
   terminations.listen((project) => void reclaim.run(project));
+  const onSlotLost = () =>
+    log.error(
+      {},
+      'WAL WAS LOST FOR BACKUPS: the storage was unavailable for so long that PostgreSQL gave up the replication slot, to keep the disk from filling up. Times since then cannot be restored until the next full backup is complete. It begins now',
+    );
+  const backups = options.backups ? openBackups({ control, server, now, onSlotLost }, options.backups) : null;
+  const keeper = backups && options.background ? openBackupKeeper({ backups, server, now }, log) : null;
   const background = options.background
-    ? startBackground({ control, server, spares, upgrades, reclaim, limits, now }, log)
+    ? startBackground({ control, server, spares, upgrades, reclaim, limits, now, backups: keeper }, log)
     : null;
   const writerQueue = openWriterQueue();
   feed.listen(({ projectId }) => {
@@ -192,6 +203,7 @@ export async function openService(options: Options): Promise<Service> {
     imports,
     branches,
     jobs,
+    backups,
     keyRing,
     logins,
     masterKey,
@@ -206,7 +218,9 @@ export async function openService(options: Options): Promise<Service> {
     log,
     version,
   };
-  const ownGauges = background ? backgroundGauges(background) : {};
+  const ownGauges = background
+    ? { ...backgroundGauges(background), ...(keeper && backupGauges(keeper, now)) }
+    : {};
   return {
     deps,
     gauges: { ...serviceGauges({ control, server, sessions, hashing, disk }), ...ownGauges },
@@ -217,6 +231,7 @@ export async function openService(options: Options): Promise<Service> {
       headroom.stop();
       await jobs.stop();
       await exports.stop();
+      backups?.close();
       await compactions.stop();
       disk.stop();
       await relief.stop();

@@ -77,7 +77,7 @@ export async function launch(env: Record<string, string>, { isRead = true } = {}
   const port = env.ROWHOUSE_PORT ?? String(await freePort());
   const key = env.ROWHOUSE_ACCOUNT_KEY ?? '';
   const child = spawn(process.execPath, [main], {
-    env: { ...clean, ROWHOUSE_SPARES: '1', ...env, ROWHOUSE_PORT: port },
+    env: { ...clean, ROWHOUSE_SPARES: '1', ROWHOUSE_BACKUP_URL: 'off', ...env, ROWHOUSE_PORT: port },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

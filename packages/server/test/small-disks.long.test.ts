@@ -95,7 +95,7 @@ describe('a disk of 700 MB', () => {
     if (!disk) return skip();
     const { data, insert, service, restart, isAllThere } = await install(disk);
     for (let id = 0; id < 20; id++) expect((await insert(id, 1_000)).status).toBe(200);
-    const ballast = path.join(data, 'postgres', 'rowhouse.ballast');
+    const ballast = path.join(data, 'postgres', 'pgsql_tmp.rowhouse-ballast');
     await until(
       'the ballast is there',
       async () => statSync(ballast, { throwIfNoEntry: false })?.size === 48 * mb,

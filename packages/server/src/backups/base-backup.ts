@@ -20,7 +20,7 @@ type Request = {
   progress?: (fraction: number) => void;
 };
 
-/** Rejects with what PostgreSQL or the storage reported. What was stored by then is not a backup, and is pruned later. */
+/** Rejects with what PostgreSQL or the storage reported. */
 export async function takeBaseBackup(request: Request): Promise<BackupDescription> {
   const { repository, address, maintenance, parent, signal } = request;
   const before = await readServer(maintenance);
@@ -59,11 +59,19 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
     return backup;
   } catch (error) {
     await writer.abort();
+    await removeParts(repository, id).catch(() => {});
     signal.throwIfAborted();
     throw error;
   } finally {
     signal.removeEventListener('abort', stop);
     session.close();
+  }
+}
+
+/** What was stored takes space for nothing. If this fails too, it is pruned after a day. */
+async function removeParts(repository: Repository, id: string): Promise<void> {
+  for await (const { name } of repository.storage.list(names.part(repository, id, ''))) {
+    await repository.storage.delete(name);
   }
 }
 

@@ -1,8 +1,9 @@
 // The replication slot, which makes PostgreSQL keep WAL until it is stored. max_slot_wal_keep_size bounds what it keeps:
 // beyond that, PostgreSQL gives the slot up rather than fill the disk.
-import type { Queryable } from '../postgres/database.ts';
+import { isState, type Queryable } from '../postgres/database.ts';
 import { parseLsn } from '../postgres/lsn.ts';
 import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 
 export type SlotState = {
   /** WAL from here on is kept. null: PostgreSQL has given the slot up. */
@@ -39,12 +40,16 @@ export async function findSlot(maintenance: Queryable, name: string): Promise<Sl
   };
 }
 
-/** Creates the slot where it is missing, and replaces one that PostgreSQL has given up. */
+/** Creates the slot where it is missing, and replaces one that PostgreSQL has given up. Several processes may do so at once. */
 export async function ensureSlot(maintenance: Queryable, name: string): Promise<{ wasLost: boolean }> {
   const found = await findSlot(maintenance, name);
   if (found?.restart != null) return { wasLost: false };
   if (found) await dropSlot(maintenance, name);
-  await maintenance.query(sql`select pg_create_physical_replication_slot(${name}, true)`);
+  await maintenance
+    .query(sql`select pg_create_physical_replication_slot(${name}, true)`)
+    .catch((error: unknown) => {
+      if (!isState(error, sqlstate.duplicateObject)) throw error;
+    });
   return { wasLost: found !== null };
 }
 

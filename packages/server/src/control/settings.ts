@@ -3,7 +3,7 @@ import { type Address, openDatabase, type Queryable } from '../postgres/database
 import { sql } from '../postgres/sql.ts';
 import { openControl } from './control.ts';
 
-export type SettingName = 'installation' | 'master_key_check' | 'account_key_shown';
+export type SettingName = 'installation' | 'master_key_check' | 'account_key_shown' | 'backup_verified_at';
 
 export async function findSetting(control: Queryable, name: SettingName): Promise<string | null> {
   const [row] = await control.query<{ value: string }>(sql`select value from settings where name = ${name}`);
@@ -15,6 +15,13 @@ export async function keepSetting(control: Queryable, name: SettingName, value: 
   await control.query(sql`
     insert into settings (name, value) values (${name}, ${value}) on conflict (name) do nothing`);
   return (await findSetting(control, name)) ?? value;
+}
+
+/** Stores the value in place of an earlier one. */
+export async function putSetting(control: Queryable, name: SettingName, value: string): Promise<void> {
+  await control.query(sql`
+    insert into settings (name, value) values (${name}, ${value})
+    on conflict (name) do update set value = excluded.value`);
 }
 
 /** Before the control database is prepared: null also where it does not exist yet, or was only begun. Changes nothing. */

@@ -15,6 +15,7 @@ export const neededToStart = 40 * mb;
 /** `reserveBytes` 0 keeps no space free, so there is no ballast either. */
 export async function makeBallast(folder: string, reserveBytes: number | null): Promise<void> {
   const file = fileIn(folder);
+  removeOldBallast(folder);
   if (reserveBytes === 0 || hasBallast(folder)) return;
   if (!leavesEnough(readDisk(folder, reserveBytes))) return;
   // PostgreSQL's account owns the folder. A new random name ensures that no link of that account redirects our write.
@@ -40,7 +41,13 @@ export async function makeBallast(folder: string, reserveBytes: number | null): 
 export function removeBallast(folder: string): boolean {
   const wasThere = hasBallast(folder);
   rmSync(fileIn(folder), { force: true });
+  removeOldBallast(folder);
   return wasThere;
+}
+
+/** Its name in earlier versions, under which base backups would contain it. */
+function removeOldBallast(folder: string): void {
+  rmSync(path.join(folder, 'rowhouse.ballast'), { force: true });
 }
 
 function hasBallast(folder: string): boolean {
@@ -52,6 +59,7 @@ function leavesEnough({ freeBytes, reserveBytes }: DiskFacts): boolean {
   return freeBytes - ballastBytes > reserveBytes * 1.25;
 }
 
+/** PostgreSQL leaves files with this prefix out of base backups. It could not even read this one. */
 function fileIn(folder: string): string {
-  return path.join(folder, 'rowhouse.ballast');
+  return path.join(folder, 'pgsql_tmp.rowhouse-ballast');
 }

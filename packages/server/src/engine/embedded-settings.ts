@@ -25,6 +25,9 @@ export function connectionsByMemory(memoryMb: number): number {
   return clamp(Math.floor(memoryMb / 2 / 3), 100, 4_000);
 }
 
+/** Makes PostgreSQL note which blocks WAL changes, for backups that contain only those. */
+export const incrementalBackups = { summarize_wal: 'on' };
+
 /** `connections`: the maximum that the service keeps open to projects' databases. */
 export function embeddedSettings(machine: Machine, port: number, connections: number): EmbeddedSettings {
   const maxConnections = connections + otherConnections;
@@ -92,7 +95,13 @@ export function embeddedSettings(machine: Machine, port: number, connections: nu
  */
 function walSettings(diskMb: number): Record<string, string> {
   const mostMb = clamp(Math.floor(diskMb / 16), 32, 1024);
-  return { max_wal_size: `${mostMb}MB`, min_wal_size: `${clamp(Math.floor(mostMb / 2), 32, 80)}MB` };
+  // While backups cannot be stored, PostgreSQL keeps WAL for them, and gives it up before the disk is full.
+  const slotMb = clamp(Math.floor(diskMb / 16), 64, 4096);
+  return {
+    max_wal_size: `${mostMb}MB`,
+    min_wal_size: `${clamp(Math.floor(mostMb / 2), 32, 80)}MB`,
+    max_slot_wal_keep_size: `${slotMb}MB`,
+  };
 }
 
 function clamp(value: number, min: number, max: number): number {

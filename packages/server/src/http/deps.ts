@@ -1,5 +1,6 @@
 // The dependencies of the routes, created by main.ts or by a test.
 import type { Logger } from 'pino';
+import type { Backups } from '../backups/backups.ts';
 import type { BranchDeps } from '../branches/deps.ts';
 import type { Control } from '../control/control.ts';
 import type { Exports } from '../dumps/export.ts';
@@ -27,6 +28,8 @@ export type Deps = Readonly<{
   imports: Imports;
   branches: BranchDeps;
   jobs: Jobs;
+  /** null: backups are off. */
+  backups: Backups | null;
   keyRing: KeyRing;
   logins: Logins;
   masterKey: Buffer;

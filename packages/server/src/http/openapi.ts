@@ -34,6 +34,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
         { name: 'tables', description: 'Rows without SQL, with the filters of PostgREST.' },
         { name: 'users', description: "End users of a project's application." },
         { name: 'keys', description: 'API keys of a project.' },
+        { name: 'backups', description: 'Backups of the whole installation, for its operator.' },
         { name: 'service', description: 'The service itself. No key required.' },
       ],
       components: {

@@ -2,6 +2,7 @@
 // Labels have few values, and no caller can add one.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Background } from '../background.ts';
+import type { BackupKeeper } from '../backups/keeper.ts';
 import type { Control } from '../control/control.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Embedded } from '../engine/embedded.ts';
@@ -46,6 +47,32 @@ export function backgroundGauges(background: Background): Gauges {
     rowhouse_databases_without_project: {
       help: 'Databases of this installation that no project owns. Must be 0.',
       read: () => background.discrepancies().databasesWithoutRow.length,
+    },
+  };
+}
+
+/** Only the process that does the background work takes backups. */
+export function backupGauges(keeper: BackupKeeper, now: () => number): Gauges {
+  return {
+    rowhouse_backup_age_seconds: {
+      help: 'Time since the last backup ended. NaN: there is none.',
+      read: () => (now() - (keeper.lastBackupAt() ?? Number.NaN)) / 1000,
+    },
+    rowhouse_backup_wal_lag_bytes: {
+      help: 'WAL that is not stored in the backups yet.',
+      read: async () => (await keeper.lag()).bytes,
+    },
+    rowhouse_backup_wal_lag_seconds: {
+      help: 'How much work would be lost if everything but the backups were destroyed now.',
+      read: async () => (await keeper.lag()).seconds,
+    },
+    rowhouse_backup_failures: {
+      help: 'Attempts to take a backup that failed since the start.',
+      read: () => keeper.failures().backup,
+    },
+    rowhouse_backup_wal_failures: {
+      help: 'Attempts to store WAL that failed since the start.',
+      read: () => keeper.failures().wal,
     },
   };
 }

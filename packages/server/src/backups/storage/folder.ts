@@ -2,19 +2,9 @@
 // the folder is flushed too: an object that is listed survives a power failure.
 import { createHash, randomBytes } from 'node:crypto';
 import type { Dirent } from 'node:fs';
-import {
-  type FileHandle,
-  link,
-  mkdir,
-  open,
-  readdir,
-  rename,
-  rm,
-  rmdir,
-  stat,
-  statfs,
-} from 'node:fs/promises';
+import { type FileHandle, link, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { readDisk } from '../../engine/disk.ts';
 import {
   type Content,
   checkName,
@@ -30,7 +20,8 @@ const incoming = '.incoming';
 const checkEveryBytes = 16 * 1024 * 1024;
 const readBytes = 256 * 1024;
 
-export function openFolder(root: string, reserveBytes: number): Storage {
+/** `reserveBytes`: as for the disk of the data. null: the default, 0: none. */
+export function openFolder(root: string, reserveBytes: number | null): Storage {
   const pathOf = (name: string) => {
     checkName(name);
     return path.join(root, name);
@@ -60,7 +51,7 @@ export function openFolder(root: string, reserveBytes: number): Storage {
       for await (const piece of content) {
         signal?.throwIfAborted();
         if (bytes >= checkAt) {
-          await checkSpace(root, reserveBytes);
+          checkSpace(root, reserveBytes);
           checkAt = bytes + checkEveryBytes;
         }
         hash.update(piece);
@@ -124,14 +115,15 @@ async function* readAll(handle: FileHandle, name: string, signal?: AbortSignal):
   }
 }
 
-async function checkSpace(root: string, reserveBytes: number): Promise<void> {
-  const { bavail, bsize } = await statfs(root);
-  const freeMb = Math.floor((bavail * bsize) / 1024 ** 2);
-  const reserveMb = Math.ceil(reserveBytes / 1024 ** 2);
+/** Twice the reserve of the data: on one disk with it, backups stop before projects have to. */
+function checkSpace(root: string, reserveBytes: number | null): void {
+  const disk = readDisk(root, reserveBytes);
+  const freeMb = Math.floor(disk.freeBytes / 1024 ** 2);
+  const reserveMb = Math.ceil((disk.reserveBytes * 2) / 1024 ** 2);
   if (freeMb >= reserveMb) return;
   throw new StorageError(
     'full',
-    `The disk of ${root} has ${freeMb} MB free, less than the reserve of ${reserveMb} MB.`,
+    `The disk of ${root} has ${freeMb} MB free, and backups leave ${reserveMb} MB of it free.`,
   );
 }
 

@@ -4,7 +4,7 @@ import { openFolder } from './folder.ts';
 import { openS3 } from './s3.ts';
 import type { Storage } from './storage.ts';
 
-/** `reserveBytes`: free space to leave on the disk of a folder. */
-export function openStorage(location: BackupLocation, { reserveBytes = 0 } = {}): Storage {
+/** `reserveBytes`: of the disk of a folder. null: the default, 0: none. */
+export function openStorage(location: BackupLocation, reserveBytes: number | null = 0): Storage {
   return location.kind === 'folder' ? openFolder(location.folder, reserveBytes) : openS3(location);
 }

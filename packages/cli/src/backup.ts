@@ -1,0 +1,107 @@
+// rowhouse backup: takes, lists, verifies and prunes backups through a running service.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Backup, BackupsResponse, Job, JobResponse } from '@rowhouse/api';
+import type { Command } from 'commander';
+import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { failure } from './failure.ts';
+import { progressOf, show } from './output.ts';
+import { clean, formatFields, formatTable } from './table.ts';
+import { formatTime } from './when.ts';
+
+const lookMs = 500;
+
+export function addBackup(program: Command): void {
+  const backup = program
+    .command('backup')
+    .summary('take, list, verify and prune backups')
+    .description('Take, list, verify and prune backups. Needs an account key.');
+  const add = (usage: string, about: string) => withApiOptions(backup.command(usage).description(about));
+
+  add('now', 'Take a backup and wait until it is done.')
+    .option('--full', 'take a full backup instead of an incremental one')
+    .action(now);
+  add('list', 'List backups, and the times that can be restored.').action(list);
+  add('verify', 'Read all backups back and check them.').action(verify);
+  add(
+    'prune',
+    'Delete backups that are older than ROWHOUSE_BACKUP_DAYS and that no other backup needs.',
+  ).action(prune);
+}
+
+async function now(options: ApiOptions & { full?: boolean }): Promise<void> {
+  const body = { kind: options.full ? 'full' : 'incremental' };
+  const answer = await run<{ backup: Backup }>(options, ['backups'], 'Backing up', body);
+  show(options, answer, ({ job: { result } }) => {
+    const { id, size_mb: size, stored_mb: stored } = result.backup;
+    return clean(`Backup ${id} is complete: ${size} MB, stored as ${stored} MB.`);
+  });
+}
+
+async function list(options: ApiOptions): Promise<void> {
+  const answer = await callApi<BackupsResponse>(options, 'GET', ['backups']);
+  show(options, answer, (given) => [tableOf(given.backups), summaryOf(given)].join('\n\n'));
+}
+
+async function verify(options: ApiOptions): Promise<void> {
+  type Result = { backups: number; segments: number };
+  const answer = await run<Result>(options, ['backups', 'verify'], 'Reading backups');
+  show(options, answer, ({ job: { result } }) => {
+    return `${result.backups} backups and ${result.segments} WAL segments are complete and undamaged.`;
+  });
+}
+
+async function prune(options: ApiOptions): Promise<void> {
+  type Result = { backups: string[]; segments: number };
+  const answer = await run<Result>(options, ['backups', 'prune'], 'Deleting');
+  show(options, answer, ({ job: { result } }) => {
+    return `${result.backups.length} backups and ${result.segments} WAL objects were deleted.`;
+  });
+}
+
+/** Starts a job and waits for its end. */
+async function run<Result>(options: ApiOptions, path: string[], what: string, body?: object) {
+  let { job } = await callApi<JobResponse>(options, 'POST', path, body === undefined ? {} : { body });
+  const tell = progressOf(options);
+  try {
+    while (job.status === 'running') {
+      tell(`${what} … ${Math.floor(job.progress * 100)} %`);
+      await sleep(lookMs);
+      ({ job } = await callApi<JobResponse>(options, 'GET', ['jobs', job.id]));
+    }
+  } finally {
+    tell(null);
+  }
+  if (job.status !== 'done') throw failureOf(job);
+  return { ok: true as const, job: { ...job, result: job.result as Result } };
+}
+
+function failureOf({ error }: Job) {
+  const { problems = [] } = (error?.details ?? {}) as { problems?: string[] };
+  const message = [error?.message ?? 'The job failed.', ...problems].join('\n  ');
+  return failure(error?.code ?? 'internal_error', message, error?.hint);
+}
+
+function tableOf(backups: readonly Backup[]): string {
+  if (backups.length === 0) return 'No backups yet.';
+  const columns = [
+    { title: 'ID' },
+    { title: 'ENDED' },
+    { title: 'MB', align: 'right' as const },
+    { title: 'STORED MB', align: 'right' as const },
+    { title: 'NEEDS' },
+  ];
+  return formatTable(
+    columns,
+    backups.map((one) => [one.id, formatTime(one.ended_at), one.size_mb, one.stored_mb, one.parent ?? '-']),
+  );
+}
+
+function summaryOf(answer: BackupsResponse): string {
+  return formatFields([
+    ['storage', answer.storage],
+    ['restorable from', formatTime(answer.oldest_restorable)],
+    ['restorable to', formatTime(answer.newest_restorable)],
+    ['not stored yet', answer.lag_seconds === null ? '-' : `${answer.lag_seconds} s`],
+    ['verified', formatTime(answer.last_verified_at)],
+  ]);
+}

@@ -1,0 +1,37 @@
+// What a caller is told when a backup fails. The caller is the operator of the installation, so the storage's own words
+// are of use.
+import { errors, RowhouseError } from '../errors.ts';
+import { AskError } from '../postgres/ask.ts';
+import { RefusedError } from '../postgres/session-errors.ts';
+import { DecryptionError } from './encryption.ts';
+import { RepositoryConflict } from './repository.ts';
+import { StorageError } from './storage/storage.ts';
+
+const hints: Record<StorageError['problem'], string> = {
+  unavailable: 'Check that the storage can be reached. WAL is kept until then, and stored later.',
+  denied: 'Check the credentials and permissions of the storage that ROWHOUSE_BACKUP_URL names.',
+  full: 'Free space, lower ROWHOUSE_BACKUP_DAYS, or set ROWHOUSE_BACKUP_URL to another disk.',
+  missing: 'Run "rowhouse backup verify" to find what else is missing.',
+  exists: 'Only one installation may use the place that ROWHOUSE_BACKUP_URL names.',
+};
+
+export function describeFailure(error: unknown): unknown {
+  if (error instanceof RowhouseError) return error;
+  if (error instanceof StorageError) return errors.backupFailed(error.message, hints[error.problem], error);
+  if (error instanceof RepositoryConflict) return errors.backupFailed(error.message, hints.exists, error);
+  if (error instanceof DecryptionError) {
+    const hint =
+      error.problem === 'wrong_key'
+        ? 'Start the service with the master key with which these backups were made, or set ROWHOUSE_BACKUP_URL to another place.'
+        : 'Take a new full backup: "rowhouse backup now --full".';
+    return errors.backupFailed(error.message, hint, error);
+  }
+  if (error instanceof AskError || error instanceof RefusedError) {
+    return errors.backupFailed(
+      `PostgreSQL refuses the backup: ${error.message}`,
+      'The role of the service needs the attribute REPLICATION, and pg_hba.conf must allow it replication connections.',
+      error,
+    );
+  }
+  return error;
+}

@@ -1,0 +1,162 @@
+// What the elected process does: streams WAL, takes backups when they are due, prunes. Failures are reported when they
+// begin and when they end, and retried without end: storage that comes back needs no operator.
+import type { Server } from '../engine/servers.ts';
+import type { Backups } from './backups.ts';
+import { dueBackup } from './schedule.ts';
+import { dropSlot, findSlot, slotName } from './slot.ts';
+import { receiveWal } from './wal-receiver.ts';
+
+type Log = Record<'info' | 'warn' | 'error', (details: object, message: string) => void>;
+type Deps = { backups: Backups; server: Server; now: () => number };
+
+export type BackupKeeper = {
+  run(ended: AbortSignal): Promise<void>;
+  /** Attempts that failed since the start. */
+  failures(): { wal: number; backup: number };
+  /** When the last usable backup ended. null: there is none. */
+  lastBackupAt(): number | null;
+  lag(): Promise<{ bytes: number; seconds: number }>;
+};
+
+/** RPO: at most 2 s to a folder, 5 s to S3. Storing takes its time in addition to the rhythm. */
+const walEveryMs = { folder: 1_000, s3: 2_000 };
+const [firstPauseMs, longestPauseMs] = [1_000, 30_000];
+const scheduleEveryMs = 30_000;
+const [firstBackupPauseMs, longestBackupPauseMs] = [60_000, 60 * 60_000];
+const pruneEveryMs = 60 * 60_000;
+
+export function openBackupKeeper({ backups, server, now }: Deps, log: Log): BackupKeeper {
+  const { maintenance, address } = server;
+  const { slot, options } = backups;
+  const failures = { wal: 0, backup: 0 };
+  let lastBackupAt: number | null = null;
+  /** How often something was stored or confirmed, and when everything was. */
+  let confirmations = 0;
+  let caughtUpAt = now();
+
+  const receive = async (ended: AbortSignal): Promise<void> => {
+    await backups.prepareSlot();
+    const { segmentBytes } = await backups.position();
+    await receiveWal({
+      ...{ repository: await backups.repository(), address, maintenance, slot, segmentBytes },
+      everyMs: walEveryMs[options.location.kind],
+      signal: ended,
+      onStored: (lsn, flushed) => {
+        confirmations++;
+        if (lsn >= flushed) caughtUpAt = now();
+        walFailure.ended();
+      },
+    });
+  };
+
+  const walFailure = reporter(
+    (error) => {
+      log.error(
+        { err: error, place: backups.place },
+        'WAL cannot be stored; PostgreSQL keeps it and storing is retried',
+      );
+    },
+    () => log.info({ place: backups.place }, 'WAL is stored again'),
+  );
+  const backupFailure = reporter(
+    (error) => {
+      log.error({ err: error, place: backups.place }, 'A BACKUP FAILED; retrying');
+    },
+    () => log.info({ place: backups.place }, 'backups are taken again'),
+  );
+
+  const walLoop = async (ended: AbortSignal): Promise<void> => {
+    for (let pauseMs = firstPauseMs; !ended.aborted; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+      const before = confirmations;
+      await receive(ended).catch((error: unknown) => {
+        if (ended.aborted) return;
+        failures.wal++;
+        walFailure.failed(error);
+      });
+      if (confirmations > before) pauseMs = firstPauseMs;
+      await pause(pauseMs, ended);
+    }
+  };
+
+  const takeIfDue = async (ended: AbortSignal): Promise<void> => {
+    const { lsn } = await backups.position();
+    const usable = await backups.usable();
+    lastBackupAt = Date.parse(usable.at(-1)?.ended_at ?? '') || null;
+    const due = dueBackup(usable, lsn, now());
+    if (!due) return;
+    const startedAt = performance.now();
+    const backup = await backups.take(due, { signal: ended, progress: () => {} });
+    lastBackupAt = Date.parse(backup.ended_at);
+    const storedMb = Math.round(backup.parts.reduce((sum, part) => sum + part.stored_bytes, 0) / 1024 ** 2);
+    const seconds = Math.round((performance.now() - startedAt) / 1000);
+    log.info({ id: backup.id, kind: backup.kind, stored_mb: storedMb, seconds }, 'backup taken');
+  };
+
+  const scheduleLoop = async (ended: AbortSignal): Promise<void> => {
+    let failedPauseMs = firstBackupPauseMs;
+    let prunedAt = now();
+    while (!ended.aborted) {
+      try {
+        await takeIfDue(ended);
+        if (now() - prunedAt >= pruneEveryMs) {
+          await backups.prune(ended);
+          prunedAt = now();
+        }
+        backupFailure.ended();
+        failedPauseMs = firstBackupPauseMs;
+        await pause(scheduleEveryMs, ended);
+      } catch (error) {
+        if (ended.aborted) return;
+        failures.backup++;
+        backupFailure.failed(error);
+        await pause(failedPauseMs, ended);
+        failedPauseMs = Math.min(failedPauseMs * 2, longestBackupPauseMs);
+      }
+    }
+  };
+
+  return {
+    run: async (ended) => {
+      await Promise.all([walLoop(ended), scheduleLoop(ended)]);
+    },
+    failures: () => failures,
+    lastBackupAt: () => lastBackupAt,
+    lag: async () => {
+      const bytes = (await findSlot(maintenance, slot))?.lagBytes ?? Number.NaN;
+      return { bytes, seconds: bytes === 0 ? 0 : Math.max(0, (now() - caughtUpAt) / 1000) };
+    },
+  };
+}
+
+/** Backups are off: the slot of an earlier start would keep WAL for nothing. */
+export async function forgetBackups({ maintenance, installation }: Server): Promise<void> {
+  await dropSlot(maintenance, slotName(installation));
+}
+
+/** Calls `begin` for the first of a series of failures and `end` after the last. */
+function reporter(begin: (error: unknown) => void, end: () => void) {
+  let isFailing = false;
+  return {
+    failed: (error: unknown) => {
+      if (!isFailing) begin(error);
+      isFailing = true;
+    },
+    ended: () => {
+      if (isFailing) end();
+      isFailing = false;
+    },
+  };
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done, { once: true });
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+  });
+}

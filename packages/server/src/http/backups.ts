@@ -1,0 +1,130 @@
+// Backups over HTTP, for the operator.
+import { type Backup, BackupsResponse, type Job, type JobKind, JobResponse, TakeBackup } from '@rowhouse/api';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { BackupStatus, Backups } from '../backups/backups.ts';
+import type { BackupDescription } from '../backups/repository.ts';
+import { errors } from '../errors.ts';
+import type { JobRun } from '../jobs/jobs.ts';
+import { requireAccount } from '../keys/caller.ts';
+import { callerOf } from './caller.ts';
+import type { Deps } from './deps.ts';
+
+const description = 'Requires an account key.';
+
+export function backupRoutes(app: FastifyInstance, deps: Deps): void {
+  const tags = ['backups'];
+  const opened = (request: FastifyRequest) => {
+    const { accountId } = requireAccount(callerOf(request), 'manage backups');
+    if (!deps.backups) throw errors.backupsOff();
+    return { backups: deps.backups, accountId };
+  };
+  const start = async (
+    request: FastifyRequest,
+    kind: JobKind,
+    work: (backups: Backups, run: JobRun) => Promise<Record<string, unknown>>,
+  ): Promise<Job> => {
+    const { backups, accountId } = opened(request);
+    return deps.jobs.start({ kind, accountId }, (run) => work(backups, run));
+  };
+
+  app.get(
+    '/backups',
+    { schema: { tags, summary: 'List backups', description, response: { 200: BackupsResponse } } },
+    async (request): Promise<BackupsResponse> => {
+      const { backups } = opened(request);
+      return toResponse(await backups.status(), await backups.usable(), backups.place);
+    },
+  );
+
+  app.post<{ Body: TakeBackup | null }>(
+    '/backups',
+    {
+      schema: {
+        tags,
+        summary: 'Take a backup',
+        description: `${description} Backups are also taken by themselves.`,
+        body: TakeBackup,
+        response: { 202: JobResponse },
+      },
+    },
+    async (request, reply): Promise<JobResponse> => {
+      const kind = request.body?.kind ?? 'incremental';
+      const job = await start(request, 'backup', async (backups, run) => ({
+        backup: summaryOf(await backups.take(kind, run)),
+      }));
+      reply.status(202);
+      return { ok: true, job };
+    },
+  );
+
+  app.post(
+    '/backups/verify',
+    {
+      schema: {
+        tags,
+        summary: 'Verify all backups',
+        description: `${description} Reads everything back and decrypts it. The job fails if something is damaged or missing.`,
+        response: { 202: JobResponse },
+      },
+    },
+    async (request, reply): Promise<JobResponse> => {
+      const job = await start(request, 'verify', async (backups, run) => {
+        const { problems, ...verified } = await backups.verify(run);
+        if (problems.length === 0) return verified;
+        deps.log.error({ problems }, 'BACKUPS ARE DAMAGED');
+        throw errors.backupsDamaged(problems);
+      });
+      reply.status(202);
+      return { ok: true, job };
+    },
+  );
+
+  app.post(
+    '/backups/prune',
+    {
+      schema: {
+        tags,
+        summary: 'Delete backups that are no longer needed',
+        description: `${description} This also happens by itself. A backup that another one needs is kept.`,
+        response: { 202: JobResponse },
+      },
+    },
+    async (request, reply): Promise<JobResponse> => {
+      const job = await start(request, 'prune', (backups, { signal }) => backups.prune(signal));
+      reply.status(202);
+      return { ok: true, job };
+    },
+  );
+}
+
+function toResponse(
+  { backups, slot, newestStoredAt, lastVerifiedAt, now }: BackupStatus,
+  usable: readonly BackupDescription[],
+  storage: string,
+): BackupsResponse {
+  const isCurrent = slot?.restart != null && slot.lagBytes === 0;
+  const newest = isCurrent ? now : newestStoredAt;
+  const behindSeconds = newestStoredAt && (now.getTime() - newestStoredAt.getTime()) / 1000;
+  const lag = isCurrent ? 0 : (slot?.confirmSeconds ?? behindSeconds);
+  return {
+    ok: true,
+    backups: backups.map(summaryOf),
+    storage,
+    oldest_restorable: usable[0]?.ended_at ?? null,
+    newest_restorable: usable.length > 0 ? (newest?.toISOString() ?? null) : null,
+    lag_seconds: lag === null ? null : Math.round(Math.max(0, lag) * 10) / 10,
+    lag_bytes: slot?.lagBytes ?? null,
+    last_verified_at: lastVerifiedAt,
+  };
+}
+
+function summaryOf(backup: BackupDescription): Backup {
+  const { id, kind, parent, started_at, ended_at, databases, parts } = backup;
+  const mb = (bytes: (part: BackupDescription['parts'][number]) => number) =>
+    Math.round((parts.reduce((sum, part) => sum + bytes(part), 0) / 1024 ** 2) * 10) / 10;
+  return {
+    ...{ id, kind, parent, started_at, ended_at, databases: databases.length },
+    size_mb: mb(({ bytes }) => bytes),
+    stored_mb: mb(({ stored_bytes }) => stored_bytes),
+  };
+}
