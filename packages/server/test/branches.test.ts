@@ -6,7 +6,7 @@ import { inside } from './end-users.ts';
 import { corpus, download, run } from './exports.ts';
 import { asAdmin, openSecondProcess, until, useTestService } from './helpers.ts';
 
-const rowhouse = useTestService({ exports: { limits: { useNative: false } } });
+const rowhouse = useTestService();
 
 type Project = { id: string; slug: string; key: string };
 

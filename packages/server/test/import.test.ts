@@ -7,7 +7,6 @@ import { useTestService } from './helpers.ts';
 import { importDump } from './importing.ts';
 
 const rowhouse = useTestService({
-  exports: { limits: { useNative: false } },
   imports: { folder: path.join(tmpdir(), 'rowhouse-test-imports'), allowPrivateHosts: true },
 });
 
