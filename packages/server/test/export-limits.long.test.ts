@@ -51,7 +51,7 @@ async function isWell(project: Project): Promise<void> {
 describe('an export that cannot go on', () => {
   it.each(formats)(
     'as %s ends with its caller, and leaves no session',
-    { timeout: 30_000 },
+    { timeout: 120_000 },
     async (format) => {
       const response = await open(large, format);
       expect(response.statusCode).toBe(200);
@@ -73,7 +73,7 @@ describe('an export that cannot go on', () => {
     },
   );
 
-  it.each(formats)('as %s is ended when its reader stalls', { timeout: 30_000 }, async (format) => {
+  it.each(formats)('as %s is ended when its reader stalls', { timeout: 120_000 }, async (format) => {
     const { control, server } = rowhouse.service.deps;
     const exports = openExports({
       ...{ control, server, limits: { stallMs: 1_000 } },
@@ -88,21 +88,25 @@ describe('an export that cannot go on', () => {
     await exports.stop();
   });
 
-  it.each(formats)('as %s never looks whole when PostgreSQL ends it', { timeout: 30_000 }, async (format) => {
-    const response = await open(large, format);
-    await once(response, 'readable');
-    const { maintenance } = rowhouse.service.deps.server;
-    await maintenance.query(
-      sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${dumpRoleOf(large.id)}`,
-    );
-    response.resume();
-    await closed(response);
-    expect(response.complete).toBe(false);
-    await noSession(rowhouse, large);
-    await isWell(large);
-  });
+  it.each(formats)(
+    'as %s never looks whole when PostgreSQL ends it',
+    { timeout: 120_000 },
+    async (format) => {
+      const response = await open(large, format);
+      await once(response, 'readable');
+      const { maintenance } = rowhouse.service.deps.server;
+      await maintenance.query(
+        sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${dumpRoleOf(large.id)}`,
+      );
+      response.resume();
+      await closed(response);
+      expect(response.complete).toBe(false);
+      await noSession(rowhouse, large);
+      await isWell(large);
+    },
+  );
 
-  it.each(formats)('as %s does not last longer than it may', { timeout: 30_000 }, async (format) => {
+  it.each(formats)('as %s does not last longer than it may', { timeout: 120_000 }, async (format) => {
     const { control, server } = rowhouse.service.deps;
     const limits = { maxMs: 3_000 };
     const exports = openExports({
@@ -126,7 +130,7 @@ describe('an export that cannot go on', () => {
     await exports.stop();
   });
 
-  it('waits a few seconds for locks, and says what it waits for', { timeout: 30_000 }, async () => {
+  it('waits a few seconds for locks, and says what it waits for', { timeout: 120_000 }, async () => {
     const project = await rowhouse.project();
     await run(rowhouse, project, 'create table t (id int)');
     const holder = new pg.Client({ ...address(), database: databaseOf(project.id) });
@@ -154,7 +158,7 @@ describe('an export that cannot go on', () => {
   });
 });
 
-it.each(formats)('a slow reader of %s gets all of it', { timeout: 30_000 }, async (format) => {
+it.each(formats)('a slow reader of %s gets all of it', { timeout: 120_000 }, async (format) => {
   const project = await rowhouse.project();
   await run(
     rowhouse,
@@ -178,7 +182,7 @@ it.each(formats)('a slow reader of %s gets all of it', { timeout: 30_000 }, asyn
 });
 
 describe('exports at once', () => {
-  it('one of a project and two in all; a neighbour works on', { timeout: 30_000 }, async () => {
+  it('one of a project and two in all; a neighbour works on', { timeout: 120_000 }, async () => {
     const [other, third] = [await rowhouse.project(), await rowhouse.project()];
     await run(
       rowhouse,
@@ -210,7 +214,7 @@ describe('exports at once', () => {
     expect((await download(rowhouse, third, 'custom')).status).toBe(200);
   });
 
-  it('another process counts too', { timeout: 30_000 }, async () => {
+  it('another process counts too', { timeout: 120_000 }, async () => {
     const { control, server } = rowhouse.service.deps;
     const elsewhere = openExports({
       control,
@@ -238,7 +242,7 @@ describe('exports at once', () => {
     await elsewhere.stop();
   });
 
-  it('end with the project, and with the service', { timeout: 30_000 }, async () => {
+  it('end with the project, and with the service', { timeout: 120_000 }, async () => {
     const { control, server } = rowhouse.service.deps;
     const exports = openExports({
       control,
