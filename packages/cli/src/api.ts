@@ -61,6 +61,29 @@ export async function openDownload(
   return readAnswer(base, response, await response.text());
 }
 
+/** A POST of a file, which is streamed. */
+export async function upload<T>(
+  options: ApiOptions,
+  path: string[],
+  query: Record<string, string | number>,
+  body: AsyncIterable<Uint8Array>,
+): Promise<T> {
+  const base = readUrl(options.url);
+  const url = new URL(base + prefix + path.map(segment).join(''));
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
+  const request = {
+    method: 'POST',
+    headers: { ...keyHeader(options.key), 'content-type': 'application/octet-stream' },
+    body: ReadableStream.from(body),
+    duplex: 'half',
+    redirect: 'manual',
+  } as const;
+  const response = await fetch(url, request).catch((error: unknown) => {
+    throw noAnswer({ base, method: 'POST', timeoutMs: 0 }, error);
+  });
+  return readAnswer<T>(base, response, await response.text());
+}
+
 /** A request that needs no key. */
 export function callService<T>(options: ApiOptions, path: `/${string}`): Promise<T> {
   return send<T>(options, 'GET', path, { headers: {}, timeoutMs: healthTimeoutMs });

@@ -16,6 +16,7 @@ import { type Command, Option } from 'commander';
 import { type ApiOptions, callApi, withApiOptions } from './api.ts';
 import { askToDelete } from './ask.ts';
 import { exportProject, formats } from './export.ts';
+import { importProject } from './import.ts';
 import { positive } from './numbers.ts';
 import { note, progressOf, show } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
@@ -71,6 +72,14 @@ export function addProjects(program: Command): void {
     )
     .option('--output <file>', 'file to write, or - for stdout (default: <slug>.dump, .sql or .zip)')
     .action(exportProject);
+  add(
+    'import <source>',
+    'Create a project from a dump of pg_dump (a file, or - for stdin), or from a server (postgres://…). Needs an account key.',
+  )
+    .requiredOption('--name <name>', 'name of the new project')
+    .option('--limit-mb <number>', 'size limit in megabytes (default: 512)', positive)
+    .option('--slug <slug>', 'name of the project in paths (default: derived from the name)')
+    .action(importProject);
   add(
     'connection <slug>',
     'Print the connection URL for psql and PostgreSQL drivers. It contains a password.',

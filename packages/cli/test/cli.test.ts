@@ -90,6 +90,40 @@ describe('the command line with a running service', () => {
     }
   });
 
+  it('projects import creates a project from a file, and reports why it cannot', () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-import-'));
+    try {
+      const file = path.join(folder, 'teas.sql');
+      writeFileSync(
+        file,
+        'create table teas (id int);\ncopy teas from stdin;\n1\n2\n\\.\ncreate extension postgis;\n',
+      );
+      const { status, out } = run(['projects', 'import', file, '--name', 'Teas', '--slug', 'teas']);
+      expect(status).toBe(0);
+      expect(out).toMatch(
+        /^slug +teas\nkey +rh_proj_\w+ .*\njob +\w+\nImported 1 tables, 2 rows and 0 users\.\nskipped {2}create extension postgis;: /,
+      );
+      const given = json('projects', 'import', file, '--name', 'Again', '--limit-mb', '64');
+      expect(given).toMatchObject({
+        project: { slug: 'again', limit_mb: 64 },
+        job: { status: 'done', result: { tables: 1, rows: 2, skipped_count: 1 } },
+      });
+      writeFileSync(file, 'create table teas (id int); select');
+      const broken = run(['projects', 'import', file, '--name', 'Broken']);
+      expect(broken.status).toBe(1);
+      expect(broken.out).toContain(
+        'The import failed. Nothing was left behind.\nThe dump cannot be imported: the dump ends too early.',
+      );
+      const missing = run(['projects', 'import', path.join(folder, 'none'), '--name', 'None']);
+      expect([missing.status, missing.err]).toEqual([1, expect.stringContaining('cannot be read')]);
+      expect(run(['projects', 'import', folder, '--name', 'None']).err).toContain('is a folder');
+      const hidden = run(['projects', 'import', 'postgres://u:p@127.0.0.1/d', '--name', 'Private']);
+      expect([hidden.status, hidden.out]).toEqual([1, expect.stringContaining('private network')]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   it('projects usage lists the largest tables and the space left', async () => {
     run(['projects', 'create', 'Used', '--slug', 'used', '--limit-mb', '8']);
     const empty = run(['projects', 'usage', 'used']);
