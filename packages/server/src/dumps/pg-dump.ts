@@ -14,9 +14,9 @@ export class DumpError extends Error {
   override readonly name = 'DumpError';
 
   constructor(said: string) {
-    const lines = said.split('\n').filter((line) => line.startsWith('pg_dump: '));
-    const line = lines.find((text) => text.startsWith('pg_dump: error: ')) ?? lines[0] ?? 'pg_dump: failed';
-    super(line.replace(/^pg_dump: (error: )?/, '').trim());
+    // The program calls itself pg_dump, or by the name of the file that runs the WebAssembly.
+    const [, problem] = /^[\w.-]+: error: (.*)$/m.exec(said) ?? [];
+    super((problem ?? /^pg_dump: (.*)$/m.exec(said)?.[1] ?? 'failed').trim());
   }
 }
 

@@ -90,7 +90,7 @@ export async function* dumpRemote(
   } catch (error) {
     signal.throwIfAborted();
     stalled.signal.throwIfAborted();
-    if (error instanceof DumpError) throw errors.importSource(error.message);
+    if (error instanceof DumpError) throw errors.importSource(error.message.replace(throughSocket, ''));
     // Not the error itself: it may name the address with its password.
     throw errors.importSource(`The connection failed (${codeOf(error)}).`);
   } finally {
@@ -99,6 +99,8 @@ export async function* dumpRemote(
 }
 
 const stallMs = 120_000;
+/** To pg_dump, the service is the server. */
+const throughSocket = /^connection to server on socket "[^"]*" failed: (?:FATAL: +)?/;
 /** TLS ends in the socket of the service. */
 const environment = { PGCLIENTENCODING: 'UTF8', PGSSLMODE: 'disable', PGGSSENCMODE: 'disable' };
 

@@ -160,6 +160,8 @@ async function endOfLine(file: DumpFile, at: number): Promise<number> {
 
 function textOf(bytes: Buffer): string {
   if (!isUtf8(bytes)) throw new BrokenDump('the dump is not valid UTF-8', 'Dump with --encoding=UTF8.');
+  if (bytes.toString('latin1', 0, 7) === 'toc.dat')
+    throw new BrokenDump('the dump has the format "tar"', 'Dump with --format=custom or --format=plain.');
   if (bytes.includes(0)) throw new BrokenDump('a statement contains a NUL character');
   return bytes.toString('utf8');
 }
@@ -219,6 +221,8 @@ async function checkBeginning(file: DumpFile): Promise<void> {
     throw new BrokenDump('the file is compressed with gzip', 'Unpack it first: gunzip file.sql.gz');
   if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff))
     throw new BrokenDump('the file is UTF-16', 'Write it with pg_dump --file=…, not with > in PowerShell.');
+  if (bytes.toString('latin1', 0, 7) === 'toc.dat')
+    throw new BrokenDump('the dump has the format "tar"', 'Dump with --format=custom or --format=plain.');
   if (bytes.includes(0)) throw new BrokenDump('this is not a dump of pg_dump');
   const text = bytes.toString('latin1');
   if (text.includes('-- PostgreSQL database cluster dump'))
