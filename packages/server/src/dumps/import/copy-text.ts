@@ -6,6 +6,13 @@ import { findWords } from '../read/words.ts';
 
 export type CopyRow = ReadonlyMap<string, string | null>;
 
+/** A cheap look first: a dump can have hundreds of thousands of tables. */
+export function readAuthHead(text: string): { table: string; columns: string[] } | null {
+  if (!/^\s{0,100}copy\s{1,100}"?auth"?\./i.test(text)) return null;
+  const head = readCopyHead(text.trim());
+  return head?.schema === 'auth' ? head : null;
+}
+
 /** COPY auth.users (id, email) FROM stdin; → { schema: auth, table: users, columns: [id, email] } */
 export function readCopyHead(text: string): { schema: string; table: string; columns: string[] } | null {
   const words = findWords(text, 64 * 1024);

@@ -52,6 +52,9 @@ export class Reporting {
 }
 
 function clip(text: string): string {
-  const line = text.replace(/\s+/g, ' ').trim();
+  const line = text
+    .slice(0, 4 * maxChars)
+    .replace(/\s+/g, ' ')
+    .trim();
   return line.length > maxChars ? `${line.slice(0, maxChars)}…` : line;
 }

@@ -6,7 +6,7 @@ import { BrokenDump } from '../read/broken-dump.ts';
 import type { Count } from '../read/counted.ts';
 import type { DumpFile } from '../read/dump-file.ts';
 import { splitStatements } from '../read/script.ts';
-import { readCopyHead } from './copy-text.ts';
+import { readAuthHead } from './copy-text.ts';
 import type { Runner } from './runner.ts';
 import type { AuthRows } from './users.ts';
 
@@ -26,8 +26,8 @@ export async function openBlocks(file: DumpFile, archive: Archive, count: Count)
 export function authRowsOf({ file, archive, blocks, count }: OpenArchive): AuthRows[] {
   return archive.entries.flatMap(({ id, kind, copy }) => {
     const block = blocks.get(id);
-    const head = kind === 'TABLE DATA' && copy ? readCopyHead(copy) : null;
-    if (!block || head?.schema !== 'auth') return [];
+    const head = kind === 'TABLE DATA' && copy ? readAuthHead(copy) : null;
+    if (!block || !head) return [];
     return [{ ...head, rows: () => readBlock(file, archive, block, count) }];
   });
 }

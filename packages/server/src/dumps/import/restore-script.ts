@@ -4,7 +4,7 @@
 import { type Count, counted } from '../read/counted.ts';
 import type { DumpFile } from '../read/dump-file.ts';
 import { readRows, readScript } from '../read/script.ts';
-import { readCopyHead } from './copy-text.ts';
+import { readAuthHead } from './copy-text.ts';
 import { type Entry, type Origin, OriginSearch } from './origin.ts';
 import type { Runner } from './runner.ts';
 import type { AuthRows } from './users.ts';
@@ -19,8 +19,8 @@ export async function lookThrough(
   for await (const { heading, text, rowsAt } of readScript(file)) {
     if (heading && heading !== last) search.note(heading);
     last = heading;
-    const head = rowsAt === null ? null : readCopyHead(text);
-    if (rowsAt === null || head?.schema !== 'auth' || authRows.length >= maxAuthTables) continue;
+    const head = rowsAt === null ? null : readAuthHead(text);
+    if (rowsAt === null || !head || authRows.length >= maxAuthTables) continue;
     authRows.push({ ...head, rows: () => counted(readRows(file, rowsAt), count) });
   }
   return { origin: search.result(), authRows };
@@ -46,8 +46,7 @@ export async function restoreScript(
     if (!isAdmitted && !isSetting) continue;
     if (refused !== null) runner.skip(text, heading, refused);
     else if (rowsAt === null) await runner.statement(text, heading);
-    else if (readCopyHead(text)?.schema !== 'auth')
-      await runner.copy(text, heading, counted(readRows(file, rowsAt), count));
+    else if (!readAuthHead(text)) await runner.copy(text, heading, counted(readRows(file, rowsAt), count));
   }
   // A transaction that the dump has left open.
   if (runner.session.isInTransaction) await runner.session.run('commit');

@@ -2,6 +2,7 @@
 import { errors } from '../../errors.ts';
 import { isRaised, type ServerError } from '../../postgres/server-error.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
+import { findWords } from '../read/words.ts';
 import type { ImportSession } from './import-session.ts';
 import { type Entry, judge, labelOf, type Origin } from './origin.ts';
 import type { Reporting } from './report.ts';
@@ -75,8 +76,8 @@ export class Runner {
     if (/^insert\b/i.test(text)) return this.takeDataError(text, entry, error);
     if (isOfNoLoss(text, error)) return;
     // Without it, rows would be shown that the dump hid.
-    if (/^create\s+policy\b[^;]*\bas\s+restrictive\b/is.test(text))
-      throw errors.importFailed(`${entry ? labelOf(entry) : text}: ${error.message}`);
+    if (isRestrictive(text))
+      throw errors.importFailed(`${entry ? labelOf(entry) : text.slice(0, 100)}: ${error.message}`);
     if (/^create\s+(?:unlogged\s+|foreign\s+)?table\b/i.test(text) && entry)
       this.failedTables.add(keyOf(entry));
     this.skip(text, entry, error.message);
@@ -86,13 +87,23 @@ export class Runner {
   private takeDataError(text: string, entry: Entry | null, error: ServerError): void {
     const isMissing = error.state === sqlstate.undefinedTable || error.state === sqlstate.undefinedSchema;
     if (isMissing && !isRaised(error)) this.skip(text, entry, error.message);
-    else throw errors.importFailed(`${entry ? labelOf(entry) : text}: ${error.message}`);
+    else throw errors.importFailed(`${entry ? labelOf(entry) : text.slice(0, 100)}: ${error.message}`);
   }
 }
 
 function keyOf({ schema, name }: Entry): string {
   return `${schema}.${name}`;
 }
+
+/** The word can stand between the table and the rest only. */
+function isRestrictive(text: string): boolean {
+  if (!/^create\s+policy\b/i.test(text)) return false;
+  const words = findWords(text, maxPolicyChars);
+  return words.some(
+    ({ word, isQuoted }, at) => word === 'restrictive' && !isQuoted && words[at - 1]?.word === 'as',
+  );
+}
+const maxPolicyChars = 64 * 1024;
 
 const duplicateSchema = '42P06';
 

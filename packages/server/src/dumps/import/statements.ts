@@ -13,6 +13,7 @@ export type Prepared =
 const sharedRoles = new Set(['authenticated', 'anon', 'service_role']);
 /** Longer statements of these kinds do not exist. */
 const maxChars = 64 * 1024;
+const maxSetChars = 1_000;
 
 export function prepare(text: string, origin: Origin, role: string): Prepared {
   const [, first = ''] = /^(\w+)/.exec(text) ?? [];
@@ -38,6 +39,7 @@ const nothingLost: Prepared = { skip: null };
 function prepareSet(text: string): Prepared {
   if (/^(?:set|reset)\s+(?:local\s+|session\s+)?(?:session\s+authorization|role)\b/i.test(text))
     return nothingLost;
+  if (text.length > maxSetChars) return { run: text };
   const [, name = '', value = ''] = /^set\s+(\w+)\s*(?:=|to)\s*(.*?)\s*;?\s*$/is.exec(text) ?? [];
   if (name.toLowerCase() === 'default_tablespace' && !/^(?:''|"")$/.test(value)) return nothingLost;
   return { run: text };

@@ -31,7 +31,7 @@ export const magic = 'PGDMP';
 
 /** A project can have 100,000 tables and indexes; a few entries belong to each. */
 const maxEntries = 500_000;
-const maxTextBytes = 32 * 1024 * 1024;
+const maxTextBytes = 16 * 1024 * 1024;
 /** All texts are in memory at once. */
 const maxTocBytes = 128 * 1024 * 1024;
 const windowBytes = 1024 * 1024;

@@ -91,6 +91,21 @@ describe('statements', () => {
   });
 });
 
+describe('hostile statements', () => {
+  it.each([
+    ['a heading of many parts', `--${' Name: x; Type: '.repeat(800)}${'; Schema: '.repeat(200)}\nselect 1;`],
+    ['many dollars', `copy ${'$a'.repeat(200_000)} from x;`],
+    ['a long tag', `copy $${'a'.repeat(400_000)} from x;`],
+    ['open quotes', `select ${'$ '.repeat(300_000)};`],
+    ['deep comments', `copy ${'/*'.repeat(100_000)}${'*/'.repeat(100_000)} x;`],
+    ['many parentheses', `copy ${'('.repeat(300_000)}${')'.repeat(300_000)} x;`],
+  ])('take no longer than their length: %s', { timeout: 5_000 }, async (_what, text) => {
+    const startedAt = performance.now();
+    expect(await read(text)).toHaveLength(1);
+    expect(performance.now() - startedAt).toBeLessThan(4_000);
+  });
+});
+
 describe('a script', () => {
   it.each([
     ['is empty', '', 'empty'],

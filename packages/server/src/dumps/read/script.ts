@@ -29,80 +29,97 @@ export type ScriptItem = Readonly<{
 
 const usualBytes = 256 * 1024;
 const maxStatementBytes = 64 * 1024 * 1024;
+const maxStepBytes = 2 * 1024 * 1024;
 
-/** Gives every statement in order. The rows of a COPY are skipped, unless readRows was asked for them before. */
+/** Gives every statement in order. Rows are passed over; readRows reads them. */
 export async function* readScript(file: DumpFile, windowBytes = usualBytes): AsyncGenerator<ScriptItem> {
   await checkBeginning(file);
   const scan = new StatementEnd();
+  const input = new Input(file, windowBytes);
   let heading: Heading | null = null;
   let refused: string | null = null;
-  let at = 0;
-  let bytes: Buffer = Buffer.alloc(0);
-  let readTo = 0;
-  const goOn = (size: number) => {
-    at += size;
-    bytes = bytes.subarray(size);
-    scan.restart();
-    refused = null;
-  };
   for (;;) {
-    const isLast = readTo >= file.size;
-    const found = scan.find(bytes, isLast);
+    const found = scan.find(input.bytes, input.isLast);
     if (found.kind === 'more') {
-      if (isLast) break;
-      if (bytes.length > maxStatementBytes)
-        throw new BrokenDump(
-          'a statement is longer than 64 MB',
-          'Dump without --inserts and --rows-per-insert.',
-        );
-      const wanted = Math.max(windowBytes, bytes.length);
-      const next = await file.read(readTo, wanted);
-      readTo += next.length;
-      bytes = Buffer.concat([bytes, next]);
+      if (input.isLast) break;
+      await input.grow();
       continue;
     }
-    if (found.kind === 'backslash') {
-      const end = bytes.indexOf(10, found.at);
-      if (end === -1 && !isLast) {
-        scan.skipTo(found.at);
-        if (bytes.length - found.at > usualBytes) throw new BrokenDump('a command of psql is too long');
-        const next = await file.read(readTo, windowBytes);
-        readTo += next.length;
-        bytes = Buffer.concat([bytes, next]);
-        continue;
-      }
-      const stop = end === -1 ? bytes.length : end;
-      const command = bytes.toString('latin1', found.at, stop).trim();
-      if (!scan.hasBegun) {
-        heading = findHeading(bytes.subarray(0, found.at)) ?? heading;
-        goOn(stop);
-        if (!isHarmless(command))
-          yield { heading, text: shorten(command), refused: psqlCommand, rowsAt: null, at };
-      } else {
-        refused = psqlCommand;
-        scan.skipTo(stop);
-      }
+    const isCommand = found.kind === 'backslash';
+    const end = isCommand ? await input.endOfLine(found.at) : found.at;
+    if (isCommand && scan.hasBegun) {
+      // psql would run it and go on with the statement.
+      refused = psqlCommand;
+      scan.skipTo(end);
       continue;
     }
-    const statement = textOf(bytes.subarray(scan.beginsAt, found.at));
-    heading = findHeading(bytes.subarray(0, scan.beginsAt)) ?? heading;
-    const isEmpty = !scan.hasBegun;
-    const why: string | null = refused;
-    goOn(found.at);
-    if (isEmpty) continue;
-    noteStrings(scan, statement);
-    if (!isCopyFromStdin(statement)) {
-      yield { heading, text: statement, refused: why, rowsAt: null, at };
+    const start = isCommand ? found.at : scan.beginsAt;
+    heading = findHeading(input.bytes.subarray(0, start)) ?? heading;
+    const text = scan.hasBegun || isCommand ? textOf(input.bytes.subarray(start, end)) : '';
+    input.skip(end);
+    scan.restart();
+    const item = { heading, text, refused: isCommand ? psqlCommand : refused, rowsAt: null, at: input.at };
+    refused = null;
+    if (isCommand ? isHarmless(text.trim()) : text === '') continue;
+    noteStrings(scan, text);
+    if (isCommand || !isCopyFromStdin(text)) {
+      yield item;
       continue;
     }
-    const rowsAt = await endOfLine(file, at);
-    yield { heading, text: statement, refused: why, rowsAt, at };
-    at = await skipRows(file, rowsAt);
-    readTo = at;
-    bytes = Buffer.alloc(0);
+    const rowsAt = await nextLine(file, input.at);
+    yield { ...item, rowsAt };
+    input.goTo(await skipRows(file, rowsAt));
   }
   if (!scan.isOutside || scan.hasBegun) throw endsTooEarly();
   await checkEnd(file);
+}
+
+/** The part of the file from the beginning of a statement to where it was read. */
+class Input {
+  at = 0;
+  bytes: Buffer = Buffer.alloc(0);
+  private readonly file: DumpFile;
+  private readonly windowBytes: number;
+
+  constructor(file: DumpFile, windowBytes: number) {
+    this.file = file;
+    this.windowBytes = windowBytes;
+  }
+
+  get isLast(): boolean {
+    return this.at + this.bytes.length >= this.file.size;
+  }
+
+  /** By large steps, so that a long statement is not copied for each piece, but none that holds up other requests. */
+  async grow(): Promise<void> {
+    if (this.bytes.length > maxStatementBytes)
+      throw new BrokenDump(
+        'a statement is longer than 64 MB',
+        'Dump without --inserts and --rows-per-insert.',
+      );
+    const wanted = Math.max(this.windowBytes, Math.min(this.bytes.length, maxStepBytes));
+    const next = await this.file.read(this.at + this.bytes.length, wanted);
+    this.bytes = Buffer.concat([this.bytes, next]);
+  }
+
+  async endOfLine(from: number): Promise<number> {
+    for (;;) {
+      const end = this.bytes.indexOf(10, from);
+      if (end !== -1) return end;
+      if (this.isLast) return this.bytes.length;
+      await this.grow();
+    }
+  }
+
+  skip(size: number): void {
+    this.at += size;
+    this.bytes = this.bytes.subarray(size);
+  }
+
+  goTo(at: number): void {
+    this.at = at;
+    this.bytes = Buffer.alloc(0);
+  }
 }
 
 /** The statements of a text that is in memory, without the comments before them. The last may lack its semicolon. */
@@ -149,7 +166,7 @@ async function skipRows(file: DumpFile, rowsAt: number): Promise<number> {
 }
 
 /** Rows begin on the next line. */
-async function endOfLine(file: DumpFile, at: number): Promise<number> {
+async function nextLine(file: DumpFile, at: number): Promise<number> {
   const bytes = await file.read(at, 1024);
   const end = bytes.indexOf(10);
   if (end === -1) throw endsTooEarly();
@@ -174,23 +191,26 @@ function isHarmless(command: string): boolean {
   return harmless.test(command);
 }
 
-function shorten(text: string): string {
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
-}
-
-const headingLine =
-  /^-- (?:Data for )?Name: (.*); Type: (.*?); Schema: (.*?); Owner: (.*?)(?:; Tablespace: .*)?\r?$/gm;
 const maxHeadingBytes = 16 * 1024;
 
+/** The last one: -- Name: teas; Type: TABLE; Schema: public; Owner: ada */
 function findHeading(comments: Buffer): Heading | null {
-  const text = comments.toString('utf8', Math.max(0, comments.length - maxHeadingBytes));
-  const [, name = '', kind = '', schema = '-', owner = '-'] = [...text.matchAll(headingLine)].at(-1) ?? [];
-  if (kind === '') return null;
+  const lines = comments.toString('utf8', Math.max(0, comments.length - maxHeadingBytes)).split(/\r?\n/);
+  const line = lines.findLast(
+    (text) => text.startsWith('-- Name: ') || text.startsWith('-- Data for Name: '),
+  );
+  if (line === undefined) return null;
+  // From the end: a name can hold anything, even another heading.
+  const owner = line.lastIndexOf('; Owner: ');
+  const schema = line.lastIndexOf('; Schema: ', owner);
+  const kind = line.lastIndexOf('; Type: ', schema);
+  if (owner === -1 || schema === -1 || kind === -1) return null;
+  const nullable = (text: string) => (text === '-' || text === '' ? null : text);
   return {
-    kind,
-    name,
-    schema: schema === '-' ? null : schema,
-    owner: owner === '-' || owner === '' ? null : owner,
+    name: line.slice(line.indexOf('Name: ') + 6, kind),
+    kind: line.slice(kind + 8, schema),
+    schema: nullable(line.slice(schema + 10, owner)),
+    owner: nullable(line.slice(owner + 9).split('; Tablespace: ')[0] ?? ''),
   };
 }
 

@@ -11,8 +11,9 @@ export type Word = Readonly<{
   depth: number;
 }>;
 
+/** No part can match the same text in two ways: a hostile statement must not take longer than its length. */
 const token =
-  /"((?:[^"]|"")*)"|([A-Za-z_\u0080-\u{10FFFF}][\w$\u0080-\u{10FFFF}]*)|'(?:[^']|'')*'|--[^\n]*|(\$[A-Za-z_\u0080-\u{10FFFF}]*[\w\u0080-\u{10FFFF}]*\$)|\/\*|([()])|[\s\S]/uy;
+  /"([^"]*(?:""[^"]*)*)"|([A-Za-z_\u0080-\u{10FFFF}][\w$\u0080-\u{10FFFF}]*)|'[^']*(?:''[^']*)*'|--[^\n]*|(\$(?:[A-Za-z_\u0080-\u{10FFFF}][\w\u0080-\u{10FFFF}]*)?\$)|\/\*|([()])|[\s\S]/uy;
 
 /** At most those in the first `maxChars` characters. */
 export function findWords(statement: string, maxChars: number): Word[] {
