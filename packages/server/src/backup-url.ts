@@ -24,7 +24,8 @@ export function parseBackupUrl(
   workingFolder: string,
 ): FolderLocation | Omit<S3Location, 'credentials'> | null {
   if (value.startsWith('file:')) return parseFolder(value.slice(5), workingFolder);
-  if (!value.startsWith('s3://') || !URL.canParse(value)) return null;
+  // Dots in the path would be resolved, and lead elsewhere than they say.
+  if (!value.startsWith('s3://') || value.includes('/.') || !URL.canParse(value)) return null;
   const url = new URL(value);
   const known = ['endpoint', 'region'];
   if (url.username || url.password || url.port || url.hash) return null;

@@ -5,6 +5,7 @@ import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, expect, inject, onTestFailed } from 'vitest';
 import { ensureAccount } from '../src/accounts.ts';
 import { buildApp } from '../src/app.ts';
+import type { BackupOptions } from '../src/backups/backups.ts';
 import { prepareControl } from '../src/control/control.ts';
 import type { ExportLimits } from '../src/dumps/export.ts';
 import type { ImportOptions } from '../src/dumps/import/import.ts';
@@ -51,6 +52,7 @@ type TestServiceOptions = {
   corsOrigins?: '*' | string[];
   exports?: { limits: ExportLimits };
   imports?: ImportOptions;
+  backups?: BackupOptions;
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
 };
 
@@ -79,6 +81,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     ...(options.disk && { disk: options.disk }),
     ...(options.exports && { exports: options.exports }),
     ...(options.imports && { imports: options.imports }),
+    ...(options.backups && { backups: options.backups }),
     log,
   });
   let accountKey = '';

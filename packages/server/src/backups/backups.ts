@@ -53,7 +53,7 @@ export type Backups = {
   position(): Promise<Position>;
   status(): Promise<BackupStatus>;
   /** Creates the replication slot where it is missing or was given up. */
-  prepareSlot(): Promise<void>;
+  prepareSlot(): Promise<{ wasLost: boolean }>;
   /** `incremental` becomes full if there is nothing that it could refer to. */
   take(kind: 'full' | 'incremental', run: Run): Promise<BackupDescription>;
   prune(signal: AbortSignal): Promise<Pruned>;
@@ -121,8 +121,10 @@ export function openBackups({ control, server, now, onSlotLost }: Deps, options:
     });
   };
 
-  const prepareSlot = async (): Promise<void> => {
-    if ((await ensureSlot(maintenance, slot)).wasLost) onSlotLost();
+  const prepareSlot = async () => {
+    const { wasLost } = await ensureSlot(maintenance, slot);
+    if (wasLost) onSlotLost();
+    return { wasLost };
   };
 
   const take: Backups['take'] = (kind, run) =>

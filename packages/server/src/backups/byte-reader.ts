@@ -11,6 +11,11 @@ export class ByteReader {
     this.source = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
   }
 
+  /** Releases the source. To be called whenever it was not read to its end. */
+  async close(): Promise<void> {
+    await this.source.return?.();
+  }
+
   /** null if fewer bytes are left. */
   async take(count: number): Promise<Buffer | null> {
     while (this.size < count) {

@@ -60,6 +60,14 @@ async function layOutTar(
   present: Set<string>,
 ): Promise<void> {
   const reader = new ByteReader(content);
+  try {
+    await layOutEntries(reader, folder, present);
+  } finally {
+    await reader.close();
+  }
+}
+
+async function layOutEntries(reader: ByteReader, folder: string, present: Set<string>): Promise<void> {
   for (let header = await reader.take(512); header; header = await reader.take(512)) {
     const { name, size, type } = readTarHeader(header);
     const isSafe = name

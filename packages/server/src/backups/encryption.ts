@@ -80,6 +80,14 @@ async function* compressed(content: Bytes): AsyncGenerator<Buffer> {
 
 async function* openFrames(backupKey: BackupKey, name: string, stored: Bytes): AsyncGenerator<Buffer> {
   const reader = new ByteReader(stored);
+  try {
+    yield* readFrames(backupKey, name, reader);
+  } finally {
+    await reader.close();
+  }
+}
+
+async function* readFrames(backupKey: BackupKey, name: string, reader: ByteReader): AsyncGenerator<Buffer> {
   const header = await reader.take(headerBytes);
   if (!header?.subarray(0, magic.length).equals(magic))
     throw damaged(name, 'it is not an object of a backup');

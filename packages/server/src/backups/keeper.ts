@@ -33,9 +33,12 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
   /** How often something was stored or confirmed, and when everything was. */
   let confirmations = 0;
   let caughtUpAt = now();
+  /** Ends the pause before the next look at the schedule. */
+  let checkSchedule = () => {};
 
   const receive = async (ended: AbortSignal): Promise<void> => {
-    await backups.prepareSlot();
+    const { wasLost } = await backups.prepareSlot();
+    if (wasLost) checkSchedule();
     const { segmentBytes } = await backups.position();
     await receiveWal({
       ...{ repository: await backups.repository(), address, maintenance, slot, segmentBytes },
@@ -56,7 +59,10 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
         'WAL cannot be stored; PostgreSQL keeps it and storing is retried',
       );
     },
-    () => log.info({ place: backups.place }, 'WAL is stored again'),
+    () => {
+      log.info({ place: backups.place }, 'WAL is stored again');
+      checkSchedule();
+    },
   );
   const backupFailure = reporter(
     (error) => {
@@ -92,6 +98,12 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
     log.info({ id: backup.id, kind: backup.kind, stored_mb: storedMb, seconds }, 'backup taken');
   };
 
+  const rest = async (ms: number, ended: AbortSignal) => {
+    const woken = new AbortController();
+    checkSchedule = () => woken.abort();
+    await pause(ms, AbortSignal.any([woken.signal, ended]));
+  };
+
   const scheduleLoop = async (ended: AbortSignal): Promise<void> => {
     let failedPauseMs = firstBackupPauseMs;
     let prunedAt = now();
@@ -104,12 +116,12 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
         }
         backupFailure.ended();
         failedPauseMs = firstBackupPauseMs;
-        await pause(scheduleEveryMs, ended);
+        await rest(scheduleEveryMs, ended);
       } catch (error) {
         if (ended.aborted) return;
         failures.backup++;
         backupFailure.failed(error);
-        await pause(failedPauseMs, ended);
+        await rest(failedPauseMs, ended);
         failedPauseMs = Math.min(failedPauseMs * 2, longestBackupPauseMs);
       }
     }

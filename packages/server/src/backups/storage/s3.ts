@@ -201,9 +201,11 @@ async function refusal(answer: S3Response, place: string, name: string): Promise
     return new StorageError('exists', `There is already an object ${name}.`);
   }
   if (code === 'NoSuchBucket') return new StorageError('denied', `The bucket of ${place} does not exist.`);
-  if (status === 404) return new StorageError('missing', `There is no object ${name}.`);
+  if (status === 404 && ['NoSuchKey', ''].includes(code))
+    return new StorageError('missing', `There is no object ${name}.`);
   const message = elementOf(await answer.text(), 'Message') ?? '';
-  if (status === 401 || status === 403) {
+  // Some services answer 404 to an unknown access key.
+  if (status === 401 || status === 403 || status === 404) {
     return new StorageError(
       'denied',
       `${place} refuses the credentials: ${code || status} ${message}`.trim(),

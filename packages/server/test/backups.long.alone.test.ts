@@ -1,0 +1,287 @@
+// Continuous backup of a service on a PostgreSQL of its own: storage that is away, a slot that is given up, two processes,
+// damaged objects.
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { BackupOptions } from '../src/backups/backups.ts';
+import { chainOf, listBackups } from '../src/backups/repository.ts';
+import { openDatabase } from '../src/postgres/database.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { type Lab, newFolder, recover, repositoryOf, startLab } from './backup-lab.ts';
+import { api, openTestService, type TestService, until } from './helpers.ts';
+
+const minutes = 60_000;
+
+function optionsFor(folder: string): BackupOptions {
+  return { location: { kind: 'folder', folder }, reserveBytes: 0, retentionDays: 7, rateMb: 0 };
+}
+
+async function openWithBackups(
+  lab: Lab,
+  folder: string,
+  more: Parameters<typeof openTestService>[0] = {},
+): Promise<TestService> {
+  const service = await openTestService({
+    ...{ at: lab.engine.address, masterKey: lab.masterKey, spares: 0, backups: optionsFor(folder) },
+    ...more,
+  });
+  let isStopped = false;
+  const { stop } = service;
+  service.stop = async () => {
+    if (!isStopped) await stop();
+    isStopped = true;
+  };
+  onTestFinished(() => service.stop());
+  return service;
+}
+
+const statusOf = async (service: TestService) => (await service.call('GET', `${api}/backups`)).body;
+const firstBackup = (service: TestService) =>
+  until('the first backup', async () => (await statusOf(service)).backups?.length > 0, 2 * minutes);
+const allStored = (service: TestService) =>
+  until('all WAL is stored', async () => (await statusOf(service)).lag_bytes === 0, 2 * minutes);
+
+async function runJob(service: TestService, target: string, body?: object) {
+  const started = await service.call('POST', `${api}${target}`, body ? { body } : {});
+  expect(started.status, JSON.stringify(started.body)).toBe(202);
+  return until(
+    'the job ends',
+    async () => {
+      const { job } = (await service.call('GET', `${api}/jobs/${started.body.job.id}`)).body;
+      return job.status !== 'running' && job;
+    },
+    2 * minutes,
+  );
+}
+
+/** The files of the repository whose names match. */
+function filesIn(folder: string, pattern: RegExp): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => pattern.test(name));
+}
+
+describe('continuous backup', { timeout: 6 * minutes }, () => {
+  it('catches up after the storage was away, and loses nothing', async () => {
+    const lab = await startLab();
+    const folder = path.join(newFolder('repository'), 'backups');
+    const service = await openWithBackups(lab, folder);
+    await firstBackup(service);
+    await lab.database.query(sql`create table marks (id int)`);
+    await allStored(service);
+
+    renameSync(folder, `${folder}.away`);
+    writeFileSync(folder, 'not a folder');
+    for (let id = 0; id < 50; id++) await lab.database.query(sql`insert into marks values (${id})`);
+    await until('the failure is logged', async () => service.log.join('').includes('WAL cannot be stored'));
+    const metrics = String((await service.call('GET', '/metrics')).body);
+    expect(metrics).toMatch(/^rowhouse_backup_wal_failures [1-9]/m);
+    expect(metrics).toMatch(/^rowhouse_backup_wal_lag_bytes [1-9]/m);
+    const away = await service.call('GET', `${api}/backups`);
+    expect([away.status, away.body.error?.code]).toEqual([503, 'backup_failed']);
+    // Requests do not depend on the storage.
+    expect((await service.call('GET', '/projects')).status).toBe(200);
+
+    rmSync(folder);
+    renameSync(`${folder}.away`, folder);
+    await allStored(service);
+    await until('its end is logged', async () => service.log.join('').includes('WAL is stored again'));
+    expect((await runJob(service, '/backups/verify')).status).toBe('done');
+    const repository = await repositoryOf(lab, folder);
+    const [full] = await listBackups(repository);
+    const recovered = await recover(lab, repository, full ? [full] : []);
+    expect(await recovered.database.query(sql`select count(*)::int as count from marks`)).toEqual([
+      { count: 50 },
+    ]);
+  });
+
+  it('a slot that PostgreSQL gave up is said aloud and followed by a new full backup', async () => {
+    const lab = await startLab({
+      max_slot_wal_keep_size: '32MB',
+      max_wal_size: '32MB',
+      min_wal_size: '32MB',
+    });
+    const folder = path.join(newFolder('repository'), 'backups');
+    const service = await openWithBackups(lab, folder);
+    await firstBackup(service);
+    await allStored(service);
+    const before = await statusOf(service);
+    renameSync(folder, `${folder}.away`);
+    writeFileSync(folder, 'not a folder');
+    await until('the failure is logged', async () => service.log.join('').includes('WAL cannot be stored'));
+    for (let round = 0; round < 12; round++) {
+      await lab.database.query(
+        sql`create table filler as select repeat('x', 1000) from generate_series(1, 10000)`,
+      );
+      await lab.database.query(sql`drop table filler`);
+      await lab.database.query(sql`select pg_switch_wal()`);
+    }
+    await lab.database.query(sql`checkpoint`);
+    const lost = async () => {
+      const [row] = await lab.database.query<{ status: string }>(
+        sql`select wal_status as status from pg_replication_slots`,
+      );
+      return row?.status === 'lost';
+    };
+    await until('PostgreSQL gives the slot up', lost, 2 * minutes);
+    rmSync(folder);
+    renameSync(`${folder}.away`, folder);
+    await until('it is said', async () => service.log.join('').includes('WAL WAS LOST'), 2 * minutes);
+    const after = await until(
+      'a new full backup',
+      async () => {
+        const status = await statusOf(service);
+        return (
+          status.backups?.at(-1)?.kind === 'full' && status.backups.length > before.backups.length && status
+        );
+      },
+      3 * minutes,
+    );
+    // What lies before the gap does not count as restorable up to now.
+    expect(after.oldest_restorable).toBe(after.backups.at(-1).ended_at);
+    await lab.database.query(sql`create table later as select 7 as seven`);
+    await allStored(service);
+    const repository = await repositoryOf(lab, folder);
+    const backups = await listBackups(repository);
+    const newest = backups.at(-1);
+    const recovered = await recover(lab, repository, newest ? [newest] : []);
+    expect(await recovered.database.query(sql`select seven from later`)).toEqual([{ seven: 7 }]);
+  });
+
+  it('of two processes one stores WAL, and the other one goes on when it stops', async () => {
+    const lab = await startLab();
+    const folder = newFolder('repository');
+    const first = await openWithBackups(lab, folder);
+    await firstBackup(first);
+    const second = await openWithBackups(lab, folder, { controlDatabase: first.controlDatabase });
+    await lab.database.query(sql`create table marks (id int)`);
+    const walsenders = async () => {
+      const rows = await lab.database.query(sql`
+        select 1 from pg_stat_replication where application_name = 'rowhouse backup' and state = 'streaming'`);
+      return rows.length;
+    };
+    for (let id = 0; id < 20; id++) {
+      await lab.database.query(sql`insert into marks values (${id})`);
+      expect(await walsenders()).toBeLessThanOrEqual(1);
+    }
+    // Base backups exclude each other as well.
+    const key = { key: first.accountKey };
+    const jobs = await Promise.all(
+      [first, second].map((one) => one.call('POST', `${api}/backups`, { ...key, body: { kind: 'full' } })),
+    );
+    const ended = await Promise.all(
+      jobs.map(({ body }) =>
+        until(
+          'the job ends',
+          async () => {
+            const { job } = (await first.call('GET', `${api}/jobs/${body.job.id}`)).body;
+            return job.status !== 'running' && job;
+          },
+          2 * minutes,
+        ),
+      ),
+    );
+    const outcomes = ended.map((job) => (job.status === 'done' ? 'done' : job.error.code)).sort();
+    expect([
+      ['conflict', 'done'],
+      ['done', 'done'],
+    ]).toContainEqual(outcomes);
+    if (outcomes[0] === 'done') expect(ended[0].result.backup.id).not.toBe(ended[1].result.backup.id);
+
+    await first.stop();
+    await lab.database.query(sql`insert into marks values (100)`);
+    await until(
+      'the second one stores',
+      async () => (await second.call('GET', `${api}/backups`, key)).body.lag_bytes === 0,
+      2 * minutes,
+    );
+    expect(second.log.join('')).not.toContain('cannot be stored');
+    const repository = await repositoryOf(lab, folder);
+    const backups = await listBackups(repository);
+    const newest = backups.at(-1);
+    const recovered = await recover(lab, repository, (newest && chainOf(backups, newest)) ?? []);
+    expect(await recovered.database.query(sql`select count(*)::int as count from marks`)).toEqual([
+      { count: 21 },
+    ]);
+  });
+
+  it('verify finds every damaged and missing object, and a wrong master key is named', async () => {
+    const lab = await startLab();
+    const folder = newFolder('repository');
+    const service = await openWithBackups(lab, folder);
+    await firstBackup(service);
+    expect((await runJob(service, '/backups', { kind: 'incremental' })).result.backup.kind).toBe(
+      'incremental',
+    );
+    await allStored(service);
+    expect((await statusOf(service)).last_verified_at).toBeNull();
+    expect((await runJob(service, '/backups/verify')).status).toBe('done');
+    expect((await statusOf(service)).last_verified_at).not.toBeNull();
+
+    const problemsWith = async () => {
+      const job = await runJob(service, '/backups/verify');
+      expect([job.status, job.error?.code]).toEqual(['failed', 'backup_failed']);
+      return job.error.details.problems.join('\n');
+    };
+    const objects = filesIn(folder, /\/(rest\.tar|db-1\.tar|manifest|[0-9A-F]{24})$/);
+    expect(objects.length).toBeGreaterThan(6);
+    for (const object of [objects[0], objects[3], objects.at(-1)] as string[]) {
+      const file = path.join(folder, object);
+      const bytes = readFileSync(file);
+      const flipped = Buffer.from(bytes);
+      flipped[bytes.length >> 1] = (flipped[bytes.length >> 1] as number) ^ 16;
+      writeFileSync(file, flipped);
+      expect(await problemsWith()).toContain(path.basename(object));
+      writeFileSync(file, bytes.subarray(0, bytes.length - 20));
+      expect(await problemsWith()).toContain('damaged');
+      rmSync(file);
+      expect(await problemsWith()).toMatch(/no object|missing/);
+      writeFileSync(file, bytes);
+    }
+    expect(service.log.join('')).toContain('BACKUPS ARE DAMAGED');
+    expect((await runJob(service, '/backups/verify')).status).toBe('done');
+
+    const other = { ...(await repositoryOf({ ...lab, masterKey: Buffer.alloc(32, 1) }, folder)) };
+    await expect(listBackups(other)).rejects.toThrow('another master key');
+  });
+
+  it('an interrupted backup is not a backup, and only an account key reaches backups', async () => {
+    const lab = await startLab();
+    const folder = newFolder('repository');
+    const service = await openWithBackups(lab, folder, {
+      backups: { ...optionsFor(folder), rateMb: 1 },
+    });
+    // At 1 MB per second the first backup takes most of a minute: long enough to look at it, and to end it.
+    await until('parts are stored', async () => filesIn(folder, /base\/.*\.tar$/).length > 0, 2 * minutes);
+    expect((await statusOf(service)).backups).toEqual([]);
+    expect(filesIn(folder, /\/backup$/)).toEqual([]);
+    const second = await runJob(service, '/backups', { kind: 'full' });
+    expect([second.status, second.error?.code]).toEqual(['failed', 'conflict']);
+    const project = await service.project();
+    const refused = await service.call('GET', `${api}/backups`, { key: project.key });
+    expect([refused.status, refused.body.error.code]).toEqual([403, 'forbidden']);
+    await service.stop();
+    expect(filesIn(folder, /\/backup$/)).toEqual([]);
+    // What was stored of it is removed at once.
+    expect(filesIn(folder, /base\/.*\.tar$/)).toEqual([]);
+  });
+
+  it('off: no slot is left behind, and requests say so', async () => {
+    const lab = await startLab();
+    const folder = newFolder('repository');
+    const service = await openWithBackups(lab, folder);
+    await firstBackup(service);
+    await service.stop();
+    const slots = () => lab.database.query(sql`select slot_name from pg_replication_slots`);
+    expect(await slots()).toHaveLength(1);
+    const off = await openTestService({
+      ...{ at: lab.engine.address, masterKey: lab.masterKey, spares: 0 },
+      controlDatabase: service.controlDatabase,
+    });
+    onTestFinished(() => off.stop());
+    await until('the slot is dropped', async () => (await slots()).length === 0);
+    const answer = await off.call('GET', `${api}/backups`, { key: service.accountKey });
+    expect([answer.status, answer.body.error.code]).toEqual([409, 'backups_off']);
+    expect(existsSync(folder)).toBe(true);
+    const check = openDatabase(lab.engine.address, { max: 1 });
+    await check.end();
+  });
+});
