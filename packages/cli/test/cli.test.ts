@@ -245,8 +245,7 @@ it('start takes flags, and the service ends when start ends or is killed', { tim
       folder,
       '--port',
       String(port),
-      '--spares',
-      '0',
+      ...['--spares', '0', '--backup-url', 'off'],
     ]);
     let output = '';
     child.stdout.on('data', (data) => {

@@ -1,7 +1,7 @@
 import { requirementOf, type Setting, settings } from '@rowhouse/api/settings';
 import { fastify } from 'fastify';
 import { describe, expect, it } from 'vitest';
-import { ConfigError, readConfig } from './config.ts';
+import { backupLocation, ConfigError, readConfig } from './config.ts';
 
 const problemsOf = (env: Record<string, string>) => {
   try {
@@ -24,6 +24,24 @@ describe('readConfig', () => {
       databaseUrl: null,
     });
     expect(Object.isFrozen(config)).toBe(true);
+  });
+
+  it('puts backups beside the data of the embedded PostgreSQL, and elsewhere only where it is told to', () => {
+    const location = (env: Record<string, string>) => backupLocation(readConfig(env, '/srv'));
+    expect(location({})).toEqual({ kind: 'folder', folder: '/srv/.rowhouse/backups' });
+    expect(location({ ROWHOUSE_BACKUP_URL: 'off' })).toBeNull();
+    expect(location({ ROWHOUSE_DATABASE_URL: 'postgres://u:p@h/d' })).toBeNull();
+    expect(location({ ROWHOUSE_BACKUP_URL: 'file:/mnt/b' })).toEqual({ kind: 'folder', folder: '/mnt/b' });
+    const keys = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret' };
+    const bucket = { ROWHOUSE_BACKUP_URL: 's3://bucket/prefix' };
+    expect(location({ ...bucket, ...keys, AWS_SESSION_TOKEN: 'token' })).toMatchObject({
+      ...{ kind: 's3', bucket: 'bucket', prefix: 'prefix' },
+      credentials: { accessKeyId: 'id', secretAccessKey: 'secret', sessionToken: 'token' },
+    });
+    expect(problemsOf(bucket)).toEqual([
+      'ROWHOUSE_BACKUP_URL requires AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
+    ]);
+    expect(problemsOf({ ROWHOUSE_BACKUP_URL: '/mnt/b' })[0]).toContain('ROWHOUSE_BACKUP_URL must be');
   });
 
   it('ignores the variables of the command line and the examples', () => {

@@ -30,6 +30,12 @@ export function readConfig(env: Env, workingFolder: string): Config {
   return Object.freeze(config);
 }
 
+/** null: off. An external server has backups only if they are asked for: it may be backed up by other means. */
+export function backupLocation({ backup, databaseUrl, dataFolder }: Config): BackupLocation | null {
+  if (backup === 'off' || (backup === null && databaseUrl)) return null;
+  return backup ?? { kind: 'folder', folder: path.join(dataFolder, 'backups') };
+}
+
 /** How an address is written in a URL. */
 export function urlOf(host: string, port: number): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;

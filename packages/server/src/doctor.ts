@@ -4,6 +4,7 @@ import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { accountKeyProblem } from './accounts.ts';
+import { examineBackups } from './backups/examine.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { openControl } from './control/control.ts';
 import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
@@ -49,6 +50,7 @@ const examinations: Examination[] = [
   { check: 'left over', look: checkLeftOver, inside: true, only: 'embedded' },
   { check: 'projects', look: checkProjects, inside: true, only: 'embedded' },
   { check: 'PostgreSQL', look: checkServer, only: 'external' },
+  { check: 'backups', look: ({ config }) => examineBackups(config), inside: true },
 ];
 
 async function examine(): Promise<Check[]> {
@@ -385,9 +387,7 @@ function hintOf(error: unknown): string | undefined {
   return aboutAddress ? 'Check the address in ROWHOUSE_DATABASE_URL.' : undefined;
 }
 
-function ok(check: string, found: string): Check {
-  return { check, state: 'ok', found };
-}
+const ok = (check: string, found: string): Check => ({ check, state: 'ok', found });
 
 function warning(check: string, found: string, todo: string): Check {
   return { check, state: 'warning', found, todo };

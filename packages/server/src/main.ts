@@ -7,8 +7,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import { accountKeyProblem, ensureAccount } from './accounts.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
-import type { BackupLocation } from './backup-url.ts';
-import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
+import { backupLocation, type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { prepareControl } from './control/control.ts';
 import { lockDataFolder, openDataFolder } from './engine/data-folder.ts';
 import {
@@ -135,7 +134,7 @@ async function startEngine(
     onEvent,
     interrupted: interrupted.signal,
     reserveBytes: diskOf(config).reserveBytes,
-    ...(backupOf(config) && { more: incrementalBackups }),
+    ...(backupLocation(config) && { more: incrementalBackups }),
   });
   started.push(embedded.stop);
   return { address: embedded.address, embedded };
@@ -197,14 +196,8 @@ function keptConnections({ databaseUrl, connections, keptConnections: kept }: Co
   return Math.max(connections, kept ?? usual);
 }
 
-/** null: off. An external server has backups only if they are asked for: it may be backed up by other means. */
-function backupOf({ backup, databaseUrl, dataFolder }: Config): BackupLocation | null {
-  if (backup === 'off' || (backup === null && databaseUrl)) return null;
-  return backup ?? { kind: 'folder', folder: path.join(dataFolder, 'backups') };
-}
-
 function backupOptions(config: Config) {
-  const location = backupOf(config);
+  const location = backupLocation(config);
   const { backupDays: retentionDays, backupRateMb: rateMb } = config;
   return (
     location && { backups: { location, retentionDays, rateMb, reserveBytes: diskOf(config).reserveBytes } }

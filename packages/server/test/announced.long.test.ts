@@ -17,7 +17,13 @@ for (const workers of ['1', '2'])
     const file = path.join(dataFolder, 'output');
     const port = String(await freePort());
     const output = openSync(file, 'w');
-    const env = { ...process.env, ROWHOUSE_DATA: dataFolder, ROWHOUSE_PORT: port, ROWHOUSE_WORKERS: workers };
+    const env = {
+      ...process.env,
+      ROWHOUSE_DATA: dataFolder,
+      ROWHOUSE_PORT: port,
+      ROWHOUSE_WORKERS: workers,
+      ROWHOUSE_BACKUP_URL: 'off',
+    };
     const child = spawn(process.execPath, [main], { env, stdio: ['ignore', output, output] });
     closeSync(output);
     const exited = once(child, 'exit');

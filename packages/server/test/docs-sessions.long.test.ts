@@ -21,7 +21,10 @@ it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(
   async (file) => {
     const key = newAccountKey();
     const folder = await usedDataFolder();
-    const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key });
+    const service = await launch({
+      ...{ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key },
+      ...(file === 'docs/backups.md' && { ROWHOUSE_BACKUP_URL: `file:${folder}/backups` }),
+    });
     const edit = (command: string) =>
       command
         .replace('http://127.0.0.1:8765', service.url)

@@ -61,4 +61,8 @@ it.each([
     queueMb,
   ]);
   expect(Number.parseInt(options.min_wal_size ?? '', 10)).toBeLessThanOrEqual(walMb);
+  // What the backups' slot may keep is bounded too, so that storage that is away does not fill the disk.
+  const slotMb = Number.parseInt(options.max_slot_wal_keep_size ?? '', 10);
+  expect(slotMb).toBeGreaterThanOrEqual(64);
+  expect(slotMb).toBeLessThanOrEqual(Math.max(64, diskMb / 16));
 });

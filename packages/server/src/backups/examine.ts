@@ -1,0 +1,75 @@
+// What `rowhouse doctor` says about backups. It reads names only, so it needs neither the service nor the master key.
+import type { BackupLocation } from '../backup-url.ts';
+import { backupLocation, type Config } from '../config.ts';
+import { peekSetting } from '../control/settings.ts';
+import { clusterFolderOf, embeddedAddress } from '../engine/embedded.ts';
+import { parseDatabaseUrl } from '../engine/external.ts';
+import { inspectInstallation } from '../engine/master-key-fit.ts';
+import { inspectPidFile } from '../engine/server-processes.ts';
+import { type Address, openDatabase } from '../postgres/database.ts';
+import { findSlot, slotName } from './slot.ts';
+import { openStorage } from './storage/open.ts';
+
+type Finding = { state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
+const elsewhere = 'Set ROWHOUSE_BACKUP_URL to a folder on another disk, or to a bucket.';
+/** The slot is told every second or two. */
+const manyBytes = 64 * 1024 * 1024;
+
+export async function examineBackups(config: Config): Promise<{ check: 'backups' } & Finding> {
+  const location = backupLocation(config);
+  return { check: 'backups', ...(await examine(config, location)) };
+}
+
+async function examine(config: Config, location: BackupLocation | null): Promise<Finding> {
+  if (!location) return { state: 'warning', found: 'off', todo: elsewhere };
+  const storage = openStorage(location);
+  try {
+    const ids: string[] = [];
+    for await (const { name } of storage.list('')) {
+      const [, id] = /^\d+\/base\/([^/]+)\/backup$/.exec(name) ?? [];
+      if (id) ids.push(id);
+    }
+    const newest = ids.sort().at(-1);
+    const found = newest
+      ? `${ids.length} in ${storage.place}, the last one ${newest}`
+      : `none in ${storage.place}`;
+    const address = await runningAt(config);
+    const problem = address && (await examineSlot(address, config.controlDatabase));
+    if (problem) return { ...problem, found: `${found}; ${problem.found}` };
+    if (config.backup === null)
+      return { state: 'warning', found: `${found}, on the disk of the data`, todo: elsewhere };
+    return { state: 'ok', found: newest ? found : `${found} yet; a running service takes one` };
+  } catch (error) {
+    const todo = 'Check the storage, and the credentials for it. WAL is kept until it can be stored.';
+    return { state: 'problem', found: `${storage.place} cannot be read: ${(error as Error).message}`, todo };
+  } finally {
+    storage.close();
+  }
+}
+
+/** The address of the server, if it runs. Nothing is started for this. */
+async function runningAt(config: Config): Promise<Address | null> {
+  if (config.databaseUrl) return parseDatabaseUrl(config.databaseUrl);
+  const key = await inspectInstallation(config);
+  if (!('key' in key) || inspectPidFile(clusterFolderOf(config.dataFolder))?.kind !== 'ours') return null;
+  return embeddedAddress(config.dataFolder, key.key);
+}
+
+async function examineSlot(address: Address, controlDatabase: string): Promise<Finding | null> {
+  const installation = await peekSetting(address, controlDatabase, 'installation');
+  if (installation === null) return null;
+  const database = openDatabase(address, { max: 1 });
+  try {
+    const slot = await findSlot(database, slotName(installation));
+    const todo = 'Start the service with the same settings. If it runs, its log has the reason.';
+    if (!slot) return { state: 'warning', found: 'no WAL is stored', todo };
+    if (slot.restart === null) {
+      return { state: 'problem', found: 'PostgreSQL has given up WAL that was not stored', todo };
+    }
+    if (slot.isActive && slot.lagBytes < manyBytes) return null;
+    const mb = Math.ceil(slot.lagBytes / 1024 / 1024);
+    return { state: slot.isActive ? 'warning' : 'problem', found: `${mb} MB of WAL are not stored`, todo };
+  } finally {
+    await database.end();
+  }
+}
