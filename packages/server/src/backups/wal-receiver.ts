@@ -92,7 +92,8 @@ async function receive(request: Request, session: Session): Promise<void> {
   const storeNext = async () => {
     const segment = waiting[0] ?? current;
     await segment.store(signal);
-    if (segment === waiting[0]) {
+    // It can have become complete while a piece of it was stored: then the rest is still to be stored.
+    if (segment === waiting[0] && !segment.hasNew) {
       waiting.shift();
       if (waiting.length < maxWaiting) stream.resume();
     }
