@@ -1,6 +1,7 @@
 -- Projects whose requests wait for a moment, while their database is copied or exchanged for another one. Every process
 -- reads this table together with the changes. A row that is no longer renewed ends by itself: its process has died.
-create table holds (
+-- Unlogged: it says nothing after a crash, and setting a hold does not wait for the disk.
+create unlogged table holds (
   project_id text primary key,
   -- Which operation the row belongs to.
   holder uuid not null,

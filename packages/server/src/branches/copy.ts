@@ -32,10 +32,13 @@ export async function withCopy<T>(
   await control.change(sql`
     insert into spares (id, server_id, state, template) values (${id}, ${server.id}, 'making', ${server.template})`);
   try {
-    await ensureRoles(server, id);
-    await withCopier(server, ({ prepare, copy }) =>
-      whilePaused(deps, [sourceId], { prepare, done }, () => copy(databaseOf(sourceId), databaseOf(id))),
-    );
+    await withCopier(server, (copier) => {
+      const prepare = async () => {
+        await Promise.all([copier.prepare(), ensureRoles(server, id)]);
+      };
+      const copy = () => copier.copy(databaseOf(sourceId), databaseOf(id));
+      return whilePaused(deps, [sourceId], { prepare, done }, copy);
+    });
     await keep(control, id);
     await takeOver(server, sourceId, id);
     return await use({ id, ...facts, bytes: await sizeOf(server, id) });

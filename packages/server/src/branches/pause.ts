@@ -79,17 +79,17 @@ async function waitForSessions(look: Look, until: number): Promise<Blocker | nul
 
 /** A direct login between two looks would make PostgreSQL wait, 100 ms each time. */
 async function endingDirect<T>(look: Look, act: () => Promise<T>): Promise<T> {
-  let isRunning = true;
+  const done = new AbortController();
   const ending = (async () => {
-    while (isRunning) {
+    while (!done.signal.aborted) {
       await look().catch(() => {});
-      await sleep(lookMs * 5);
+      await sleep(lookMs * 5, null, { signal: done.signal }).catch(() => {});
     }
   })();
   try {
     return await act();
   } finally {
-    isRunning = false;
+    done.abort();
     await ending;
   }
 }

@@ -41,12 +41,11 @@ export async function ensureRoles(server: Server, id: string): Promise<void> {
   await ensureRole(server, authRoleOf(id));
 }
 
-/** Gives the roles their privileges on a new database, before which nobody else could connect to it. */
+/** Gives the roles their privileges on a new database, to which nobody could connect before. One transaction: one flush. */
 export async function openToRoles(server: Server, id: string): Promise<void> {
   const database = sql.id(databaseOf(id));
   const role = sql.id(roleOf(id));
-  await openWithoutPublic(server.maintenance, databaseOf(id));
-  await all(server, [
+  await openWithoutPublic(server.maintenance, databaseOf(id), [
     // The role does not own the database: an owner could lock the service out (connection limit 0, is_template).
     sql`grant connect, temporary, create on database ${database} to ${role}`,
     // create: only needed to take over the schema below.
@@ -319,9 +318,15 @@ async function handOver(server: Server, id: string): Promise<void> {
 
 /** Settings that only a superuser can change. If our role is not a superuser, the start reports their absence as a finding. */
 async function setIfAllowed(server: Server, statements: Sql[]): Promise<void> {
+  if (server.superuser) {
+    await server.maintenance.transaction(async (transaction) => {
+      for (const statement of statements) await transaction.query(statement);
+    });
+    return;
+  }
   for (const statement of statements) {
     await server.maintenance.change(statement).catch((error) => {
-      if (server.superuser || !isState(error, sqlstate.insufficientPrivilege)) throw error;
+      if (!isState(error, sqlstate.insufficientPrivilege)) throw error;
     });
   }
 }

@@ -49,7 +49,7 @@ async function inherit(
 
 /**
  * Settings of the source's role, for itself (ALTER ROLE … SET) and for itself in its database. Set by the new role, so
- * that it gets nothing that a project may not set; those of ours are refused to it, and it has them already.
+ * that it gets nothing that a project may not set. It has those of ours already.
  */
 async function copyRoleSettings(
   server: Server,
@@ -62,7 +62,10 @@ async function copyRoleSettings(
            setdatabase <> 0 as here
     from pg_db_role_setting, unnest(setconfig) as setting
     where setrole = (select oid from pg_roles where rolname = ${roleOf(from)})
-      and setdatabase in (0, (select oid from pg_database where datname = ${databaseOf(from)}))`);
+      and setdatabase in (0, (select oid from pg_database where datname = ${databaseOf(from)}))
+      and setting not in (
+        select unnest(setconfig) from pg_db_role_setting
+        where setrole = (select oid from pg_roles where rolname = ${roleOf(to)}) and setdatabase = 0)`);
   for (const { name, value, here } of rows) {
     const place = here ? sql`in database ${sql.id(databaseOf(to))}` : sql``;
     // A name with a dot has two parts.

@@ -1,7 +1,7 @@
 // The template of all project databases. Its name contains a checksum of its contents, so a new version gets a new template
 // and none is changed in place.
 import { type Address, type Database, isState } from '../postgres/database.ts';
-import { sql } from '../postgres/sql.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { checksumOf, type ProjectSchema, putProjectSchema } from './project-schema.ts';
 
@@ -35,10 +35,17 @@ export async function ensureTemplate(
   return name;
 }
 
-/** Revokes PUBLIC's privileges on a database, and only then allows connections. */
-export async function openWithoutPublic(maintenance: Database, name: string): Promise<void> {
-  await maintenance.change(sql`revoke all on database ${sql.id(name)} from public`);
-  await maintenance.change(sql`alter database ${sql.id(name)} with allow_connections true`);
+/** Revokes PUBLIC's privileges on a database, runs `more`, and only then allows connections. */
+export async function openWithoutPublic(
+  maintenance: Database,
+  name: string,
+  more: readonly Sql[] = [],
+): Promise<void> {
+  await maintenance.transaction(async (transaction) => {
+    await transaction.query(sql`revoke all on database ${sql.id(name)} from public`);
+    for (const statement of more) await transaction.query(statement);
+    await transaction.query(sql`alter database ${sql.id(name)} with allow_connections true`);
+  });
 }
 
 /** Creates a database from the template. Returns false if it already exists. */
@@ -49,8 +56,11 @@ export async function createFromTemplate(
 ): Promise<boolean> {
   try {
     // No connections until privileges are set: every role may connect to a new database, and such a session would stay.
+    // Through the log, not by copying files: that forces two checkpoints, each of which writes everything that is dirty on
+    // the server. While a project updated 4,000 rows at a time, a database took 1.5 s instead of 0.3 s, and a neighbour's
+    // inserts had a p99 of 37 ms instead of 29 ms (25 ms without). The log grows by 1.8 MB.
     await maintenance.change(
-      sql`create database ${sql.id(name)} template ${sql.id(template)} allow_connections false`,
+      sql`create database ${sql.id(name)} template ${sql.id(template)} strategy wal_log allow_connections false`,
     );
     return true;
   } catch (error) {
