@@ -1,27 +1,38 @@
-// The confirmation before a deletion.
+// The confirmation before a deletion, or before another step that replaces data.
 import { confirm } from '@clack/prompts';
 import { failure } from './failure.ts';
 import type { OutputOptions } from './output.ts';
 import { clean } from './table.ts';
 
 /** Returns only after a yes. Calls `describe` only on a terminal. */
-export async function askToDelete(
-  { json }: OutputOptions,
+export function askToDelete(
+  options: OutputOptions,
   name: string,
   describe: () => Promise<string>,
 ): Promise<void> {
+  return askTo(options, name, 'deleted', async () => `Delete ${await describe()}?`);
+}
+
+/** The same for any step. `done`: "deleted", for messages. `question`: the whole question. */
+export async function askTo(
+  { json }: OutputOptions,
+  name: string,
+  done: string,
+  question: () => Promise<string>,
+): Promise<void> {
   if (json || !process.stdin.isTTY || !process.stderr.isTTY) {
+    const act = { deleted: 'delete', promoted: 'promote' }[done] ?? done;
     throw failure(
       'not_confirmed',
-      `"${name}" was not deleted: a confirmation needs a terminal.`,
-      'Add --yes to delete without confirmation.',
+      `"${name}" was not ${done}: a confirmation needs a terminal.`,
+      `Add --yes to ${act} without confirmation.`,
     );
   }
   const sure = await confirm({
-    message: clean(`Delete ${await describe()}?`),
+    message: clean(await question()),
     initialValue: false,
     output: process.stderr,
     withGuide: false,
   });
-  if (sure !== true) throw failure('not_confirmed', 'Nothing was deleted.');
+  if (sure !== true) throw failure('not_confirmed', `Nothing was ${done}.`);
 }

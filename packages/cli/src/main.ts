@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { addBackup } from './backup.ts';
+import { addBranches } from './branches.ts';
 import { addDoctor } from './doctor.ts';
 import { addKeys } from './keys.ts';
 import { addMasterKey } from './master-key.ts';
@@ -26,6 +27,7 @@ addDoctor(program);
 addMasterKey(program);
 addProjects(program);
 addBackup(program);
+addBranches(program);
 addKeys(program);
 addUsers(program);
 addTypes(program);

@@ -187,13 +187,15 @@ async function connection(slug: string, options: ApiOptions): Promise<void> {
   show(options, answer, (given) => clean(given.connection.url));
 }
 
-function fieldsOf(project: Project): [string, string | number][] {
+export function fieldsOf(project: Project): [string, string | number][] {
   return [
     ['slug', project.slug],
     ['name', project.name],
     ['status', project.status],
     ['size', `${project.size_mb} of ${project.limit_mb} MB`],
+    ...(project.parent ? [['parent', project.parent] as [string, string]] : []),
     ['created', formatTime(project.created_at)],
+    ...(project.expires_at ? [['expires', formatTime(project.expires_at)] as [string, string]] : []),
     ...(project.deleted_at ? [['deleted', formatTime(project.deleted_at)] as [string, string]] : []),
     ...(project.dropped_after
       ? [['restorable', `until ${formatTime(project.dropped_after)}`] as [string, string]]

@@ -23,6 +23,8 @@ const [patienceMs, attemptMs, betweenMs] = [15_000, 1_000, 500];
 /** Other processes hear of the announcement with their next poll. */
 const announceMs = pollMs + 100;
 const lookMs = 4;
+/** For sessions over the network that have the name of the service's own: some are, others only say so. */
+const graceMs = 500;
 
 export async function whilePaused<T>(
   { control, server, gate }: Pick<BranchDeps, 'control' | 'server' | 'gate'>,
@@ -30,7 +32,8 @@ export async function whilePaused<T>(
   { prepare = async () => {}, done }: Options,
   act: () => Promise<T>,
 ): Promise<T> {
-  const look = () => findSessions(server, projectIds);
+  let closedAt = 0;
+  const look = () => findSessions(server, projectIds, performance.now() - closedAt > graceMs);
   const hold = holdProjects(control, projectIds);
   const until = performance.now() + patienceMs;
   let opened: (() => void)[] = [];
@@ -43,6 +46,7 @@ export async function whilePaused<T>(
     for (;;) {
       await hold.close();
       opened = projectIds.map((id) => gate.close(id));
+      closedAt = performance.now();
       const blocker = await waitForSessions(look, performance.now() + attemptMs);
       if (!blocker) {
         try {
@@ -95,16 +99,24 @@ async function endingDirect<T>(look: Look, act: () => Promise<T>): Promise<T> {
 }
 
 /** Those of the service, and direct ones, which are ended by this. The longest running first. */
-async function findSessions(server: BranchDeps['server'], projectIds: readonly string[]): Promise<Blocker[]> {
-  const direct = sql`(${sql.script(isDirect(server))}) and session.usename <> all (${projectIds.map(dumpRoleOf)}::name[])`;
+async function findSessions(
+  server: BranchDeps['server'],
+  projectIds: readonly string[],
+  isGraceOver: boolean,
+): Promise<Blocker[]> {
+  const dumpRoles = projectIds.map(dumpRoleOf);
   return server.maintenance.query<Blocker>(sql`
-    select pid, ${direct} as "isDirect", session.usename = any (${projectIds.map(dumpRoleOf)}::name[]) as "isDump",
-           extract(epoch from clock_timestamp() - coalesce(xact_start, state_change))::float8 as seconds,
-           left(query, 200) as query,
-           case when ${direct} then pg_terminate_backend(pid) end as ended
-    from pg_stat_activity as session
-    where datname = any (${projectIds.map(databaseOf)}::name[]) and backend_type = 'client backend'
-    order by xact_start nulls last`);
+    select *, case when "isDirect" then pg_terminate_backend(pid) end as ended
+    from (
+      select pid, usename = any (${dumpRoles}::name[]) as "isDump",
+             ${sql.script(isDirect(server))} and usename <> all (${dumpRoles}::name[]) and usename <> current_user
+               and (${isGraceOver} or application_name not in ('rowhouse', 'rowhouse query')) as "isDirect",
+             extract(epoch from clock_timestamp() - coalesce(xact_start, state_change))::float8 as seconds,
+             left(query, 200) as query
+      from pg_stat_activity as session
+      where datname = any (${projectIds.map(databaseOf)}::name[]) and backend_type = 'client backend'
+    ) as found
+    order by seconds desc nulls last`);
 }
 
 function inUse({ isDump, seconds, query }: Blocker, done: string) {

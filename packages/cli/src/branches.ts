@@ -1,0 +1,135 @@
+// rowhouse branches: creates, lists, resets and promotes branches.
+import type {
+  BranchesResponse,
+  CreateBranch,
+  CreatedProjectResponse,
+  Project,
+  ProjectResponse,
+  PromotedResponse,
+} from '@rowhouse/api';
+import type { Command } from 'commander';
+import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { askTo } from './ask.ts';
+import { positive } from './numbers.ts';
+import { note, show } from './output.ts';
+import { fieldsOf } from './projects.ts';
+import { clean, formatFields, formatTable } from './table.ts';
+import { formatTime, parseWhen } from './when.ts';
+
+export function addBranches(program: Command): void {
+  const branches = program
+    .command('branches')
+    .summary('create, list, reset and promote branches')
+    .description(
+      'Branches: copies of a project that are projects themselves. All commands need an account key.',
+    );
+  const add = (usage: string, about: string) => withApiOptions(branches.command(usage).description(about));
+
+  add(
+    'create <project>',
+    'Create a branch of a project and print its key. Requests of the project wait for a moment.',
+  )
+    .argument('<name>', 'name of the branch')
+    .option('--limit-mb <number>', "size limit in megabytes (default: the project's)", positive)
+    .option('--slug <slug>', 'name of the branch in paths (default: derived from the name)')
+    .option('--expires <when>', 'delete it after this time: 7d, 12h or a date (default: never)', (text) =>
+      parseWhen(text),
+    )
+    .action(create);
+  add('list <project>', 'List the branches of a project, newest first.').action(list);
+  add('reset <branch>', "Replace the branch's data by the present data of its parent.")
+    .option('--yes', 'reset without confirmation')
+    .action(reset);
+  add(
+    'promote <branch>',
+    "Replace the parent's data by the branch's. The parent's slug, keys and connection string stay. The branch is deleted and can be restored, with the parent's old data, for some days.",
+  )
+    .option('--yes', 'promote without confirmation')
+    .action(promote);
+}
+
+type CreateOptions = ApiOptions & { limitMb?: number; slug?: string; expires?: string };
+
+async function create(project: string, name: string, options: CreateOptions): Promise<void> {
+  const body: CreateBranch = {
+    name,
+    ...(options.limitMb !== undefined && { limit_mb: options.limitMb }),
+    ...(options.slug !== undefined && { slug: options.slug }),
+    ...(options.expires !== undefined && { expires_at: options.expires }),
+  };
+  const path = ['projects', project, 'branches'];
+  const answer = await callApi<CreatedProjectResponse>(options, 'POST', path, { body });
+  show(options, answer, ({ project: branch, api_key: apiKey }) =>
+    formatFields([...fieldsOf(branch), ['key', `${apiKey}   This key is shown only once. Store it now.`]]),
+  );
+}
+
+async function list(project: string, options: ApiOptions): Promise<void> {
+  const answer = await callApi<BranchesResponse>(options, 'GET', ['projects', project, 'branches']);
+  if (answer.branches.length > 0 || options.json) show(options, answer, ({ branches }) => tableOf(branches));
+  else note(options, `There are no branches yet. Create one: rowhouse branches create ${project} <name>`);
+}
+
+async function reset(branch: string, options: ApiOptions & { yes?: boolean }): Promise<void> {
+  await confirm(
+    branch,
+    options,
+    'reset',
+    (project) => `Replace the data of ${project.slug} by that of ${project.parent}`,
+  );
+  const answer = await callApi<ProjectResponse>(options, 'POST', ['projects', branch, 'reset']);
+  show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
+}
+
+async function promote(branch: string, options: ApiOptions & { yes?: boolean }): Promise<void> {
+  await confirm(
+    branch,
+    options,
+    'promoted',
+    (project) => `Replace the data of ${project.parent} by that of ${project.slug}`,
+  );
+  const answer = await callApi<PromotedResponse>(options, 'POST', ['projects', branch, 'promote']);
+  show(options, answer, ({ project, replaced }) => {
+    const until = formatTime(replaced.dropped_after);
+    return [
+      `Project ${project.slug} has the data of ${replaced.slug} now.`,
+      `To get the old data back until ${until}: rowhouse projects restore ${replaced.slug}`,
+    ]
+      .map(clean)
+      .join('\n');
+  });
+}
+
+async function confirm(
+  slug: string,
+  options: ApiOptions & { yes?: boolean },
+  done: string,
+  describe: (project: Project) => string,
+): Promise<void> {
+  if (options.yes) return;
+  await askTo(options, slug, done, async () => {
+    const { project } = await callApi<ProjectResponse>(options, 'GET', ['projects', slug]);
+    return `${describe(project)}?`;
+  });
+}
+
+function tableOf(branches: readonly Project[]): string {
+  return formatTable(
+    [
+      { title: 'SLUG' },
+      { title: 'NAME', max: 40 },
+      { title: 'SIZE MB', align: 'right' },
+      { title: 'STATUS' },
+      { title: 'CREATED' },
+      { title: 'EXPIRES' },
+    ],
+    branches.map((branch) => [
+      branch.slug,
+      branch.name,
+      branch.size_mb.toFixed(2),
+      branch.status,
+      formatTime(branch.created_at),
+      formatTime(branch.expires_at),
+    ]),
+  );
+}
