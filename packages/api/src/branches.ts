@@ -1,7 +1,8 @@
 // Wire types of branches.
 import Type, { type Static } from 'typebox';
 import { success, title } from './envelope.ts';
-import { CreateProject, Project } from './projects.ts';
+import { Job } from './jobs.ts';
+import { CreatedProjectResponse, CreateProject, Project } from './projects.ts';
 
 const { slug } = CreateProject.properties;
 
@@ -18,7 +19,8 @@ export const CreateBranch = Type.Object(
     mode: Type.Optional(
       Type.Enum(['copy', 'live'], {
         default: 'copy',
-        description: 'copy: requests of the parent wait while its files are copied. live: not available yet.',
+        description:
+          'copy: requests of the parent wait while its files are copied. live: a job exports the parent and imports the copy. The parent is not paused; the branch has the status creating until the job is done.',
       }),
     ),
     at: Type.Optional(
@@ -31,6 +33,13 @@ export const CreateBranch = Type.Object(
   { additionalProperties: false },
 );
 export type CreateBranch = Static<typeof CreateBranch>;
+
+export const CreatedBranchResponse = success({
+  project: Project,
+  api_key: CreatedProjectResponse.properties.api_key,
+  job: Type.Optional({ ...Job, description: 'Only of a live branch.' }),
+});
+export type CreatedBranchResponse = Static<typeof CreatedBranchResponse>;
 
 export const BranchesResponse = success({ branches: Type.Array(Project) });
 export type BranchesResponse = Static<typeof BranchesResponse>;

@@ -2,7 +2,7 @@
 import type {
   BranchesResponse,
   CreateBranch,
-  CreatedProjectResponse,
+  CreatedBranchResponse,
   Project,
   ProjectResponse,
   PromotedResponse,
@@ -58,7 +58,7 @@ async function create(project: string, name: string, options: CreateOptions): Pr
     ...(options.expires !== undefined && { expires_at: options.expires }),
   };
   const path = ['projects', project, 'branches'];
-  const answer = await callApi<CreatedProjectResponse>(options, 'POST', path, { body });
+  const answer = await callApi<CreatedBranchResponse>(options, 'POST', path, { body });
   show(options, answer, ({ project: branch, api_key: apiKey }) =>
     formatFields([...fieldsOf(branch), ['key', `${apiKey}   This key is shown only once. Store it now.`]]),
   );

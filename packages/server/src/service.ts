@@ -172,14 +172,13 @@ export async function openService(options: Options): Promise<Service> {
     if (projectId !== null) forgetContents(projectId);
   });
   const branches: BranchDeps = {
-    ...{ control, server, disk, gate: sessions.gate, limits, now, onError },
+    ...{ control, server, disk, exports, imports, gate: sessions.gate, limits, now, onError },
     inTurn: openInTurn({ control, server }),
     ensureCurrent: upgrades.ensure,
     forget: (projectId) => {
       logins.forget(projectId);
       forgetContents(projectId);
     },
-    untilNoBackup: async () => {},
   };
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({

@@ -1,8 +1,9 @@
+import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { run } from './exports.ts';
-import { asAdmin, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
+import { address, asAdmin, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
 
@@ -168,5 +169,55 @@ describe('a statement that runs for long', () => {
       sql`select from spares where state <> 'ready'`,
     );
     expect(spares).toBeUndefined();
+  });
+});
+
+describe('a base backup', () => {
+  it('makes a copy go through the log, so that a recovery from the backup gives the same copy', async () => {
+    const parent = await rowhouse.project('Backed up');
+    await run(
+      rowhouse,
+      parent,
+      "create table bulk as select decode(string_agg(md5(random()::text), ''), 'hex') as v from generate_series(1, 800000) as n group by n % 1000",
+      'create table ledger (id text primary key)',
+    );
+    const walMb = async (act: () => Promise<unknown>) => {
+      const position = () =>
+        asAdmin((admin) =>
+          admin.query<{ lsn: string }>(sql`select pg_current_wal_insert_lsn()::text as lsn`),
+        );
+      const [before] = await position();
+      await act();
+      const [row] = await asAdmin((admin) =>
+        admin.query<{ mb: number }>(sql`
+          select (pg_wal_lsn_diff(pg_current_wal_insert_lsn(), ${before?.lsn}::pg_lsn) / 1048576)::float8 as mb`),
+      );
+      return row?.mb ?? Number.NaN;
+    };
+    expect(await walMb(() => branchOf(parent))).toBeLessThan(6);
+    const { host, port, user, password } = address();
+    const backup = new pg.Client({ host, port, user, password, replication: 'true' } as pg.ClientConfig);
+    backup.on('error', () => {});
+    await backup.connect();
+    // Slow enough to be still running at the end.
+    const taken = backup
+      .query("BASE_BACKUP (LABEL 'test', MAX_RATE 32, CHECKPOINT 'fast', WAIT false)")
+      .catch(() => {});
+    await until('it runs', async () => {
+      const found = await asAdmin((admin) => admin.query(sql`select from pg_stat_progress_basebackup`));
+      return found.length > 0;
+    });
+    let branch: Project | null = null;
+    expect(
+      await walMb(async () => {
+        branch = await branchOf(parent);
+      }),
+    ).toBeGreaterThan(10);
+    await asAdmin((admin) =>
+      admin.query(sql`select pg_terminate_backend(pid) from pg_stat_progress_basebackup`),
+    );
+    await taken;
+    await backup.end().catch(() => {});
+    expect(branch && (await ledgerOf(branch))).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { databaseOf, roleOf, rolesOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { inside } from './end-users.ts';
 import { corpus, download, run } from './exports.ts';
-import { asAdmin, openSecondProcess, until, useTestService } from './helpers.ts';
+import { api, asAdmin, openSecondProcess, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
 
@@ -187,6 +187,36 @@ describe('a branch', () => {
     expect(body.project.expires_at).toBeUndefined();
     await rowhouse.service.deps.control.query(sql`select 1`);
     expect(await values(branch, 'select 1')).toEqual([1]);
+  });
+});
+
+describe('a live branch', () => {
+  it('is made by a job, from an export, and has everything of its parent', async () => {
+    const parent = await rowhouse.project('Live parent');
+    await run(rowhouse, parent, ...corpus);
+    expect((await auth(parent, 'signup', signUp)).status).toBe(201);
+    const { status, body } = await rowhouse.call('POST', `/projects/${parent.slug}/branches`, {
+      body: { name: 'Live', mode: 'live', limit_mb: 100 },
+    });
+    expect([status, body.error]).toEqual([201, undefined]);
+    expect(body.project).toMatchObject({ parent: parent.slug, limit_mb: 100, status: 'creating' });
+    expect(body.job).toMatchObject({ kind: 'branch', project: body.project.slug });
+    const branch = { id: body.project.id, slug: body.project.slug, key: body.api_key };
+    const job = await until('the job has ended', async () => {
+      const { body: found } = await rowhouse.call('GET', `${api}/jobs/${body.job.id}`);
+      return found.job.status === 'running' ? false : found.job;
+    });
+    expect([job.status, job.error]).toEqual(['done', null]);
+    expect(await values(branch, 'select count(*) from teas', branch.key)).toEqual(
+      await values(parent, 'select count(*) from teas'),
+    );
+    expect((await auth(branch, 'signin', signUp)).status).toBe(200);
+    const list = await rowhouse.call('GET', `/projects/${parent.slug}/branches`);
+    expect(list.body.branches).toMatchObject([{ slug: branch.slug, status: 'ready' }]);
+    // It can be reset like any other.
+    await run(rowhouse, branch, 'drop table teas cascade');
+    expect((await rowhouse.call('POST', `/projects/${branch.slug}/reset`)).status).toBe(200);
+    expect(await values(branch, 'select count(*) from teas', branch.key)).toEqual([2]);
   });
 });
 

@@ -25,7 +25,6 @@ export async function withCopy<T>(
   const { control, server } = deps;
   await deps.ensureCurrent(sourceId);
   await checkDisk(deps, sourceId);
-  await deps.untilNoBackup();
   // Read before the copy: an upgrade that happens meanwhile is then made in the copy as well.
   const facts = await readFacts(control, sourceId);
   const id = newId();

@@ -1,5 +1,5 @@
 // Creates a branch: a new project with a copy of this moment of its parent, and with its own key, users and limit.
-import type { CreateBranch, Project } from '@rowhouse/api';
+import type { CreateBranch, Job, Project } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { type Caller, requireAccount } from '../keys/caller.ts';
 import { newProjectKey } from '../keys/manage.ts';
@@ -14,6 +14,7 @@ import { slugFromName } from '../projects/slug.ts';
 import { toMb } from '../quotas/sizes.ts';
 import { type Copy, withCopy } from './copy.ts';
 import type { BranchDeps } from './deps.ts';
+import { startLiveBranch } from './live.ts';
 
 const slugAttempts = 8;
 
@@ -22,12 +23,13 @@ export async function createBranch(
   caller: Caller,
   slug: string,
   input: CreateBranch,
-): Promise<{ project: Project; apiKey: string }> {
+): Promise<{ project: Project; apiKey: string; job?: Job }> {
   requireAccount(caller, 'create branches');
   const parent = await getProjectRow(deps.control, caller, slug);
   const limitMb = input.limit_mb ?? parent.limit_mb;
   checkBranch(deps, input, parent, limitMb);
   if (input.slug !== undefined && (await isTaken(deps, input.slug))) throw errors.slugTaken(input.slug);
+  if (input.mode === 'live') return startLiveBranch(deps, parent, { ...input, limit_mb: limitMb });
   const { project, apiKey } = await deps.inTurn(() =>
     withCopy(deps, parent.id, 'branched', (copy) =>
       claim(deps, copy, parent, { ...input, limit_mb: limitMb }),
@@ -43,8 +45,6 @@ function checkBranch(deps: BranchDeps, input: CreateBranch, parent: ProjectRow, 
     throw errors.invalidRequest([
       { path: 'at', problem: 'is not available: a branch is a copy of this moment' },
     ]);
-  if (input.mode === 'live')
-    throw errors.invalidRequest([{ path: 'mode', problem: 'must be "copy": "live" is not available yet' }]);
   checkExpiry(input.expires_at, deps.now());
   const sizeMb = Math.ceil(toMb(parent.stored_bytes));
   if (input.limit_mb !== undefined && limitMb < sizeMb)

@@ -1,5 +1,7 @@
 // What the operations on branches need.
 import type { Control } from '../control/control.ts';
+import type { Exports } from '../dumps/export.ts';
+import type { Imports } from '../dumps/import/import.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
 import type { Gate } from '../query/sessions/gate.ts';
@@ -15,8 +17,9 @@ export type BranchDeps = Readonly<{
   ensureCurrent: (projectId: string) => Promise<void>;
   /** Forgets what this process knows of the contents of a project's database. */
   forget: (projectId: string) => void;
-  /** Resolves when no base backup runs: changes of the source during one could get into the copy after a restore. */
-  untilNoBackup: () => Promise<void>;
+  /** For a live branch. */
+  exports: Exports;
+  imports: Imports;
   limits: { maxLimitMb: number; keepDeletedDays: number };
   now: () => number;
   onError: (error: unknown) => void;

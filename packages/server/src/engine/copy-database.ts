@@ -32,22 +32,41 @@ export function withCopier<T>(server: Server, use: (copier: Copier) => Promise<T
         });
       },
       copy: async (from, to) => {
+        if (await isBackedUp(session)) return createFrom(session, from, to, 'wal_log');
         try {
-          await createFrom(session, from, to);
+          await createFrom(session, from, to, 'file_copy');
         } catch (error) {
           if (!canClone || !isFileError(error)) throw error;
           // macOS refuses to clone where the file system cannot.
           await setting(session, 'file_copy_method', 'copy');
-          await createFrom(session, from, to);
+          await createFrom(session, from, to, 'file_copy');
         }
+        if (!(await isBackedUp(session))) return;
+        await session.query(sql`drop database ${sql.id(to)}`);
+        await createFrom(session, from, to, 'wal_log');
       },
     });
   });
 }
 
-async function createFrom(session: Queryable, from: string, to: string): Promise<void> {
+async function createFrom(
+  session: Queryable,
+  from: string,
+  to: string,
+  strategy: 'file_copy' | 'wal_log',
+): Promise<void> {
+  const how = strategy === 'file_copy' ? sql`file_copy` : sql`wal_log`;
   await session.query(sql`
-    create database ${sql.id(to)} template ${sql.id(from)} strategy file_copy allow_connections false`);
+    create database ${sql.id(to)} template ${sql.id(from)} strategy ${how} allow_connections false`);
+}
+
+/**
+ * Whether a base backup runs, by any program. A recovery from it would copy the files again, as the backup has them: with
+ * changes that were made to the source after the copy. So the copy then goes through the log; also if the backup has begun
+ * during the copy. One that begins later begins behind the last checkpoint of the copy.
+ */
+async function isBackedUp(session: Queryable): Promise<boolean> {
+  return (await session.query(sql`select from pg_stat_progress_basebackup`)).length > 0;
 }
 
 /** Returns false if the server does not know the setting or the value: PostgreSQL 17, or a platform without it. */

@@ -2,7 +2,7 @@
 import {
   BranchesResponse,
   CreateBranch,
-  CreatedProjectResponse,
+  CreatedBranchResponse,
   ProjectResponse,
   PromotedResponse,
 } from '@rowhouse/api';
@@ -31,19 +31,19 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
           "Requires an account key. The branch is a new project with a copy of this project's data and users, and with its own key. Requests of the project wait for a moment; direct connections to its database are closed.",
         params: SlugParams,
         body: CreateBranch,
-        response: { 201: CreatedProjectResponse },
+        response: { 201: CreatedBranchResponse },
       },
     },
-    async (request, reply): Promise<CreatedProjectResponse> => {
+    async (request, reply): Promise<CreatedBranchResponse> => {
       request.deadline.allow(withinMs);
-      const { project, apiKey } = await createBranch(
+      const { project, apiKey, job } = await createBranch(
         branches,
         callerOf(request),
         request.params.slug,
         request.body,
       );
       reply.status(201).header('location', `${app.prefix}/projects/${project.slug}`);
-      return { ok: true, project, api_key: apiKey };
+      return { ok: true, project, api_key: apiKey, ...(job && { job }) };
     },
   );
 

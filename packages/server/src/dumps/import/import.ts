@@ -24,7 +24,11 @@ export type Imports = {
   fromUpload(accountId: string, input: CreateProject, body: AsyncIterable<Buffer>): Promise<Started>;
   /** `from`: the address of a PostgreSQL server. */
   fromServer(accountId: string, input: CreateProject, from: string): Promise<Started>;
+  /** A branch: `pieces` are a dump of its parent, made by this service. */
+  fromParent(accountId: string, input: CreateProject, origin: BranchOrigin, pieces: Pieces): Promise<Started>;
 };
+export type BranchOrigin = { parentId: string; expiresAt: Date | null };
+type Pieces = (signal: AbortSignal) => AsyncIterable<Uint8Array>;
 
 type Deps = {
   control: Control;
@@ -120,11 +124,18 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
   };
 
   /** The project exists only with its job. */
-  const start = async (accountId: string, input: CreateProject, source: Source, free: () => void) => {
+  const start = async (
+    accountId: string,
+    input: CreateProject,
+    source: Source,
+    free: () => void,
+    origin: BranchOrigin | null = null,
+  ) => {
     const id = newId();
-    const { project, apiKey } = await createProject(deps, accountId, input, { filledBy: id });
+    const kind = origin ? 'branch' : 'import';
+    const { project, apiKey } = await createProject(deps, accountId, input, { filledBy: id, ...origin });
     try {
-      const job = await jobs.start({ id, kind: 'import', accountId, projectId: project.id }, async (run) => {
+      const job = await jobs.start({ id, kind, accountId, projectId: project.id }, async (run) => {
         try {
           return await turns.take(run.signal, () => fill(project, source, run));
         } finally {
@@ -167,6 +178,17 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
         fillSpool(spoolOptions(limitMb), dumpRemote(remote, allowPrivateHosts, signal));
       try {
         return await start(accountId, input, source, free);
+      } catch (error) {
+        free();
+        throw error;
+      }
+    },
+    fromParent: async (accountId, input, origin, pieces) => {
+      const limitMb = limitOf(input);
+      const free = takePlace();
+      const source: Source = ({ signal }) => fillSpool(spoolOptions(limitMb), pieces(signal));
+      try {
+        return await start(accountId, input, source, free, origin);
       } catch (error) {
         free();
         throw error;

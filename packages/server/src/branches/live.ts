@@ -1,0 +1,45 @@
+// A live branch: an export of the parent that is imported into a new project, as a job. The parent is not paused, and the
+// branch takes longer: its tables are filled row by row and its indexes are built again.
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
+import type { CreateBranch, Job, Project } from '@rowhouse/api';
+import type { Exports } from '../dumps/export.ts';
+import type { ProjectRow } from '../projects/project.ts';
+import type { BranchDeps } from './deps.ts';
+
+export async function startLiveBranch(
+  { exports, imports }: BranchDeps,
+  parent: ProjectRow,
+  input: CreateBranch & { limit_mb: number },
+): Promise<{ project: Project; apiKey: string; job: Job }> {
+  const { name, slug, limit_mb } = input;
+  const origin = { parentId: parent.id, expiresAt: input.expires_at ? new Date(input.expires_at) : null };
+  return imports.fromParent(
+    parent.account_id,
+    { name, limit_mb, ...(slug !== undefined && { slug }) },
+    origin,
+    (signal) => exportOf(exports, parent.id, signal),
+  );
+}
+
+/** The export as it comes; the next piece is made when the last one was taken. */
+async function* exportOf(
+  exports: Exports,
+  projectId: string,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const left = new AbortController();
+  const stream = new PassThrough();
+  const write = (piece: Uint8Array) =>
+    stream.write(piece) ? null : once(stream, 'drain', { signal: left.signal }).then(() => {});
+  const running = exports.run(projectId, 'custom', write, AbortSignal.any([signal, left.signal])).then(
+    () => void stream.end(),
+    (error) => void stream.destroy(error),
+  );
+  try {
+    yield* stream;
+  } finally {
+    left.abort(new Error('The import does not take the rest.'));
+    await running;
+  }
+}
