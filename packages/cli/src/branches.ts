@@ -1,8 +1,11 @@
 // rowhouse branches: creates, lists, resets and promotes branches.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   BranchesResponse,
   CreateBranch,
   CreatedBranchResponse,
+  Job,
+  JobResponse,
   Project,
   ProjectResponse,
   PromotedResponse,
@@ -10,11 +13,14 @@ import type {
 import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions } from './api.ts';
 import { askTo } from './ask.ts';
+import { failure } from './failure.ts';
 import { positive } from './numbers.ts';
-import { note, show } from './output.ts';
+import { note, progressOf, show } from './output.ts';
 import { fieldsOf } from './projects.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime, parseWhen } from './when.ts';
+
+const lookMs = 300;
 
 export function addBranches(program: Command): void {
   const branches = program
@@ -31,6 +37,7 @@ export function addBranches(program: Command): void {
   )
     .argument('<name>', 'name of the branch')
     .option('--limit-mb <number>', "size limit in megabytes (default: the project's)", positive)
+    .option('--live', 'do not pause the project: export it and import the copy, which takes longer')
     .option('--slug <slug>', 'name of the branch in paths (default: derived from the name)')
     .option('--expires <when>', 'delete it after this time: 7d, 12h or a date (default: never)', (text) =>
       parseWhen(text),
@@ -48,7 +55,7 @@ export function addBranches(program: Command): void {
     .action(promote);
 }
 
-type CreateOptions = ApiOptions & { limitMb?: number; slug?: string; expires?: string };
+type CreateOptions = ApiOptions & { limitMb?: number; slug?: string; expires?: string; live?: boolean };
 
 async function create(project: string, name: string, options: CreateOptions): Promise<void> {
   const body: CreateBranch = {
@@ -56,12 +63,39 @@ async function create(project: string, name: string, options: CreateOptions): Pr
     ...(options.limitMb !== undefined && { limit_mb: options.limitMb }),
     ...(options.slug !== undefined && { slug: options.slug }),
     ...(options.expires !== undefined && { expires_at: options.expires }),
+    ...(options.live && { mode: 'live' }),
   };
   const path = ['projects', project, 'branches'];
-  const answer = await callApi<CreatedBranchResponse>(options, 'POST', path, { body });
+  const created = await callApi<CreatedBranchResponse>(options, 'POST', path, { body });
+  const answer = created.job ? await whenFilled(options, created, created.job) : created;
   show(options, answer, ({ project: branch, api_key: apiKey }) =>
     formatFields([...fieldsOf(branch), ['key', `${apiKey}   This key is shown only once. Store it now.`]]),
   );
+}
+
+/** Stopping the command does not stop the job. */
+async function whenFilled(
+  options: ApiOptions,
+  created: CreatedBranchResponse,
+  started: Job,
+): Promise<CreatedBranchResponse> {
+  const tell = progressOf(options);
+  let job = started;
+  while (job.status === 'running') {
+    tell(`${Math.round(job.progress * 100)} %`);
+    await sleep(lookMs);
+    ({ job } = await callApi<JobResponse>(options, 'GET', ['jobs', job.id]));
+  }
+  tell(null);
+  if (job.status !== 'done')
+    throw failure(
+      'branch_failed',
+      `The branch was not created: ${job.error?.message ?? job.status}`,
+      job.error?.hint,
+    );
+  const path = ['projects', created.project.slug];
+  const { project } = await callApi<ProjectResponse>(options, 'GET', path);
+  return { ...created, project, job };
 }
 
 async function list(project: string, options: ApiOptions): Promise<void> {

@@ -66,6 +66,38 @@ describe('the command line with a running service', () => {
     expect(json('projects', 'restore', 'my-shop').project.status).toBe('ready');
   });
 
+  it('branches: creates, lists, resets and promotes', () => {
+    run(['projects', 'create', 'Branched', '--slug', 'branched']);
+    expect(run(['branches', 'list', 'branched']).err).toContain('no branches yet');
+    const created = run([
+      'branches',
+      'create',
+      'branched',
+      'Preview',
+      '--slug',
+      'preview',
+      '--expires',
+      '7d',
+    ]);
+    expect([created.status, created.err]).toEqual([0, '']);
+    expect(created.out).toMatch(/rh_proj_\w{49}/);
+    expect(created.out).toMatch(/^parent +branched$/m);
+    const live = json('branches', 'create', 'branched', 'Live', '--slug', 'live-one', '--live');
+    expect([live.project.status, live.job.status]).toEqual(['ready', 'done']);
+    expect(run(['branches', 'list', 'branched']).out).toMatch(
+      /^SLUG .*EXPIRES\nlive-one +Live .*-\npreview +Preview +0\.\d+ +ready .*UTC .*UTC\n$/,
+    );
+    for (const action of ['reset', 'promote']) {
+      const refused = run(['branches', action, 'preview']);
+      expect([refused.status, refused.err.includes('--yes')]).toEqual([1, true]);
+    }
+    expect(json('branches', 'reset', 'preview', '--yes').project.slug).toBe('preview');
+    expect(run(['branches', 'promote', 'preview', '--yes']).out).toContain(
+      'rowhouse projects restore preview',
+    );
+    for (const slug of ['branched', 'live-one']) run(['projects', 'delete', slug, '--yes']);
+  });
+
   it('projects export writes a file when it is complete, or to stdout', () => {
     run(['projects', 'create', 'Exported', '--slug', 'exported']);
     const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-export-'));
