@@ -10,7 +10,6 @@ import { importDump, isGone, jobEnd, upload } from './importing.ts';
 
 const folder = path.join(tmpdir(), `rowhouse-test-imports-${process.pid}`);
 const rowhouse = useTestService({
-  exports: { limits: { useNative: false } },
   imports: { folder, allowPrivateHosts: false, limits: { statementMs: 3_000, inAll: 2, running: 1 } },
 });
 
