@@ -1,0 +1,90 @@
+// Errors of exports, imports and backups.
+import { clip, RowhouseError } from './rowhouse-error.ts';
+
+export const dumpErrors = {
+  exportRunning: () =>
+    new RowhouseError('rate_limited', 'An export of this project is running already.', {
+      retryAfterS: 10,
+      hint: 'Try again when it has ended. A project has one export at a time.',
+    }),
+  exportLocked: (cause: unknown) =>
+    new RowhouseError('conflict', 'Tables of this project are locked, so it cannot be exported now.', {
+      retryAfterS: 5,
+      hint: 'Try again when the statement that locks them has ended: ALTER TABLE, TRUNCATE, VACUUM FULL, REINDEX, or a transaction that is still open after one of them.',
+      details: { retryable: true },
+      cause,
+    }),
+  /** `reason`: PostgreSQL's words. */
+  exportRefused: (reason: string) =>
+    new RowhouseError('conflict', `Not all of this project can be read: ${clip(reason)}.`, {
+      hint: "An export reads with the rights of the owners. Grant SELECT on the table back to its owner; or, if row security is forced on it, ALTER TABLE … NO FORCE ROW LEVEL SECURITY, or give the service's own role BYPASSRLS.",
+      details: { retryable: false },
+    }),
+  /** `reason`: the words of pg_dump. */
+  exportFailed: (reason: string, cause: unknown) =>
+    new RowhouseError('conflict', `pg_dump could not export this project: ${clip(reason)}.`, {
+      hint: 'Try again. If it fails in the same way, change the object that the message names.',
+      details: { retryable: true },
+      cause,
+    }),
+  brokenDump: (problem: string, hint?: string) =>
+    new RowhouseError('invalid_dump', `The dump cannot be imported: ${clip(problem)}.`, {
+      ...(hint && { hint }),
+    }),
+  /** `problem`: what PostgreSQL says about an entry of the dump. */
+  importFailed: (problem: string) =>
+    new RowhouseError('invalid_dump', `The dump cannot be imported: ${problem.slice(0, 500)}`, {
+      hint: 'Nothing was left behind. Change what the message names, dump again, and import that.',
+    }),
+  dumpTooLarge: (maxMb: number) =>
+    new RowhouseError('payload_too_large', `The dump is larger than ${maxMb} MB, four times limit_mb.`, {
+      hint: 'Import it with a higher limit_mb, or dump with --format=custom, which compresses.',
+      details: { max_bytes: maxMb * 1024 * 1024 },
+    }),
+  /** `problem`: about the server that is to be copied. Never its address, which holds a password. */
+  importSource: (problem: string) =>
+    new RowhouseError('import_source_failed', `The server cannot be copied: ${clip(problem)}`, {
+      hint: 'Check the address, the password, and that the server accepts connections from here. Or run pg_dump yourself, and upload the file.',
+    }),
+  importSourcePrivate: () =>
+    new RowhouseError(
+      'import_source_failed',
+      'The server is in a private network, which imports may not reach.',
+      {
+        hint: 'Upload a dump instead; or set ROWHOUSE_IMPORT_PRIVATE_HOSTS=true, if every holder of an account key may reach the networks of this machine.',
+      },
+    ),
+  importTooSlow: (limitMs: number) =>
+    new RowhouseError(
+      'query_timeout',
+      `A statement of the dump took longer than ${Math.round(limitMs / 1000)} s.`,
+      {
+        hint: 'Nothing was left behind. Look for functions in defaults, checks and triggers that do not end.',
+      },
+    ),
+  importTooLong: (limitMs: number) =>
+    new RowhouseError(
+      'query_timeout',
+      `The import took longer than ${Math.round(limitMs / 60_000)} minutes.`,
+      {
+        hint: 'Nothing was left behind. Import it in parts, or when the machine is less busy.',
+      },
+    ),
+  exportTooNew: (serverMajor: number) =>
+    new RowhouseError(
+      'unavailable',
+      `This project is on PostgreSQL ${serverMajor}, which is newer than the pg_dump of the service.`,
+      { hint: `Install pg_dump ${serverMajor} or newer on the machine that runs the service.` },
+    ),
+  backupsOff: () =>
+    new RowhouseError('backups_off', 'Backups are turned off.', {
+      hint: 'Set ROWHOUSE_BACKUP_URL to a folder (file:/path) or a bucket (s3://bucket/prefix), and restart the service.',
+    }),
+  backupsDamaged: (problems: string[]) =>
+    new RowhouseError('backup_failed', `${problems.length} objects of the backups are damaged or missing.`, {
+      hint: 'Take a new full backup now: POST /api/dbaas/v2/backups with {"kind": "full"}. Then look for the cause in the storage.',
+      details: { problems },
+    }),
+  backupFailed: (message: string, hint: string, cause: unknown) =>
+    new RowhouseError('backup_failed', message, { hint, cause }),
+};

@@ -1,0 +1,45 @@
+// Errors of the service and of PostgreSQL behind it.
+import { RowhouseError } from './rowhouse-error.ts';
+
+export const serviceErrors = {
+  unavailable: (cause: unknown) =>
+    new RowhouseError('unavailable', 'PostgreSQL is unavailable. Nothing was changed.', {
+      retryAfterS: 1,
+      hint: 'Retry in a few seconds.',
+      cause,
+    }),
+  starting: () =>
+    new RowhouseError('unavailable', 'The service is starting.', {
+      retryAfterS: 1,
+      hint: 'Retry in a few seconds.',
+    }),
+  notUpgraded: (cause: unknown, retryAfterS: number) =>
+    new RowhouseError(
+      'unavailable',
+      'The database of this project is still being upgraded. Nothing was changed.',
+      {
+        retryAfterS,
+        hint: 'Retry in a few seconds. If this persists, end open transactions on direct connections: they can block the upgrade.',
+        cause,
+      },
+    ),
+  outcomeUnknown: (cause: unknown, message = 'The connection to PostgreSQL was lost during the change.') =>
+    new RowhouseError('outcome_unknown', message, {
+      retryAfterS: 1,
+      hint: 'The change may have taken effect. Check the data before you send it again.',
+      cause,
+    }),
+  /** The deadline of the request has passed, and nothing was sent that could change anything. */
+  noAnswer: () =>
+    new RowhouseError('unavailable', 'PostgreSQL did not answer in time. Nothing was changed.', {
+      retryAfterS: 1,
+      hint: 'Retry in a few seconds. For a statement, "timeout_ms" allows more time.',
+    }),
+  noAnswerToChange: () =>
+    serviceErrors.outcomeUnknown(undefined, 'PostgreSQL did not answer in time during the change.'),
+  internal: (cause: unknown) =>
+    new RowhouseError('internal_error', 'The service failed because of an internal error.', {
+      hint: 'The operator finds the cause in the log of the service under this request id.',
+      cause,
+    }),
+};
