@@ -206,10 +206,10 @@ describe('a dump that wants too much', { timeout: 60_000 }, () => {
       { kind: 'TABLE', name: 't', schema: 'public', text: 'create table public.t (a text);' },
       { kind: 'TABLE DATA', name: 't', schema: 'public', copy: 'copy public.t from stdin;', data: rows },
     ]);
-    const made =
-      'create table t as select n, repeat(md5(n::text), 20) from generate_series(1, 100000000) n;\n';
-    const objects = `select pg_catalog.lo_from_bytea(0, bytes) from generate_series(1, 100000) g, lateral (
-      select decode(string_agg(md5(random()::text || g), ''), 'hex') as bytes from generate_series(1, 2000)) as noise;\n`;
+    const made = 'create table t as select generate_series(1, 100000000), repeat(md5(random()::text), 20);\n';
+    const objects = `do $$ declare noise bytea; begin for n in 1..100000 loop
+      select decode(string_agg(md5(random()::text), ''), 'hex') into noise from generate_series(1, 2000);
+      perform pg_catalog.lo_from_bytea(0, noise); end loop; end $$;\n`;
     for (const dump of [copied, made, objects]) {
       const error = await fails(dump, 'name=Small&limit_mb=5');
       expect(error).toMatchObject({ code: 'project_full', details: { limit_mb: 5 } });
