@@ -2,9 +2,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { roleOf } from '../src/engine/provision.ts';
+import { writeArchive } from './archives.ts';
 import { corpus, download, type Project, run } from './exports.ts';
-import { useTestService } from './helpers.ts';
-import { importDump } from './importing.ts';
+import { openSecondProcess, useTestService } from './helpers.ts';
+import { importDump, jobEnd, upload } from './importing.ts';
 import { codeAndViews, constraintsAndTables, everyType, rightsAndNames } from './schemas.ts';
 
 const rowhouse = useTestService({
@@ -85,4 +86,39 @@ describe('a project', () => {
       expect(await comparable(again.project)).toBe(await comparable(source));
     },
   );
+
+  it('that is sent twice with one Idempotency-Key is imported once', { timeout: 60_000 }, async () => {
+    const send = () =>
+      rowhouse.call('POST', '/projects/import?name=Once', {
+        raw: 'create table t ();\n',
+        headers: { 'content-type': 'application/sql', 'idempotency-key': 'import-once' },
+      });
+    const [first, second] = [await send(), await send()];
+    expect([first.status, second.status]).toEqual([202, 202]);
+    expect(second.body).toEqual(first.body);
+    expect((await jobEnd(rowhouse, first.body.job.id)).result.tables).toBe(1);
+  });
+
+  it('whose transaction stays open is committed', { timeout: 60_000 }, async () => {
+    const { project, job } = await importDump(rowhouse, 'begin;\ncreate table t as select 1 as one;\n');
+    expect(job.status).toBe('done');
+    expect((await run(rowhouse, project, 'select one from t')).rows).toEqual([{ one: 1 }]);
+    const text = 'begin; create table public.t as select 1 as one;';
+    const archive = await importDump(rowhouse, writeArchive([{ kind: 'TABLE', schema: 'public', text }]));
+    expect((await run(rowhouse, archive.project, 'select one from t')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('is refused while the disk is low', { timeout: 60_000 }, async () => {
+    const disk = { folder: tmpdir(), reserveBytes: Number.MAX_SAFE_INTEGER };
+    const low = await openSecondProcess(rowhouse, { disk });
+    try {
+      const { status, body } = await upload(
+        { ...low, accountKey: rowhouse.accountKey },
+        'create table t ();\n',
+      );
+      expect([status, body.error.code]).toEqual([507, 'server_full']);
+    } finally {
+      await low.stop();
+    }
+  });
 });

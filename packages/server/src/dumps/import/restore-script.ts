@@ -48,6 +48,4 @@ export async function restoreScript(
     else if (rowsAt === null) await runner.statement(text, heading);
     else if (!readAuthHead(text)) await runner.copy(text, heading, counted(readRows(file, rowsAt), count));
   }
-  // A transaction that the dump has left open.
-  if (runner.session.isInTransaction) await runner.session.run('commit');
 }

@@ -60,6 +60,7 @@ async function restore(options: Options): Promise<ImportReport> {
     for (const statement of usualGrants('revoke', 'from')) await session.run(statement);
     const { origin } = dump;
     await dump.restore(new Runner({ session, origin, role: roleOf(project.id), report }));
+    await commit(session);
     if (!origin.isRowhouse) for (const statement of usualGrants('grant', 'to')) await session.run(statement);
     await session.run('reset all');
     // Commits wait for the disk again: this one, and with it all before.
@@ -69,6 +70,14 @@ async function restore(options: Options): Promise<ImportReport> {
     session.close();
   }
   return report.toReport();
+}
+
+/** A transaction that the dump has left open. */
+async function commit(session: ImportSession): Promise<void> {
+  if (!session.isInTransaction) return;
+  const { error, tag } = await session.run('commit');
+  if (error || tag !== 'COMMIT')
+    throw errors.importFailed(error?.message ?? 'its transaction was rolled back');
 }
 
 /** As rowhouse.open_to_users grants them in a new project. */
