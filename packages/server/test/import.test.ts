@@ -99,6 +99,25 @@ describe('a project', () => {
     expect((await jobEnd(rowhouse, first.body.job.id)).result.tables).toBe(1);
   });
 
+  it('as INSERTs is imported whole, or not', { timeout: 60_000 }, async () => {
+    const rows = Array.from({ length: 1_000 }, (_, n) => `INSERT INTO t VALUES (${n}), (${n});`);
+    const script = (more: string) => `create table t (n int check (n <> 7777));\n${rows.join('\n')}\n${more}`;
+    const whole = await importDump(
+      rowhouse,
+      script('insert into missing values (1);\ninsert into t values (5000);\n'),
+    );
+    expect([whole.job.error, whole.job.result]).toMatchObject([
+      null,
+      { rows: 2_001, skipped: [{ reason: 'relation "missing" does not exist' }] },
+    ]);
+    expect((await run(rowhouse, whole.project, 'select count(*)::int as n from t')).rows).toEqual([
+      { n: 2_001 },
+    ]);
+    const bad = await importDump(rowhouse, script('insert into t values (7777);\n'));
+    expect([bad.job.status, bad.job.error.code]).toEqual(['failed', 'invalid_dump']);
+    expect(bad.job.error.message).toContain('violates check constraint');
+  });
+
   it('whose transaction stays open is committed', { timeout: 60_000 }, async () => {
     const { project, job } = await importDump(rowhouse, 'begin;\ncreate table t as select 1 as one;\n');
     expect(job.status).toBe('done');

@@ -70,10 +70,17 @@ export class ImportSession {
 
   /** Rejects when the import has to end: it was cancelled, took too long, or the session is lost. */
   async run(text: string, parameters: readonly string[] = []): Promise<Outcome> {
-    const outcome = await this.guarded(() => this.exchange(text, parameters));
+    const outcome = await this.guarded(() => this.exchange([text], parameters));
     // As after an error in psql: what follows is tried by itself.
-    if (this.status === 'failed') await this.guarded(() => this.exchange('rollback', []));
+    if (this.status === 'failed') await this.guarded(() => this.exchange(['rollback'], []));
     return outcome;
+  }
+
+  /** Several in one transaction and one round trip: all or none. Gives their tags, or null if one has failed. */
+  async runTogether(texts: readonly string[]): Promise<string[] | null> {
+    const tags: string[] = [];
+    const { error } = await this.guarded(() => this.exchange(texts, [], (tag) => tags.push(tag)));
+    return error ? null : tags;
   }
 
   /** COPY … FROM STDIN. */
@@ -93,7 +100,7 @@ export class ImportSession {
       this.status = end;
       return { error: copying.failure, tag: copying.tag };
     });
-    if (this.status === 'failed') await this.guarded(() => this.exchange('rollback', []));
+    if (this.status === 'failed') await this.guarded(() => this.exchange(['rollback'], []));
     return outcome;
   }
 
@@ -101,17 +108,24 @@ export class ImportSession {
     this.session.close();
   }
 
-  private exchange(text: string, parameters: readonly string[]): Promise<Outcome> {
+  private exchange(
+    texts: readonly string[],
+    parameters: readonly string[],
+    onTag: (tag: string) => void = () => {},
+  ): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       let error: ServerError | null = null;
       let tag = '';
-      this.session.out.parse('', text).bind('', parameters).execute(0).sync();
+      const { out } = this.session;
+      for (const text of texts) out.parse('', text).bind('', parameters).execute(0);
+      out.sync();
       this.session.send({
         ...silent,
         // What a statement gives back is not needed, however large.
         rowPart: () => {},
         complete: (found) => {
           tag = found ?? '';
+          onTag(tag);
         },
         error: (found) => {
           error ??= found;

@@ -59,7 +59,9 @@ async function restore(options: Options): Promise<ImportReport> {
     // What the dump creates must not be open to users because a new project is: only the dump's own grants count.
     for (const statement of usualGrants('revoke', 'from')) await session.run(statement);
     const { origin } = dump;
-    await dump.restore(new Runner({ session, origin, role: roleOf(project.id), report }));
+    const runner = new Runner({ session, origin, role: roleOf(project.id), report });
+    await dump.restore(runner);
+    await runner.flush();
     await commit(session);
     if (!origin.isRowhouse) for (const statement of usualGrants('grant', 'to')) await session.run(statement);
     await session.run('reset all');

@@ -16,6 +16,9 @@ export class Runner {
   private readonly origin: Origin;
   private readonly role: string;
   private readonly failedTables = new Set<string>();
+  /** INSERTs of a dump with --inserts: one round trip for each would be slow. */
+  private readonly waiting: { text: string; entry: Entry | null }[] = [];
+  private waitingChars = 0;
 
   constructor({ session, origin, role, report }: Options) {
     this.session = session;
@@ -35,6 +38,31 @@ export class Runner {
   }
 
   async statement(text: string, entry: Entry | null): Promise<void> {
+    if (isRow(text) && !this.session.isInTransaction) {
+      this.waiting.push({ text, entry });
+      this.waitingChars += text.length;
+      if (this.waiting.length >= maxWaiting || this.waitingChars > maxWaitingChars) await this.flush();
+      return;
+    }
+    await this.flush();
+    await this.single(text, entry);
+  }
+
+  /** Runs the INSERTs that wait: together, or one by one to find the one that fails. */
+  async flush(): Promise<void> {
+    const waiting = this.waiting.splice(0);
+    this.waitingChars = 0;
+    if (waiting.length === 0) return;
+    const tags = await this.session.runTogether(waiting.map(({ text }) => text));
+    if (tags) for (const tag of tags) this.countRows(tag);
+    else for (const { text, entry } of waiting) await this.single(text, entry);
+  }
+
+  private countRows(tag: string): void {
+    if (tag.startsWith('INSERT 0 ')) this.report.rows += Number(tag.slice(9));
+  }
+
+  private async single(text: string, entry: Entry | null): Promise<void> {
     const prepared = prepare(text, this.origin, this.role);
     if ('skip' in prepared) {
       if (prepared.skip !== null) this.skip(text, entry, prepared.skip);
@@ -43,7 +71,7 @@ export class Runner {
     const { error, tag } = await this.run(prepared.run);
     if (error) this.takeError(text, entry, error);
     else if (tag === 'CREATE TABLE') this.report.tables++;
-    else if (tag.startsWith('INSERT 0 ')) this.report.rows += Number(tag.slice(9));
+    else this.countRows(tag);
   }
 
   /**
@@ -59,6 +87,7 @@ export class Runner {
   }
 
   async copy(text: string, entry: Entry | null, rows: AsyncIterable<Buffer>): Promise<void> {
+    await this.flush();
     if (entry && this.failedTables.has(keyOf(entry))) {
       this.skip(text, entry, 'The table was not created.');
       return;
@@ -89,6 +118,13 @@ export class Runner {
     if (isMissing && !isRaised(error)) this.skip(text, entry, error.message);
     else throw errors.importFailed(`${entry ? labelOf(entry) : text.slice(0, 100)}: ${error.message}`);
   }
+}
+
+const maxWaiting = 200;
+const maxWaitingChars = 256 * 1024;
+
+function isRow(text: string): boolean {
+  return text.length < maxWaitingChars && /^insert\b/i.test(text);
 }
 
 function keyOf({ schema, name }: Entry): string {
