@@ -118,6 +118,55 @@ describe('a project', () => {
     expect(bad.job.error.message).toContain('violates check constraint');
   });
 
+  it.each([12, 13, 15])(
+    'of an old pg_dump (archive 1.%i) is imported',
+    { timeout: 60_000 },
+    async (minor) => {
+      const path = "SELECT pg_catalog.set_config('search_path', 'shop, public', false);";
+      const archive = writeArchive(
+        [
+          { kind: 'ENCODING', text: "SET client_encoding = 'UTF8';" },
+          { kind: 'STDSTRINGS', text: "SET standard_conforming_strings = 'on';" },
+          // Without one, names are found in the schema of their entry.
+          ...(minor > 12 ? [{ kind: 'SEARCHPATH', text: path }] : []),
+          { kind: 'SCHEMA', name: 'shop', text: 'CREATE SCHEMA shop;' },
+          { kind: 'TABLE', name: 'teas', schema: 'shop', text: 'CREATE TABLE teas (id int, name text);' },
+          { kind: 'BLOB', name: '900', text: "SELECT pg_catalog.lo_create('900');" },
+          {
+            kind: 'TABLE DATA',
+            name: 'teas',
+            schema: 'shop',
+            copy: 'COPY teas (id, name) FROM stdin;\n',
+            data: '1\tAssam\n',
+          },
+          { kind: 'BLOBS', name: 'BLOBS', largeObjects: { 900: Buffer.from('bytes') } },
+          {
+            kind: 'ACL',
+            name: 'teas',
+            schema: 'shop',
+            text: 'REVOKE ALL ON TABLE teas FROM PUBLIC;\nGRANT ALL ON TABLE teas TO owner;',
+          },
+        ],
+        { minor },
+      );
+      const { project, job } = await importDump(rowhouse, archive);
+      expect(job.result).toEqual({
+        tables: 1,
+        rows: 1,
+        users: 0,
+        large_objects: 1,
+        skipped: [],
+        skipped_count: 0,
+      });
+      const { rows } = await run(
+        rowhouse,
+        project,
+        "select name, convert_from(lo_get(900), 'UTF8') as blob from shop.teas",
+      );
+      expect(rows).toEqual([{ name: 'Assam', blob: 'bytes' }]);
+    },
+  );
+
   it('whose transaction stays open is committed', { timeout: 60_000 }, async () => {
     const { project, job } = await importDump(rowhouse, 'begin;\ncreate table t as select 1 as one;\n');
     expect(job.status).toBe('done');

@@ -1,5 +1,5 @@
 // The session in which the statements of a dump run: a login as a role of the new project, so that nothing in a dump can
-// become more than that role, whatever it sets or resets. Its deadline is kept here: a dump sets statement_timeout itself.
+// become more than that role by SET or RESET. Its deadline is kept here: a dump sets statement_timeout itself.
 import { loginOf, type ProjectLogin } from '../../engine/provision.ts';
 import type { Server } from '../../engine/servers.ts';
 import { errors } from '../../errors.ts';

@@ -1,5 +1,5 @@
-// Imports: how many at once, from where, and how one is ended. Each fills a project of its own, which nobody can use before
-// the import is done, and which is dropped if it fails (jobs/jobs.ts).
+// Imports: how many run at once, their sources, and their limits. Each fills a new project, which no request can use before
+// the import is done, and which is dropped if the import fails (jobs/jobs.ts).
 import type { CreateProject, Job, Project } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
 import { newId } from '../../control/new-id.ts';

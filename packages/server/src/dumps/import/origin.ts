@@ -1,5 +1,5 @@
-// Where a dump comes from, judged by what it says about itself: which role owned most of it, and whose schemas it holds.
-// None of this decides about rights: everything runs as the role of the new project. It decides what is left out.
+// The origin of a dump, judged by its own content: which role owned most of it, and which service its schemas belong to.
+// This decides what is left out. It does not decide about rights: everything runs as the role of the new project.
 import type { Heading } from '../read/script.ts';
 
 export type Entry = Heading;

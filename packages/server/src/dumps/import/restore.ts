@@ -1,5 +1,5 @@
-// Fills a fresh project from a dump. Three roles, none of them ours: the project's own runs what the dump says, the role
-// that owns users stores them, and no statement of the dump ever sees a session with more rights.
+// Fills a new project from a dump, with two roles, neither of them the service's own: the project's role runs the
+// statements of the dump, and the role that owns users stores the users. No statement of a dump runs with more rights.
 import { type ProjectLogin, roleOf } from '../../engine/provision.ts';
 import type { Server } from '../../engine/servers.ts';
 import { errors, RowhouseError } from '../../errors.ts';

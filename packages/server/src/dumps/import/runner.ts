@@ -1,4 +1,4 @@
-// Runs the entries of a dump, whatever its format: decides with origin.ts and statements.ts, and keeps the report.
+// Runs the entries of a dump of either format: decides with origin.ts and statements.ts, and keeps the report.
 import { errors } from '../../errors.ts';
 import { isRaised, type ServerError } from '../../postgres/server-error.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
@@ -112,7 +112,7 @@ export class Runner {
     this.skip(text, entry, error.message);
   }
 
-  /** Rows of a table that is not there are reported. Rows that a table does not take would be lost without a word. */
+  /** Rows of a table that is not there are reported. Rows that a table rejects would be lost silently. */
   private takeDataError(text: string, entry: Entry | null, error: ServerError): void {
     const isMissing = error.state === sqlstate.undefinedTable || error.state === sqlstate.undefinedSchema;
     if (isMissing && !isRaised(error)) this.skip(text, entry, error.message);

@@ -1,5 +1,5 @@
-// pg_dump's custom format: the header and the table of contents. The offsets in it are not used: data blocks lie one behind
-// the other whether pg_dump knew their places or not, and an offset is one more thing to lie about (blocks.ts).
+// pg_dump's custom format: the header and the table of contents. The offsets in it are not used: data blocks follow each
+// other whether pg_dump knew their offsets or not, so a hostile offset has no effect (blocks.ts).
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
 import { Cursor, NeedsMore } from './cursor.ts';
 import type { DumpFile } from './dump-file.ts';

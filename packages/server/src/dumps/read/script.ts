@@ -1,5 +1,5 @@
 // A plain dump: SQL as psql reads it, one statement at a time, with the rows of COPY … FROM stdin apart. Rows are never
-// taken for statements, whatever becomes of their COPY.
+// taken for statements, even if their COPY fails.
 import { isUtf8 } from 'node:buffer';
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
 import type { DumpFile } from './dump-file.ts';
