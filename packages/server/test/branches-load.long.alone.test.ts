@@ -13,19 +13,16 @@ type Project = { id: string; slug: string; key: string };
 function startWriter(service: TestService, { slug, key }: Project, writer: number) {
   const acknowledged: string[] = [];
   const problems: unknown[] = [];
-  let slowestMs = 0;
   let isOver = false;
   const work = (async () => {
     for (let n = 0; !isOver; n++) {
       const id = `${writer}-${String(n).padStart(6, '0')}`;
-      const at = performance.now();
       const { status, body } = await (n % 2
         ? service.call('POST', `/projects/${slug}/tables/ledger`, { key, body: { id } })
         : service.call('POST', `/projects/${slug}/query`, {
             key,
             body: { query: 'insert into ledger (id) values ($1)', params: [id] },
           }));
-      slowestMs = Math.max(slowestMs, performance.now() - at);
       if (status === (n % 2 ? 201 : 200)) acknowledged.push(id);
       else problems.push([status, body.error]);
     }
@@ -35,7 +32,7 @@ function startWriter(service: TestService, { slug, key }: Project, writer: numbe
     stop: async () => {
       isOver = true;
       await work;
-      return { acknowledged, problems, slowestMs };
+      return { acknowledged, problems };
     },
   };
 }
@@ -98,10 +95,71 @@ describe('a branch under load', () => {
           expect(acknowledged.slice(missing).filter((id) => held.has(id))).toEqual([]);
         }
       }
-      console.log('slowest insert (ms):', Math.max(...written.map(({ slowestMs }) => slowestMs)));
     } finally {
       await second.stop();
     }
+  });
+});
+
+describe('reset and promote under load', () => {
+  it('make no request of two processes fail, and keep every acknowledged row in one of the two databases', async () => {
+    const parent = await rowhouse.project('Promoted');
+    await run(rowhouse, parent, 'create table ledger (id text primary key)');
+    const second = await openSecondProcess(rowhouse);
+    try {
+      const writers = [1, 2, 3, 4].map((n) => startWriter(n % 2 ? rowhouse : second, parent, n));
+      const progress = async () => {
+        const from = writers.map(({ count }) => count());
+        await until('all writers go on', async () =>
+          writers.every(({ count }, n) => count() >= (from[n] ?? 0) + 20),
+        );
+      };
+      await progress();
+      const branch = await branchOf(parent);
+      await progress();
+      for (const action of ['reset', 'promote']) {
+        const { status, body } = await rowhouse.call('POST', `/projects/${branch.slug}/${action}`);
+        expect([action, status, body.error]).toEqual([action, 200, undefined]);
+        await progress();
+      }
+      const written = await Promise.all(writers.map(({ stop }) => stop()));
+      expect(written.flatMap(({ problems }) => problems)).toEqual([]);
+      expect((await rowhouse.call('POST', `/projects/${branch.slug}/restore`)).status).toBe(200);
+      const [now, before] = [new Set(await ledgerOf(parent)), new Set(await ledgerOf(branch))];
+      const acknowledged = written.flatMap(({ acknowledged: ids }) => ids);
+      expect(acknowledged.filter((id) => !now.has(id) && !before.has(id))).toEqual([]);
+      // Those after the promotion are in the promoted database, those between the reset and it in the replaced one.
+      expect([acknowledged.some((id) => !before.has(id)), acknowledged.some((id) => !now.has(id))]).toEqual([
+        true,
+        true,
+      ]);
+    } finally {
+      await second.stop();
+    }
+  });
+});
+
+describe('many branches at once', () => {
+  it('are made one after the other, and too many are refused', async () => {
+    const parent = await rowhouse.project('Many');
+    const neighbour = await rowhouse.project('Quiet');
+    await run(rowhouse, neighbour, 'create table ledger (id text primary key)');
+    const beside = startWriter(rowhouse, neighbour, 1);
+    const answers = await Promise.all(
+      Array.from({ length: 16 }, () =>
+        rowhouse.call('POST', `/projects/${parent.slug}/branches`, { body: { name: 'One of many' } }),
+      ),
+    );
+    const { problems, acknowledged } = await beside.stop();
+    expect(problems).toEqual([]);
+    expect(acknowledged.length).toBeGreaterThan(0);
+    const made = answers.filter(({ status }) => status === 201);
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(made.length + refused.length).toBe(16);
+    expect([made.length > 0, refused.length >= 5]).toEqual([true, true]);
+    expect(refused[0]?.body.error.code).toBe('overloaded');
+    const { body } = await rowhouse.call('GET', `/projects/${parent.slug}/branches`);
+    expect(body.branches).toHaveLength(made.length);
   });
 });
 

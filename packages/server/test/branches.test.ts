@@ -1,3 +1,5 @@
+import { statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { databaseOf, roleOf, rolesOf } from '../src/engine/provision.ts';
@@ -48,6 +50,8 @@ describe('a branch', () => {
       rowhouse,
       parent,
       'update teas set owner = (select id from auth.users)',
+      // More than are handed over at once.
+      "do $$ begin for n in 1..250 loop execute format('create table many_%s (id serial primary key)', n); end loop; end $$",
       'create schema app',
       'alter default privileges in schema app grant select on tables to authenticated',
       'alter default privileges revoke execute on functions from public',
@@ -249,6 +253,19 @@ describe('a branch that is refused', () => {
     expect(
       (await rowhouse.call('POST', '/projects/there-is-none/branches', { body: { name: 'No' } })).status,
     ).toBe(404);
+    const { bavail, bsize } = statfsSync(tmpdir());
+    const second = await openSecondProcess(rowhouse, {
+      disk: { folder: tmpdir(), reserveBytes: bavail * bsize },
+    });
+    try {
+      const { status, body: full } = await second.call('POST', path, {
+        key: rowhouse.accountKey,
+        body: { name: 'No' },
+      });
+      expect([status, full.error.code]).toEqual([507, 'server_full']);
+    } finally {
+      await second.stop();
+    }
     for (const action of ['reset', 'promote'])
       expect((await rowhouse.call('POST', `/projects/${parent.slug}/${action}`)).status).toBe(409);
     const { body } = await rowhouse.call('GET', path);

@@ -76,6 +76,22 @@ describe('a service with a role that is not a superuser', () => {
     ).rejects.toThrow();
     expect((await rowhouse.call('DELETE', `/projects/${one.slug}`)).status).toBe(200);
     expect((await rowhouse.call('POST', `/projects/${one.slug}/restore`)).status).toBe(200);
+
+    const branch = await rowhouse.call('POST', `/projects/${one.slug}/branches`, {
+      body: { name: 'Branch' },
+    });
+    expect([branch.status, branch.body.error]).toEqual([201, undefined]);
+    const { slug } = branch.body.project;
+    const onBranch = (query: string) =>
+      rowhouse.call('POST', `/projects/${slug}/query`, { key: branch.body.api_key, body: { query } });
+    expect((await onBranch('update t set one = 2')).body).toMatchObject({ affected: 1 });
+    for (const action of ['reset', 'promote']) {
+      const { status, body: answer } = await rowhouse.call('POST', `/projects/${slug}/${action}`);
+      expect([action, status, answer.error]).toEqual([action, 200, undefined]);
+    }
+    const query = { query: 'select * from t' };
+    const { body: promoted } = await rowhouse.call('POST', `/projects/${one.slug}/query`, { body: query });
+    expect(promoted.rows).toEqual([{ one: 1 }]);
     await rowhouse.stop();
     await removeTestService(controlDatabase, server.installation);
   });

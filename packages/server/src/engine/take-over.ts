@@ -5,7 +5,7 @@
 // out of the source.
 import { openDatabase, PostgresError, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
-import { authRoleOf, closeToAuthRole, databaseOf, openToRoles, roleOf } from './provision.ts';
+import { authRoleOf, closeToAuthRole, databaseOf, loginOf, openToRoles, roleOf } from './provision.ts';
 import type { Server } from './servers.ts';
 
 /** `to`: its roles exist, and its database is a copy of `from`'s that accepts no connections yet. */
@@ -14,25 +14,51 @@ export async function takeOver(server: Server, from: string, to: string): Promis
   // Names are resolved in PostgreSQL's own schema alone: a project has filled this database.
   const address = { ...server.address, database: databaseOf(to) };
   const database = openDatabase(address, { max: 1, searchPath: 'pg_catalog,pg_temp' });
-  try {
-    await database.transaction(async (inside) => {
-      const members = [roleOf(from), authRoleOf(from), roleOf(to), authRoleOf(to)];
+  const members = [roleOf(from), authRoleOf(from), roleOf(to), authRoleOf(to)];
+  const inTransaction = <T>(run: (inside: Queryable) => Promise<T>) =>
+    database.transaction(async (inside) => {
       await inherit(server, inside, members, true);
       await inside.query(sql`
         select set_config('rowhouse.source', ${roleOf(from)}, true), set_config('rowhouse.copy', ${roleOf(to)}, true)`);
-      await inside.query(sql.script(handOver));
+      const result = await run(inside);
+      await inherit(server, inside, members, false);
+      return result;
+    });
+  try {
+    await inTransaction((inside) => inside.query(sql.script(privilegesAndSchemas)));
+    while (await inTransaction(handOverSome));
+    await inTransaction(async (inside) => {
+      await inside.query(sql.script(handOverRest));
       // As its owner: where our role is not a superuser, it may not grant what it does not own.
       await inside.query(sql`set local role ${sql.id(authRoleOf(to))}`);
       await inside.query(sql`select auth.grant_users(${roleOf(to)})`);
       await inside.query(sql`set local role none`);
-      await inherit(server, inside, members, false);
     });
-    await copyRoleSettings(server, database, from, to);
   } finally {
     await database.end();
   }
+  await copyRoleSettings(server, from, to);
   await closeToAuthRole(server, to);
 }
+
+/**
+ * Each table is locked until the end of the transaction, with its indexes, and all projects share the table of locks. So
+ * many tables are handed over in many transactions. Returns whether there may be more.
+ */
+async function handOverSome(inside: Queryable): Promise<boolean> {
+  const rows = await inside.query<{ statement: string }>(sql`
+    select format('alter table %s owner to %I', class.oid::regclass,
+                  current_setting('rowhouse.copy') || substr(rolname, length(current_setting('rowhouse.source')) + 1)) as statement
+    from pg_class as class join pg_roles on pg_roles.oid = relowner
+    where rolname in (current_setting('rowhouse.source'), current_setting('rowhouse.source') || '_auth')
+      and (relkind in ('r', 'p', 'v', 'm', 'f') or relkind = 'S' and not exists (
+        select from pg_depend where classid = 'pg_class'::regclass and objid = class.oid and deptype in ('a', 'i')))
+    limit ${tablesAtOnce}`);
+  if (rows.length > 0) await inside.query(sql.script(rows.map(({ statement }) => statement).join(';\n')));
+  return rows.length === tablesAtOnce;
+}
+
+const tablesAtOnce = 200;
 
 /** REASSIGN OWNED needs the rights of both roles, which a superuser has anyway. */
 async function inherit(
@@ -48,15 +74,10 @@ async function inherit(
 }
 
 /**
- * Settings of the source's role, for itself (ALTER ROLE … SET) and for itself in its database. Set by the new role, so
- * that it gets nothing that a project may not set. It has those of ours already.
+ * Settings of the source's role, for itself (ALTER ROLE … SET) and for itself in its database. In a session of the new role,
+ * which can set nothing that a project may not set. It has those of ours already.
  */
-async function copyRoleSettings(
-  server: Server,
-  database: { transaction: <T>(run: (inside: Queryable) => Promise<T>) => Promise<T> },
-  from: string,
-  to: string,
-): Promise<void> {
+async function copyRoleSettings(server: Server, from: string, to: string): Promise<void> {
   const rows = await server.maintenance.query<{ name: string; value: string; here: boolean }>(sql`
     select split_part(setting, '=', 1) as name, substr(setting, strpos(setting, '=') + 1) as value,
            setdatabase <> 0 as here
@@ -66,20 +87,27 @@ async function copyRoleSettings(
       and setting not in (
         select unnest(setconfig) from pg_db_role_setting
         where setrole = (select oid from pg_roles where rolname = ${roleOf(to)}) and setdatabase = 0)`);
-  for (const { name, value, here } of rows) {
-    const place = here ? sql`in database ${sql.id(databaseOf(to))}` : sql``;
-    // A name with a dot has two parts.
-    const parts = name.split('.').map((part) => sql.id(part));
-    const variable = parts.reduce((before, part) => sql`${before}.${part}`);
-    const set = async (inside: Queryable) => {
-      await inside.query(sql`set local role ${sql.id(roleOf(to))}`);
-      await inside.query(sql`select set_config(${name}, ${value}, true)`);
-      // FROM CURRENT takes the value as it is: a list of names needs no quoting again.
-      await inside.query(sql`alter role ${sql.id(roleOf(to))} ${place} set ${variable} from current`);
-    };
-    await database.transaction(set).catch((error) => {
-      if (!(error instanceof PostgresError)) throw error;
-    });
+  if (rows.length === 0) return;
+  const database = openDatabase(loginOf(server, { id: to, passwordVersion: 1 }), { max: 1 });
+  try {
+    for (const { name, value, here } of rows) {
+      const place = here ? sql`in database ${sql.id(databaseOf(to))}` : sql``;
+      // A name with a dot has two parts.
+      const variable = name
+        .split('.')
+        .map((part) => sql.id(part))
+        .reduce((before, part) => sql`${before}.${part}`);
+      const set = async (inside: Queryable) => {
+        await inside.query(sql`select set_config(${name}, ${value}, true)`);
+        // FROM CURRENT takes the value as it is: a list of names needs no quoting again.
+        await inside.query(sql`alter role ${sql.id(roleOf(to))} ${place} set ${variable} from current`);
+      };
+      await database.transaction(set).catch((error) => {
+        if (!(error instanceof PostgresError)) throw error;
+      });
+    }
+  } finally {
+    await database.end();
   }
 }
 
@@ -88,8 +116,7 @@ async function copyRoleSettings(
  * what they were granted ends, and a policy for one of them becomes one for the new `_auth`, which reads no table of the
  * project.
  */
-const handOver = `
-do $body$
+const declarations = `
 declare
   source constant text := current_setting('rowhouse.source');
   copy constant text := current_setting('rowhouse.copy');
@@ -101,6 +128,10 @@ declare
   entry record;
   item record;
   remains text;
+`;
+
+const privilegesAndSchemas = `
+do $body$${declarations}
 begin
   for entry in
     select polname, polrelid::regclass as relation, (
@@ -151,6 +182,11 @@ begin
   for entry in select nspname, nspowner = owner as is_project from pg_namespace where nspowner = any (old) loop
     execute format('alter schema %I owner to %I', entry.nspname, copy || case when entry.is_project then '' else '_auth' end);
   end loop;
+end $body$`;
+
+const handOverRest = `
+do $body$${declarations}
+begin
   for entry in select rolname, oid = owner as is_project from pg_roles where oid = any (old) loop
     if exists (select from pg_shdepend where dbid = here and refclassid = 'pg_authid'::regclass
                and refobjid = entry.rolname::regrole and deptype = 'o') then
