@@ -7,7 +7,7 @@ const timeOrNull = (description: string) => Type.Union([Type.String(time), Type.
 
 export const Backup = Type.Object(
   {
-    id: Type.String({ examples: ['20261116T100000Z-full'] }),
+    id: Type.String({ examples: ['20261116T100000000Z-full'] }),
     kind: Type.Enum(['full', 'incremental']),
     parent: Type.Union([Type.String(), Type.Null()], {
       description: 'The backup to which an incremental one refers.',

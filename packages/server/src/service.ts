@@ -218,7 +218,7 @@ export async function openService(options: Options): Promise<Service> {
     version,
   };
   const ownGauges = background
-    ? { ...backgroundGauges(background), ...(keeper && backupGauges(keeper, now)) }
+    ? { ...backgroundGauges(background), ...(keeper && backupGauges(keeper, control, now)) }
     : {};
   return {
     deps,

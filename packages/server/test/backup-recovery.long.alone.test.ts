@@ -1,4 +1,7 @@
 // Backups and WAL of a server of their own, proven by recovering the whole server from them.
+import { execFileSync } from 'node:child_process';
+import { cpSync, renameSync, rmSync } from 'node:fs';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { takeBaseBackup } from '../src/backups/base-backup.ts';
@@ -112,4 +115,39 @@ it('a full backup, incremental ones and the WAL after them give back every row',
     // Every page that was put together is a valid one.
     await copy.query(sql`reindex database shop`);
   }
+});
+
+it('WAL of a server that was set back to an earlier state is not mixed with what is stored', {
+  timeout: 240_000,
+}, async () => {
+  const first = await startLab();
+  const repository = await repositoryOf(first, newFolder('repository'));
+  await ensureSlot(first.database, slot);
+  const cluster = path.join(first.folder, 'postgres');
+  const write = async (lab: Lab, note: string, rows: number) => {
+    await lab.database.query(sql`create table if not exists notes (note text)`);
+    await lab.database.query(
+      sql`insert into notes select ${note}::text || g from generate_series(1, ${rows}::int) g`,
+    );
+    return flushed(lab);
+  };
+  const streamed = async (lab: Lab, note: string, rows: number) => {
+    const lsn = await write(lab, note, rows);
+    const streaming = stream(lab, repository);
+    await streaming.until(lsn);
+    await streaming.stop();
+    await lab.engine.stop();
+  };
+  await streamed(first, 'first', 10);
+  cpSync(cluster, `${cluster}.earlier`, { recursive: true, preserveTimestamps: true });
+  if (process.getuid?.() === 0) execFileSync('chown', ['-R', `--reference=${cluster}`, `${cluster}.earlier`]);
+  await streamed(await startLab({}, first), 'second', 1_000);
+  rmSync(cluster, { recursive: true });
+  renameSync(`${cluster}.earlier`, cluster);
+
+  const setBack = await startLab({}, first);
+  await expect(stream(setBack, repository).running).rejects.toThrow('this server ends at');
+  // Later on it has written more than was stored, and only the content tells.
+  await write(setBack, 'other', 5_000);
+  await expect(stream(setBack, repository).running).rejects.toThrow('A copy of this server uses it too');
 });

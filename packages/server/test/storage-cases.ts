@@ -49,6 +49,9 @@ export function storageCases(open: () => Storage): void {
     expect(await namesIn(storage, 'l/b/')).toEqual(['l/b/1', 'l/b/2']);
     expect(await namesIn(storage, 'l/b')).toEqual(['l/b.x', 'l/b/1', 'l/b/2', 'l/bb/3']);
     expect(await namesIn(storage, 'nothing/')).toEqual([]);
+    expect(await storage.folders('l/')).toEqual(['b', 'bb']);
+    expect(await storage.folders('')).toEqual(['l', 'm']);
+    expect(await storage.folders('nothing/')).toEqual([]);
     for await (const { name, bytes, storedAt } of storage.list('l/')) {
       expect(bytes).toBe(name.length);
       expect(storedAt.getTime()).toBeGreaterThan(since);

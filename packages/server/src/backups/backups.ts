@@ -207,9 +207,9 @@ function exclusively<T>(
   });
 }
 
-/** object_not_in_prerequisite_state, raised by BASE_BACKUP's preparation of an incremental backup. */
+/** object_not_in_prerequisite_state by BASE_BACKUP, or a syntax error by a server before PostgreSQL 17. */
 function lacksSummaries(error: unknown): boolean {
-  return (error as { sqlstate?: string }).sqlstate === '55000';
+  return ['55000', '42601'].includes((error as { sqlstate?: string }).sqlstate ?? '');
 }
 
 /** Of the segment up to which the slot was told that WAL is stored, or of the one before. */

@@ -25,7 +25,11 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
   const { repository, address, maintenance, parent, signal } = request;
   const before = await readServer(maintenance);
   const kind = parent ? 'incremental' : 'full';
-  const id = `${before.at.replace(/[-:]|\.\d+/g, '')}-${kind}`;
+  const id = `${before.at.replace(/[-:.]/g, '')}-${kind}`;
+  // Of a clock that was set back: a failure must not remove the parts of an earlier backup.
+  for await (const { name } of repository.storage.list(names.part(repository, id, ''), signal)) {
+    throw new Error(`There is already an object ${name}.`);
+  }
   const session = await openReplication(address);
   const stop = () => session.destroy();
   signal.addEventListener('abort', stop, { once: true });

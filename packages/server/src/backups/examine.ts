@@ -7,6 +7,7 @@ import { parseDatabaseUrl } from '../engine/external.ts';
 import { inspectInstallation } from '../engine/master-key-fit.ts';
 import { inspectPidFile } from '../engine/server-processes.ts';
 import { type Address, openDatabase } from '../postgres/database.ts';
+import { listClusters } from './repository.ts';
 import { findSlot, slotName } from './slot.ts';
 import { openStorage } from './storage/open.ts';
 
@@ -25,9 +26,12 @@ async function examine(config: Config, location: BackupLocation | null): Promise
   const storage = openStorage(location);
   try {
     const ids: string[] = [];
-    for await (const { name } of storage.list('')) {
-      const [, id] = /^\d+\/base\/([^/]+)\/backup$/.exec(name) ?? [];
-      if (id) ids.push(id);
+    for (const cluster of await listClusters(storage)) {
+      for (const id of await storage.folders(`${cluster}/base/`)) {
+        for await (const { name } of storage.list(`${cluster}/base/${id}/backup`)) {
+          if (name.endsWith('/backup')) ids.push(id);
+        }
+      }
     }
     const newest = ids.sort().at(-1);
     const found = newest

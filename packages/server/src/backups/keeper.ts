@@ -2,6 +2,7 @@
 // begin and when they end, and retried without end: storage that comes back needs no operator.
 import type { Server } from '../engine/servers.ts';
 import type { Backups } from './backups.ts';
+import type { BackupDescription } from './repository.ts';
 import { dueBackup } from './schedule.ts';
 import { dropSlot, findSlot, slotName } from './slot.ts';
 import { receiveWal } from './wal-receiver.ts';
@@ -23,7 +24,7 @@ const walEveryMs = { folder: 1_000, s3: 2_000 };
 const [firstPauseMs, longestPauseMs] = [1_000, 30_000];
 const scheduleEveryMs = 30_000;
 const [firstBackupPauseMs, longestBackupPauseMs] = [60_000, 60 * 60_000];
-const pruneEveryMs = 60 * 60_000;
+const [pruneEveryMs, listEveryMs] = [60 * 60_000, 10 * 60_000];
 
 export function openBackupKeeper({ backups, server, now }: Deps, log: Log): BackupKeeper {
   const { maintenance, address } = server;
@@ -33,12 +34,18 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
   /** How often something was stored or confirmed, and when everything was. */
   let confirmations = 0;
   let caughtUpAt = now();
+  /** null: to be listed. */
+  let usable: BackupDescription[] | null = null;
+  let listedAt = 0;
   /** Ends the pause before the next look at the schedule. */
   let checkSchedule = () => {};
 
   const receive = async (ended: AbortSignal): Promise<void> => {
     const { wasLost } = await backups.prepareSlot();
-    if (wasLost) checkSchedule();
+    if (wasLost) {
+      usable = null;
+      checkSchedule();
+    }
     const { segmentBytes } = await backups.position();
     await receiveWal({
       ...{ repository: await backups.repository(), address, maintenance, slot, segmentBytes },
@@ -86,10 +93,15 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
 
   const takeIfDue = async (ended: AbortSignal): Promise<void> => {
     const { lsn } = await backups.position();
-    const usable = await backups.usable();
+    // Listing all WAL of a week takes many requests to S3. Only this process could notice a gap in it.
+    if (!usable || now() - listedAt >= listEveryMs || dueBackup(usable, lsn, now())) {
+      usable = await backups.usable();
+      listedAt = now();
+    }
     lastBackupAt = Date.parse(usable.at(-1)?.ended_at ?? '') || null;
     const due = dueBackup(usable, lsn, now());
     if (!due) return;
+    usable = null;
     const startedAt = performance.now();
     const backup = await backups.take(due, { signal: ended, progress: () => {} });
     lastBackupAt = Date.parse(backup.ended_at);

@@ -43,7 +43,8 @@ export async function prune(
   const { deleted, walFrom } = planPruning(backups, new Date(now - retentionDays * dayMs));
   for (const { id } of deleted) await deleteBackup(repository, id, signal);
   const segments = walFrom ? await deleteWal(repository, walFrom, backups, signal) : 0;
-  const interrupted = await deleteInterrupted(repository, now, signal);
+  const whole = new Set(backups.map(({ id }) => id));
+  const interrupted = await deleteInterrupted(repository, whole, now, signal);
   const uploads = await repository.storage.removeUnfinished(new Date(now - dayMs), signal);
   return { backups: deleted.map(({ id }) => id), segments, unfinished: interrupted + uploads };
 }
@@ -99,17 +100,25 @@ async function deleteSpentPieces(
 }
 
 /** Backups without a description that began over a day ago. */
-async function deleteInterrupted(repository: Repository, now: number, signal?: AbortSignal): Promise<number> {
-  const found = new Map<string, { isWhole: boolean; newest: Date }>();
-  for await (const { name, storedAt } of repository.storage.list(names.backups(repository), signal)) {
-    const [, id, part] = /\/base\/([^/]+)\/([^/]+)$/.exec(name) ?? [];
-    if (!id) continue;
-    const entry = found.get(id) ?? { isWhole: false, newest: storedAt };
-    entry.isWhole ||= part === 'backup';
-    if (storedAt > entry.newest) entry.newest = storedAt;
-    found.set(id, entry);
+async function deleteInterrupted(
+  repository: Repository,
+  whole: ReadonlySet<string>,
+  now: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  const { storage } = repository;
+  let deleted = 0;
+  for (const id of await storage.folders(names.backups(repository), signal)) {
+    if (whole.has(id)) continue;
+    let newest = 0;
+    let isWhole = false;
+    for await (const { name, storedAt } of storage.list(names.part(repository, id, ''), signal)) {
+      isWhole ||= name === names.backup(repository, id);
+      newest = Math.max(newest, storedAt.getTime());
+    }
+    if (isWhole || newest >= now - dayMs) continue;
+    await deleteBackup(repository, id, signal);
+    deleted++;
   }
-  const dead = [...found].filter(([, { isWhole, newest }]) => !isWhole && newest.getTime() < now - dayMs);
-  for (const [id] of dead) await deleteBackup(repository, id, signal);
-  return dead.length;
+  return deleted;
 }

@@ -1,4 +1,5 @@
 // A repository (README.md): its objects by their names, and the descriptions of its backups.
+import { parseLsn } from '../postgres/lsn.ts';
 import { type BackupKey, backupKeyOf, decrypt, encrypt } from './encryption.ts';
 import type { Content, Storage, Stored } from './storage/storage.ts';
 import { StorageError } from './storage/storage.ts';
@@ -40,12 +41,11 @@ export function openRepository(storage: Storage, masterKey: Buffer, cluster: str
 
 /** The clusters whose backups are in a storage, for a restore that begins with nothing. */
 export async function listClusters(storage: Storage): Promise<string[]> {
-  const clusters = new Set<string>();
-  for await (const { name } of storage.list('')) {
-    const [, cluster] = /^(\d+)\/base\/[^/]+\/backup$/.exec(name) ?? [];
-    if (cluster) clusters.add(cluster);
+  const clusters: string[] = [];
+  for (const cluster of (await storage.folders('')).filter((name) => /^\d+$/.test(name))) {
+    if ((await storage.folders(`${cluster}/base/`)).length > 0) clusters.push(cluster);
   }
-  return [...clusters];
+  return clusters;
 }
 
 export const names = {
@@ -131,17 +131,29 @@ export async function listBackups(
   known: Map<string, BackupDescription> = new Map(),
 ): Promise<BackupDescription[]> {
   const found: BackupDescription[] = [];
-  for await (const { name } of repository.storage.list(names.backups(repository))) {
-    const [, id] = /\/base\/([^/]+)\/backup$/.exec(name) ?? [];
-    if (!id) continue;
-    const backup = known.get(id) ?? (await readDescription(repository, id));
+  // Not by listing all objects: a backup has one for each database.
+  for (const id of await repository.storage.folders(names.backups(repository))) {
+    const backup = await readDescription(repository, id, known.get(id)).catch((error: unknown) => {
+      if (error instanceof StorageError && error.problem === 'missing') return null;
+      throw error;
+    });
+    if (!backup) continue;
     known.set(id, backup);
     found.push(backup);
   }
-  return found.sort((a, b) => (a.id < b.id ? -1 : 1));
+  // By position, not by time: clocks can be set back.
+  const place = ({ timeline, start_lsn }: BackupDescription) =>
+    (BigInt(timeline) << 64n) + parseLsn(start_lsn);
+  return found.sort((a, b) => (place(a) < place(b) ? -1 : 1));
 }
 
-export async function readDescription(repository: Repository, id: string): Promise<BackupDescription> {
+/** `known`: what was read before. It is only checked that it still exists. */
+export async function readDescription(
+  repository: Repository,
+  id: string,
+  known?: BackupDescription,
+): Promise<BackupDescription> {
+  if (known && (await exists(repository, names.backup(repository, id)))) return known;
   const text = (await readObject(repository, names.backup(repository, id))).toString('utf8');
   const backup = JSON.parse(text) as BackupDescription;
   if (backup.format !== 1) {
@@ -169,4 +181,9 @@ export function chainOf(
     at = parent;
   }
   return chain;
+}
+
+async function exists({ storage }: Repository, name: string): Promise<boolean> {
+  for await (const object of storage.list(name)) if (object.name === name) return true;
+  return false;
 }

@@ -1,7 +1,7 @@
 // Stores one WAL segment while it grows: new bytes as pieces, many small pieces as a larger one, and at the end the whole
 // segment in place of its pieces (README.md, WAL).
 import { segmentName } from '../postgres/lsn.ts';
-import { names, putOnce, type Repository } from './repository.ts';
+import { names, putOnce, type Repository, RepositoryConflict } from './repository.ts';
 import { coveringPieces, type Piece, pieceName } from './wal-archive.ts';
 
 /**
@@ -22,12 +22,20 @@ export class SegmentWriter {
   private readonly folder: string;
   private readonly bytes: Buffer;
   private pieces: Tiered[];
+  private present: Buffer;
 
   constructor(
     repository: Repository,
-    segment: { timeline: number; start: bigint; segmentBytes: number; pieces?: readonly Piece[] },
+    segment: {
+      timeline: number;
+      start: bigint;
+      segmentBytes: number;
+      /** What is stored already, and its content. */
+      pieces?: readonly Piece[];
+      content?: Buffer | null;
+    },
   ) {
-    const { timeline, start, segmentBytes, pieces = [] } = segment;
+    const { timeline, start, segmentBytes, pieces = [], content = null } = segment;
     this.repository = repository;
     this.start = start;
     this.name = segmentName(timeline, start, segmentBytes);
@@ -35,6 +43,7 @@ export class SegmentWriter {
     this.bytes = Buffer.alloc(segmentBytes);
     this.pieces = pieces.map((piece) => ({ ...piece, tier: 0 }));
     this.stored = coveringPieces(pieces).at(-1)?.to ?? 0;
+    this.present = content?.subarray(0, this.stored) ?? Buffer.alloc(0);
   }
 
   get isComplete(): boolean {
@@ -52,6 +61,10 @@ export class SegmentWriter {
   /** Takes the bytes that belong to this segment and returns how many. */
   add(content: Buffer): number {
     const count = content.copy(this.bytes, this.received);
+    // A server that was set back to an earlier state writes other WAL under the same names.
+    const known = this.present.subarray(this.received, this.received + count);
+    if (!known.equals(content.subarray(0, known.length)))
+      throw new RepositoryConflict(this.repository, this.name);
     this.received += count;
     return count;
   }

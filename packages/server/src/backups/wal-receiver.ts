@@ -2,7 +2,7 @@
 // reading while the storage is slower than PostgreSQL. Any failure ends it: the caller starts it again.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Address, Queryable } from '../postgres/database.ts';
-import { formatLsn } from '../postgres/lsn.ts';
+import { formatLsn, segmentName } from '../postgres/lsn.ts';
 import {
   command,
   identifySystem,
@@ -14,7 +14,7 @@ import type { Session } from '../postgres/session.ts';
 import { names, putOnce, type Repository, timelineText } from './repository.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { findSlot } from './slot.ts';
-import { listSegments, type StoredSegment, storedEnd } from './wal-archive.ts';
+import { listSegments, readSegment, type StoredSegment, storedEnd } from './wal-archive.ts';
 
 type Request = {
   repository: Repository;
@@ -31,6 +31,8 @@ type Request = {
 
 /** Complete segments that may wait for the storage, 16 MB of memory each. */
 const maxWaiting = 2;
+const signOfLifeMs = 10_000;
+const lastStoreMs = 2_000;
 
 export async function receiveWal(request: Request): Promise<void> {
   const { address, signal } = request;
@@ -52,17 +54,20 @@ async function receive(request: Request, session: Session): Promise<void> {
   const from = await startOf(request, segments, flushed);
 
   const firstOf = (start: bigint) => start - (start % BigInt(segmentBytes));
-  const pieces = segments.at(-1)?.pieces ?? [];
-  const isResumed = storedEnd(segments, segmentBytes) === from;
+  const isResumed = storedEnd(segments, segmentBytes) === from && from !== firstOf(from);
+  const name = segmentName(timeline, from, segmentBytes);
   let current = new SegmentWriter(repository, {
     ...{ timeline, start: firstOf(from), segmentBytes },
-    ...(isResumed && from !== firstOf(from) && { pieces }),
+    ...(isResumed && {
+      pieces: segments.at(-1)?.pieces ?? [],
+      content: await readSegment(repository, name, segmentBytes, signal),
+    }),
   });
   const waiting: SegmentWriter[] = [];
   let serverEnd = flushed;
   let wake = () => {};
 
-  // From the beginning of the segment, as the pieces that are stored do not have to be read back then.
+  // From the beginning of the segment: what is stored of it must equal what this server sends.
   const stream: WalStream = streamWal(
     session,
     { slot, timeline, from: current.start },
@@ -89,15 +94,21 @@ async function receive(request: Request, session: Session): Promise<void> {
   const failed = stream.ended.then(() => Promise.reject(new Error('The stream ended.')));
   failed.catch(() => {});
 
-  const storeNext = async () => {
+  let stored = from;
+  const confirm = () => stream.confirm(current.start + BigInt(current.received), stored);
+  // Storing can take long, and PostgreSQL ends a connection that says nothing for a minute.
+  const signOfLife = setInterval(confirm, signOfLifeMs);
+  const ending = new AbortController();
+  const storeNext = async (within: AbortSignal) => {
     const segment = waiting[0] ?? current;
-    await segment.store(signal);
+    await segment.store(within);
     // It can have become complete while a piece of it was stored: then the rest is still to be stored.
     if (segment === waiting[0] && !segment.hasNew) {
       waiting.shift();
       if (waiting.length < maxWaiting) stream.resume();
     }
-    stream.confirm(current.start + BigInt(current.received), segment.storedEnd);
+    stored = segment.storedEnd;
+    confirm();
     request.onStored(segment.storedEnd, serverEnd);
   };
   /** Until the next time to store, or until a segment is complete. */
@@ -107,12 +118,20 @@ async function receive(request: Request, session: Session): Promise<void> {
     const either = AbortSignal.any([woken.signal, signal]);
     await Promise.race([failed, sleep(everyMs, undefined, { signal: either }).catch(() => {})]);
   };
+  let storing: Promise<void> = Promise.resolve();
   try {
     while (!signal.aborted) {
-      await Promise.race([failed, storeNext()]);
+      storing = storeNext(AbortSignal.any([signal, ending.signal]));
+      await Promise.race([failed, storing]);
       if (waiting.length === 0) await pause();
     }
+    // A service that is stopped leaves nothing behind that could be stored.
+    storing = storeNext(AbortSignal.timeout(lastStoreMs));
+    await Promise.race([failed, storing]);
   } finally {
+    clearInterval(signOfLife);
+    ending.abort();
+    await storing.catch(() => {});
     stream.stop();
   }
 }

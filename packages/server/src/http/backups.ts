@@ -36,7 +36,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
     },
   );
 
-  app.post<{ Body: TakeBackup | null }>(
+  app.post<{ Body: TakeBackup }>(
     '/backups',
     {
       schema: {
@@ -48,7 +48,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<JobResponse> => {
-      const kind = request.body?.kind ?? 'incremental';
+      const kind = request.body.kind ?? 'incremental';
       const job = await start(request, 'backup', async (backups, run) => ({
         backup: summaryOf(await backups.take(kind, run)),
       }));

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Background } from '../background.ts';
 import type { BackupKeeper } from '../backups/keeper.ts';
 import type { Control } from '../control/control.ts';
+import { findSetting } from '../control/settings.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Embedded } from '../engine/embedded.ts';
 import type { Server } from '../engine/servers.ts';
@@ -52,8 +53,12 @@ export function backgroundGauges(background: Background): Gauges {
 }
 
 /** Only the process that does the background work takes backups. */
-export function backupGauges(keeper: BackupKeeper, now: () => number): Gauges {
+export function backupGauges(keeper: BackupKeeper, control: Control, now: () => number): Gauges {
   return {
+    rowhouse_backup_verified_age_seconds: {
+      help: 'Time since all backups were last read back without a problem. NaN: never.',
+      read: async () => (now() - Date.parse((await findSetting(control, 'backup_verified_at')) ?? '')) / 1000,
+    },
     rowhouse_backup_age_seconds: {
       help: 'Time since the last backup ended. NaN: there is none.',
       read: () => (now() - (keeper.lastBackupAt() ?? Number.NaN)) / 1000,

@@ -81,6 +81,8 @@ export function openFolder(root: string, reserveBytes: number | null): Storage {
       }),
     get,
     list: (prefix, signal) => listFiles(root, prefix, signal),
+    folders: async (prefix) =>
+      (await entriesOf(root, prefix)).filter((name) => name.endsWith('/')).map((name) => path.basename(name)),
     delete: async (name) => {
       await rm(pathOf(name), { force: true }).catch((error) => {
         throw translate(error, name);
@@ -182,16 +184,7 @@ async function* walk(
   signal?: AbortSignal,
 ): AsyncGenerator<StoredObject> {
   signal?.throwIfAborted();
-  const entries = await readdir(path.join(root, folder), { withFileTypes: true }).catch((error) => {
-    if (error.code === 'ENOENT') return [] as Dirent[];
-    throw translate(error, folder);
-  });
-  // As S3 sorts them: a folder by its name with the slash.
-  const names = entries
-    .filter((entry) => !entry.name.startsWith('.') && (entry.isDirectory() || entry.isFile()))
-    .map((entry) => `${folder}${entry.name}${entry.isDirectory() ? '/' : ''}`)
-    .sort();
-  for (const name of names) {
+  for (const name of await entriesOf(root, folder)) {
     if (name.endsWith('/')) {
       if (name.startsWith(prefix) || prefix.startsWith(name)) yield* walk(root, name, prefix, signal);
       continue;
@@ -200,6 +193,18 @@ async function* walk(
     const found = await stat(path.join(root, name)).catch(() => null);
     if (found) yield { name, bytes: found.size, storedAt: found.mtime };
   }
+}
+
+/** Whole names, sorted as S3 sorts them: a folder by its name with the slash. */
+async function entriesOf(root: string, folder: string): Promise<string[]> {
+  const entries = await readdir(path.join(root, folder), { withFileTypes: true }).catch((error) => {
+    if (error.code === 'ENOENT') return [] as Dirent[];
+    throw translate(error, folder);
+  });
+  return entries
+    .filter((entry) => !entry.name.startsWith('.') && (entry.isDirectory() || entry.isFile()))
+    .map((entry) => `${folder}${entry.name}${entry.isDirectory() ? '/' : ''}`)
+    .sort();
 }
 
 async function removeDrafts(folder: string, before: Date): Promise<number> {

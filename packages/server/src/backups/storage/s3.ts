@@ -64,7 +64,22 @@ export function openS3(location: S3Location): Storage {
       if (answer.status !== 200) throw await refusal(answer, place, name);
       return readBody(answer, place);
     },
-    list: (prefix, signal) => listObjects(client, place, prefixed(prefix), prefixed(''), signal),
+    list: async function* (prefix, signal) {
+      for await (const xml of listPages(client, place, { prefix: prefixed(prefix) }, signal)) {
+        yield* objectsIn(xml, prefixed(''));
+      }
+    },
+    folders: async (prefix, signal) => {
+      const found: string[] = [];
+      const query = { prefix: prefixed(prefix), delimiter: '/' };
+      for await (const xml of listPages(client, place, query, signal)) {
+        for (const entry of elementsOf(xml, 'CommonPrefixes')) {
+          const name = elementOf(entry, 'Prefix') ?? '';
+          if (name.startsWith(query.prefix)) found.push(name.slice(query.prefix.length).replace(/\/$/, ''));
+        }
+      }
+      return found;
+    },
     delete: async (name, signal) => {
       checkName(name);
       const answer = await client.send({ method: 'DELETE', name, signal });
@@ -144,27 +159,32 @@ async function* readBody({ response }: S3Response, place: string): AsyncGenerato
   }
 }
 
-async function* listObjects(
+/** The answers to one list, page by page. */
+async function* listPages(
   client: S3Client,
   place: string,
-  prefix: string,
-  root: string,
+  parameters: { prefix: string; delimiter?: string },
   signal?: AbortSignal,
-): AsyncGenerator<StoredObject> {
+): AsyncGenerator<string> {
   let token: string | null = null;
   do {
-    const query = { 'list-type': '2', prefix, ...(token !== null && { 'continuation-token': token }) };
+    const query = { 'list-type': '2', ...parameters, ...(token !== null && { 'continuation-token': token }) };
     const answer = await client.send({ method: 'GET', name: null, query, signal });
-    if (answer.status !== 200) throw await refusal(answer, place, prefix);
+    if (answer.status !== 200) throw await refusal(answer, place, parameters.prefix);
     const xml = await answer.text();
-    for (const entry of elementsOf(xml, 'Contents')) {
-      const key = elementOf(entry, 'Key') ?? '';
-      if (!key.startsWith(root)) continue;
-      const storedAt = new Date(elementOf(entry, 'LastModified') ?? 0);
-      yield { name: key.slice(root.length), bytes: Number(elementOf(entry, 'Size')), storedAt };
-    }
+    yield xml;
     token = elementOf(xml, 'NextContinuationToken');
   } while (token !== null);
+}
+
+/** `root`: the prefix of the repository, which its names do not contain. */
+function* objectsIn(xml: string, root: string): Generator<StoredObject> {
+  for (const entry of elementsOf(xml, 'Contents')) {
+    const key = elementOf(entry, 'Key') ?? '';
+    if (!key.startsWith(root)) continue;
+    const storedAt = new Date(elementOf(entry, 'LastModified') ?? 0);
+    yield { name: key.slice(root.length), bytes: Number(elementOf(entry, 'Size')), storedAt };
+  }
 }
 
 async function abortUploads(

@@ -17,6 +17,8 @@ export type Storage = {
   get(name: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
   /** All objects whose names begin with `prefix`, in order of their names. */
   list(prefix: string, signal?: AbortSignal): AsyncIterable<StoredObject>;
+  /** The names of the folders directly below `prefix`, which is empty or ends with a slash. */
+  folders(prefix: string, signal?: AbortSignal): Promise<string[]>;
   /** Deleting an object that does not exist is no error. */
   delete(name: string, signal?: AbortSignal): Promise<void>;
   /** Removes uploads that began before this time and were never completed. Returns their number. */
