@@ -5,6 +5,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { takeBaseBackup } from '../src/backups/base-backup.ts';
+import { prune } from '../src/backups/prune.ts';
 import { chainOf, listBackups, type Repository } from '../src/backups/repository.ts';
 import { ensureSlot } from '../src/backups/slot.ts';
 import { verify } from '../src/backups/verify.ts';
@@ -150,4 +151,53 @@ it('WAL of a server that was set back to an earlier state is not mixed with what
   // Later on it has written more than was stored, and only the content tells.
   await write(setBack, 'other', 5_000);
   await expect(stream(setBack, repository).running).rejects.toThrow('A copy of this server uses it too');
+});
+
+it('what pruning leaves can be recovered, also after it was interrupted', { timeout: 240_000 }, async () => {
+  const lab = await startLab();
+  const { database } = lab;
+  const repository = await repositoryOf(lab, newFolder('repository'));
+  await ensureSlot(database, slot);
+  const streaming = stream(lab, repository);
+  const day = 24 * 3_600_000;
+  const pruneIn = (days: number, on = repository) =>
+    prune(on, { retentionDays: 7, now: Date.now() + days * day });
+  const first = await take(lab, repository, null);
+  const firstIncremental = await take(lab, repository, first);
+  await database.query(sql`create table kept as select g from generate_series(1, 1000) g`);
+  const second = await take(lab, repository, null);
+  const secondIncremental = await take(lab, repository, second);
+  await database.query(sql`insert into kept select 1001`);
+  await streaming.until(await flushed(lab));
+  expect(await pruneIn(0)).toMatchObject({ backups: [], segments: 0 });
+  expect(await pruneIn(6)).toMatchObject({ backups: [], segments: 0 });
+
+  // The first attempt ends after the first deletion: the backup is not whole any more, and no longer listed.
+  let deletions = 0;
+  const { storage } = repository;
+  const interrupted = {
+    ...repository,
+    storage: {
+      ...storage,
+      delete: async (name: string) => {
+        if (deletions++ > 0) throw new Error('interrupted');
+        await storage.delete(name);
+      },
+    },
+  };
+  await expect(pruneIn(8, interrupted)).rejects.toThrow('interrupted');
+  expect((await listBackups(repository)).map(({ id }) => id)).not.toContain(first.id);
+  const pruned = await pruneIn(8);
+  expect(pruned.backups).toEqual([firstIncremental.id]);
+  expect(pruned.segments).toBeGreaterThan(0);
+  // Its remains are a day old by that clock.
+  expect(pruned.unfinished).toBe(1);
+  expect(await storage.folders(`${repository.cluster}/base/`)).toEqual(
+    [second.id, secondIncremental.id].sort(),
+  );
+  expect(await verify(repository, { signal })).toMatchObject({ backups: 2, problems: [] });
+  const recovered = await recover(lab, repository, [second, secondIncremental]);
+  expect(await recovered.database.query(sql`select count(*)::int as count from kept`)).toEqual([
+    { count: 1001 },
+  ]);
 });

@@ -1,6 +1,6 @@
 // Reads back what is stored: every object of the backups is decrypted, and the WAL since each of them must have no gap.
 // That finds changed bytes, missing objects and a wrong key. Only a restore proves more.
-import { formatLsn, parseLsn } from '../postgres/lsn.ts';
+import { formatLsn, parseLsn, segmentName } from '../postgres/lsn.ts';
 import { DecryptionError } from './encryption.ts';
 import {
   type BackupDescription,
@@ -103,8 +103,13 @@ async function listWal(repository: Repository, backups: readonly BackupDescripti
       const own = backups.filter((backup) => backup.timeline === timeline);
       const segmentBytes = own[0]?.segment_bytes ?? 0;
       const segments = await listSegments(repository, timeline, { signal });
-      const broken = own.find(({ start_lsn, end_lsn }) => {
-        const end = continuousEnd(segments, parseLsn(start_lsn), timeline, segmentBytes);
+      const parents = new Set(own.map(({ parent }) => parent));
+      const broken = own.find(({ id, start_lsn, end_lsn }) => {
+        const start = parseLsn(start_lsn);
+        // Kept only for its descendants: the WAL before the oldest of those that can be restored is pruned.
+        if (parents.has(id) && segmentName(timeline, start, segmentBytes) < (segments[0]?.name ?? ''))
+          return false;
+        const end = continuousEnd(segments, start, timeline, segmentBytes);
         return end === null || end < parseLsn(end_lsn);
       });
       const needed = segments.map(({ name }) => ({ name, segmentBytes }));
