@@ -9,6 +9,7 @@ import { prune } from '../src/backups/prune.ts';
 import { chainOf, listBackups, type Repository } from '../src/backups/repository.ts';
 import { ensureSlot } from '../src/backups/slot.ts';
 import { verify } from '../src/backups/verify.ts';
+import { continuousEnd, listSegments } from '../src/backups/wal-archive.ts';
 import { receiveWal } from '../src/backups/wal-receiver.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { parseLsn } from '../src/postgres/lsn.ts';
@@ -200,4 +201,37 @@ it('what pruning leaves can be recovered, also after it was interrupted', { time
   expect(await recovered.database.query(sql`select count(*)::int as count from kept`)).toEqual([
     { count: 1001 },
   ]);
+});
+
+it('segments that complete while a slow storage still takes their first bytes are stored whole', {
+  timeout: 240_000,
+}, async () => {
+  const lab = await startLab();
+  const repository = await repositoryOf(lab, newFolder('repository'));
+  const { storage } = repository;
+  const slow: Repository = {
+    ...repository,
+    storage: {
+      ...storage,
+      put: async (name, content, within) => {
+        await sleep(400);
+        return storage.put(name, content, within);
+      },
+    },
+  };
+  await ensureSlot(lab.database, slot);
+  const streaming = stream(lab, slow);
+  const start = await flushed(lab);
+  for (let round = 0; round < 8; round++) {
+    await lab.database.query(
+      sql`create table filler as select md5(g::text) from generate_series(1, 400000) g`,
+    );
+    await lab.database.query(sql`drop table filler`);
+  }
+  const end = await flushed(lab);
+  expect(end - start).toBeGreaterThan(8n * 16n * 1024n * 1024n);
+  await streaming.until(end);
+  const segments = await listSegments(repository, 1);
+  expect(continuousEnd(segments, start, 1, 16 * 1024 * 1024)).toBeGreaterThanOrEqual(end);
+  expect(segments.slice(0, -1).every(({ isWhole, pieces }) => isWhole && pieces.length === 0)).toBe(true);
 });
