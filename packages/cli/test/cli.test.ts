@@ -309,6 +309,20 @@ describe('doctor', () => {
     expect(spawnSync('ls', [folder]).status).not.toBe(0);
   });
 
+  it('says where backups are, and warns while they are off or on the disk of the data', async () => {
+    const backups = (env: Record<string, string>) =>
+      check(env, '--data', newDataFolder(), '--port', '0').checks.find((one) => one.check === 'backups');
+    expect(backups({ ROWHOUSE_BACKUP_URL: 'off' })).toMatchObject({ state: 'warning', found: 'off' });
+    expect(backups({})).toMatchObject({
+      state: 'warning',
+      found: expect.stringContaining('on the disk of the data'),
+    });
+    const elsewhere = newDataFolder();
+    expect(backups({ ROWHOUSE_BACKUP_URL: `file:${elsewhere}` })).toMatchObject({ state: 'ok' });
+    writeFileSync(`${elsewhere}/file`, '');
+    expect(backups({ ROWHOUSE_BACKUP_URL: `file:${elsewhere}/file` })).toMatchObject({ state: 'problem' });
+  });
+
   it('names each problem and what to do about it', async () => {
     const service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
     const { port } = new URL(service.url);

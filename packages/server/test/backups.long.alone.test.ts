@@ -264,6 +264,20 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     expect(filesIn(folder, /base\/.*\.tar$/)).toEqual([]);
   });
 
+  it('a role that may not replicate is told what it lacks, and serves all the same', async () => {
+    const lab = await startLab();
+    await lab.database.query(sql`create role plain login createdb createrole password 'plain'`);
+    const at = { ...lab.engine.address, user: 'plain', password: 'plain' };
+    const service = await openWithBackups(lab, newFolder('repository'), { at });
+    const job = await runJob(service, '/backups', { kind: 'full' });
+    expect([job.status, job.error?.code]).toEqual(['failed', 'backup_failed']);
+    expect(job.error.hint).toContain('REPLICATION');
+    expect((await service.project()).slug).toBeTruthy();
+    await lab.database.query(sql`alter role plain replication`);
+    await firstBackup(service);
+    await allStored(service);
+  });
+
   it('off: no slot is left behind, and requests say so', async () => {
     const lab = await startLab();
     const folder = newFolder('repository');

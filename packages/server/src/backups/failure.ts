@@ -2,6 +2,7 @@
 // are of use.
 import { errors, RowhouseError } from '../errors.ts';
 import { AskError } from '../postgres/ask.ts';
+import { PostgresError } from '../postgres/database.ts';
 import { RefusedError } from '../postgres/session-errors.ts';
 import { DecryptionError } from './encryption.ts';
 import { RepositoryConflict } from './repository.ts';
@@ -26,7 +27,7 @@ export function describeFailure(error: unknown): unknown {
         : 'Take a new full backup: "rowhouse backup now --full".';
     return errors.backupFailed(error.message, hint, error);
   }
-  if (error instanceof AskError || error instanceof RefusedError) {
+  if (error instanceof AskError || error instanceof RefusedError || error instanceof PostgresError) {
     return errors.backupFailed(
       `PostgreSQL refuses the backup: ${error.message}`,
       'The role of the service needs the attribute REPLICATION, and pg_hba.conf must allow it replication connections.',
