@@ -33,6 +33,7 @@ const order = [
   ['branches'],
   ['backups/storage'],
   ['backups'],
+  ['backups/restore'],
   ['accounts', 'background'],
   ['metrics'],
   ['http'],

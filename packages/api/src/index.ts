@@ -9,6 +9,7 @@ export * from './jobs.ts';
 export * from './keys.ts';
 export * from './projects.ts';
 export * from './query.ts';
+export * from './restore.ts';
 export * from './service.ts';
 export * from './tables.ts';
 export * from './usage.ts';

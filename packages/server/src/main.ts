@@ -162,7 +162,10 @@ function openFor(
     controlDatabase: config.controlDatabase,
     masterKey,
     spares: config.spares,
-    ...(!config.databaseUrl && { disk: diskOf(config) }),
+    ...(!config.databaseUrl && {
+      disk: diskOf(config),
+      restores: { dataFolder: config.dataFolder },
+    }),
     ...backupOptions(config),
     limits: {
       maxLimitMb: config.maxLimitMb,

@@ -6,8 +6,10 @@ import type { Logger } from 'pino';
 import { startBackground } from './background.ts';
 import { type BackupOptions, openBackups } from './backups/backups.ts';
 import { openBackupKeeper } from './backups/keeper.ts';
+import { openRestores } from './backups/restore/restores.ts';
 import type { BranchDeps } from './branches/deps.ts';
 import { openInTurn } from './branches/in-turn.ts';
+import { swap } from './branches/swap.ts';
 import { followChanges } from './control/changes.ts';
 import { type Control, openControl } from './control/control.ts';
 import { keepSetting } from './control/settings.ts';
@@ -76,6 +78,8 @@ type Options = {
   imports?: ImportOptions;
   /** Without it, backups are off. */
   backups?: BackupOptions;
+  /** Of the embedded PostgreSQL: there single projects can be restored. */
+  restores?: { dataFolder: string };
   now?: () => number;
   log: Logger;
 };
@@ -180,6 +184,17 @@ export async function openService(options: Options): Promise<Service> {
       forgetContents(projectId);
     },
   };
+  const restores = openRestores({
+    ...{ control, server, spares, disk, jobs, imports, backups, limits, now, onError },
+    dataFolder: options.restores?.dataFolder ?? null,
+    ...(options.exports?.programs && { programs: options.exports.programs }),
+    exchange: (projectId, otherId) =>
+      branches.inTurn(async () => {
+        for (const id of [projectId, otherId]) await branches.ensureCurrent(id);
+        await swap(branches, { kind: 'promote', projectId, otherId });
+      }),
+  });
+  if (options.background) await restores.tidy().catch(onError);
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
     iterations: options.users.passwordIterations,
@@ -203,6 +218,7 @@ export async function openService(options: Options): Promise<Service> {
     branches,
     jobs,
     backups,
+    restores,
     keyRing,
     logins,
     masterKey,

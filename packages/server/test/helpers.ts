@@ -53,6 +53,7 @@ type TestServiceOptions = {
   exports?: { limits: ExportLimits };
   imports?: ImportOptions;
   backups?: BackupOptions;
+  restores?: { dataFolder: string };
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
 };
 
@@ -82,6 +83,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     ...(options.exports && { exports: options.exports }),
     ...(options.imports && { imports: options.imports }),
     ...(options.backups && { backups: options.backups }),
+    ...(options.restores && { restores: options.restores }),
     log,
   });
   let accountKey = '';

@@ -109,14 +109,15 @@ type Making = {
   signal: AbortSignal;
   findNative: () => Promise<Native | null>;
 };
-type Native = { major: number; environment: ProgramEnvironment };
+export type Native = { major: number; environment: ProgramEnvironment };
 
-async function findProgram(environment?: ProgramEnvironment): Promise<Native | null> {
+export async function findProgram(environment?: ProgramEnvironment): Promise<Native | null> {
   const major = environment ? await findNativeMajor(environment) : null;
   return environment && major !== null ? { major, environment } : null;
 }
 
-async function makePieces(format: ExportFormat, making: Making): Promise<AsyncIterable<Uint8Array>> {
+/** The dump as it comes. `findNative`: an installed pg_dump, if there is one. */
+export async function makePieces(format: ExportFormat, making: Making): Promise<AsyncIterable<Uint8Array>> {
   const { address, sessionName, signal, findNative } = making;
   if (format === 'csv') return exportCsv(address, sessionName, signal);
   const serverMajor = await checkTables(making);

@@ -10,8 +10,11 @@ import { authRoleOf, commentOf, databaseOf, dumpRoleOf, roleOf } from './provisi
 import { derivePassword } from './role-passwords.ts';
 import type { Server } from './servers.ts';
 
+/** The server itself, or a copy of it that was recovered from a backup. */
+export type DumpServer = Pick<Server, 'address' | 'maintenance' | 'masterKey' | 'userRoles' | 'installation'>;
+
 /** Makes the role where it is missing, or was made only in part. */
-export async function ensureDumpRole(server: Server, id: string): Promise<Address> {
+export async function ensureDumpRole(server: DumpServer, id: string): Promise<Address> {
   const name = dumpRoleOf(id);
   const login = { ...server.address, user: name, password: derivePassword(server.masterKey, name) };
   const address = { ...login, database: databaseOf(id) };
@@ -32,7 +35,7 @@ export async function ensureDumpRole(server: Server, id: string): Promise<Addres
 }
 
 /** Where our own role may not give bypassrls away, tables that force row security on their owner cannot be exported. */
-async function createRole(server: Server, name: string, password: string): Promise<void> {
+async function createRole(server: DumpServer, name: string, password: string): Promise<void> {
   const rights = sql`
     login nosuperuser nocreatedb nocreaterole noreplication connection limit 2
     password ${sql.literal(scramVerifier(password))}`;

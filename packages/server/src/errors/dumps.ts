@@ -87,4 +87,30 @@ export const dumpErrors = {
     }),
   backupFailed: (message: string, hint: string, cause: unknown) =>
     new RowhouseError('backup_failed', message, { hint, cause }),
+  /** `at` lies before the first backup, or after the last WAL that is stored. */
+  restoreOutOfRange: (at: Date, { oldest, newest }: { oldest: Date | null; newest: Date | null }) =>
+    new RowhouseError('conflict', `The state of ${at.toISOString()} is not in the backups.`, {
+      hint:
+        oldest && newest
+          ? `Choose a time from ${oldest.toISOString()} to ${newest.toISOString()}.`
+          : 'There is no complete backup yet. The operator can start one: rowhouse backup now.',
+      details: {
+        retryable: false,
+        oldest_restorable: oldest?.toISOString() ?? null,
+        newest_restorable: newest?.toISOString() ?? null,
+      },
+    }),
+  restoreUnavailable: (reason: string, hint: string) =>
+    new RowhouseError('conflict', reason, { hint, details: { retryable: false } }),
+  restoreNotThere: () =>
+    new RowhouseError('conflict', 'The project did not exist at that time.', {
+      hint: 'Choose a time after its creation.',
+      details: { retryable: false },
+    }),
+  /** The reason names nothing of other projects. */
+  restoreBroken: (reason: string) =>
+    new RowhouseError('conflict', reason, {
+      hint: 'Choose another time. The operator can check the backups: rowhouse backup verify.',
+      details: { retryable: false },
+    }),
 };

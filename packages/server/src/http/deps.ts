@@ -1,6 +1,7 @@
 // The dependencies of the routes, created by main.ts or by a test.
 import type { Logger } from 'pino';
 import type { Backups } from '../backups/backups.ts';
+import type { Restores } from '../backups/restore/restores.ts';
 import type { BranchDeps } from '../branches/deps.ts';
 import type { Control } from '../control/control.ts';
 import type { Exports } from '../dumps/export.ts';
@@ -28,6 +29,7 @@ export type Deps = Readonly<{
   imports: Imports;
   branches: BranchDeps;
   jobs: Jobs;
+  restores: Restores;
   /** null: backups are off. */
   backups: Backups | null;
   keyRing: KeyRing;

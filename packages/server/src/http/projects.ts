@@ -7,9 +7,12 @@ import {
   ListProjects,
   ProjectResponse,
   ProjectsResponse,
+  RestoreProject,
+  RestoringResponse,
 } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
+import { errors } from '../errors.ts';
 import { requireAccount } from '../keys/caller.ts';
 import { changeProject, deleteProject, restoreProject } from '../projects/change.ts';
 import { getConnection } from '../projects/connection.ts';
@@ -20,6 +23,8 @@ import type { Deps } from './deps.ts';
 
 export const SlugParams = Type.Object({ slug: Type.String({ description: "The project's slug." }) });
 type Params = { slug: string };
+
+const startWithinMs = 60_000;
 
 export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['projects'];
@@ -110,21 +115,36 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
     }),
   );
 
-  app.post<{ Params: Params }>(
+  app.post<{ Params: Params; Body: RestoreProject }>(
     '/projects/:slug/restore',
     {
       schema: {
         tags,
-        summary: 'Restore a deleted project',
-        description: 'Requires an account key.',
+        summary: 'Restore a deleted project, or the state of an earlier time',
+        description:
+          'Requires an account key. Without "to", a deleted project can be used again. With "to", a job restores the state of that time from the backups, into a new project or in place of this one.',
         params: SlugParams,
-        response: { 200: ProjectResponse },
+        body: RestoreProject,
+        response: { 200: ProjectResponse, 202: RestoringResponse },
       },
     },
-    async (request): Promise<ProjectResponse> => ({
-      ok: true,
-      project: await restoreProject(deps, callerOf(request), request.params.slug),
-    }),
+    async (request, reply): Promise<ProjectResponse | RestoringResponse> => {
+      const { to, into } = request.body;
+      const { slug } = request.params;
+      const caller = callerOf(request);
+      if (to === undefined) {
+        if (into !== undefined)
+          throw errors.invalidRequest([{ path: 'into', problem: 'requires "to", the time to restore' }]);
+        return { ok: true, project: await restoreProject(deps, caller, slug) };
+      }
+      // The last WAL may have to be stored first.
+      request.deadline.allow(startWithinMs);
+      const started = await deps.restores.start(caller, slug, { to, ...(into && { into }) });
+      reply.status(202);
+      const { project, apiKey, job, estimatedSeconds } = started;
+      const key = apiKey === null ? {} : { api_key: apiKey };
+      return { ok: true, project, ...key, job, estimated_seconds: estimatedSeconds };
+    },
   );
 
   app.get<{ Params: Params }>(

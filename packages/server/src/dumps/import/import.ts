@@ -26,6 +26,10 @@ export type Imports = {
   fromServer(accountId: string, input: CreateProject, from: string): Promise<Started>;
   /** A branch: `pieces` are a dump of its parent, made by this service. */
   fromParent(accountId: string, input: CreateProject, origin: BranchOrigin, pieces: Pieces): Promise<Started>;
+  /** For a dump of our own: keeps it on disk, for a project with this limit. */
+  spool(limitMb: number, pieces: AsyncIterable<Uint8Array>): Promise<Spool>;
+  /** Fills a project that the job has created. Closes the spool. */
+  load(project: Project, spool: Spool, run: JobRun): Promise<ImportReport>;
 };
 export type BranchOrigin = { parentId: string; expiresAt: Date | null };
 type Pieces = (signal: AbortSignal) => AsyncIterable<Uint8Array>;
@@ -150,6 +154,9 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
   };
 
   return {
+    spool: (limitMb, pieces) => fillSpool(spoolOptions(limitMb), pieces),
+    load: (project, spool, run) =>
+      turns.take(run.signal, () => fill(project, async () => spool, run)).finally(() => spool.close()),
     fromUpload: async (accountId, input, body) => {
       const limitMb = limitOf(input);
       const free = takePlace();

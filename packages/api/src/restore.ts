@@ -1,0 +1,40 @@
+// Wire types of a restore to a point in time.
+import Type, { type Static } from 'typebox';
+import { success } from './envelope.ts';
+import { Job } from './jobs.ts';
+import { Project } from './projects.ts';
+
+export const RestoreProject = Type.Object(
+  {
+    to: Type.Optional(
+      Type.String({
+        format: 'date-time',
+        maxLength: 40,
+        description:
+          'The time of the state to restore, with a time zone. Exact to the millisecond. Without it, a deleted project is restored as it was when it was deleted.',
+        examples: ['2026-11-16T10:00:00Z'],
+      }),
+    ),
+    into: Type.Optional(
+      Type.Enum(['new', 'in_place'], {
+        default: 'new',
+        description:
+          'new: into a new project, beside this one. in_place: the restored state replaces this project, and the present state is kept as a deleted project.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type RestoreProject = { to?: string; into?: 'new' | 'in_place' };
+
+export const RestoringResponse = success({
+  project: Project,
+  api_key: Type.Optional(
+    Type.String({
+      description: 'The key of a new project. It is shown only once. With in_place, keys stay as they are.',
+    }),
+  ),
+  job: Job,
+  estimated_seconds: Type.Integer({ description: 'How long the restore is expected to take.' }),
+});
+export type RestoringResponse = Static<typeof RestoringResponse>;

@@ -1,0 +1,150 @@
+// The work of one restore: recover the project beside the server that serves, dump it, load it into the new project.
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Project } from '@rowhouse/api';
+import type { Control } from '../../control/control.ts';
+import { findProgram } from '../../dumps/export.ts';
+import { prepareBinaries } from '../../engine/binaries.ts';
+import { readControlFile } from '../../engine/control-file.ts';
+import type { DiskWatch } from '../../engine/disk.ts';
+import { clusterFolderOf } from '../../engine/embedded.ts';
+import { removeRecovery } from '../../engine/recovery-server.ts';
+import { findRunAs } from '../../engine/run-as.ts';
+import { errors } from '../../errors.ts';
+import type { JobRun } from '../../jobs/jobs.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { ProjectRow } from '../../projects/project.ts';
+import type { Backups } from '../backups.ts';
+import { dumpRecovered } from './dump-recovered.ts';
+import type { Plan } from './plan.ts';
+import { recoverProject } from './recover-project.ts';
+import type { RestoreDeps } from './restores.ts';
+
+type Place = {
+  dataFolder: string;
+  /** Of this restore. It is removed at the end. */
+  folder: string;
+  backups: Backups;
+};
+type Work = {
+  source: ProjectRow;
+  target: Date;
+  project: Project;
+  plan: Plan;
+  into: 'new' | 'in_place';
+};
+
+const mb = 1024 * 1024;
+/** For the WAL on its way and the dump. */
+const spareBytes = 512 * mb;
+const turnMs = 500;
+/** How much of the whole is done when the dump begins. */
+const recoveredPart = 0.7;
+
+export async function restore(
+  deps: RestoreDeps,
+  place: Place,
+  { source, target, project, plan, into }: Work,
+  run: JobRun,
+): Promise<Record<string, unknown>> {
+  const startedAt = performance.now();
+  const report = await inTurn(deps.control, run.signal, async (signal) => {
+    await removeLeft(path.dirname(place.folder));
+    const repository = await place.backups.repository();
+    const spool = await recoverProject(
+      {
+        ...{ repository, plan, projectId: source.id, target, workshop: openWorkshop(deps, place), signal },
+        isCopy: source.parent !== null,
+        checkSpace: (bytes) => checkSpace(deps.disk, bytes),
+        progress: (fraction) => {
+          if (deps.disk.isLow()) throw errors.serverFull();
+          run.progress(fraction * recoveredPart);
+        },
+      },
+      ({ server }) => {
+        const findNative = () => findProgram(deps.programs);
+        const pieces = dumpRecovered(server, { of: deps.server, id: source.id, findNative, signal });
+        return deps.imports.spool(project.limit_mb, pieces);
+      },
+    );
+    const progress = (fraction: number) => run.progress(recoveredPart + fraction * (1 - recoveredPart));
+    return deps.imports.load(project, spool, { ...run, signal, progress });
+  });
+  if (into === 'in_place') await replace(deps, source.id, project.id, run.id);
+  const seconds = Math.round((performance.now() - startedAt) / 1000);
+  return { restored_to: target.toISOString(), into, seconds, ...report };
+}
+
+function openWorkshop({ server }: RestoreDeps, { dataFolder, folder }: Place) {
+  const cluster = clusterFolderOf(dataFolder);
+  const runAs = findRunAs(cluster);
+  const { capacity } = readControlFile(cluster);
+  return {
+    folder,
+    runAs,
+    capacity,
+    binaries: prepareBinaries(dataFolder, runAs),
+    masterKey: server.masterKey,
+  };
+}
+
+/** The restored project is a usable project before the exchange: a crash in between leaves two projects, and loses none. */
+async function replace(
+  deps: RestoreDeps,
+  projectId: string,
+  restoredId: string,
+  jobId: string,
+): Promise<void> {
+  const own = (value: string | null) =>
+    deps.control.change(sql`update projects set filled_by = ${value} where id = ${restoredId}`);
+  await own(null);
+  try {
+    await deps.exchange(projectId, restoredId);
+  } catch (error) {
+    await own(jobId);
+    throw error;
+  }
+}
+
+export function checkSpace(disk: DiskWatch, bytes: number): void {
+  const facts = disk.facts();
+  if (!facts || facts.freeBytes - facts.reserveBytes >= bytes + spareBytes) return;
+  const [free, reserve] = [facts.freeBytes, facts.reserveBytes].map((value) => Math.floor(value / mb));
+  throw errors.serverFull({ free_mb: free ?? 0, reserve_mb: reserve ?? 0 });
+}
+
+/** Waits for other restores. The lock is a session's, so it ends with the process that holds it. */
+function inTurn<T>(
+  control: Control,
+  signal: AbortSignal,
+  act: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  return control.session(async (session, lost) => {
+    const either = AbortSignal.any([signal, lost]);
+    for (;;) {
+      const [row] = await session.query<{ mine: boolean }>(tryLock);
+      if (row?.mine) return act(either);
+      await sleep(turnMs, undefined, { signal: either });
+    }
+  });
+}
+
+export async function ifNoneRuns(control: Control, act: () => Promise<void>): Promise<void> {
+  await control.session(async (session) => {
+    const [row] = await session.query<{ mine: boolean }>(tryLock);
+    if (row?.mine) await act();
+  });
+}
+
+const tryLock = sql`select pg_try_advisory_lock(hashtext('rowhouse restore')) as mine`;
+
+/** What a process that died has left: no other restore runs now. */
+export async function removeLeft(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const at = path.join(folder, entry.name);
+    if (entry.isDirectory()) await removeRecovery(at);
+    else await rm(at, { force: true });
+  }
+}

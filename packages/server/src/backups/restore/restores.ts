@@ -1,0 +1,108 @@
+// Restores of single projects to a point in time. Each runs as a job that fills a new project; with `in_place` the two
+// projects exchange their databases at the end. One runs at a time, of all processes: each needs disk, memory and a core.
+import path from 'node:path';
+import type { Job, Project, RestoreProject } from '@rowhouse/api';
+import type { Control } from '../../control/control.ts';
+import { newId } from '../../control/new-id.ts';
+import type { Imports } from '../../dumps/import/import.ts';
+import type { ProgramEnvironment } from '../../dumps/native.ts';
+import type { DiskWatch } from '../../engine/disk.ts';
+import type { Server } from '../../engine/servers.ts';
+import type { Spares } from '../../engine/spares.ts';
+import { errors } from '../../errors.ts';
+import { dropFilledProjects } from '../../jobs/abandoned.ts';
+import type { JobRun, Jobs } from '../../jobs/jobs.ts';
+import { type Caller, requireAccount } from '../../keys/caller.ts';
+import { createProject } from '../../projects/create.ts';
+import { getProjectRow } from '../../projects/find.ts';
+import { toProject } from '../../projects/project.ts';
+import type { Backups } from '../backups.ts';
+import { markPresent } from './mark-present.ts';
+import { amountsOf, foretellSeconds, planRestore, shareOf } from './plan.ts';
+import { databasesToKeep } from './recover-project.ts';
+import { checkSpace, ifNoneRuns, removeLeft, restore } from './restore-job.ts';
+
+/** `project`: the new one with its key, or the one that is replaced. */
+export type StartedRestore = { project: Project; apiKey: string | null; job: Job; estimatedSeconds: number };
+export type Restores = {
+  start(caller: Caller, slug: string, input: RestoreProject & { to: string }): Promise<StartedRestore>;
+  /** Removes what a process that died has left. */
+  tidy(): Promise<void>;
+};
+
+export type RestoreDeps = {
+  control: Control;
+  server: Server;
+  spares: Spares;
+  disk: DiskWatch;
+  jobs: Jobs;
+  imports: Imports;
+  /** null: they are off. */
+  backups: Backups | null;
+  /** Of the embedded PostgreSQL. null: PostgreSQL is run by others, and its programs are not here. */
+  dataFolder: string | null;
+  programs?: ProgramEnvironment;
+  /** Exchanges the databases of two projects; the second one is deleted then. */
+  exchange: (projectId: string, otherId: string) => Promise<void>;
+  limits: { maxLimitMb: number; keepDeletedDays: number };
+  now: () => number;
+  onError: (error: unknown) => void;
+};
+
+export function openRestores(deps: RestoreDeps): Restores {
+  const { control, server, jobs } = deps;
+  const folder = deps.dataFolder === null ? null : path.join(deps.dataFolder, 'restores');
+
+  return {
+    start: async (caller, slug, { to, into = 'new' }) => {
+      requireAccount(caller, 'restore a project');
+      const source = await getProjectRow(control, caller, slug, { evenDeleted: true });
+      const target = new Date(to);
+      if (into === 'in_place' && source.deleted_at) {
+        throw errors.conflict(
+          'A deleted project cannot be replaced.',
+          'Restore it first, without "to". Or restore into a new project.',
+        );
+      }
+      const { backups } = deps;
+      if (!backups) throw errors.backupsOff();
+      if (folder === null || deps.dataFolder === null) throw notEmbedded();
+      if (target < source.created_at) throw errors.restoreNotThere();
+      await markPresent(backups, server, target);
+      const plan = await planRestore(await backups.repository(), target);
+      const own = plan.tip.databases.find(({ name }) => name === `p_${source.id}`)?.oid ?? null;
+      const amounts = amountsOf(plan, databasesToKeep(plan, source.id), own);
+      checkSpace(deps.disk, amounts.layOutBytes + amounts.walBytes);
+      const estimatedSeconds = foretellSeconds(amounts, shareOf(plan, target, deps.now()));
+      const id = newId();
+      const name = `${source.name.slice(0, 70)} ${target.toISOString().slice(0, 19)}Z`;
+      const { project, apiKey } = await createProject(
+        deps,
+        source.account_id,
+        { name, limit_mb: source.limit_mb },
+        { filledBy: id },
+      );
+      const job = { id, kind: 'restore' as const, accountId: source.account_id, projectId: project.id };
+      const place = { dataFolder: deps.dataFolder, folder: path.join(folder, id), backups };
+      const work = (run: JobRun) => restore(deps, place, { source, target, project, plan, into }, run);
+      try {
+        const started = { job: await jobs.start(job, work), estimatedSeconds };
+        if (into === 'new') return { ...started, project, apiKey };
+        return { ...started, project: toProject(source, deps.limits.keepDeletedDays), apiKey: null };
+      } catch (error) {
+        await dropFilledProjects({ control, server }, id).catch(deps.onError);
+        throw error;
+      }
+    },
+    tidy: async () => {
+      if (folder !== null) await ifNoneRuns(control, () => removeLeft(folder));
+    },
+  };
+}
+
+function notEmbedded() {
+  return errors.restoreUnavailable(
+    'A single project can be restored to a point in time only on the embedded PostgreSQL.',
+    'Restore your PostgreSQL server with its own tools, beside the present one. Then export the project there and import it.',
+  );
+}

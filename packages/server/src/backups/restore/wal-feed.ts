@@ -1,0 +1,66 @@
+// Puts stored WAL into the pg_wal of a server that replays it, a few segments ahead of it, and removes what is replayed:
+// the disk never holds more than a few hundred megabytes of it, and downloading and replaying go on at once.
+import { chown, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RunAs } from '../../engine/run-as.ts';
+import { segmentName, segmentStart } from '../../postgres/lsn.ts';
+import type { Repository } from '../repository.ts';
+import { readSegment } from '../wal-archive.ts';
+
+type Request = {
+  repository: Repository;
+  timeline: number;
+  segmentBytes: number;
+  from: bigint;
+  /** Up to here, WAL is stored without a gap. */
+  end: bigint;
+  /** The server's folder for WAL, and its account. */
+  folder: string;
+  runAs: RunAs | null;
+  signal: AbortSignal;
+  /** How far the server has replayed, as far as is known. */
+  replayed: () => bigint;
+};
+
+/** Ahead of the server, and behind it: its last restart point may need some. */
+const ahead = 12n;
+const behind = 4n;
+const lookMs = 20;
+
+/** Returns when the last segment is in place. */
+export async function feedWal(request: Request): Promise<void> {
+  const { repository, timeline, end, folder, signal, replayed } = request;
+  const size = BigInt(request.segmentBytes);
+  const first = request.from - (request.from % size);
+  const read = (start: bigint) =>
+    readSegment(repository, segmentName(timeline, start, request.segmentBytes), request.segmentBytes, signal);
+  let next: Promise<Buffer | null> | null = read(first);
+  for (let start = first; start < end; start += size) {
+    const bytes = await next;
+    // The one after it is fetched while this one is written and the server is busy.
+    next = start + size < end ? read(start + size) : null;
+    next?.catch(() => {});
+    const name = segmentName(timeline, start, request.segmentBytes);
+    if (!bytes) throw new Error(`The WAL segment ${name} is not stored any more.`);
+    while (start > replayed() + ahead * size) await sleep(lookMs, undefined, { signal });
+    await place(request, name, bytes);
+    await removeBefore(folder, replayed() - behind * size, request.segmentBytes);
+  }
+}
+
+/** Under another name first: the server must not read half of it. */
+async function place({ folder, runAs }: Request, name: string, bytes: Buffer): Promise<void> {
+  const draft = path.join(folder, `${name}.new`);
+  await writeFile(draft, bytes, { mode: 0o600 });
+  if (runAs) await chown(draft, runAs.uid, runAs.gid);
+  await rename(draft, path.join(folder, name));
+}
+
+async function removeBefore(folder: string, before: bigint, segmentBytes: number): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!/^[0-9A-F]{24}$/.test(name)) continue;
+    if (segmentStart(name, segmentBytes) + BigInt(segmentBytes) <= before)
+      await rm(path.join(folder, name), { force: true });
+  }
+}

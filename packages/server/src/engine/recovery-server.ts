@@ -1,0 +1,195 @@
+// A second PostgreSQL on a folder that was laid out from a backup. It replays the WAL that is put into pg_wal, stops at a
+// moment, and is then opened for one reader. It listens on a socket in its own folder only, and nothing in it lasts.
+import { writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Address, type Database, openDatabase } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { type Capacity, larger, readControlFile } from './control-file.ts';
+import type { EmbeddedSettings } from './embedded-settings.ts';
+import { EngineError } from './engine-error.ts';
+import { type Cluster, startPostmaster, stopPostmaster, superuser } from './postmaster.ts';
+import { derivePassword } from './role-passwords.ts';
+import { endLeftovers, findUnnamed, inspectPidFile, isRunning } from './server-processes.ts';
+
+type Options = {
+  cluster: Cluster;
+  masterKey: Buffer;
+  /** The last commit that counts. null: replay everything. */
+  target: Date | null;
+  /** Of the server that wrote the WAL, as it is now: the backup may be from before a change. */
+  capacity: Capacity;
+  signal: AbortSignal;
+};
+
+export type ReplayState = {
+  replayed: bigint;
+  /** `target`: it has stopped right after the target. `waiting`: it has replayed all WAL that is there. */
+  is: 'replaying' | 'waiting' | 'target';
+  /** The time of the last commit that was replayed. */
+  lastCommit: Date | null;
+};
+
+export type RecoveryServer = {
+  address: Address;
+  database: Database;
+  look(): Promise<ReplayState>;
+  /** Ends the replay. From here on the server accepts changes, which nobody keeps. */
+  open(): Promise<void>;
+  /** Rejects when PostgreSQL ends by itself. */
+  failed: Promise<never>;
+  stop(): Promise<void>;
+};
+
+const sharedBuffersMb = 128;
+const openWithinS = 120;
+
+/** Returns when the server answers queries, which is when it has replayed the WAL that was written during the backup. */
+export async function startRecovery(options: Options): Promise<RecoveryServer> {
+  const { cluster, masterKey, signal } = options;
+  const control = readControlFile(cluster.folder);
+  const capacity = larger(control.capacity, options.capacity);
+  const { socket, port, tcp } = await chooseEndpoint(cluster.folder);
+  writeFileSync(path.join(cluster.folder, 'standby.signal'), '', { mode: 0o600 });
+  const settings = settingsOf(capacity, port, tcp, options.target);
+  const postmaster = await startPostmaster(cluster, settings, signal, () => {});
+  const address: Address = {
+    // pg looks for a socket in a host that is a folder.
+    ...{
+      host: socket === null ? tcp : path.dirname(socket),
+      port,
+      user: superuser,
+      database: 'postgres',
+      tls: false as const,
+    },
+    password: derivePassword(masterKey, superuser),
+    ...(socket !== null && { socket }),
+  };
+  const database = openDatabase(address, { max: 2 });
+  let isStopping = false;
+  const failed = postmaster.exited.then((how): never => {
+    throw isStopping ? new Error('stopped') : new EngineError(`The PostgreSQL of the restore ${how}.`);
+  });
+  failed.catch(() => {});
+  return {
+    address,
+    database,
+    failed,
+    look: () => Promise.race([failed, look(database, cluster.folder, capacity)]),
+    open: async () => {
+      await Promise.race([failed, database.query(sql`select pg_promote(true, ${openWithinS}::int)`)]);
+      const [row] = await database.query<{ closed: boolean }>(sql`select pg_is_in_recovery() as closed`);
+      if (row?.closed !== false) throw new EngineError('The PostgreSQL of the restore did not open.');
+    },
+    stop: async () => {
+      isStopping = true;
+      await database.end();
+      await stopPostmaster(cluster, postmaster);
+    },
+  };
+}
+
+async function look(database: Database, folder: string, capacity: Capacity): Promise<ReplayState> {
+  const [row] = await database.query<{
+    replayed: string;
+    paused: string;
+    lastCommit: Date | null;
+    waitsFor: string | null;
+  }>(sql`
+    select (pg_last_wal_replay_lsn() - '0/0')::text as replayed, pg_get_wal_replay_pause_state() as paused,
+           pg_last_xact_replay_timestamp() as "lastCommit",
+           (select wait_event from pg_stat_activity where backend_type = 'startup') as "waitsFor"`);
+  if (!row) throw new EngineError('The PostgreSQL of the restore does not tell how far it is.');
+  const isPaused = row.paused === 'paused';
+  // It pauses too when the WAL says that the server had more connections than there is room for here.
+  if (
+    isPaused &&
+    larger(readControlFile(folder).capacity, capacity).max_connections > capacity.max_connections
+  )
+    throw new EngineError('The settings of PostgreSQL were changed after the backup: more connections.');
+  const isWaiting = row.waitsFor === 'RecoveryRetrieveRetryInterval';
+  return {
+    replayed: BigInt(row.replayed),
+    is: isPaused ? 'target' : isWaiting ? 'waiting' : 'replaying',
+    lastCommit: row.lastCommit,
+  };
+}
+
+function settingsOf(capacity: Capacity, port: number, tcp: string, target: Date | null): EmbeddedSettings {
+  const options: Record<string, string> = {
+    listen_addresses: tcp,
+    port: String(port),
+    unix_socket_directories: process.platform === 'win32' ? '' : '.',
+    unix_socket_permissions: '0700',
+    ...Object.fromEntries(Object.entries(capacity).map(([name, value]) => [name, String(value)])),
+    // Polls pg_wal, where segments appear while it replays: no command has to be run for each of them.
+    restore_command: '',
+    primary_conninfo: '',
+    primary_slot_name: '',
+    wal_retrieve_retry_interval: '50ms',
+    wal_recycle: 'off',
+    hot_standby: 'on',
+    recovery_target_timeline: 'current',
+    recovery_target_action: 'pause',
+    // Commits at the very microsecond count.
+    recovery_target_inclusive: 'on',
+    ...(target && { recovery_target_time: timeText(target) }),
+    // What is lost in a crash is made again.
+    fsync: 'off',
+    synchronous_commit: 'off',
+    full_page_writes: 'off',
+    archive_mode: 'off',
+    summarize_wal: 'off',
+    // Databases that were left out are full of zeroes: nothing may read them.
+    autovacuum: 'off',
+    shared_buffers: `${sharedBuffersMb}MB`,
+    maintenance_work_mem: '64MB',
+    max_wal_size: '64GB',
+    checkpoint_timeout: '1h',
+    jit: 'off',
+    max_parallel_workers_per_gather: '0',
+    log_min_messages: 'warning',
+    log_min_error_statement: 'panic',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    cluster_name: 'rowhouse restore',
+  };
+  return { options, addressSpaceMb: sharedBuffersMb + 2_560 };
+}
+
+/** As PostgreSQL reads it before it knows names of time zones, such as Z. */
+function timeText(time: Date): string {
+  return time.toISOString().replace('T', ' ').replace('Z', '+00');
+}
+
+/** A socket in the folder, whose path is limited to 108 bytes, on some systems to 104. Otherwise a port of this machine. */
+async function chooseEndpoint(folder: string): Promise<{ socket: string | null; port: number; tcp: string }> {
+  const port = 5432;
+  const socket = path.join(folder, `.s.PGSQL.${port}`);
+  if (process.platform !== 'win32' && Buffer.byteLength(socket) < 104) return { socket, port, tcp: '' };
+  const free = await new Promise<number>((resolve, reject) => {
+    const server = createServer().once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
+    });
+  });
+  return { socket: null, port: free, tcp: '127.0.0.1' };
+}
+
+/** Removes the folder of a restore whose process died, with the server that may still work in it. */
+export async function removeRecovery(folder: string): Promise<void> {
+  const named = inspectPidFile(folder);
+  const found = named && named.kind !== 'stale' ? named : findUnnamed(folder);
+  for (let waitedMs = 0; found && isRunning(found.pid) && waitedMs < endWithinMs; waitedMs += 50) {
+    // At once, without writing anything out.
+    if (waitedMs === 0) process.kill(found.pid, 'SIGQUIT');
+    if (waitedMs === endWithinMs / 2) process.kill(found.pid, 'SIGKILL');
+    await sleep(50);
+  }
+  endLeftovers(folder);
+  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+}
+const endWithinMs = 10_000;

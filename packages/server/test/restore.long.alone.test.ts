@@ -1,0 +1,165 @@
+// Restoring a project to a point in time through the API, on a PostgreSQL of its own with continuous backup.
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it, onTestFinished } from 'vitest';
+import { sql } from '../src/postgres/sql.ts';
+import { type Lab, newFolder, startLab } from './backup-lab.ts';
+import { corpus, download, type Project, run } from './exports.ts';
+import { api, openTestService, type TestService, until } from './helpers.ts';
+
+async function startService(lab: Lab): Promise<TestService> {
+  const rowhouse = await openTestService({
+    ...{ at: lab.engine.address, masterKey: lab.masterKey, restores: { dataFolder: lab.folder } },
+    backups: {
+      location: { kind: 'folder', folder: newFolder('repository') },
+      ...{ reserveBytes: 0, retentionDays: 7, rateMb: 0 },
+    },
+    imports: { folder: newFolder('imports'), allowPrivateHosts: false },
+  });
+  onTestFinished(() => rowhouse.stop());
+  await until('the first backup is there', async () => (await backups(rowhouse)).length > 0, 60_000);
+  return rowhouse;
+}
+
+const backups = async (rowhouse: TestService) =>
+  (await rowhouse.service.deps.backups?.status())?.backups ?? [];
+
+/** Between two commits, so that milliseconds are exact. */
+async function moment(lab: Lab): Promise<string> {
+  await sleep(5);
+  const [row] = await lab.database.query<{ at: Date }>(sql`select clock_timestamp() as at`);
+  await sleep(5);
+  return row?.at.toISOString() ?? '';
+}
+
+const ask = (rowhouse: TestService, slug: string, body: object) =>
+  rowhouse.call('POST', `/projects/${slug}/restore`, { body });
+
+const end = (rowhouse: TestService, job: string) =>
+  until(
+    'the restore has ended',
+    async () => {
+      const { body } = await rowhouse.call('GET', `${api}/jobs/${job}`);
+      return body.job.status !== 'running' && body.job;
+    },
+    120_000,
+  );
+
+async function restore(rowhouse: TestService, slug: string, to: string) {
+  const started = await ask(rowhouse, slug, { to });
+  expect([started.status, started.body.error]).toEqual([202, undefined]);
+  const { project, api_key: key, job, estimated_seconds: estimate } = started.body;
+  expect([project.status, job.kind, job.status, estimate > 0]).toEqual([
+    'creating',
+    'restore',
+    'running',
+    true,
+  ]);
+  const ended = await end(rowhouse, job.id);
+  return { ended, copy: { slug: project.slug, id: project.id, key } as Project };
+}
+
+/**
+ * As SQL, without what differs: sign-ins end with a restore, and PostgreSQL logs sequences ahead, so that a replayed one
+ * can skip up to 32 values.
+ */
+const dump = async (rowhouse: TestService, project: Project) => {
+  const { bytes } = await download(rowhouse, project, 'sql');
+  const ids = new RegExp(`${project.id}`, 'g');
+  return bytes
+    .toString()
+    .replace(ids, 'id')
+    .replace(/^\\(un)?restrict .*$/gm, '')
+    .replace(/(^COPY auth\.sessions .*;\n)(?:[^\\].*\n)*/m, '$1')
+    .replace(/^(SELECT pg_catalog\.setval\('[^']+', )\d+/gm, '$1');
+};
+
+it('a project is restored to earlier moments, with all its objects and users', {
+  timeout: 400_000,
+}, async () => {
+  const lab = await startLab();
+  const rowhouse = await startService(lab);
+  const project = await rowhouse.project('Shop');
+  const neighbour = await rowhouse.project('Neighbour');
+  await run(rowhouse, neighbour, 'create table t as select 1 as one');
+  await run(rowhouse, project, ...corpus);
+  const credentials = { email: 'ada@example.com', password: 'correct horse battery' };
+  const signUp = await rowhouse.call('POST', `/projects/${project.slug}/auth/signup`, {
+    key: project.key,
+    body: credentials,
+  });
+  expect(signUp.status).toBe(201);
+  await run(rowhouse, project, 'update teas set owner = (select id from auth.users)');
+  const first = await moment(lab);
+  const expected = await dump(rowhouse, project);
+  await run(rowhouse, project, `update teas set name = 'lost' where name = '\\.'`, 'drop table secrets');
+  const second = await moment(lab);
+  await rowhouse.service.deps.backups?.take('incremental', {
+    signal: new AbortController().signal,
+    progress: () => {},
+  });
+  await run(rowhouse, project, 'delete from teas');
+  const third = await moment(lab);
+  expect((await rowhouse.call('DELETE', `/projects/${project.slug}`)).status).toBe(200);
+
+  const early = await restore(rowhouse, project.slug, first);
+  expect([early.ended.status, early.ended.error]).toEqual(['done', null]);
+  expect(early.ended.result).toMatchObject({ restored_to: first, into: 'new', users: 1, skipped: [] });
+  expect(await dump(rowhouse, early.copy)).toBe(expected);
+  const signIn = await rowhouse.call('POST', `/projects/${early.copy.slug}/auth/signin`, {
+    key: early.copy.key,
+    body: credentials,
+  });
+  expect(signIn.status).toBe(200);
+
+  const later = await restore(rowhouse, project.slug, second);
+  const names = await run(rowhouse, later.copy, "select name from teas where name = 'lost'");
+  expect(names.rows).toEqual([{ name: 'lost' }]);
+  const last = await restore(rowhouse, project.slug, third);
+  expect((await run(rowhouse, last.copy, 'select count(*) from teas')).rows).toEqual([{ count: 0 }]);
+  expect((await run(rowhouse, neighbour, 'select one from t')).rows).toEqual([{ one: 1 }]);
+  expect(readdirSync(path.join(lab.folder, 'restores'))).toEqual([]);
+
+  const early2 = await ask(rowhouse, project.slug, { to: '2020-01-01T00:00:00Z' });
+  expect([early2.status, early2.body.error.message]).toEqual([
+    409,
+    'The project did not exist at that time.',
+  ]);
+  const future = await ask(rowhouse, neighbour.slug, { to: '2999-01-01T00:00:00Z' });
+  const [oldest] = await backups(rowhouse);
+  expect([future.status, future.body.error.code, future.body.error.details]).toEqual([
+    409,
+    'conflict',
+    { retryable: false, oldest_restorable: oldest?.ended_at, newest_restorable: expect.any(String) },
+  ]);
+  expect((await ask(rowhouse, project.slug, { into: 'new' })).status).toBe(400);
+  expect((await ask(rowhouse, project.slug, { to: 'yesterday' })).status).toBe(400);
+  expect((await ask(rowhouse, project.slug, { to: second, into: 'in_place' })).status).toBe(409);
+  // Without a body, a deleted project is restored as before.
+  expect((await rowhouse.call('POST', `/projects/${project.slug}/restore`)).status).toBe(200);
+
+  // In place: the same slug and keys, and the replaced state is kept as a deleted project.
+  const started = await ask(rowhouse, project.slug, { to: second, into: 'in_place' });
+  expect([started.status, started.body.project?.slug, started.body.api_key]).toEqual([
+    202,
+    project.slug,
+    undefined,
+  ]);
+  const ended = await end(rowhouse, started.body.job.id);
+  expect([ended.status, ended.error, ended.result?.into]).toEqual(['done', null, 'in_place']);
+  const rows = await run(rowhouse, project, "select count(*) from teas where name = 'lost'");
+  expect(rows.rows).toEqual([{ count: 1 }]);
+  const replaced = await rowhouse.call('GET', `/projects/${ended.project}`);
+  expect(replaced.body.project.status).toBe('deleted');
+  expect((await rowhouse.call('POST', `/projects/${ended.project}/restore`)).status).toBe(200);
+  const old = { ...project, slug: ended.project, key: rowhouse.accountKey };
+  expect((await run(rowhouse, old, 'select count(*) from teas')).rows).toEqual([{ count: 0 }]);
+
+  // Its database has another oid now than in the backup, which has it under the name of the copy.
+  const again = await restore(rowhouse, project.slug, await moment(lab));
+  expect([again.ended.status, again.ended.error]).toEqual(['done', null]);
+  const count = await run(rowhouse, again.copy, "select count(*) from teas where name = 'lost'");
+  expect(count.rows).toEqual([{ count: 1 }]);
+  expect(readdirSync(path.join(lab.folder, 'restores'))).toEqual([]);
+});
