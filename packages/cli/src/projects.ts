@@ -19,6 +19,7 @@ import { exportProject, formats } from './export.ts';
 import { importProject } from './import.ts';
 import { positive } from './numbers.ts';
 import { note, progressOf, show } from './output.ts';
+import { type RestoreOptions, restore } from './restore.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { usage } from './usage.ts';
 import { formatTime } from './when.ts';
@@ -54,7 +55,10 @@ export function addProjects(program: Command): void {
   )
     .option('--yes', 'delete without confirmation')
     .action(remove);
-  add('restore <slug>', 'Restore a deleted project. Needs an account key.').action(restore);
+  add('restore <slug>', 'Restore a deleted project, or the state of an earlier time. Needs an account key.')
+    .option('--to <time>', 'restore the state of this time into a new project: 2026-11-16T10:00:00Z')
+    .option('--in-place', 'with --to: replace the project; its present state is kept as a deleted project')
+    .action((slug: string, options: RestoreOptions) => restore(slug, options, fieldsOf));
   add('compact <slug>', 'Return unused space of a project to the disk, and wait until that is done.').action(
     compact,
   );
@@ -140,11 +144,6 @@ async function remove(slug: string, options: ApiOptions & { yes?: boolean }): Pr
       lines.push(`To restore it until ${formatTime(end)}: rowhouse projects restore ${deleted}`);
     return lines.map(clean).join('\n');
   });
-}
-
-async function restore(slug: string, options: ApiOptions): Promise<void> {
-  const answer = await callApi<ProjectResponse>(options, 'POST', ['projects', slug, 'restore']);
-  show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
 }
 
 /** Starts the compaction once and then only polls it: stopping the command does not stop the compaction. */

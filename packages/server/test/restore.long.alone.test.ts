@@ -1,8 +1,12 @@
 // Restoring a project to a point in time through the API, on a PostgreSQL of its own with continuous backup.
-import { readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import { prepareBinaries } from '../src/engine/binaries.ts';
+import { clusterFolderOf } from '../src/engine/embedded.ts';
+import { createCluster, startPostmaster } from '../src/engine/postmaster.ts';
+import { findRunAs } from '../src/engine/run-as.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { type Lab, newFolder, startLab } from './backup-lab.ts';
 import { corpus, download, type Project, run } from './exports.ts';
@@ -163,3 +167,48 @@ it('a project is restored to earlier moments, with all its objects and users', {
   expect(count.rows).toEqual([{ count: 1 }]);
   expect(readdirSync(path.join(lab.folder, 'restores'))).toEqual([]);
 });
+
+it('a restore that is cancelled, or whose process dies, leaves nothing', { timeout: 300_000 }, async () => {
+  const lab = await startLab();
+  const rowhouse = await startService(lab);
+  const project = await rowhouse.project('Shop');
+  // Enough WAL that the replay takes a while.
+  await run(rowhouse, project, 'create table t as select g, md5(g::text) from generate_series(1, 400000) g');
+  const restores = path.join(lab.folder, 'restores');
+  const started = await ask(rowhouse, project.slug, { to: await moment(lab) });
+  const copy = started.body.project;
+  const pidFile = await until('the second PostgreSQL runs', async () => {
+    const [name] = existsSync(restores) ? readdirSync(restores) : [];
+    const file = path.join(restores, name ?? '', 'postmaster.pid');
+    return existsSync(file) && file;
+  });
+  const pid = Number(readFileSync(pidFile, 'utf8').split('\n')[0]);
+  expect((await rowhouse.call('DELETE', `${api}/jobs/${started.body.job.id}`)).status).toBe(202);
+  expect((await end(rowhouse, started.body.job.id)).status).toBe('cancelled');
+  expect(readdirSync(restores)).toEqual([]);
+  expect(isAlive(pid)).toBe(false);
+  expect((await rowhouse.call('GET', `/projects/${copy.slug}`)).status).toBe(404);
+
+  // As after kill -9 of the service: a folder, a log, and a server that works in the folder.
+  const folder = path.join(restores, 'left');
+  const runAs = findRunAs(clusterFolderOf(lab.folder));
+  const cluster = { folder, runAs, logFile: `${folder}.log`, binaries: prepareBinaries(lab.folder, runAs) };
+  createCluster(cluster, 'secret');
+  const options = { port: '5432', listen_addresses: '', unix_socket_directories: '.' };
+  const { signal } = new AbortController();
+  const left = await startPostmaster(cluster, { options, addressSpaceMb: 4_096 }, signal, () => {});
+  mkdirSync(path.join(restores, 'half'), { recursive: true });
+  writeFileSync(path.join(restores, 'half.log'), '');
+  await rowhouse.service.deps.restores.tidy();
+  expect([readdirSync(restores), isAlive(left.pid)]).toEqual([[], false]);
+  expect((await run(rowhouse, project, 'select count(*) from t')).rows).toEqual([{ count: 400000 }]);
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,52 @@
+// rowhouse projects restore: a deleted project, or the state of an earlier time.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { JobResponse, ProjectResponse, RestoreProject, RestoringResponse } from '@rowhouse/api';
+import { type ApiOptions, callApi } from './api.ts';
+import { failure } from './failure.ts';
+import { progressOf, show } from './output.ts';
+import { clean, formatFields } from './table.ts';
+
+export type RestoreOptions = ApiOptions & { to?: string; inPlace?: boolean };
+
+const lookMs = 500;
+
+export async function restore(
+  slug: string,
+  options: RestoreOptions,
+  fieldsOf: (project: ProjectResponse['project']) => [string, string | number][],
+): Promise<void> {
+  const { to, inPlace } = options;
+  if (to !== undefined) return restoreTo(slug, options, { to, into: inPlace ? 'in_place' : 'new' });
+  if (inPlace) throw failure('invalid_request', '--in-place requires --to.', 'Add the time: --to <time>.');
+  const answer = await callApi<ProjectResponse>(options, 'POST', ['projects', slug, 'restore']);
+  show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
+}
+
+/** Stopping the command does not stop the restore. */
+async function restoreTo(slug: string, options: ApiOptions, body: RestoreProject): Promise<void> {
+  const started = await callApi<RestoringResponse>(options, 'POST', ['projects', slug, 'restore'], { body });
+  const { project, api_key: key, estimated_seconds: seconds } = started;
+  let { job } = started;
+  const tell = progressOf(options);
+  try {
+    while (job.status === 'running') {
+      tell(`Restoring … ${Math.floor(job.progress * 100)} % (about ${seconds} s in all)`);
+      await sleep(lookMs);
+      ({ job } = await callApi<JobResponse>(options, 'GET', ['jobs', job.id]));
+    }
+  } finally {
+    tell(null);
+  }
+  if (job.status !== 'done')
+    throw failure(
+      job.error?.code ?? 'internal_error',
+      job.error?.message ?? 'The job failed.',
+      job.error?.hint,
+    );
+  show(options, { ...started, job }, () => {
+    const lines = [`Restored ${slug} as of ${job.result?.restored_to} into ${project.slug}.`];
+    if (key) lines.push(`Project key, shown only once: ${key}`);
+    else lines.push(`The replaced state is the deleted project ${job.project}.`);
+    return lines.map(clean).join('\n');
+  });
+}
