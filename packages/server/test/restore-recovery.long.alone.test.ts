@@ -98,6 +98,7 @@ async function restored(lab: Lab, { repository, catchUp }: Backups, projectId: s
         runAs,
         capacity,
         masterKey: lab.masterKey,
+        isDurable: false,
         binaries: prepareBinaries(lab.folder, runAs),
       },
       checkSpace: () => {},

@@ -19,8 +19,10 @@ type Options = {
   masterKey: Buffer;
   /** The last commit that counts. null: replay everything. */
   target: Date | null;
-  /** Of the server that wrote the WAL, as it is now: the backup may be from before a change. */
-  capacity: Capacity;
+  /** Of the server that wrote the WAL, as it is now: the backup may be from before a change. null: it is gone. */
+  capacity: Capacity | null;
+  /** Whether its files are used afterwards. */
+  isDurable: boolean;
   signal: AbortSignal;
 };
 
@@ -50,10 +52,10 @@ const openWithinS = 120;
 export async function startRecovery(options: Options): Promise<RecoveryServer> {
   const { cluster, masterKey, signal } = options;
   const control = readControlFile(cluster.folder);
-  const capacity = larger(control.capacity, options.capacity);
+  const capacity = larger(control.capacity, options.capacity ?? control.capacity);
   const { socket, port, tcp } = await chooseEndpoint(cluster.folder);
   writeFileSync(path.join(cluster.folder, 'standby.signal'), '', { mode: 0o600 });
-  const settings = settingsOf(capacity, port, tcp, options.target);
+  const settings = settingsOf(capacity, port, tcp, options);
   const postmaster = await startPostmaster(cluster, settings, signal, () => {});
   const address: Address = {
     // pg looks for a socket in a host that is a folder.
@@ -117,7 +119,13 @@ async function look(database: Database, folder: string, capacity: Capacity): Pro
   };
 }
 
-function settingsOf(capacity: Capacity, port: number, tcp: string, target: Date | null): EmbeddedSettings {
+function settingsOf(
+  capacity: Capacity,
+  port: number,
+  tcp: string,
+  { target, isDurable }: Options,
+): EmbeddedSettings {
+  const ifDurable = isDurable ? 'on' : 'off';
   const options: Record<string, string> = {
     listen_addresses: tcp,
     port: String(port),
@@ -137,9 +145,9 @@ function settingsOf(capacity: Capacity, port: number, tcp: string, target: Date 
     recovery_target_inclusive: 'on',
     ...(target && { recovery_target_time: timeText(target) }),
     // What is lost in a crash is made again.
-    fsync: 'off',
-    synchronous_commit: 'off',
-    full_page_writes: 'off',
+    fsync: ifDurable,
+    synchronous_commit: ifDurable,
+    full_page_writes: ifDurable,
     archive_mode: 'off',
     summarize_wal: 'off',
     // Databases that were left out are full of zeroes: nothing may read them.

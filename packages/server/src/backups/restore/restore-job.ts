@@ -86,6 +86,7 @@ function openWorkshop({ server }: RestoreDeps, { dataFolder, folder }: Place) {
     capacity,
     binaries: prepareBinaries(dataFolder, runAs),
     masterKey: server.masterKey,
+    isDurable: false,
   };
 }
 

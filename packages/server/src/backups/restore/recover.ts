@@ -1,0 +1,135 @@
+// A server out of a backup as of a moment: lays out the files, replays the WAL in a second PostgreSQL, and hands that to
+// `use`. The server is stopped at the end; its folder is the caller's.
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Binaries } from '../../engine/binaries.ts';
+import { type Capacity, readControlFile } from '../../engine/control-file.ts';
+import { type RecoveryServer, startRecovery } from '../../engine/recovery-server.ts';
+import type { RunAs } from '../../engine/run-as.ts';
+import { errors } from '../../errors.ts';
+import { parseLsn } from '../../postgres/lsn.ts';
+import type { Repository } from '../repository.ts';
+import { layOutFor } from './lay-out.ts';
+import { amountsOf, type Plan } from './plan.ts';
+import { feedWal } from './wal-feed.ts';
+
+export type Workshop = Readonly<{
+  /** For the files. Its log is beside it. */
+  folder: string;
+  binaries: Binaries;
+  runAs: RunAs | null;
+  masterKey: Buffer;
+  /** Of the server from which the backup was taken, as it is now. null: it is gone. */
+  capacity: Capacity | null;
+  /** Whether the files will be used afterwards. */
+  isDurable: boolean;
+}>;
+
+export type Recovery = {
+  repository: Repository;
+  plan: Plan;
+  /** Oids of databases. The others are left out. null: all are needed. */
+  keep: ReadonlySet<number> | null;
+  /** null: everything that is stored. */
+  target: Date | null;
+  workshop: Workshop;
+  signal: AbortSignal;
+  /** Rejects if there is too little space for so many bytes. */
+  checkSpace: (bytes: number) => void;
+  /** From 0 to 1. What it throws ends the recovery. */
+  progress: (fraction: number) => void;
+};
+
+/** `lastCommit`: the last one that was replayed, of any database. */
+export type Recovered = { server: RecoveryServer; lastCommit: Date | null };
+
+/** null: databases cannot be left out, because of a setting of the server that was backed up. `use` opens it. */
+export async function recover<T>(
+  recovery: Recovery,
+  use: (recovered: Recovered) => Promise<T>,
+): Promise<T | null> {
+  const { repository, plan, keep, workshop, signal, progress } = recovery;
+  const { folder, runAs } = workshop;
+  const amounts = amountsOf(plan, keep, null);
+  const total = amounts.layOutBytes + amounts.walBytes;
+  // Pages of databases that are left out are in the WAL, and are written too.
+  recovery.checkSpace(total);
+  await layOutFor({
+    ...{ repository, chain: plan.chain, keep, folder, runAs, signal },
+    progress: (bytes) => progress(bytes / total),
+  });
+  if (keep && !readControlFile(folder).hasWholePages) return null;
+  const ending = new AbortController();
+  const either = AbortSignal.any([signal, ending.signal]);
+  // Until it answers, it replays what was written during the backup.
+  let replayed = parseLsn(plan.tip.end_lsn);
+  let feedError: { error: unknown } | null = null;
+  const feeding = feedWal({
+    ...{ repository, timeline: plan.tip.timeline, segmentBytes: plan.tip.segment_bytes },
+    ...{ from: plan.from, end: plan.end, runAs, signal: either },
+    folder: path.join(folder, 'pg_wal'),
+    replayed: () => replayed,
+  }).catch((error: unknown) => {
+    // It is the reason of all that fails after it, unless it was ended itself.
+    if (!either.aborted) feedError = { error };
+    ending.abort();
+  });
+  let server: RecoveryServer | null = null;
+  try {
+    server = await start(recovery, either);
+    const lastCommit = await replay(recovery, server, feeding, either, (position) => {
+      replayed = position;
+      progress((amounts.layOutBytes + Number(position - plan.from)) / total);
+    });
+    return await use({ server, lastCommit });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw (feedError as { error: unknown } | null)?.error ?? error;
+  } finally {
+    ending.abort();
+    await feeding;
+    await server?.stop();
+  }
+}
+
+function start({ workshop, target }: Recovery, signal: AbortSignal): Promise<RecoveryServer> {
+  const { folder, binaries, runAs, masterKey, capacity, isDurable } = workshop;
+  const cluster = { folder, binaries, runAs, logFile: `${folder}.log` };
+  return startRecovery({ cluster, masterKey, target, capacity, isDurable, signal });
+}
+
+const lookMs = 50;
+/** Looks in a row at which it waits for WAL although all is there. It looks for more every 50 ms. */
+const looksAtEnd = 5;
+/** The last record can be incomplete in what is stored. If more is left, WAL is damaged. */
+const maxLeftBytes = 64n * 1024n * 1024n;
+
+/** Until the first commit after the target, or without a target to the end. Gives the last commit's time. */
+async function replay(
+  { plan, target }: Recovery,
+  server: RecoveryServer,
+  feeding: Promise<void>,
+  signal: AbortSignal,
+  onProgress: (position: bigint) => void,
+): Promise<Date | null> {
+  let isFed = false;
+  void feeding.then(() => {
+    isFed = true;
+  });
+  for (let atEnd = 0; ; ) {
+    const { is, replayed, lastCommit } = await server.look();
+    onProgress(replayed);
+    atEnd = isFed && is === 'waiting' ? atEnd + 1 : 0;
+    if (is === 'target') {
+      if (target && lastCommit && lastCommit > target)
+        throw errors.restoreBroken('PostgreSQL has replayed more than it was told to.');
+      return lastCommit;
+    }
+    if (atEnd === looksAtEnd) {
+      if (target || plan.end - replayed > maxLeftBytes)
+        throw errors.restoreBroken('The stored WAL cannot be replayed up to that time.');
+      return lastCommit;
+    }
+    await Promise.race([server.failed, sleep(lookMs, undefined, { signal })]);
+  }
+}
