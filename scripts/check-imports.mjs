@@ -39,7 +39,7 @@ const order = [
   ['http'],
   ['service', 'workers'],
   ['app'],
-  ['doctor', 'master-key'],
+  ['doctor', 'master-key', 'restore'],
   ['main'],
 ];
 const levels = new Map(order.flatMap((modules, level) => modules.map((module) => [module, level])));

@@ -1,0 +1,127 @@
+// rowhouse restore: a service whose machine is gone, brought back from its backups and its master key alone.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it, onTestFinished } from 'vitest';
+
+const bin = path.resolve(import.meta.dirname, '../bin/rowhouse.mjs');
+const bare = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !name.startsWith('ROWHOUSE_')),
+);
+
+function newFolder(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-restore-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
+  return folder;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  return typeof address === 'object' && address ? address.port : 0;
+}
+
+async function start(data: string, repository: string) {
+  const port = await freePort();
+  const args = ['start', '--data', data, '--port', String(port), '--spares', '0'];
+  const env = { ...bare, ROWHOUSE_BACKUP_URL: `file:${repository}` };
+  const child = spawn(process.execPath, [bin, ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  let output = '';
+  child.stdout.on('data', (piece) => {
+    output += piece;
+  });
+  while (!/^ready$/m.test(output)) {
+    if (child.exitCode !== null) throw new Error(output);
+    await sleep(100);
+  }
+  const stop = async () => {
+    if (child.exitCode !== null) return;
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+  };
+  onTestFinished(stop);
+  return { url: `http://127.0.0.1:${port}/api/dbaas/v2`, key: /rh_acct_\w+/.exec(output)?.[0] ?? '', stop };
+}
+
+type Body = { api_key?: string; backups?: unknown[]; rows?: { at?: string; id?: number }[] };
+
+const rowhouse = (args: string[], env: Record<string, string> = {}) => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [bin, ...args], {
+    encoding: 'utf8',
+    env: { ...bare, ...env },
+  });
+  return { status, stdout, stderr };
+};
+
+it('an installation comes back from its backups and its master key', { timeout: 300_000 }, async () => {
+  const [first, second, repository] = [newFolder(), newFolder(), newFolder()];
+  const service = await start(first, repository);
+  const call = async (url: string, key: string, target: string, body?: object) => {
+    const response = await fetch(url + target, {
+      method: body ? 'POST' : 'GET',
+      headers: { 'x-api-key': key, ...(body && { 'content-type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    return (await response.json()) as Body;
+  };
+  const { api_key: key = '' } = await call(service.url, service.key, '/projects', {
+    name: 'Shop',
+    slug: 'shop',
+  });
+  const ask = (url: string, query: string) => call(url, key, '/projects/shop/query', { query });
+  for (;;) {
+    const { backups = [] } = await call(service.url, service.key, '/backups');
+    if (backups.length > 0) break;
+    await sleep(200);
+  }
+  await ask(service.url, 'create table t (id int)');
+  await ask(service.url, 'insert into t values (1)');
+  await sleep(10);
+  const { rows = [] } = await ask(service.url, 'select clock_timestamp() as at');
+  const at = rows[0]?.at ?? '';
+  await sleep(10);
+  await ask(service.url, 'insert into t values (2)');
+  const masterKey = readFileSync(path.join(first, 'master.key'), 'utf8').trim();
+  // Stopping stores what is left.
+  await sleep(3_000);
+  await service.stop();
+  rmSync(first, { recursive: true, force: true });
+
+  const from = ['--from', `file:${repository}`];
+  const without = rowhouse(['restore', ...from, '--data', second]);
+  expect([without.status, without.stderr]).toEqual([1, expect.stringContaining('master key is missing')]);
+  const wrong = rowhouse(['restore', ...from, '--data', second], { ROWHOUSE_MASTER_KEY: 'a'.repeat(64) });
+  expect([wrong.status, wrong.stderr]).toEqual([1, expect.stringContaining('another master key')]);
+  const empty = rowhouse(['restore', '--from', `file:${newFolder()}`, '--data', second], {
+    ROWHOUSE_MASTER_KEY: masterKey,
+  });
+  expect([empty.status, empty.stderr]).toEqual([1, expect.stringContaining('no complete backup')]);
+  expect(existsSync(path.join(second, 'postgres'))).toBe(false);
+
+  const env = { ROWHOUSE_MASTER_KEY: masterKey };
+  const to = rowhouse(['restore', ...from, '--to', at, '--data', second, '--json'], env);
+  expect([to.status, to.stderr]).toEqual([0, '']);
+  expect(JSON.parse(to.stdout)).toMatchObject({ ok: true, projects: 1 });
+  expect(readdirSync(second).filter((name) => name.startsWith('postgres'))).toEqual(['postgres']);
+  const again = rowhouse(['restore', ...from, '--data', second], env);
+  expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('contains data already')]);
+
+  // Another place for its backups: the old one still belongs to the history that was left behind.
+  const restored = await start(second, newFolder());
+  expect((await ask(restored.url, 'select id from t order by id')).rows).toEqual([{ id: 1 }]);
+  await ask(restored.url, 'insert into t values (3)');
+  await restored.stop();
+
+  const third = newFolder();
+  const all = rowhouse(['restore', ...from, '--data', third], env);
+  expect([all.status, all.stdout]).toEqual([0, expect.stringContaining('rowhouse start')]);
+  // In the same place: a new history begins there.
+  const whole = await start(third, repository);
+  expect((await ask(whole.url, 'select id from t order by id')).rows).toEqual([{ id: 1 }, { id: 2 }]);
+});

@@ -1,0 +1,92 @@
+// Restores a whole installation from its backups into an empty data folder. A program of its own, behind
+// `rowhouse restore`: the service cannot run without its data. Lines of JSON on stdout: progress, then the answer.
+import { DecryptionError } from './backups/encryption.ts';
+import { restoreServer } from './backups/restore/restore-server.ts';
+import { openStorage } from './backups/storage/open.ts';
+import { StorageError } from './backups/storage/storage.ts';
+import { backupLocation, type Config, ConfigError, readConfig } from './config.ts';
+import { lockDataFolder, openDataFolder } from './engine/data-folder.ts';
+import { EngineError } from './engine/engine-error.ts';
+import { masterKeyFile, readKeyFile, replaceMasterKey } from './engine/master-key.ts';
+import { environmentName, recordMasterKey } from './engine/master-key-fit.ts';
+import { RowhouseError } from './errors.ts';
+
+type Answer = { ok: true } & Record<string, unknown>;
+
+const say = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
+
+async function run(config: Config, to: string): Promise<Answer> {
+  if (config.databaseUrl) {
+    throw new EngineError('ROWHOUSE_DATABASE_URL is set. Only the embedded PostgreSQL can be restored.', {
+      hint: 'Unset it. Or restore your PostgreSQL server with its own tools.',
+    });
+  }
+  const location = backupLocation(config);
+  if (!location)
+    throw new EngineError('Backups are turned off.', { hint: 'Say where they are: --from <url>.' });
+  const target = to === '' ? null : new Date(to);
+  if (target && Number.isNaN(target.getTime())) {
+    throw new EngineError(`"${to}" is not a time.`, { hint: 'Write it as 2026-11-16T10:00:00Z.' });
+  }
+  openDataFolder(config.dataFolder);
+  const masterKey = readMasterKey(config);
+  const lock = lockDataFolder(config.dataFolder, 'rowhouse restore');
+  const storage = openStorage(location);
+  try {
+    const restored = await restoreServer({
+      ...{ storage, masterKey, to: target, signal: interrupted.signal },
+      dataFolder: config.dataFolder,
+      controlDatabase: config.controlDatabase,
+      progress: tell,
+    });
+    if (readKeyFile(masterKeyFile(config.dataFolder)).kind !== 'key')
+      replaceMasterKey(config.dataFolder, masterKey);
+    recordMasterKey(config.dataFolder, masterKey);
+    const { lastChangeAt, backup, projects } = restored;
+    const at = lastChangeAt?.toISOString() ?? null;
+    return { ok: true, data: config.dataFolder, from: storage.place, backup, projects, last_change_at: at };
+  } finally {
+    storage.close();
+    lock.release();
+  }
+}
+
+/** From the environment, or from the folder: a disk can be lost without its master key, or the other way round. */
+function readMasterKey({ masterKey, dataFolder }: Config): Buffer {
+  const file = readKeyFile(masterKeyFile(dataFolder));
+  const key = masterKey ?? (file.kind === 'key' ? file.key : null);
+  if (key) return key;
+  throw new EngineError('The master key is missing. Backups are encrypted with it.', {
+    hint: `Set ${environmentName} to the key that "rowhouse master-key export" printed.`,
+  });
+}
+
+let told = -1;
+function tell(fraction: number): void {
+  const percent = Math.floor(Math.min(1, fraction) * 100);
+  if (percent > told) say({ progress: percent });
+  told = Math.max(told, percent);
+}
+
+function describe(error: unknown): { message: string; hint?: string | undefined } {
+  if (interrupted.signal.aborted) return { message: 'The restore was interrupted. Nothing was changed.' };
+  if (error instanceof ConfigError) return { message: error.problems.join(' ') };
+  if (error instanceof EngineError)
+    return { message: [error.message, ...error.lines].join(' '), hint: error.hint };
+  if (error instanceof RowhouseError) return { message: error.message, hint: error.hint };
+  if (error instanceof DecryptionError) {
+    const hint = error.problem === 'wrong_key' ? `Set ${environmentName} to the right key.` : undefined;
+    return { message: error.message, hint };
+  }
+  if (error instanceof StorageError)
+    return { message: error.message, hint: 'Check the address and the credentials.' };
+  return { message: error instanceof Error ? error.message : String(error) };
+}
+
+const interrupted = new AbortController();
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
+
+const answer = await Promise.resolve()
+  .then(() => run(readConfig(process.env, process.cwd()), process.argv[2] ?? ''))
+  .catch((error) => ({ ok: false, error: { code: 'restore_failed', ...describe(error) } }));
+say(answer);
