@@ -112,6 +112,8 @@ export async function launch(env: Record<string, string>, { isRead = true } = {}
       const response = await fetch(url + (target.startsWith('/projects') ? api : '') + target, {
         method,
         headers: {
+          // While a test waits in spawnSync, it does not learn that the service closes an idle connection.
+          connection: 'close',
           ...(other && { 'x-api-key': other }),
           ...(body !== undefined && { 'content-type': 'application/json' }),
         },
