@@ -1,7 +1,7 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { writeArchive } from './archives.ts';
 import { download, type Project, run } from './exports.ts';
@@ -12,6 +12,8 @@ const folder = path.join(tmpdir(), `rowhouse-test-imports-${process.pid}`);
 const rowhouse = useTestService({
   imports: { folder, allowPrivateHosts: false, limits: { statementMs: 3_000, inAll: 2, running: 1 } },
 });
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The service, and a project that has nothing to do with it, are as before. */
 async function allIsWell(): Promise<void> {
