@@ -179,8 +179,9 @@ export const settings = {
   ROWHOUSE_BACKUP_URL: {
     type: 'text',
     placeholder: 'url',
-    format: 'off, file: and a folder, or s3://bucket/prefix, which may have ?region=…&endpoint=…',
-    example: 's3://my-bucket/rowhouse?region=eu-central-1',
+    format:
+      'off, a folder as file:/path, or a bucket as s3://bucket/prefix, which may have ?region=…&endpoint=…',
+    example: 'file:/mnt/backups/rowhouse',
     default: null,
     unset: 'the folder backups in ROWHOUSE_DATA; with ROWHOUSE_DATABASE_URL, off',
     description:

@@ -77,6 +77,9 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     expect(metrics).toMatch(/^rowhouse_backup_wal_lag_bytes [1-9]/m);
     const away = await service.call('GET', `${api}/backups`);
     expect([away.status, away.body.error?.code]).toEqual([503, 'backup_failed']);
+    // A base backup fails as well, with the storage's own words, and nothing else does.
+    const failedJob = await runJob(service, '/backups', { kind: 'full' });
+    expect([failedJob.status, failedJob.error.code]).toEqual(['failed', 'backup_failed']);
     // Requests do not depend on the storage.
     expect((await service.call('GET', '/projects')).status).toBe(200);
 

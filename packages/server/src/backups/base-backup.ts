@@ -20,6 +20,8 @@ type Request = {
   progress?: (fraction: number) => void;
 };
 
+const removeMs = 5_000;
+
 /** Rejects with what PostgreSQL or the storage reported. */
 export async function takeBaseBackup(request: Request): Promise<BackupDescription> {
   const { repository, address, maintenance, parent, signal } = request;
@@ -74,8 +76,10 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
 
 /** What was stored takes space for nothing. If this fails too, it is pruned after a day. */
 async function removeParts(repository: Repository, id: string): Promise<void> {
-  for await (const { name } of repository.storage.list(names.part(repository, id, ''))) {
-    await repository.storage.delete(name);
+  // A service that is stopped does not wait for thousands of deletions.
+  const signal = AbortSignal.timeout(removeMs);
+  for await (const { name } of repository.storage.list(names.part(repository, id, ''), signal)) {
+    await repository.storage.delete(name, signal);
   }
 }
 

@@ -16,6 +16,7 @@ export type BackupKeeper = {
   failures(): { wal: number; backup: number };
   /** When the last usable backup ended. null: there is none. */
   lastBackupAt(): number | null;
+  /** NaN while another process stores WAL. */
   lag(): Promise<{ bytes: number; seconds: number }>;
 };
 
@@ -34,6 +35,7 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
   /** How often something was stored or confirmed, and when everything was. */
   let confirmations = 0;
   let caughtUpAt = now();
+  let isElected = false;
   /** null: to be listed. */
   let usable: BackupDescription[] | null = null;
   let listedAt = 0;
@@ -141,11 +143,16 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
 
   return {
     run: async (ended) => {
-      await Promise.all([walLoop(ended), scheduleLoop(ended)]);
+      caughtUpAt = now();
+      isElected = true;
+      await Promise.all([walLoop(ended), scheduleLoop(ended)]).finally(() => {
+        isElected = false;
+      });
     },
     failures: () => failures,
-    lastBackupAt: () => lastBackupAt,
+    lastBackupAt: () => (isElected ? lastBackupAt : null),
     lag: async () => {
+      if (!isElected) return { bytes: Number.NaN, seconds: Number.NaN };
       const bytes = (await findSlot(maintenance, slot))?.lagBytes ?? Number.NaN;
       return { bytes, seconds: bytes === 0 ? 0 : Math.max(0, (now() - caughtUpAt) / 1000) };
     },

@@ -58,6 +58,8 @@ export class PartWriter {
     }
     if (this.finishing.size >= maxFinishing) await Promise.race(this.finishing);
     const pipe = new PassThrough({ highWaterMark: bufferedBytes });
+    // An upload that failed before it read anything does not listen, and `abort` must not end the process.
+    pipe.on('error', () => {});
     const upload: Upload = { pipe, bytes: 0, done: this.store(part, pipe, () => upload.bytes) };
     // Reported by write or finish.
     upload.done.catch(() => {});

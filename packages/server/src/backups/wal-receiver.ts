@@ -131,7 +131,8 @@ async function receive(request: Request, session: Session): Promise<void> {
   } finally {
     clearInterval(signOfLife);
     ending.abort();
-    await storing.catch(() => {});
+    // A network file system can hang in a way that nothing ends.
+    await Promise.race([storing.catch(() => {}), sleep(lastStoreMs, undefined, { ref: false })]);
     stream.stop();
   }
 }
