@@ -8,7 +8,12 @@ export type Project = {
   name: string;
   limit_mb: number;
   size_mb: number;
-  status: 'ready' | 'full' | 'moving' | 'deleted';
+  /** creating: a job fills the project. It cannot be used yet. */
+  status: 'ready' | 'full' | 'creating' | 'moving' | 'deleted';
+  /** The slug of the project of which this one is a branch. */
+  parent?: string;
+  /** The project is deleted after this time. */
+  expires_at?: string;
   created_at: string;
   deleted_at?: string;
   /** A deleted project can be restored until then. */
@@ -73,7 +78,10 @@ export interface AccountClient {
       options?: PostOptions,
     ): Promise<{ project: Project; api_key: string }>;
     get(slug: string): Promise<Project>;
-    update(slug: string, changes: { name?: string; limit_mb?: number }): Promise<Project>;
+    update(
+      slug: string,
+      changes: { name?: string; limit_mb?: number; expires_at?: string | null },
+    ): Promise<Project>;
     /** Deletes a project. It can be restored for 7 days, unless the installation has another setting. */
     delete(slug: string): Promise<Project>;
     restore(slug: string): Promise<Project>;
