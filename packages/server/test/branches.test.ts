@@ -58,13 +58,27 @@ describe('a branch', () => {
       'create table app.guarded (id int)',
       'alter table app.guarded enable row level security',
       `create policy own on app.guarded to ${roleOf(parent.id)} using (true)`,
+      // Names that are not what they seem, where statements are put together.
+      `create schema "s'; drop schema app cascade; --"`,
+      `create table "s'; drop schema app cascade; --"."%I $body$ ""; select 1/0; --" (id int)`,
+      `create policy "%s' ""; select 1/0" on "s'; drop schema app cascade; --"."%I $body$ ""; select 1/0; --"
+         to ${roleOf(parent.id)}, authenticated using (true)`,
+      `alter default privileges in schema "s'; drop schema app cascade; --" grant usage on sequences to anon`,
+      `create function "s'; drop schema app cascade; --"."f(int); --"(int, text) returns int language sql as 'select 1'`,
+      `grant execute on function "s'; drop schema app cascade; --"."f(int); --"(int, text) to ${roleOf(parent.id)}_auth`,
+      // Would be called, were names resolved in the project's schemas.
+      `create function public.format(text, text) returns text language plpgsql as $$ begin raise 'called'; end $$`,
+      `create function public.quote_ident(name) returns text language plpgsql as $$ begin raise 'called'; end $$`,
     );
     const branch = await branchOf(parent, { slug: 'corpus-branch' });
     expect(branch.slug).toBe('corpus-branch');
 
     const dump = await dumpOf(parent);
     expect(dump).toContain('ALTER DEFAULT PRIVILEGES');
-    expect(await dumpOf(branch)).toBe(dump);
+    // The role of users' data keeps no grant of the project: it is the service's own.
+    expect(await dumpOf(branch)).toBe(
+      dump.replace(/^GRANT .* ON FUNCTION .*f\(int\); --.* TO p_x_auth;\n/m, ''),
+    );
 
     await run(rowhouse, branch, 'delete from teas', 'create table only_here (id int)');
     expect(await values(parent, 'select count(*) from teas')).not.toEqual([0]);

@@ -1,6 +1,10 @@
 // Hands the objects in a copied database over to the roles of the new project. A copy names the roles of its source as
 // owners, grantees and in policies; afterwards nothing in it refers to them.
 //
+// Our role does this in a database that a stranger has filled. It changes owners, privileges and the roles of policies, and
+// PostgreSQL evaluates no expression and runs no function of a project for that. Names are resolved in PostgreSQL's own
+// schema alone, and those of objects are quoted by PostgreSQL.
+//
 // DROP OWNED is not used: it also revokes what a role was granted on databases, and so would lock the source's own roles
 // out of the source.
 import { openDatabase, PostgresError, type Queryable } from '../postgres/database.ts';
@@ -11,7 +15,6 @@ import type { Server } from './servers.ts';
 /** `to`: its roles exist, and its database is a copy of `from`'s that accepts no connections yet. */
 export async function takeOver(server: Server, from: string, to: string): Promise<void> {
   await openToRoles(server, to);
-  // Names are resolved in PostgreSQL's own schema alone: a project has filled this database.
   const address = { ...server.address, database: databaseOf(to) };
   const database = openDatabase(address, { max: 1, searchPath: 'pg_catalog,pg_temp' });
   const members = [roleOf(from), authRoleOf(from), roleOf(to), authRoleOf(to)];
