@@ -29,7 +29,7 @@ import { type Answer, HeldAnswer } from './exchange/held-answer.ts';
 import type { Reader } from './exchange/reader.ts';
 import { hungUp } from './exchange/statement-deadline.ts';
 import { needsTypes } from './json/parameters.ts';
-import { type Supervise, withSession } from './sessions/exclusive.ts';
+import { passGate, type Supervise, withSession } from './sessions/exclusive.ts';
 import type { ProjectSessions } from './sessions/project-sessions.ts';
 import type { QueryInput, StatementRequest } from './sessions/request.ts';
 import { distrust, isPlain, type StatementProfiles } from './sessions/statement-profiles.ts';
@@ -109,6 +109,8 @@ export function runCompiled(
 
 async function run(deps: QueryDeps, request: StatementRequest): Promise<Answer> {
   const { project, statement, profile, reader } = request;
+  if (deps.sessions.gate.isClosed(project.id))
+    await passGate(deps.sessions, project, reader, request.input.timeoutMs);
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
   const isOrdinary = mayShare(request);
   if (isOrdinary && canPipeline(profile)) {

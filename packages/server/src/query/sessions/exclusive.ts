@@ -58,6 +58,7 @@ export async function withSession<T>(
   { reader, timeoutMs, supervise, use: wanted }: SessionTerms,
   use: (exclusive: ExclusiveSession) => Promise<T>,
 ): Promise<T> {
+  if (sessions.gate.isClosed(project.id)) await passGate(sessions, project, reader, timeoutMs);
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
   const purpose = project.actingUser === undefined ? wanted : 'any';
   const idle = purpose === 'any' ? null : sessions.takeIdle(project, purpose);
@@ -103,6 +104,17 @@ export async function withSession<T>(
     // After that: in between, a statement that ran behind the change would count as plain.
     exclusive.endChange?.();
   }
+}
+
+/** Waits while the project is paused, as long as the request has time. */
+export async function passGate(
+  { gate }: ProjectSessions,
+  { id }: ProjectLogin,
+  reader: Reader,
+  timeoutMs: number,
+): Promise<void> {
+  if (!(await gate.pass(id, reader.startedAt + timeoutMs - performance.now())))
+    throw noteFate(errors.queryTimeout(timeoutMs), 'undone');
 }
 
 /** What one request can do in its session. */

@@ -4,8 +4,8 @@ import { errors } from '../../errors.ts';
 
 export type Gate = {
   isClosed(projectId: string): boolean;
-  /** Resolves when the project's requests may go on. */
-  pass(projectId: string): Promise<void>;
+  /** Resolves when the project's requests may go on: true; or after `waitMs`: false. */
+  pass(projectId: string, waitMs?: number): Promise<boolean>;
   /** Closes it in this process. Returns what opens it again. */
   close(projectId: string): () => void;
   /** What the feed reports: the projects that another process holds, and those of this one. */
@@ -28,19 +28,22 @@ export function openGate(onClose: (projectId: string) => void): Gate {
     for (const [projectId, waiters] of waiting) {
       if (isClosed(projectId)) continue;
       waiting.delete(projectId);
-      for (const resume of waiters) resume();
+      for (const resume of [...waiters]) resume();
     }
   };
 
   return {
     isClosed,
-    pass: async (projectId) => {
+    pass: async (projectId, waitMs = Number.POSITIVE_INFINITY) => {
+      const until = performance.now() + waitMs;
       while (isClosed(projectId)) {
         const waiters = waiting.get(projectId) ?? [];
         if (waiters.length >= maxWaiting) throw errors.overloaded('Too many statements are waiting.', 1);
         waiting.set(projectId, waiters);
-        await new Promise<void>((resolve) => waiters.push(resolve));
+        await waitAmong(waiters, until - performance.now());
+        if (performance.now() >= until) return false;
       }
+      return true;
     },
     close: (projectId) => {
       own.add(projectId);
@@ -57,4 +60,17 @@ export function openGate(onClose: (projectId: string) => void): Gate {
       wake();
     },
   };
+}
+
+function waitAmong(waiters: (() => void)[], ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(done, Math.max(0, ms));
+    waiters.push(done);
+    function done() {
+      clearTimeout(timer);
+      const at = waiters.indexOf(done);
+      if (at >= 0) waiters.splice(at, 1);
+      resolve();
+    }
+  });
 }
