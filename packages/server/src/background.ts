@@ -1,6 +1,7 @@
 // The background work, done by one process at a time: reconciliation, sizes, spares, upgrades, direct sessions, cleanup.
 
 import { type BackupKeeper, forgetBackups } from './backups/keeper.ts';
+import type { Drills } from './backups/restore/drills.ts';
 import { settleSwaps } from './branches/swap.ts';
 import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
@@ -28,6 +29,8 @@ type Deps = {
   reclaim: Reclaim;
   /** null: backups are off. */
   backups: BackupKeeper | null;
+  /** null: backups are off, or single projects cannot be restored here. */
+  drills: Drills | null;
   limits: { keepDeletedDays: number };
   now: () => number;
 };
@@ -92,6 +95,7 @@ export function startBackground(deps: Deps, log: Log): Background {
         upgradesLoop(ended),
         directSessionsLoop(ended),
         backupsLoop(ended),
+        deps.drills?.run(ended),
       ]);
     });
   };

@@ -6,7 +6,8 @@ import type { Logger } from 'pino';
 import { startBackground } from './background.ts';
 import { type BackupOptions, openBackups } from './backups/backups.ts';
 import { openBackupKeeper } from './backups/keeper.ts';
-import { openRestores } from './backups/restore/restores.ts';
+import { openDrills } from './backups/restore/drills.ts';
+import { openRestores, type RestoreDeps } from './backups/restore/restores.ts';
 import type { BranchDeps } from './branches/deps.ts';
 import { openInTurn } from './branches/in-turn.ts';
 import { swap } from './branches/swap.ts';
@@ -26,7 +27,13 @@ import type { Deps } from './http/deps.ts';
 import { openIdempotency } from './idempotency.ts';
 import { openJobs } from './jobs/jobs.ts';
 import { openKeyRing } from './keys/verify.ts';
-import { backgroundGauges, backupGauges, serviceCounters, serviceGauges } from './metrics/metrics.ts';
+import {
+  backgroundGauges,
+  backupGauges,
+  drillGauges,
+  serviceCounters,
+  serviceGauges,
+} from './metrics/metrics.ts';
 import type { Counters, Gauges } from './metrics/registry.ts';
 import type { Address } from './postgres/database.ts';
 import { openLogins } from './projects/logins.ts';
@@ -148,10 +155,6 @@ export async function openService(options: Options): Promise<Service> {
       'WAL WAS LOST FOR BACKUPS: the storage was unavailable for so long that PostgreSQL gave up the replication slot, to keep the disk from filling up. Times since then cannot be restored until the next full backup is complete. It begins now',
     );
   const backups = options.backups ? openBackups({ control, server, now, onSlotLost }, options.backups) : null;
-  const keeper = backups && options.background ? openBackupKeeper({ backups, server, now }, log) : null;
-  const background = options.background
-    ? startBackground({ control, server, spares, upgrades, reclaim, limits, now, backups: keeper }, log)
-    : null;
   const writerQueue = openWriterQueue();
   feed.listen(({ projectId }) => {
     if (projectId !== null) writerQueue.open(projectId);
@@ -184,7 +187,7 @@ export async function openService(options: Options): Promise<Service> {
       forgetContents(projectId);
     },
   };
-  const restores = openRestores({
+  const restoreDeps: RestoreDeps = {
     ...{ control, server, spares, disk, jobs, imports, backups, limits, now, onError },
     dataFolder: options.restores?.dataFolder ?? null,
     ...(options.exports?.programs && { programs: options.exports.programs }),
@@ -193,8 +196,20 @@ export async function openService(options: Options): Promise<Service> {
         for (const id of [projectId, otherId]) await branches.ensureCurrent(id);
         await swap(branches, { kind: 'promote', projectId, otherId });
       }),
-  });
+  };
+  const restores = openRestores(restoreDeps);
   if (options.background) await restores.tidy().catch(onError);
+  const keeper = backups && options.background ? openBackupKeeper({ backups, server, now }, log) : null;
+  const drills =
+    keeper && backups && options.restores
+      ? openDrills(restoreDeps, { ...options.restores, backups }, log)
+      : null;
+  const background = options.background
+    ? startBackground(
+        { control, server, spares, upgrades, reclaim, limits, now, backups: keeper, drills },
+        log,
+      )
+    : null;
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
     iterations: options.users.passwordIterations,
@@ -234,7 +249,11 @@ export async function openService(options: Options): Promise<Service> {
     version,
   };
   const ownGauges = background
-    ? { ...backgroundGauges(background), ...(keeper && backupGauges(keeper, control, now)) }
+    ? {
+        ...backgroundGauges(background),
+        ...(keeper && backupGauges(keeper, control, now)),
+        ...(drills && drillGauges(drills, now)),
+      }
     : {};
   return {
     deps,

@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import type { Backups } from '../src/backups/backups.ts';
+import { compare, runDrill } from '../src/backups/restore/drill.ts';
 import { prepareBinaries } from '../src/engine/binaries.ts';
 import { clusterFolderOf } from '../src/engine/embedded.ts';
 import { createCluster, startPostmaster } from '../src/engine/postmaster.ts';
@@ -202,6 +204,41 @@ it('a restore that is cancelled, or whose process dies, leaves nothing', { timeo
   await rowhouse.service.deps.restores.tidy();
   expect([readdirSync(restores), isAlive(left.pid)]).toEqual([[], false]);
   expect((await run(rowhouse, project, 'select count(*) from t')).rows).toEqual([{ count: 400000 }]);
+});
+
+it('a drill restores projects in turn and finds what differs', { timeout: 300_000 }, async () => {
+  const lab = await startLab();
+  const rowhouse = await startService(lab);
+  const projects = [await rowhouse.project('One'), await rowhouse.project('Two')];
+  for (const project of projects) await run(rowhouse, project, ...corpus);
+  const { deps } = rowhouse.service;
+  const place = { dataFolder: lab.folder, backups: deps.backups as Backups };
+  const drill = async () => {
+    const { signal } = new AbortController();
+    return runDrill(
+      { ...deps, exchange: async () => {}, dataFolder: lab.folder, onError: () => {} },
+      place,
+      signal,
+    );
+  };
+  const [first, second, third] = [await drill(), await drill(), await drill()];
+  expect([first, second].map((one) => one?.slug).sort()).toEqual(projects.map(({ slug }) => slug).sort());
+  expect(third?.slug).toBe(first?.slug);
+  for (const one of [first, second, third]) {
+    expect([one?.problems, one?.changed]).toEqual([[], 0]);
+    expect(one?.compared).toBeGreaterThan(8);
+  }
+  expect(readdirSync(path.join(lab.folder, 'restores'))).toEqual([]);
+  const table = (rows: number, sum: string) => new Map([['public.t', { rows, sum }]]);
+  expect(compare(table(2, 'a'), table(2, 'a'), table(1, 'b')).problems).toEqual([
+    'public.t has 1 rows that differ from the 2 it had',
+  ]);
+  expect(compare(table(2, 'a'), table(2, 'a'), new Map()).problems).toEqual(['public.t is missing']);
+  expect(compare(table(2, 'a'), table(3, 'c'), table(1, 'b'))).toEqual({
+    compared: 0,
+    changed: 1,
+    problems: [],
+  });
 });
 
 function isAlive(pid: number): boolean {

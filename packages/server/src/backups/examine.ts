@@ -38,7 +38,10 @@ async function examine(config: Config, location: BackupLocation | null): Promise
       ? `${ids.length} in ${storage.place}, the last one ${newest}`
       : `none in ${storage.place}`;
     const address = await runningAt(config);
-    const problem = address && (await examineSlot(address, config.controlDatabase));
+    const problem =
+      address &&
+      ((await examineDrill(address, config.controlDatabase)) ??
+        (await examineSlot(address, config.controlDatabase)));
     if (problem) return { ...problem, found: `${found}; ${problem.found}` };
     if (config.backup === null)
       return { state: 'warning', found: `${found}, on the disk of the data`, todo: elsewhere };
@@ -57,6 +60,13 @@ async function runningAt(config: Config): Promise<Address | null> {
   const key = await inspectInstallation(config);
   if (!('key' in key) || inspectPidFile(clusterFolderOf(config.dataFolder))?.kind !== 'ours') return null;
   return embeddedAddress(config.dataFolder, key.key);
+}
+
+async function examineDrill(address: Address, controlDatabase: string): Promise<Finding | null> {
+  const problem = await peekSetting(address, controlDatabase, 'drill_problem');
+  if (!problem) return null;
+  const todo = 'Take a full backup now: rowhouse backup now --full. Then look for the cause in the log.';
+  return { state: 'problem', found: `the last restore drill failed: ${problem}`, todo };
 }
 
 async function examineSlot(address: Address, controlDatabase: string): Promise<Finding | null> {

@@ -3,7 +3,14 @@ import { type Address, openDatabase, type Queryable } from '../postgres/database
 import { sql } from '../postgres/sql.ts';
 import { openControl } from './control.ts';
 
-export type SettingName = 'installation' | 'master_key_check' | 'account_key_shown' | 'backup_verified_at';
+export type SettingName =
+  | 'installation'
+  | 'master_key_check'
+  | 'account_key_shown'
+  | 'backup_verified_at'
+  | 'drilled_at'
+  | 'drilled_project'
+  | 'drill_problem';
 
 export async function findSetting(control: Queryable, name: SettingName): Promise<string | null> {
   const [row] = await control.query<{ value: string }>(sql`select value from settings where name = ${name}`);

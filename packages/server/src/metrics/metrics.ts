@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Background } from '../background.ts';
 import type { BackupKeeper } from '../backups/keeper.ts';
+import type { Drills } from '../backups/restore/drills.ts';
 import type { Control } from '../control/control.ts';
 import { findSetting } from '../control/settings.ts';
 import type { DiskWatch } from '../engine/disk.ts';
@@ -78,6 +79,19 @@ export function backupGauges(keeper: BackupKeeper, control: Control, now: () => 
     rowhouse_backup_wal_failures: {
       help: 'Attempts to store WAL that failed since the start.',
       read: () => keeper.failures().wal,
+    },
+  };
+}
+
+export function drillGauges(drills: Drills, now: () => number): Gauges {
+  return {
+    rowhouse_restore_drill_age_seconds: {
+      help: 'Time since a project was last restored aside and found to be equal. NaN: never.',
+      read: async () => (now() - ((await drills.verifiedAt()) ?? Number.NaN)) / 1000,
+    },
+    rowhouse_restore_drill_failures: {
+      help: 'Restore drills that failed since the start.',
+      read: () => drills.failures(),
     },
   };
 }

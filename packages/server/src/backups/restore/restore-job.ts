@@ -76,7 +76,7 @@ export async function restore(
   return { restored_to: target.toISOString(), into, seconds, ...report };
 }
 
-function openWorkshop({ server }: RestoreDeps, { dataFolder, folder }: Place) {
+export function openWorkshop({ server }: RestoreDeps, { dataFolder, folder }: Place) {
   const cluster = clusterFolderOf(dataFolder);
   const runAs = findRunAs(cluster);
   const { capacity } = readControlFile(cluster);
@@ -116,7 +116,7 @@ export function checkSpace(disk: DiskWatch, bytes: number): void {
 }
 
 /** Waits for other restores. The lock is a session's, so it ends with the process that holds it. */
-function inTurn<T>(
+export function inTurn<T>(
   control: Control,
   signal: AbortSignal,
   act: (signal: AbortSignal) => Promise<T>,

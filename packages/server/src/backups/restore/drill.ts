@@ -1,0 +1,101 @@
+// A drill: restores one project aside and compares every table with the live one. Only this proves that backups can be
+// restored. Projects take turns.
+import path from 'node:path';
+import { findSetting, putSetting } from '../../control/settings.ts';
+import { ensureDumpRole } from '../../engine/dump-role.ts';
+import { databaseOf } from '../../engine/provision.ts';
+import { sql } from '../../postgres/sql.ts';
+import type { Backups } from '../backups.ts';
+import { type Fingerprint, fingerprint } from './fingerprint.ts';
+import { markPresent } from './mark-present.ts';
+import { planRestore } from './plan.ts';
+import { recoverProject } from './recover-project.ts';
+import { checkSpace, inTurn, openWorkshop, removeLeft } from './restore-job.ts';
+import type { RestoreDeps } from './restores.ts';
+
+export type Drill = {
+  slug: string;
+  /** Tables that did not change meanwhile, so that they could be compared. */
+  compared: number;
+  /** Tables that changed: they were read, but not compared. */
+  changed: number;
+  problems: string[];
+  seconds: number;
+};
+
+type Project = { id: string; slug: string; isCopy: boolean };
+
+/** null: there is no project. */
+export async function runDrill(
+  deps: RestoreDeps,
+  place: { dataFolder: string; backups: Backups },
+  signal: AbortSignal,
+): Promise<Drill | null> {
+  const project = await chooseNext(deps);
+  if (!project) return null;
+  const startedAt = performance.now();
+  const folder = path.join(place.dataFolder, 'restores', `drill-${project.id}`);
+  const result = await inTurn(deps.control, signal, async (either) => {
+    await removeLeft(path.dirname(folder));
+    const live = await ensureDumpRole(deps.server, project.id);
+    const before = await fingerprint(live, either);
+    const target = await now(deps);
+    await markPresent(place.backups, deps.server, target);
+    const repository = await place.backups.repository();
+    const restored = await recoverProject(
+      {
+        ...{ repository, target, signal: either, projectId: project.id, isCopy: project.isCopy },
+        plan: await planRestore(repository, target, either),
+        workshop: openWorkshop(deps, { ...place, folder }),
+        checkSpace: (bytes) => checkSpace(deps.disk, bytes),
+        progress: () => {},
+      },
+      async ({ server: { address, database } }) => {
+        await database.change(
+          sql`alter database ${sql.id(databaseOf(project.id))} with allow_connections true`,
+        );
+        const { masterKey, userRoles, installation } = deps.server;
+        const server = { address, maintenance: database, masterKey, userRoles, installation };
+        return fingerprint(await ensureDumpRole(server, project.id), either);
+      },
+    );
+    return compare(before, await fingerprint(live, either), restored);
+  });
+  await putSetting(deps.control, 'drilled_project', project.id);
+  const seconds = Math.round((performance.now() - startedAt) / 1000);
+  return { slug: project.slug, ...result, seconds };
+}
+
+/** What was the same before and after must be the same in between. */
+export function compare(before: Fingerprint, after: Fingerprint, restored: Fingerprint) {
+  const problems: string[] = [];
+  let [compared, changed] = [0, 0];
+  for (const [name, { rows, sum }] of before) {
+    const isSame = after.get(name)?.sum === sum;
+    if (!isSame) {
+      changed++;
+      continue;
+    }
+    compared++;
+    const copy = restored.get(name);
+    if (!copy) problems.push(`${name} is missing`);
+    else if (copy.sum !== sum)
+      problems.push(`${name} has ${copy.rows} rows that differ from the ${rows} it had`);
+  }
+  return { compared, changed, problems };
+}
+
+/** By id, after the last one. */
+async function chooseNext({ control, server }: RestoreDeps): Promise<Project | null> {
+  const last = (await findSetting(control, 'drilled_project')) ?? '';
+  const [next] = await control.query<Project>(sql`
+    select id, slug, parent_id is not null as "isCopy" from projects
+    where server_id = ${server.id} and deleted_at is null and filled_by is null
+    order by id <= ${last}, id limit 1`);
+  return next ?? null;
+}
+
+async function now({ server }: RestoreDeps): Promise<Date> {
+  const [row] = await server.maintenance.query<{ now: Date }>(sql`select clock_timestamp() as now`);
+  return row?.now ?? new Date(0);
+}
