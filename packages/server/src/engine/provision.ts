@@ -41,7 +41,7 @@ export async function ensureRoles(server: Server, id: string): Promise<void> {
   await ensureRole(server, authRoleOf(id));
 }
 
-/** Gives the roles their privileges on a new database, to which nobody could connect before. One transaction: one flush. */
+/** Gives the roles their privileges on a new database, to which no role could connect before. One transaction: one flush. */
 export async function openToRoles(server: Server, id: string): Promise<void> {
   const database = sql.id(databaseOf(id));
   const role = sql.id(roleOf(id));
