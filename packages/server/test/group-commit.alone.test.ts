@@ -113,15 +113,15 @@ describe('inserts that share a transaction', () => {
   });
 
   it('do not wait for one that waits for a lock', async () => {
-    await fine('create table altered (a int)');
+    await fine('create table locked (a int)');
     await fine('create table open (a int)');
-    const [blocked, free] = ['insert into altered values ($1)', 'insert into open values ($1)'];
+    const [blocked, free] = ['insert into locked values ($1)', 'insert into open values ($1)'];
     await makeShort(blocked);
     await makeShort(free);
     let isLocked = true;
     const waiting = inside((admin) =>
       admin.transaction(async (inner) => {
-        await inner.query(sql`lock table altered in share mode`);
+        await inner.query(sql`lock table locked in share mode`);
         const those = Promise.all([
           run(blocked, [1], { timeout_ms: 30_000 }),
           run(blocked, [2], { timeout_ms: 30_000 }),
