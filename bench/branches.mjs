@@ -18,6 +18,8 @@ const { repeats, small, large, write } = readOptions({
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-branches-'));
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const limitMb = 8000;
+/** With the primary key. */
+const rowsPerMb = 4500;
 
 /** Inserts one row after the other. The id says who wrote it and in which order. */
 function startWriters(project, count, first) {
@@ -56,7 +58,7 @@ async function fill(project, mb) {
   await project.query('create table bulk (id bigint primary key, v text, w bytea)');
   const random = Array.from({ length: 8 }, () => 'md5(random()::text)').join(' || ');
   for (let done = 0; done < mb; done += 50) {
-    const [from, to] = [done * 4000 + 1, Math.min(done + 50, mb) * 4000];
+    const [from, to] = [done * rowsPerMb + 1, Math.min(done + 50, mb) * rowsPerMb];
     await project.query(
       `insert into bulk select n, md5(n::text), decode(${random}, 'hex') from generate_series(${from}, ${to}) as n`,
     );
@@ -98,6 +100,8 @@ async function run(name, place, mb, env, goals) {
     const source = await service.makeProject('Source', limitMb);
     await fill(neighbour, 0);
     await fill(source, mb);
+    // Sizes are measured every few seconds.
+    await sleep(6_000);
     const size = (await service.asAccount('GET', `/projects/${source.slug}`)).project.size_mb;
     const turns = [];
     // The first turn warms up both projects and is not counted.
