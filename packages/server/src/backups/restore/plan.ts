@@ -17,7 +17,7 @@ export type Plan = Readonly<{
 export type Range = { oldest: Date | null; newest: Date | null };
 
 const mb = 1024 * 1024;
-/** Measured on two cores: unpacking a backup, replaying WAL, and dumping and loading a project. */
+/** For an estimate. Replay was measured at about 60 MB of WAL a second; the other two rates are assumed. */
 const layOutBytesPerS = 60 * mb;
 const replayBytesPerS = 60 * mb;
 const loadBytesPerS = 15 * mb;
