@@ -24,7 +24,12 @@ export const CreateBranch = Type.Object(
       }),
     ),
     at: Type.Optional(
-      Type.String({ format: 'date-time', description: 'Not available: a branch is a copy of this moment.' }),
+      Type.String({
+        format: 'date-time',
+        maxLength: 40,
+        description:
+          'The branch gets the state of this earlier time, from the backups. A job fills it. Without it: the present state.',
+      }),
     ),
     expires_at: Type.Optional(
       Type.String({ format: 'date-time', description: 'The branch is deleted after this time.' }),
@@ -37,7 +42,7 @@ export type CreateBranch = Static<typeof CreateBranch>;
 export const CreatedBranchResponse = success({
   project: Project,
   api_key: CreatedProjectResponse.properties.api_key,
-  job: Type.Optional({ ...Job, description: 'Only of a live branch.' }),
+  job: Type.Optional({ ...Job, description: 'Only of a live branch, and of one with "at".' }),
 });
 export type CreatedBranchResponse = Static<typeof CreatedBranchResponse>;
 

@@ -11,6 +11,7 @@ export * from './projects.ts';
 export * from './query.ts';
 export * from './restore.ts';
 export * from './service.ts';
+export * from './snapshots.ts';
 export * from './tables.ts';
 export * from './usage.ts';
 export * from './users.ts';

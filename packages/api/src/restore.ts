@@ -15,6 +15,9 @@ export const RestoreProject = Type.Object(
         examples: ['2026-11-16T10:00:00Z'],
       }),
     ),
+    snapshot: Type.Optional(
+      Type.String({ maxLength: 200, description: 'The name of a snapshot, instead of "to".' }),
+    ),
     into: Type.Optional(
       Type.Enum(['new', 'in_place'], {
         default: 'new',
@@ -25,7 +28,7 @@ export const RestoreProject = Type.Object(
   },
   { additionalProperties: false },
 );
-export type RestoreProject = { to?: string; into?: 'new' | 'in_place' };
+export type RestoreProject = { to?: string; snapshot?: string; into?: 'new' | 'in_place' };
 
 export const RestoringResponse = success({
   project: Project,

@@ -38,6 +38,10 @@ export function addBranches(program: Command): void {
     .argument('<name>', 'name of the branch')
     .option('--limit-mb <number>', "size limit in megabytes (default: the project's)", positive)
     .option('--live', 'do not pause the project: export it and import the copy, which takes longer')
+    .option(
+      '--at <time>',
+      'begin with the state of this earlier time, from the backups: 2026-11-16T10:00:00Z',
+    )
     .option('--slug <slug>', 'name of the branch in paths (default: derived from the name)')
     .option('--expires <when>', 'delete it after this time: 7d, 12h or a date (default: never)', (text) =>
       parseWhen(text),
@@ -55,7 +59,13 @@ export function addBranches(program: Command): void {
     .action(promote);
 }
 
-type CreateOptions = ApiOptions & { limitMb?: number; slug?: string; expires?: string; live?: boolean };
+type CreateOptions = ApiOptions & {
+  limitMb?: number;
+  slug?: string;
+  expires?: string;
+  live?: boolean;
+  at?: string;
+};
 
 async function create(project: string, name: string, options: CreateOptions): Promise<void> {
   const body: CreateBranch = {
@@ -64,6 +74,7 @@ async function create(project: string, name: string, options: CreateOptions): Pr
     ...(options.slug !== undefined && { slug: options.slug }),
     ...(options.expires !== undefined && { expires_at: options.expires }),
     ...(options.live && { mode: 'live' }),
+    ...(options.at !== undefined && { at: options.at }),
   };
   const path = ['projects', project, 'branches'];
   const created = await callApi<CreatedBranchResponse>(options, 'POST', path, { body });

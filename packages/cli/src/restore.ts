@@ -6,7 +6,7 @@ import { failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
 import { clean, formatFields } from './table.ts';
 
-export type RestoreOptions = ApiOptions & { to?: string; inPlace?: boolean };
+export type RestoreOptions = ApiOptions & { to?: string; snapshot?: string; inPlace?: boolean };
 
 const lookMs = 500;
 
@@ -15,9 +15,18 @@ export async function restore(
   options: RestoreOptions,
   fieldsOf: (project: ProjectResponse['project']) => [string, string | number][],
 ): Promise<void> {
-  const { to, inPlace } = options;
-  if (to !== undefined) return restoreTo(slug, options, { to, into: inPlace ? 'in_place' : 'new' });
-  if (inPlace) throw failure('invalid_request', '--in-place requires --to.', 'Add the time: --to <time>.');
+  const { to, snapshot, inPlace } = options;
+  if (to !== undefined || snapshot !== undefined) {
+    const into = inPlace ? 'in_place' : 'new';
+    const moment = { ...(to !== undefined && { to }), ...(snapshot !== undefined && { snapshot }) };
+    return restoreTo(slug, options, { ...moment, into });
+  }
+  if (inPlace)
+    throw failure(
+      'invalid_request',
+      '--in-place requires a moment.',
+      'Add --to <time> or --snapshot <name>.',
+    );
   const answer = await callApi<ProjectResponse>(options, 'POST', ['projects', slug, 'restore']);
   show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
 }

@@ -39,6 +39,7 @@ export type ServiceErrorCode =
   | 'row_not_found'
   | 'server_full'
   | 'slug_taken'
+  | 'snapshot_not_found'
   | 'sql_error'
   | 'statement_not_allowed'
   | 'table_not_found'

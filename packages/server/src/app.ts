@@ -29,6 +29,7 @@ import { type Finished, logRequest } from './http/request-log.ts';
 import { schemaRoutes } from './http/schema.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { throttleSignIns } from './http/sign-in-throttle.ts';
+import { snapshotRoutes } from './http/snapshots.ts';
 import { tableRoutes } from './http/tables.ts';
 import { usageRoutes } from './http/usage.ts';
 import { userRoutes } from './http/users.ts';
@@ -160,6 +161,7 @@ export async function buildApp(
       branchRoutes(api, deps);
       jobRoutes(api, deps);
       backupRoutes(api, deps);
+      snapshotRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);
       tableRoutes(api, deps);

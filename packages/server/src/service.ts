@@ -186,6 +186,7 @@ export async function openService(options: Options): Promise<Service> {
       logins.forget(projectId);
       forgetContents(projectId);
     },
+    startFromPast: (...args) => restores.branch(...args),
   };
   const restoreDeps: RestoreDeps = {
     ...{ control, server, spares, disk, jobs, imports, backups, limits, now, onError },

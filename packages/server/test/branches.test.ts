@@ -256,7 +256,8 @@ describe('a branch that is refused', () => {
       expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
       return answer.body.error;
     };
-    await refused({ at: '2026-11-16T10:00:00Z' }, 400, 'invalid_request');
+    await refused({ at: '2026-11-16T10:00:00Z', mode: 'copy' }, 400, 'invalid_request');
+    await refused({ at: '2026-11-16T10:00:00Z' }, 409, 'backups_off');
     await refused({ expires_at: '2020-01-01T00:00:00Z' }, 400, 'invalid_request');
     await refused({ limit_mb: 2 }, 400, 'invalid_request');
     await refused({ limit_mb: 1_000_000 }, 400, 'invalid_request');

@@ -170,6 +170,56 @@ it('a project is restored to earlier moments, with all its objects and users', {
   expect(readdirSync(path.join(lab.folder, 'restores'))).toEqual([]);
 });
 
+it('snapshots name moments, and branches begin at one', { timeout: 400_000 }, async () => {
+  const lab = await startLab();
+  const rowhouse = await startService(lab);
+  const project = await rowhouse.project('Shop');
+  const snapshots = `/projects/${project.slug}/snapshots`;
+  const make = (name: string) => rowhouse.call('POST', snapshots, { key: project.key, body: { name } });
+  await run(rowhouse, project, 'create table t (n int)', 'insert into t values (1)');
+  const made = await make('before the sale');
+  expect([made.status, made.body.snapshot]).toEqual([
+    201,
+    { name: 'before the sale', at: expect.any(String), is_restorable: true },
+  ]);
+  await run(rowhouse, project, 'insert into t values (2)');
+  expect((await make('before the sale')).status).toBe(409);
+  expect((await make('later')).status).toBe(201);
+  const listed = await rowhouse.call('GET', snapshots, { key: project.key });
+  expect(listed.body.snapshots.map(({ name }: { name: string }) => name)).toEqual([
+    'later',
+    'before the sale',
+  ]);
+
+  const started = await ask(rowhouse, project.slug, { snapshot: 'before the sale' });
+  expect([started.status, started.body.error]).toEqual([202, undefined]);
+  expect(await end(rowhouse, started.body.job.id)).toMatchObject({ status: 'done', error: null });
+  const copy = { ...project, slug: started.body.project.slug, key: started.body.api_key };
+  expect((await run(rowhouse, copy, 'select n from t')).rows).toEqual([{ n: 1 }]);
+
+  const expires = new Date(Date.now() + 86_400_000).toISOString();
+  const branched = await rowhouse.call('POST', `/projects/${project.slug}/branches`, {
+    body: { name: 'Past', at: made.body.snapshot.at, slug: 'past', limit_mb: 32, expires_at: expires },
+  });
+  expect([branched.status, branched.body.job?.kind]).toEqual([201, 'branch']);
+  expect(await end(rowhouse, branched.body.job.id)).toMatchObject({ status: 'done', error: null });
+  const { body } = await rowhouse.call('GET', '/projects/past');
+  expect(body.project).toMatchObject({
+    ...{ parent: project.slug, limit_mb: 32, expires_at: expires, status: 'ready' },
+  });
+  const past = { ...project, slug: 'past', key: branched.body.api_key };
+  expect((await run(rowhouse, past, 'select n from t')).rows).toEqual([{ n: 1 }]);
+
+  expect((await ask(rowhouse, project.slug, { snapshot: 'never' })).body.error.code).toBe(
+    'snapshot_not_found',
+  );
+  const both = { snapshot: 'later', to: made.body.snapshot.at };
+  expect((await ask(rowhouse, project.slug, both)).status).toBe(400);
+  const gone = await rowhouse.call('DELETE', `${snapshots}/${encodeURIComponent('before the sale')}`);
+  expect(gone.body.snapshots.map(({ name }: { name: string }) => name)).toEqual(['later']);
+  expect((await rowhouse.call('DELETE', `${snapshots}/never`)).status).toBe(404);
+});
+
 it('a restore that is cancelled, or whose process dies, leaves nothing', { timeout: 300_000 }, async () => {
   const lab = await startLab();
   const rowhouse = await startService(lab);

@@ -1,4 +1,5 @@
-// Creates a branch: a new project with a copy of this moment of its parent, and with its own key, users and limit.
+// Creates a branch: a new project with a copy of its parent, as it is now or was at a time, and with its own key, users
+// and limit.
 import type { CreateBranch, Job, Project } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { type Caller, requireAccount } from '../keys/caller.ts';
@@ -29,7 +30,11 @@ export async function createBranch(
   const limitMb = input.limit_mb ?? parent.limit_mb;
   checkBranch(deps, input, parent, limitMb);
   if (input.slug !== undefined && (await isTaken(deps, input.slug))) throw errors.slugTaken(input.slug);
-  if (input.mode === 'live') return startLiveBranch(deps, parent, { ...input, limit_mb: limitMb });
+  const { name, at, expires_at: expiresAt } = input;
+  const wanted = { name, limit_mb: limitMb, ...(input.slug !== undefined && { slug: input.slug }) };
+  const origin = { parentId: parent.id, expiresAt: expiresAt ? new Date(expiresAt) : null };
+  if (at !== undefined) return deps.startFromPast(parent, new Date(at), wanted, origin);
+  if (input.mode === 'live') return startLiveBranch(deps, parent, wanted, origin);
   const { project, apiKey } = await deps.inTurn(() =>
     withCopy(deps, parent.id, 'branched', (copy) =>
       claim(deps, copy, parent, { ...input, limit_mb: limitMb }),
@@ -41,9 +46,9 @@ export async function createBranch(
 function checkBranch(deps: BranchDeps, input: CreateBranch, parent: ProjectRow, limitMb: number): void {
   // The parent's own limit is allowed, even if the installation's has become lower.
   if (input.limit_mb !== undefined) checkLimit(limitMb, deps.limits.maxLimitMb);
-  if (input.at !== undefined)
+  if (input.at !== undefined && input.mode !== undefined)
     throw errors.invalidRequest([
-      { path: 'at', problem: 'is not available: a branch is a copy of this moment' },
+      { path: 'mode', problem: 'cannot be combined with "at": the backups are read, not the project' },
     ]);
   checkExpiry(input.expires_at, deps.now());
   const sizeMb = Math.ceil(toMb(parent.stored_bytes));

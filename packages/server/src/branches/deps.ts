@@ -1,11 +1,16 @@
 // What the operations on branches need.
+import type { CreateProject, Job, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import type { Exports } from '../dumps/export.ts';
-import type { Imports } from '../dumps/import/import.ts';
+import type { BranchOrigin, Imports } from '../dumps/import/import.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
+import type { ProjectRow } from '../projects/project.ts';
 import type { Gate } from '../query/sessions/gate.ts';
 import type { InTurn } from './in-turn.ts';
+
+/** A job fills it. */
+export type FilledBranch = Readonly<{ project: Project; apiKey: string; job: Job }>;
 
 export type BranchDeps = Readonly<{
   control: Control;
@@ -20,6 +25,13 @@ export type BranchDeps = Readonly<{
   /** For a live branch. */
   exports: Exports;
   imports: Imports;
+  /** For a branch as of an earlier time: a restore into a new project. */
+  startFromPast: (
+    parent: ProjectRow,
+    at: Date,
+    input: CreateProject,
+    origin: BranchOrigin,
+  ) => Promise<FilledBranch>;
   limits: { maxLimitMb: number; keepDeletedDays: number };
   now: () => number;
   onError: (error: unknown) => void;

@@ -2,23 +2,20 @@
 // branch takes longer: its tables are filled row by row and its indexes are built again.
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
-import type { CreateBranch, Job, Project } from '@rowhouse/api';
+import type { CreateProject } from '@rowhouse/api';
 import type { Exports } from '../dumps/export.ts';
+import type { BranchOrigin } from '../dumps/import/import.ts';
 import type { ProjectRow } from '../projects/project.ts';
-import type { BranchDeps } from './deps.ts';
+import type { BranchDeps, FilledBranch } from './deps.ts';
 
 export async function startLiveBranch(
   { exports, imports }: BranchDeps,
   parent: ProjectRow,
-  input: CreateBranch & { limit_mb: number },
-): Promise<{ project: Project; apiKey: string; job: Job }> {
-  const { name, slug, limit_mb } = input;
-  const origin = { parentId: parent.id, expiresAt: input.expires_at ? new Date(input.expires_at) : null };
-  return imports.fromParent(
-    parent.account_id,
-    { name, limit_mb, ...(slug !== undefined && { slug }) },
-    origin,
-    (signal) => exportOf(exports, parent.id, signal),
+  input: CreateProject,
+  origin: BranchOrigin,
+): Promise<FilledBranch> {
+  return imports.fromParent(parent.account_id, input, origin, (signal) =>
+    exportOf(exports, parent.id, signal),
   );
 }
 

@@ -100,6 +100,10 @@ export const dumpErrors = {
         newest_restorable: newest?.toISOString() ?? null,
       },
     }),
+  snapshotNotFound: (name: string) =>
+    new RowhouseError('snapshot_not_found', `The project has no snapshot "${clip(name)}".`, {
+      hint: 'GET …/snapshots lists them.',
+    }),
   restoreUnavailable: (reason: string, hint: string) =>
     new RowhouseError('conflict', reason, { hint, details: { retryable: false } }),
   restoreNotThere: () =>

@@ -129,17 +129,21 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<ProjectResponse | RestoringResponse> => {
-      const { to, into } = request.body;
+      const { to, snapshot, into } = request.body;
       const { slug } = request.params;
       const caller = callerOf(request);
-      if (to === undefined) {
+      if (to !== undefined && snapshot !== undefined)
+        throw errors.invalidRequest([{ path: 'snapshot', problem: 'cannot be combined with "to"' }]);
+      if (to === undefined && snapshot === undefined) {
         if (into !== undefined)
-          throw errors.invalidRequest([{ path: 'into', problem: 'requires "to", the time to restore' }]);
+          throw errors.invalidRequest([
+            { path: 'into', problem: 'requires "to", the time to restore, or "snapshot"' },
+          ]);
         return { ok: true, project: await restoreProject(deps, caller, slug) };
       }
       // The last WAL may have to be stored first.
       request.deadline.allow(startWithinMs);
-      const started = await deps.restores.start(caller, slug, { to, ...(into && { into }) });
+      const started = await deps.restores.start(caller, slug, request.body);
       reply.status(202);
       const { project, apiKey, job, estimatedSeconds } = started;
       const key = apiKey === null ? {} : { api_key: apiKey };

@@ -27,7 +27,7 @@ type Place = {
   folder: string;
   backups: Backups;
 };
-type Work = {
+export type Work = {
   source: ProjectRow;
   target: Date;
   project: Project;

@@ -1,10 +1,10 @@
 // Restores of single projects to a point in time. Each runs as a job that fills a new project; with `in_place` the two
 // projects exchange their databases at the end. One runs at a time, of all processes: each needs disk, memory and a core.
 import path from 'node:path';
-import type { Job, Project, RestoreProject } from '@rowhouse/api';
+import type { CreateProject, Job, Project, RestoreProject } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
 import { newId } from '../../control/new-id.ts';
-import type { Imports } from '../../dumps/import/import.ts';
+import type { BranchOrigin, Imports } from '../../dumps/import/import.ts';
 import type { ProgramEnvironment } from '../../dumps/native.ts';
 import type { DiskWatch } from '../../engine/disk.ts';
 import type { Server } from '../../engine/servers.ts';
@@ -15,17 +15,22 @@ import type { JobRun, Jobs } from '../../jobs/jobs.ts';
 import { type Caller, requireAccount } from '../../keys/caller.ts';
 import { createProject } from '../../projects/create.ts';
 import { getProjectRow } from '../../projects/find.ts';
-import { toProject } from '../../projects/project.ts';
+import { type ProjectRow, toProject } from '../../projects/project.ts';
 import type { Backups } from '../backups.ts';
+import { findSnapshot } from '../snapshots.ts';
 import { markPresent } from './mark-present.ts';
 import { amountsOf, foretellSeconds, planRestore, shareOf } from './plan.ts';
 import { databasesToKeep } from './recover-project.ts';
-import { checkSpace, ifNoneRuns, removeLeft, restore } from './restore-job.ts';
+import { checkSpace, ifNoneRuns, removeLeft, restore, type Work } from './restore-job.ts';
 
 /** `project`: the new one with its key, or the one that is replaced. */
 export type StartedRestore = { project: Project; apiKey: string | null; job: Job; estimatedSeconds: number };
+export type StartedBranch = { project: Project; apiKey: string; job: Job };
 export type Restores = {
-  start(caller: Caller, slug: string, input: RestoreProject & { to: string }): Promise<StartedRestore>;
+  /** `to` or `snapshot` is given. */
+  start(caller: Caller, slug: string, input: RestoreProject): Promise<StartedRestore>;
+  /** A branch of `parent` as it was at a time. */
+  branch(parent: ProjectRow, at: Date, input: CreateProject, origin: BranchOrigin): Promise<StartedBranch>;
   /** Removes what a process that died has left. */
   tidy(): Promise<void>;
 };
@@ -53,47 +58,60 @@ export function openRestores(deps: RestoreDeps): Restores {
   const { control, server, jobs } = deps;
   const folder = deps.dataFolder === null ? null : path.join(deps.dataFolder, 'restores');
 
+  /** Checks everything that can be checked at once, then creates the project that the job fills. */
+  const begin = async (
+    { source, target, into }: Pick<Work, 'source' | 'target' | 'into'>,
+    input: CreateProject,
+    origin: Partial<BranchOrigin> = {},
+  ) => {
+    const { backups } = deps;
+    if (!backups) throw errors.backupsOff();
+    if (folder === null || deps.dataFolder === null) throw notEmbedded();
+    if (target < source.created_at) throw errors.restoreNotThere();
+    await markPresent(backups, server, target);
+    const plan = await planRestore(await backups.repository(), target);
+    const own = plan.tip.databases.find(({ name }) => name === `p_${source.id}`)?.oid ?? null;
+    const amounts = amountsOf(plan, databasesToKeep(plan, source.id), own);
+    checkSpace(deps.disk, amounts.layOutBytes + amounts.walBytes);
+    const estimatedSeconds = foretellSeconds(amounts, shareOf(plan, target, deps.now()));
+    const id = newId();
+    const { project, apiKey } = await createProject(deps, source.account_id, input, {
+      ...origin,
+      filledBy: id,
+    });
+    const kind = origin.parentId === undefined ? ('restore' as const) : ('branch' as const);
+    const job = { id, kind, accountId: source.account_id, projectId: project.id };
+    const place = { dataFolder: deps.dataFolder, folder: path.join(folder, id), backups };
+    const work = (run: JobRun) => restore(deps, place, { source, target, project, plan, into }, run);
+    try {
+      return { job: await jobs.start(job, work), estimatedSeconds, project, apiKey };
+    } catch (error) {
+      await dropFilledProjects({ control, server }, id).catch(deps.onError);
+      throw error;
+    }
+  };
+
   return {
-    start: async (caller, slug, { to, into = 'new' }) => {
+    start: async (caller, slug, { to, snapshot, into = 'new' }) => {
       requireAccount(caller, 'restore a project');
       const source = await getProjectRow(control, caller, slug, { evenDeleted: true });
-      const target = new Date(to);
+      const target =
+        snapshot === undefined
+          ? new Date(to ?? Number.NaN)
+          : await findSnapshot(control, source.id, snapshot);
       if (into === 'in_place' && source.deleted_at) {
         throw errors.conflict(
           'A deleted project cannot be replaced.',
           'Restore it first, without "to". Or restore into a new project.',
         );
       }
-      const { backups } = deps;
-      if (!backups) throw errors.backupsOff();
-      if (folder === null || deps.dataFolder === null) throw notEmbedded();
-      if (target < source.created_at) throw errors.restoreNotThere();
-      await markPresent(backups, server, target);
-      const plan = await planRestore(await backups.repository(), target);
-      const own = plan.tip.databases.find(({ name }) => name === `p_${source.id}`)?.oid ?? null;
-      const amounts = amountsOf(plan, databasesToKeep(plan, source.id), own);
-      checkSpace(deps.disk, amounts.layOutBytes + amounts.walBytes);
-      const estimatedSeconds = foretellSeconds(amounts, shareOf(plan, target, deps.now()));
-      const id = newId();
       const name = `${source.name.slice(0, 70)} ${target.toISOString().slice(0, 19)}Z`;
-      const { project, apiKey } = await createProject(
-        deps,
-        source.account_id,
-        { name, limit_mb: source.limit_mb },
-        { filledBy: id },
-      );
-      const job = { id, kind: 'restore' as const, accountId: source.account_id, projectId: project.id };
-      const place = { dataFolder: deps.dataFolder, folder: path.join(folder, id), backups };
-      const work = (run: JobRun) => restore(deps, place, { source, target, project, plan, into }, run);
-      try {
-        const started = { job: await jobs.start(job, work), estimatedSeconds };
-        if (into === 'new') return { ...started, project, apiKey };
-        return { ...started, project: toProject(source, deps.limits.keepDeletedDays), apiKey: null };
-      } catch (error) {
-        await dropFilledProjects({ control, server }, id).catch(deps.onError);
-        throw error;
-      }
+      const input = { name, limit_mb: source.limit_mb };
+      const started = await begin({ source, target, into }, input);
+      if (into === 'new') return started;
+      return { ...started, project: toProject(source, deps.limits.keepDeletedDays), apiKey: null };
     },
+    branch: (parent, at, input, origin) => begin({ source: parent, target: at, into: 'new' }, input, origin),
     tidy: async () => {
       if (folder !== null) await ifNoneRuns(control, () => removeLeft(folder));
     },

@@ -1,0 +1,92 @@
+// Snapshots: moments with a name. A snapshot stores nothing but its time: the backups hold every moment anyway.
+import type { Snapshot } from '@rowhouse/api';
+import type { Control } from '../control/control.ts';
+import { errors } from '../errors.ts';
+import { type Caller, requireScope } from '../keys/caller.ts';
+import { isState } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import { getProjectRow } from '../projects/find.ts';
+import type { Backups } from './backups.ts';
+
+type Deps = { control: Control; backups: Backups | null };
+
+const maxSnapshots = 100;
+
+/** Everything that was acknowledged before the call is in it. Everything that begins after its end is not. */
+export async function createSnapshot(
+  { control, backups }: Deps,
+  caller: Caller,
+  slug: string,
+  name: string,
+): Promise<Snapshot> {
+  const { id } = await getProjectRow(control, caller, slug);
+  requireScope(caller, 'manage');
+  if (!backups) throw errors.backupsOff();
+  const at = await nextMillisecond(control);
+  try {
+    const rows = await control.change(sql`
+      insert into snapshots (project_id, name, at)
+      select ${id}, ${name.trim()}, ${at}
+      where (select count(*) from snapshots where project_id = ${id}) < ${maxSnapshots}
+      returning name`);
+    if (rows.length === 0)
+      throw errors.conflict(
+        `The project has ${maxSnapshots} snapshots.`,
+        'Delete one: DELETE …/snapshots/:name.',
+      );
+  } catch (error) {
+    if (!isState(error, sqlstate.uniqueViolation)) throw error;
+    throw errors.conflict(`There is already a snapshot "${name.trim()}".`, 'Choose another name.');
+  }
+  return { name: name.trim(), at: at.toISOString(), is_restorable: true };
+}
+
+/** A restore is exact to the millisecond. So this one begins after all that was acknowledged, and has passed on return. */
+async function nextMillisecond(control: Control): Promise<Date> {
+  const [row] = await control.query<{ at: Date }>(sql`
+    select date_trunc('milliseconds', clock_timestamp()) + interval '1 millisecond' as at`);
+  if (!row) throw errors.unavailable('PostgreSQL gave no time.');
+  await control.query(sql`select pg_sleep(0.002)`);
+  return row.at;
+}
+
+/** Newest first. */
+export async function listSnapshots(
+  { control, backups }: Deps,
+  caller: Caller,
+  slug: string,
+): Promise<Snapshot[]> {
+  const { id } = await getProjectRow(control, caller, slug, { evenDeleted: true });
+  requireScope(caller, 'manage');
+  const rows = await control.query<{ name: string; at: Date }>(
+    sql`select name, at from snapshots where project_id = ${id} order by at desc, name`,
+  );
+  const oldest = rows.length > 0 && backups ? (await backups.usable())[0]?.ended_at : undefined;
+  return rows.map(({ name, at }) => ({
+    name,
+    at: at.toISOString(),
+    is_restorable: oldest !== undefined && at >= new Date(oldest),
+  }));
+}
+
+export async function deleteSnapshot(
+  { control }: Deps,
+  caller: Caller,
+  slug: string,
+  name: string,
+): Promise<void> {
+  const { id } = await getProjectRow(control, caller, slug, { evenDeleted: true });
+  requireScope(caller, 'manage');
+  const rows = await control.change(sql`
+    delete from snapshots where project_id = ${id} and name = ${name} returning name`);
+  if (rows.length === 0) throw errors.snapshotNotFound(name);
+}
+
+export async function findSnapshot(control: Control, projectId: string, name: string): Promise<Date> {
+  const [row] = await control.query<{ at: Date }>(
+    sql`select at from snapshots where project_id = ${projectId} and name = ${name}`,
+  );
+  if (!row) throw errors.snapshotNotFound(name);
+  return row.at;
+}
