@@ -12,6 +12,7 @@ const suites = [
   'quotas',
   'export',
   'branches',
+  'backups',
   'peers',
   'growth',
   'workers',
