@@ -1,7 +1,5 @@
 // Wires the parts of the service together, for a given address of PostgreSQL. main.ts and the tests start and stop it.
 import { randomUUID } from 'node:crypto';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import type { Logger } from 'pino';
 import { startBackground } from './background.ts';
 import { type BackupOptions, openBackups } from './backups/backups.ts';
@@ -82,7 +80,7 @@ type Options = {
   connections: { budget: number; kept?: number; share: number };
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
   exports?: { programs?: ProgramEnvironment; limits?: ExportLimits };
-  imports?: ImportOptions;
+  imports: ImportOptions;
   /** Without it, backups are off. */
   backups?: BackupOptions;
   /** Of the embedded PostgreSQL: there single projects can be restored. */
@@ -141,7 +139,7 @@ export async function openService(options: Options): Promise<Service> {
   const headroom = openHeadroom({ control, server, feed, isDiskLow: disk.isLow, onError });
   const imports = openImports(
     { control, server, spares, jobs, headroom, disk, limits, onError },
-    options.imports ?? { folder: path.join(tmpdir(), 'rowhouse-imports'), allowPrivateHosts: false },
+    options.imports,
   );
   const relief = options.disk
     ? openDiskRelief({ server, disk, stop: stopSession, onError })

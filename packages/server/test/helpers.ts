@@ -1,5 +1,7 @@
 // What tests share: a service of their own on the common PostgreSQL, started and cleaned up.
 import { randomBytes } from 'node:crypto';
+import { tmpdir, userInfo } from 'node:os';
+import path from 'node:path';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, expect, inject, onTestFailed } from 'vitest';
@@ -15,6 +17,9 @@ import { type Address, type Database, openDatabase } from '../src/postgres/datab
 import { sql } from '../src/postgres/sql.ts';
 import { openService, type Service } from '../src/service.ts';
 import type { DeliveryConfig } from '../src/users/delivery.ts';
+
+/** Of this user: root and others may test on one machine. */
+export const importsFolder = path.join(tmpdir(), `rowhouse-test-imports-of-${userInfo().uid}`);
 
 export const api = '/api/dbaas/v2';
 export const address = (): Address => inject('address');
@@ -81,7 +86,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     ...(options.now && { now: options.now }),
     ...(options.disk && { disk: options.disk }),
     ...(options.exports && { exports: options.exports }),
-    ...(options.imports && { imports: options.imports }),
+    imports: options.imports ?? { folder: importsFolder, allowPrivateHosts: false },
     ...(options.backups && { backups: options.backups }),
     ...(options.restores && { restores: options.restores }),
     log,

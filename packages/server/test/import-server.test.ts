@@ -1,15 +1,13 @@
 import { createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isPublic, readRemote } from '../src/dumps/import/remote.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { run } from './exports.ts';
-import { address, api, asAdmin, until, useTestService } from './helpers.ts';
+import { address, api, asAdmin, importsFolder, until, useTestService } from './helpers.ts';
 import { isGone, jobEnd } from './importing.ts';
 
 const rowhouse = useTestService({
-  imports: { folder: path.join(tmpdir(), 'rowhouse-test-imports'), allowPrivateHosts: true },
+  imports: { folder: importsFolder, allowPrivateHosts: true },
 });
 const database = `rowhouse_test_supabase_${process.pid}`;
 const roles = ['supabase_admin', 'supabase_auth_admin', 'supabase_storage_admin'].map(

@@ -1,15 +1,14 @@
 import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { roleOf } from '../src/engine/provision.ts';
 import { writeArchive } from './archives.ts';
 import { corpus, download, type Project, run } from './exports.ts';
-import { openSecondProcess, useTestService } from './helpers.ts';
+import { importsFolder, openSecondProcess, useTestService } from './helpers.ts';
 import { importDump, jobEnd, upload } from './importing.ts';
 import { codeAndViews, constraintsAndTables, everyType, rightsAndNames } from './schemas.ts';
 
 const rowhouse = useTestService({
-  imports: { folder: path.join(tmpdir(), 'rowhouse-test-imports'), allowPrivateHosts: true },
+  imports: { folder: importsFolder, allowPrivateHosts: true },
 });
 
 async function filled(): Promise<Project> {
