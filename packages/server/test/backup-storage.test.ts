@@ -57,10 +57,10 @@ describe('backups in a folder', () => {
 
 describe('ROWHOUSE_BACKUP_URL', () => {
   it('names a folder or a bucket', () => {
-    const at = (url: string) => parseBackupUrl(url, '/work');
+    const at = (url: string) => parseBackupUrl(url, '/srv');
     expect(at('file:/var/backups')).toEqual({ kind: 'folder', folder: '/var/backups' });
     expect(at('file:///var/backups')).toEqual({ kind: 'folder', folder: '/var/backups' });
-    expect(at('file:backups')).toEqual({ kind: 'folder', folder: '/work/backups' });
+    expect(at('file:backups')).toEqual({ kind: 'folder', folder: '/srv/backups' });
     const bucket = { kind: 's3', bucket: 'my-bucket', prefix: '', region: 'us-east-1', endpoint: null };
     expect(at('s3://my-bucket')).toEqual(bucket);
     expect(at('s3://my-bucket/a/b/?region=eu-central-1&endpoint=http://127.0.0.1:9000')).toEqual({
@@ -85,6 +85,6 @@ describe('ROWHOUSE_BACKUP_URL', () => {
       ...['s3://key:secret@bucket/x', 's3://bucket/../x', 's3://bucket/a//b', 's3://bucket/x?regoin=eu'],
       ...['s3://bucket?endpoint=ftp://x', 's3://bucket?endpoint=http://x/path', 's3://bucket?region=EU!'],
     ];
-    for (const url of wrong) expect(parseBackupUrl(url, '/work'), url).toBeNull();
+    for (const url of wrong) expect(parseBackupUrl(url, '/srv'), url).toBeNull();
   });
 });

@@ -31,7 +31,7 @@ export async function markPresent(backups: Backups, server: Server, target: Date
     if (stored !== null && stored >= lsn) return;
     await sleep(lookMs);
   }
-  // The storage is away. Earlier moments are in it.
+  // The storage is unavailable. Earlier moments are in it.
   const { oldest, newest } = await range(backups);
   if (newest === null || target.getTime() > newest.getTime() - doubtMs)
     throw errors.restoreOutOfRange(target, { oldest, newest });
