@@ -217,7 +217,8 @@ it('snapshots name moments, and branches begin at one', { timeout: 400_000 }, as
   expect((await ask(rowhouse, project.slug, both)).status).toBe(400);
   const gone = await rowhouse.call('DELETE', `${snapshots}/${encodeURIComponent('before the sale')}`);
   expect(gone.body.snapshots.map(({ name }: { name: string }) => name)).toEqual(['later']);
-  expect((await rowhouse.call('DELETE', `${snapshots}/never`)).status).toBe(404);
+  for (const name of ['never', '%00', 'a%00b'])
+    expect((await rowhouse.call('DELETE', `${snapshots}/${name}`)).status).toBe(404);
 });
 
 it('a restore that is cancelled, or whose process dies, leaves nothing', { timeout: 300_000 }, async () => {

@@ -78,15 +78,22 @@ export async function deleteSnapshot(
 ): Promise<void> {
   const { id } = await getProjectRow(control, caller, slug, { evenDeleted: true });
   requireScope(caller, 'manage');
+  if (!canExist(name)) throw errors.snapshotNotFound(name);
   const rows = await control.change(sql`
     delete from snapshots where project_id = ${id} and name = ${name} returning name`);
   if (rows.length === 0) throw errors.snapshotNotFound(name);
 }
 
 export async function findSnapshot(control: Control, projectId: string, name: string): Promise<Date> {
+  if (!canExist(name)) throw errors.snapshotNotFound(name);
   const [row] = await control.query<{ at: Date }>(
     sql`select at from snapshots where project_id = ${projectId} and name = ${name}`,
   );
   if (!row) throw errors.snapshotNotFound(name);
   return row.at;
+}
+
+/** PostgreSQL stores no NUL character. */
+function canExist(name: string): boolean {
+  return !name.includes('\0');
 }
