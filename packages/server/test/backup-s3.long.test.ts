@@ -13,7 +13,7 @@ import { freePort } from './process.ts';
 import { openS3Server, type S3Server, s3SkipReason } from './s3-server.ts';
 import { contentOf, namesIn, problemOf, storageCases } from './storage-cases.ts';
 
-const reason = s3SkipReason();
+const reason = await s3SkipReason();
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-s3-'));
 let server: S3Server;
 let count = 0;

@@ -125,6 +125,8 @@ async function clustersIn(storage: ReturnType<typeof openStorage>): Promise<stri
   return listClusters(storage);
 }
 
+const reason = await s3SkipReason();
+
 describe('after kill -9 of everything', { timeout: 8 * minutes }, () => {
   it('a folder holds every row that was acknowledged up to the last seconds', async () => {
     const folder = newFolder('repository');
@@ -133,7 +135,6 @@ describe('after kill -9 of everything', { timeout: 8 * minutes }, () => {
     expect(readdirSync(folder).length).toBe(2);
   });
 
-  const reason = s3SkipReason();
   const stopping: (() => Promise<void>)[] = [];
   afterAll(async () => {
     for (const stop of stopping) await stop();

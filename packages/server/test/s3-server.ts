@@ -1,10 +1,11 @@
 // A real S3 server that checks signatures: versitygw, which Go builds once for all tests.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import type { S3Location } from '../src/backup-url.ts';
 import { freePort } from './process.ts';
 import { buildTimeoutMs, environment, root } from './toolchains.ts';
@@ -14,26 +15,27 @@ const tools = path.join(root, 'node_modules/.cache/rowhouse-tools');
 const program = path.join(tools, `versitygw-${version}`);
 
 /** Why there is no S3 server, said aloud; null if there is one. */
-export function s3SkipReason(): string | null {
-  const reason = existsSync(program) ? null : build();
+export async function s3SkipReason(): Promise<string | null> {
+  const reason = existsSync(program) ? null : await build();
   if (reason) console.warn(`SKIPPED: ${reason}, so backups to S3 are not tested.`);
   return reason;
 }
 
 /** Several test files may build at once: each in its own folder, and the last one to finish wins. */
-function build(): string | null {
+async function build(): Promise<string | null> {
   if (spawnSync('go', ['version'], { env: environment }).status !== 0) return 'go is not installed';
   mkdirSync(tools, { recursive: true });
   const folder = mkdtempSync(path.join(tools, 'build-'));
   try {
-    const built = spawnSync('go', ['install', `github.com/versity/versitygw/cmd/versitygw@v${version}`], {
+    // The first build takes minutes. Meanwhile the test runner must be answered.
+    await promisify(execFile)('go', ['install', `github.com/versity/versitygw/cmd/versitygw@v${version}`], {
       env: { ...environment, GOFLAGS: '', GOBIN: folder },
       timeout: buildTimeoutMs,
-      encoding: 'utf8',
     });
-    if (built.status !== 0) return `go could not build versitygw (${built.stderr.trim().split('\n').at(-1)})`;
     renameSync(path.join(folder, 'versitygw'), program);
     return null;
+  } catch (error) {
+    return `go could not build versitygw (${String(error).trim().split('\n').at(-1)})`;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
