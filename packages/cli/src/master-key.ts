@@ -14,7 +14,7 @@ type Options = OutputOptions & { output?: string } & Record<string, unknown>;
 type Exported = { ok: true; master_key: string; source: string; compared: boolean };
 type Imported = { ok: true; file: string; changed: boolean; kept_as: string | null; overridden: boolean };
 
-/** What is longer is not a key; the service says so. */
+/** A longer text is not a key; the service refuses it. */
 const maxInputBytes = 8192;
 
 export function addMasterKey(program: Command): void {

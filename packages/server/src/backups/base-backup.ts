@@ -74,7 +74,7 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
   }
 }
 
-/** What was stored takes space for nothing. If this fails too, it is pruned after a day. */
+/** The parts that were stored only take space. If deleting fails too, pruning removes them after a day. */
 async function removeParts(repository: Repository, id: string): Promise<void> {
   // A service that is stopped does not wait for thousands of deletions.
   const signal = AbortSignal.timeout(removeMs);

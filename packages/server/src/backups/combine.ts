@@ -151,7 +151,7 @@ async function need(reader: ByteReader, count: number, file: string): Promise<Bu
   return bytes;
 }
 
-/** What an earlier backup had and this one has not: dropped tables and databases. */
+/** Removes files of an earlier backup that this one no longer has: dropped tables and databases. */
 async function removeOthers(folder: string, below: string, present: ReadonlySet<string>): Promise<void> {
   for (const entry of await readdir(path.join(folder, below), { withFileTypes: true })) {
     const name = below === '' ? entry.name : `${below}/${entry.name}`;

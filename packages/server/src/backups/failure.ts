@@ -1,4 +1,4 @@
-// What a caller is told when a backup fails. The caller is the operator of the installation, so the storage's own words
+// The error for a caller when a backup fails. The caller is the operator of the installation, so the storage's own words
 // are of use.
 import { errors, RowhouseError } from '../errors.ts';
 import { AskError } from '../postgres/ask.ts';

@@ -104,7 +104,7 @@ describe('a WAL segment', () => {
       for (let at = 0; at < content.length; at += 50) {
         writer.add(content.subarray(at, at + 50));
         await writer.store(signal).catch(() => {});
-        // What was confirmed before is there, whatever fails now.
+        // WAL that was confirmed before stays stored, whatever fails now.
         const bytes = await readSegment(repository, name, segmentBytes);
         expect(bytes?.subarray(0, confirmed).equals(content.subarray(0, confirmed)) ?? confirmed === 0).toBe(
           true,

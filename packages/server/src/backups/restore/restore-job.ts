@@ -140,7 +140,7 @@ export async function ifNoneRuns(control: Control, act: () => Promise<void>): Pr
 
 const tryLock = sql`select pg_try_advisory_lock(hashtext('rowhouse restore')) as mine`;
 
-/** What a process that died has left: no other restore runs now. */
+/** Removes the folders of processes that died: no other restore runs now. */
 export async function removeLeft(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   for (const entry of await readdir(folder, { withFileTypes: true })) {

@@ -58,7 +58,7 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
       async ({ server, lastCommit }) => {
         await server.open();
         const projects = await countProjects(server, request.controlDatabase);
-        // What was replayed is written out, and so is the end of the replay: the folder is complete without its WAL.
+        // The replayed changes and the end of the replay are written out: the folder is complete without its WAL.
         await server.database.query(sql`checkpoint`);
         return { lastChangeAt: lastCommit, backup: plan.tip.id, projects };
       },

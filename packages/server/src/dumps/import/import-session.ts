@@ -121,7 +121,7 @@ export class ImportSession {
       out.sync();
       this.session.send({
         ...silent,
-        // What a statement gives back is not needed, however large.
+        // The rows of a statement are not needed, however large.
         rowPart: () => {},
         complete: (found) => {
           tag = found ?? '';
