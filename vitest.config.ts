@@ -3,6 +3,7 @@
 //   x.long.test.ts        only when everything is run, or when it is named: hostile, soak-like, other programs, docs
 //   x.alone.test.ts       after the others and one at a time, because it measures time or uses up what all share
 //   x.long.alone.test.ts  both
+// A single test with the tag `long` is left out of the ordinary run like a file `x.long.test.ts`.
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
@@ -27,6 +28,7 @@ export default defineConfig({
     // Here and not in the projects: one PostgreSQL serves all of them.
     globalSetup: 'packages/server/test/global-setup.ts',
     teardownTimeout: 60_000,
+    tags: [{ name: 'long', description: 'Only when everything is run, or when its file or name is given' }],
     projects: Object.entries(runs).map(([name, { groupOrder, ...run }]) => ({
       resolve: {
         alias: {

@@ -42,14 +42,16 @@ async function untilDone(service, started) {
   return job;
 }
 
-/** About so many megabytes that gzip does not make smaller. */
+/** About so many megabytes that gzip does not make smaller: the rows that are repeated are 25 MB apart. */
 async function fill(target, mb) {
   await target.query('create table if not exists bulk (v bytea)');
   const random = Array.from({ length: 64 }, () => 'md5(random()::text)').join(' || ');
-  for (let done = 0; done < mb; done += 25)
-    await target.query(
-      `insert into bulk select decode(${random}, 'hex') from generate_series(1, ${Math.min(25, mb - done) * 900})`,
-    );
+  for (let done = 0; done < mb; done += 25) {
+    const rows = Math.min(25, mb - done) * 900;
+    const source =
+      done === 0 ? `decode(${random}, 'hex') from generate_series(1, ${rows})` : `v from bulk limit ${rows}`;
+    await target.query(`insert into bulk select ${source}`);
+  }
 }
 
 const insert = `return wrk.format('POST', nil, headers, '{"query": "insert into items (v) values ($1)", "params": ["' .. math.random(1000000) .. '"]}')`;
@@ -115,7 +117,10 @@ async function restoring() {
     await sleep(20);
     await shop.query('insert into marks values (99)');
     const { lag_bytes: lag } = await service.asAccount('GET', '/backups');
+    const written = performance.now();
+    while ((await service.asAccount('GET', '/backups')).lag_bytes > 16 * 1024 * 1024) await sleep(200);
     const since = performance.now();
+    const caughtUp = (since - written) / 1000;
     const started = await service.asAccount('POST', `/projects/${shop.slug}/restore`, { to });
     await untilDone(service, started);
     const took = (performance.now() - since) / 1000;
@@ -127,7 +132,7 @@ async function restoring() {
     });
     const [{ marks }] = (await answer.json()).rows;
     const isExact = JSON.stringify(marks) === JSON.stringify(others.map((_, n) => n));
-    return { took, estimate: started.estimated_seconds, isExact, lag };
+    return { took, estimate: started.estimated_seconds, isExact, lag, caughtUp };
   } finally {
     await stop(service);
   }

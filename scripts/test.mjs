@@ -27,8 +27,8 @@ if (rest.length === 0) {
 const server = args.includes('--external') ? await startExternal() : null;
 try {
   const env = server ? { ...process.env, ROWHOUSE_TEST_DATABASE_URL: server.url } : process.env;
-  const projects = withLong ? [] : ['--project=ordinary', '--project=alone'];
-  process.exitCode = spawn('node_modules/vitest/vitest.mjs', ['run', ...projects, ...rest], env);
+  const selection = withLong ? [] : ['--project=ordinary', '--project=alone', '--tagsFilter=!long'];
+  process.exitCode = spawn('node_modules/vitest/vitest.mjs', ['run', ...selection, ...rest], env);
 } finally {
   await server?.stop();
 }

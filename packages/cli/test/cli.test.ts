@@ -66,7 +66,7 @@ describe('the command line with a running service', () => {
     expect(json('projects', 'restore', 'my-shop').project.status).toBe('ready');
   });
 
-  it('branches: creates, lists, resets and promotes', () => {
+  it('branches: creates, lists, resets and promotes', { tags: 'long' }, () => {
     run(['projects', 'create', 'Branched', '--slug', 'branched']);
     expect(run(['branches', 'list', 'branched']).err).toContain('no branches yet');
     const created = run([
@@ -122,7 +122,7 @@ describe('the command line with a running service', () => {
     }
   });
 
-  it('projects import creates a project from a file, and reports why it cannot', () => {
+  it('projects import creates a project from a file, and reports why it cannot', { tags: 'long' }, () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-import-'));
     try {
       const file = path.join(folder, 'teas.sql');
@@ -156,7 +156,7 @@ describe('the command line with a running service', () => {
     }
   });
 
-  it('projects usage lists the largest tables and the space left', async () => {
+  it('projects usage lists the largest tables and the space left', { tags: 'long' }, async () => {
     run(['projects', 'create', 'Used', '--slug', 'used', '--limit-mb', '8']);
     const empty = run(['projects', 'usage', 'used']);
     expect([empty.status, empty.err]).toEqual([0, '']);
@@ -186,7 +186,7 @@ describe('the command line with a running service', () => {
     expect(run(['projects', 'usage', 'used', '--tables', '0']).status).toBe(1);
   });
 
-  it('projects compact waits for the compaction and reports it', () => {
+  it('projects compact waits for the compaction and reports it', { tags: 'long' }, () => {
     run(['projects', 'create', 'Compact', '--slug', 'compact-me']);
     const { status, out } = run(['projects', 'compact', 'compact-me']);
     expect(status).toBe(0);
@@ -217,7 +217,7 @@ describe('the command line with a running service', () => {
     expect(run(['keys', 'issue', 'keys', '--name', 'web', '--publishable']).out).toMatch(/rh_pub_\w{49}/);
   });
 
-  it('users: creates, finds, bans, recovers and deletes', () => {
+  it('users: creates, finds, bans, recovers and deletes', { tags: 'long' }, () => {
     run(['projects', 'create', 'Users', '--slug', 'users']);
     expect(run(['users', 'list', 'users'])).toEqual({ status: 0, out: '', err: 'There are no users yet.\n' });
     const made = json('users', 'create', 'users', 'ada@example.com', '--role', 'editor', '--verified').user;
@@ -266,7 +266,10 @@ it('status explains how to start a service when none is running', async () => {
   expect(err).toContain('rowhouse start');
 });
 
-it('start takes flags, and the service ends when start ends or is killed', { timeout: 90_000 }, async () => {
+it('start takes flags, and the service ends when start ends or is killed', {
+  tags: 'long',
+  timeout: 90_000,
+}, async () => {
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     const folder = newDataFolder();
     const port = await freePort();

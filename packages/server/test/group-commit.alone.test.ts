@@ -192,7 +192,7 @@ describe('inserts that share a transaction', () => {
     expect(await transactions('triggered')).toBe(40);
   });
 
-  it('get a long answer without delaying the others', async () => {
+  it('get a long answer without delaying the others', { tags: 'long' }, async () => {
     await fine('create table wide (a int)');
     const small = 'insert into wide values ($1)';
     const large = "insert into wide values ($1) returning repeat('x', 1000000 * a)";
@@ -309,7 +309,10 @@ describe('inserts that share a transaction', () => {
     expect(acknowledged.length).toBeGreaterThan(50);
   });
 
-  it('are refused when too many wait, and the others are stored', { timeout: 60_000 }, async () => {
+  it('are refused when too many wait, and the others are stored', {
+    tags: 'long',
+    timeout: 60_000,
+  }, async () => {
     await fine('create table crowd (a int)');
     const insert = 'insert into crowd values ($1)';
     await makeShort(insert);
@@ -334,7 +337,10 @@ describe('inserts that share a transaction', () => {
 });
 
 describe('group commit in a small project', () => {
-  it('keeps all inserts of a transaction together within the limit', { timeout: 120_000 }, async () => {
+  it('keeps all inserts of a transaction together within the limit', {
+    tags: 'long',
+    timeout: 120_000,
+  }, async () => {
     const { body } = await rowhouse.call('POST', '/projects', { body: { name: 'Small', limit_mb: 20 } });
     const small = { slug: body.project.slug, id: body.project.id, key: body.api_key };
     const ask = (query: string, params: unknown[] = []) =>

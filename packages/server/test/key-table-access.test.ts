@@ -182,7 +182,7 @@ describe('values that PostgreSQL looks up as names', () => {
     ...['pg_authid', 'aclitem', 'record', 'refcursor', 'unknown', 'feelings'],
   ];
 
-  it.each(callers)('reveal no types to %s', async (_who, ask) => {
+  it.each(callers)('reveal no types to %s', { tags: 'long' }, async (_who, ask) => {
     const missingType = await ask('GET', 'feelings?select=x:id::zzzzzzz');
     expect(missingType.status).toBe(400);
     for (const type of types) {

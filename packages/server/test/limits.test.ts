@@ -341,7 +341,7 @@ describe('a write', () => {
     expect(await storedMb(project)).toBeLessThanOrEqual(1);
   });
 
-  it('by one of several processes at once is held to the limit', async () => {
+  it('by one of several processes at once is held to the limit', { tags: 'long' }, async () => {
     const second = await openSecondProcess(rowhouse);
     try {
       const project = await newProject(8);
@@ -376,7 +376,10 @@ describe('a write', () => {
     }
   });
 
-  it('of sixteen at once, repeated, leaves no more on disk than the limit', async () => {
+  it('of sixteen at once, repeated, leaves no more on disk than the limit', {
+    tags: 'long',
+    timeout: 120_000,
+  }, async () => {
     const project = await newProject(40);
     await fine(project, 'create table t (a int, b text)');
     let committed = 0;
@@ -407,7 +410,7 @@ describe('a write', () => {
     );
     await fine(project, `insert into t values (1, 'x')`);
     await fine(neighbour, 'insert into t values (1)');
-  }, 120_000);
+  });
 
   it('far below the limit is not measured, and is still held to it', async () => {
     const project = await newProject(300);
@@ -429,7 +432,9 @@ describe('a write', () => {
     expect(await storedMb(project)).toBeLessThanOrEqual(300);
   }, 120_000);
 
-  it('that commits by itself needs some room, and gets it where there is enough', async () => {
+  it('that commits by itself needs some room, and gets it where there is enough', {
+    tags: 'long',
+  }, async () => {
     const small = await newProject(4);
     await fine(small, 'create table t (a int)');
     const procedure = `create procedure many() language plpgsql as $$ begin

@@ -271,7 +271,7 @@ describe('reads that share a pipeline', () => {
       'create table parted (id int) partition by range (id); create table part_1 partition of parted (check (leak(id))) for values from (0) to (10)',
       'insert into parted values (1)',
     ],
-  ])('leave nothing behind of code that hides in %s', async (_where, make, query) => {
+  ])('leave nothing behind of code that hides in %s', { tags: 'long' }, async (_where, make, query) => {
     const mine = await rowhouse.project('Hiding');
     const here = async (text: string) => {
       const body = { query: text };
@@ -429,7 +429,7 @@ describe('a read that calls a hidden function', () => {
       'select 1 === 2 as same',
     ],
   ];
-  it.each(hiding)('leaves no setting behind: %s', async (_what, setup, query) => {
+  it.each(hiding)('leaves no setting behind: %s', { tags: 'long' }, async (_what, setup, query) => {
     for (const statement of setup) expect((await run(statement)).status, statement).toBe(200);
     const often = async () => {
       for (let n = 0; n < 3; n++) expect((await run(query)).status).toBe(200);

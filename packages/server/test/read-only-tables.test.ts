@@ -91,7 +91,7 @@ describe('an operator of the project on an enum, which writes', () => {
     expect(await storedBytes()).toBeLessThan(bytes + spare);
   });
 
-  it('writes nothing when many ask at once', async () => {
+  it('writes nothing when many ask at once', { tags: 'long' }, async () => {
     const [before, bytes] = [await written(), await storedBytes()];
     // Other texts each time, so that none is known for what it does.
     const paths = Array.from({ length: 60 }, (_, n) => `people?m=eq.ok&limit=${(n % 15) + 1}&count=exact`);
@@ -101,7 +101,7 @@ describe('an operator of the project on an enum, which writes', () => {
     expect(await storedBytes()).toBeLessThan(bytes + spare);
   });
 
-  it('does not make its session writable for the reads behind it', async () => {
+  it('does not make its session writable for the reads behind it', { tags: 'long' }, async () => {
     const before = await written();
     const test = (body: string) =>
       shop.query(

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { takeBaseBackup } from '../src/backups/base-backup.ts';
 import type { BackupDescription } from '../src/backups/repository.ts';
+import { untilStored } from '../src/backups/restore/mark-present.ts';
 import { planRestore } from '../src/backups/restore/plan.ts';
 import { recoverProject } from '../src/backups/restore/recover-project.ts';
 import { ensureSlot } from '../src/backups/slot.ts';
@@ -14,6 +15,7 @@ import { readControlFile } from '../src/engine/control-file.ts';
 import { clusterFolderOf } from '../src/engine/embedded.ts';
 import { databaseOf } from '../src/engine/provision.ts';
 import { findRunAs } from '../src/engine/run-as.ts';
+import { RowhouseError } from '../src/errors.ts';
 import { type Database, openDatabase } from '../src/postgres/database.ts';
 import { parseLsn } from '../src/postgres/lsn.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -163,4 +165,27 @@ it('a project is restored to the very commit, without the others', { timeout: 30
   for (const { at, expected } of moments) expect(await restored(lab, backups, 'one', at)).toEqual(expected);
   const end = await now(lab);
   expect(await restored(lab, backups, 'late', end)).toMatchObject({ marks: 42 });
+
+  // A time after the last commit that is stored: the error names the time of that commit.
+  const beyond = await restored(lab, backups, 'one', new Date(end.getTime() + 3_600_000)).catch(
+    (error: unknown) => error,
+  );
+  if (!(beyond instanceof RowhouseError)) throw beyond;
+  expect([beyond.code, beyond.details]).toEqual([
+    'conflict',
+    { retryable: false, oldest_restorable: full.ended_at, newest_restorable: expect.any(String) },
+  ]);
+  const { newest_restorable: newest } = beyond.details as { newest_restorable: string };
+  expect(Date.parse(newest)).toBeGreaterThanOrEqual(end.getTime());
+
+  // Waiting for WAL that will never be stored ends, and says why.
+  const [row] = await lab.database.query<{ lsn: string }>(
+    sql`select pg_current_wal_flush_lsn()::text as lsn`,
+  );
+  const flushed = parseLsn(row?.lsn ?? '');
+  const wait = (mark: bigint, withinMs: number, stuckMs: number) =>
+    untilStored({ slot }, { maintenance: lab.database }, mark, { withinMs, stuckMs });
+  expect(await wait(flushed, 60_000, 60_000)).toBe('stored');
+  expect(await wait(flushed + 10n ** 12n, 100, 60_000)).toBe('storing');
+  expect(await wait(flushed + 10n ** 12n, 60_000, 100)).toBe('stuck');
 });

@@ -65,7 +65,7 @@ describe('connections', () => {
     for (const { status } of await Promise.all(slow)) expect(status).toBe(200);
   });
 
-  it('a request that waits too long for one gets 429 with Retry-After', async () => {
+  it('a request that waits too long for one gets 429 with Retry-After', { tags: 'long' }, async () => {
     const hogs = Array.from({ length: 3 }, () => run(at(2), 'select pg_sleep(7)', { timeout_ms: 20_000 }));
     await until('they run', async () => counts().open - counts().idle >= 3);
     const late = await run(at(2), 'select 1');
@@ -206,7 +206,7 @@ describe('a caller', () => {
     expect((await run(at(7), 'select 1 as one')).status).toBe(200);
   });
 
-  it('who reads slowly costs no memory, and gets every row', { timeout: 120_000 }, async () => {
+  it('who reads slowly costs no memory, and gets every row', { tags: 'long', timeout: 120_000 }, async () => {
     const socket = send(at(8), "select n, repeat('x', 200) as filler from generate_series(1, 400000) as n");
     socket.pause();
     await until('PostgreSQL has begun', async () => (await running(at(8).id)) === 1);

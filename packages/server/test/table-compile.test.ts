@@ -351,7 +351,7 @@ describe('random filters', () => {
     };
   }
 
-  it("select the same rows as the test's own filter, in 400 tries", async () => {
+  it("select the same rows as the test's own filter, in 400 tries", { tags: 'long' }, async () => {
     const random = seeded(seed + 1);
     const table = await getTable(session.ask, 'dice');
     for (let round = 0; round < 400; round++) {
@@ -559,7 +559,7 @@ describe('continuing by cursor in any order', () => {
     }
   });
 
-  it('returns each row once, in 150 random orders', async () => {
+  it('returns each row once, in 150 random orders', { tags: 'long' }, async () => {
     const { below, pick } = seeded(seed + 4);
     const columns = [
       'i',

@@ -197,7 +197,7 @@ describe('the usage of a project', () => {
 });
 
 describe('the usage of a hostile project', () => {
-  it('does not fail when tables come and go meanwhile', async () => {
+  it('does not fail when tables come and go meanwhile', { tags: 'long' }, async () => {
     const project = await rowhouse.project('Fleeting');
     await run(
       project,
@@ -280,7 +280,7 @@ describe('the usage of a hostile project', () => {
     expect(tableOf(await usageOf(project), 'traces')).toMatchObject({ heap_bytes: 0 });
   });
 
-  it('is available when all its connections are in use', async () => {
+  it('is available when all its connections are in use', { tags: 'long' }, async () => {
     const project = await rowhouse.project('Crowded');
     await direct(
       project,
@@ -444,7 +444,7 @@ describe('the size of a project', () => {
     expect(most()).toBeLessThanOrEqual(4);
   });
 
-  it('that is slow to measure does not delay others', async () => {
+  it('that is slow to measure does not delay others', { tags: 'long' }, async () => {
     const [slow, ...others] = projects as [Project, ...Project[]];
     const gate = openGate();
     const { server } = watch(rowhouse.service.deps.server, ({ values: [names] }) =>
@@ -574,6 +574,7 @@ describe("the history of a project's size", () => {
   });
 
   it('keeps five-minute points for a day, hourly for 30 days, daily for two years', {
+    tags: 'long',
     timeout: 180_000,
   }, async () => {
     const project = await rowhouse.project('Old');
@@ -653,7 +654,9 @@ describe("the history of a project's size", () => {
     expect(await historyOf(project, '?since=9999-01-01T00:00:00Z')).toEqual([]);
   });
 
-  it('is deleted with its project, and costs one statement for all idle projects', async () => {
+  it('is deleted with its project, and costs one statement for all idle projects', {
+    tags: 'long',
+  }, async () => {
     const project = await rowhouse.project('Gone for good');
     await record(Date.now());
     expect((await pointsOf(project)).length).toBe(1);
@@ -697,7 +700,7 @@ describe('usage with background work', () => {
   let laterMs = 0;
   const kept = useTestService({ now: () => Date.now() + laterMs });
 
-  it('is measured and recorded without requests', async () => {
+  it('is measured and recorded without requests', { tags: 'long' }, async () => {
     const { slug, key } = await kept.project('By itself');
     const look = async () => (await kept.call('GET', `/projects/${slug}/usage`, { key })).body;
     await until('its creation is noted', async () => (await look()).history.length === 1);

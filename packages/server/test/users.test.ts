@@ -1180,7 +1180,9 @@ describe("users in the project's own database", () => {
     expect(body.rows).toEqual([{ who: owner, what: 'nothing' }]);
   });
 
-  it('locked by a transaction of the project give a clear 503, and other projects are not affected', async () => {
+  it('locked by a transaction of the project give a clear 503, and other projects are not affected', {
+    tags: 'long',
+  }, async () => {
     const project = await rowhouse.project('Locked');
     const { email } = await signUp(newEmail(), {}, project);
     const { email: elsewhere } = await signUp(newEmail(), {}, other);

@@ -12,12 +12,15 @@ export type OverLimit = { reclaim(): Promise<void> };
 
 /** A statement may exceed the limit temporarily: only a project that is over it at two checks in a row is reclaimed. */
 const looksBefore = 2;
-/** A project that is still over its limit afterwards stores that much, most likely because its limit was lowered. */
-const againMs = 5 * 60_000;
+/**
+ * Dead rows of the catalog are reported up to ten seconds late, so the first attempts may find nothing to reclaim. A project
+ * that stays over its limit stores that much, most likely because its limit was lowered: the attempts become rare.
+ */
+const againMs = (attempts: number) => Math.min(5 * 60_000, 2_500 * 2 ** attempts);
 const atOnce = 8;
 
 export function openOverLimit({ control, server, reclaim, now }: Deps): OverLimit {
-  const found = new Map<string, { looks: number; triedAt: number }>();
+  const found = new Map<string, { looks: number; attempts: number; triedAt: number }>();
   return {
     reclaim: async () => {
       const projects = await control.query<Project>(sql`
@@ -27,12 +30,13 @@ export function openOverLimit({ control, server, reclaim, now }: Deps): OverLimi
       const over = new Set(projects.map(({ id }) => id));
       for (const id of found.keys()) if (!over.has(id)) found.delete(id);
       const due = projects.filter(({ id }) => {
-        const seen = found.get(id) ?? { looks: 0, triedAt: Number.NEGATIVE_INFINITY };
+        const seen = found.get(id) ?? { looks: 0, attempts: 0, triedAt: Number.NEGATIVE_INFINITY };
         found.set(id, seen);
-        return ++seen.looks >= looksBefore && now() - seen.triedAt > againMs;
+        return ++seen.looks >= looksBefore && now() - seen.triedAt > againMs(seen.attempts);
       });
       for (const project of due.slice(0, atOnce)) {
-        found.set(project.id, { looks: 0, triedAt: now() });
+        const attempts = (found.get(project.id)?.attempts ?? 0) + 1;
+        found.set(project.id, { looks: 0, attempts, triedAt: now() });
         void reclaim.run(project);
       }
     },

@@ -7,7 +7,7 @@ import { databaseOf } from '../../engine/provision.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Backups } from '../backups.ts';
 import { type Fingerprint, fingerprint } from './fingerprint.ts';
-import { markPresent } from './mark-present.ts';
+import { jobPatience, markPresent, untilStored } from './mark-present.ts';
 import { planRestore } from './plan.ts';
 import { recoverProject } from './recover-project.ts';
 import { checkSpace, inTurn, openWorkshop, removeLeft } from './restore-job.ts';
@@ -40,7 +40,8 @@ export async function runDrill(
     const live = await ensureDumpRole(deps.server, project.id);
     const before = await fingerprint(live, either);
     const target = await now(deps);
-    await markPresent(place.backups, deps.server, target);
+    const mark = await markPresent(place.backups, deps.server, target);
+    await untilStored(place.backups, deps.server, mark, { ...jobPatience, signal: either });
     const repository = await place.backups.repository();
     const restored = await recoverProject(
       {

@@ -9,14 +9,19 @@ import type { Backups } from '../backups.ts';
 import { findSlot } from '../slot.ts';
 import { rangeOf } from './plan.ts';
 
-/** WAL is stored every second or two. */
-const storedWithinMs = 20_000;
 const lookMs = 100;
 /** Between the clocks of PostgreSQL and of the storage, and between a commit and its storing. */
 const doubtMs = 10_000;
 
-/** Rejects with a conflict that names the newest time if `target` is later than what is stored. */
-export async function markPresent(backups: Backups, server: Server, target: Date): Promise<void> {
+type Patience = { withinMs: number; stuckMs: number; signal?: AbortSignal };
+
+/** A request is not kept waiting while very much WAL is being stored. */
+export const requestPatience: Patience = { withinMs: 10_000, stuckMs: 8_000 };
+/** A whole segment can take long on a slow line. */
+export const jobPatience: Patience = { withinMs: 24 * 60 * 60_000, stuckMs: 60_000 };
+
+/** Commits something, and gives the position that has to be stored before `target` can be restored. */
+export async function markPresent(backups: Backups, server: Server, target: Date): Promise<bigint> {
   const { maintenance } = server;
   const [row] = await maintenance.query<{ now: Date }>(sql`select clock_timestamp() as now`);
   const now = row?.now ?? new Date(0);
@@ -25,13 +30,34 @@ export async function markPresent(backups: Backups, server: Server, target: Date
   const [mark] = await maintenance.query<{ lsn: string }>(
     sql`select pg_current_wal_flush_lsn()::text as lsn`,
   );
-  const lsn = parseLsn(mark?.lsn ?? '');
-  for (let waitedMs = 0; waitedMs < storedWithinMs; waitedMs += lookMs) {
-    const stored = (await findSlot(maintenance, backups.slot))?.restart ?? null;
-    if (stored !== null && stored >= lsn) return;
-    await sleep(lookMs);
+  return parseLsn(mark?.lsn ?? '');
+}
+
+/**
+ * Waits until WAL is stored up to `mark`, which is a second or two, and minutes after very much was written. `storing`: not
+ * within `withinMs`. `stuck`: nothing more was stored for `stuckMs`.
+ */
+export async function untilStored(
+  { slot }: Pick<Backups, 'slot'>,
+  { maintenance }: Pick<Server, 'maintenance'>,
+  mark: bigint,
+  { withinMs, stuckMs, signal }: Patience,
+): Promise<'stored' | 'storing' | 'stuck'> {
+  const since = performance.now();
+  let last = { stored: null as bigint | null, at: since };
+  for (;;) {
+    const stored = (await findSlot(maintenance, slot))?.restart ?? null;
+    const now = performance.now();
+    if (stored !== null && stored >= mark) return 'stored';
+    if (stored !== last.stored) last = { stored, at: now };
+    if (now - last.at > stuckMs) return 'stuck';
+    if (now - since > withinMs) return 'storing';
+    await sleep(lookMs, undefined, { signal });
   }
-  // The storage is unavailable. Earlier moments are in it.
+}
+
+/** For a storage that is unavailable: earlier moments are in it. Rejects with a conflict that names the newest time. */
+export async function checkStored(backups: Backups, target: Date): Promise<void> {
   const { oldest, newest } = await range(backups);
   if (newest === null || target.getTime() > newest.getTime() - doubtMs)
     throw errors.restoreOutOfRange(target, { oldest, newest });

@@ -10,7 +10,7 @@ import { errors } from '../../errors.ts';
 import { parseLsn } from '../../postgres/lsn.ts';
 import type { Repository } from '../repository.ts';
 import { layOutFor } from './lay-out.ts';
-import { amountsOf, type Plan } from './plan.ts';
+import { amountsOf, type Plan, type Range } from './plan.ts';
 import { feedWal } from './wal-feed.ts';
 
 export type Workshop = Readonly<{
@@ -126,10 +126,15 @@ async function replay(
       return lastCommit;
     }
     if (atEnd === looksAtEnd) {
-      if (target || plan.end - replayed > maxLeftBytes)
+      if (plan.end - replayed > maxLeftBytes)
         throw errors.restoreBroken('The stored WAL cannot be replayed up to that time.');
+      if (target) throw errors.restoreOutOfRange(target, rangeOfPlan(plan, lastCommit));
       return lastCommit;
     }
     await Promise.race([server.failed, sleep(lookMs, undefined, { signal })]);
   }
+}
+
+function rangeOfPlan({ chain, tip }: Plan, newest: Date | null): Range {
+  return { oldest: new Date((chain[0] ?? tip).ended_at), newest: newest ?? new Date(tip.ended_at) };
 }

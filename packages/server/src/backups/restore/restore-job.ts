@@ -17,7 +17,8 @@ import { sql } from '../../postgres/sql.ts';
 import type { ProjectRow } from '../../projects/project.ts';
 import type { Backups } from '../backups.ts';
 import { dumpRecovered } from './dump-recovered.ts';
-import type { Plan } from './plan.ts';
+import { jobPatience, untilStored } from './mark-present.ts';
+import { type Plan, planRestore } from './plan.ts';
 import { recoverProject } from './recover-project.ts';
 import type { RestoreDeps } from './restores.ts';
 
@@ -31,7 +32,10 @@ export type Work = {
   source: ProjectRow;
   target: Date;
   project: Project;
+  /** By what was stored when the restore was asked for. */
   plan: Plan;
+  /** Up to here, WAL has still to be stored. null: it is. */
+  mark: bigint | null;
   into: 'new' | 'in_place';
 };
 
@@ -45,13 +49,15 @@ const recoveredPart = 0.7;
 export async function restore(
   deps: RestoreDeps,
   place: Place,
-  { source, target, project, plan, into }: Work,
+  { source, target, project, into, mark, ...work }: Work,
   run: JobRun,
 ): Promise<Record<string, unknown>> {
   const startedAt = performance.now();
   const report = await inTurn(deps.control, run.signal, async (signal) => {
     await removeLeft(path.dirname(place.folder));
     const repository = await place.backups.repository();
+    if (mark !== null) await untilStored(place.backups, deps.server, mark, { ...jobPatience, signal });
+    const plan = mark === null ? work.plan : await planRestore(repository, target, signal);
     const spool = await recoverProject(
       {
         ...{ repository, plan, projectId: source.id, target, workshop: openWorkshop(deps, place), signal },

@@ -18,7 +18,7 @@ import { getProjectRow } from '../../projects/find.ts';
 import { type ProjectRow, toProject } from '../../projects/project.ts';
 import type { Backups } from '../backups.ts';
 import { findSnapshot } from '../snapshots.ts';
-import { markPresent } from './mark-present.ts';
+import { checkStored, markPresent, requestPatience, untilStored } from './mark-present.ts';
 import { amountsOf, foretellSeconds, planRestore, shareOf } from './plan.ts';
 import { databasesToKeep } from './recover-project.ts';
 import { checkSpace, ifNoneRuns, removeLeft, restore, type Work } from './restore-job.ts';
@@ -68,7 +68,9 @@ export function openRestores(deps: RestoreDeps): Restores {
     if (!backups) throw errors.backupsOff();
     if (folder === null || deps.dataFolder === null) throw notEmbedded();
     if (target < source.created_at) throw errors.restoreNotThere();
-    await markPresent(backups, server, target);
+    const mark = await markPresent(backups, server, target);
+    const state = await untilStored(backups, server, mark, requestPatience);
+    if (state === 'stuck') await checkStored(backups, target);
     const plan = await planRestore(await backups.repository(), target);
     const own = plan.tip.databases.find(({ name }) => name === `p_${source.id}`)?.oid ?? null;
     const amounts = amountsOf(plan, databasesToKeep(plan, source.id), own);
@@ -82,7 +84,9 @@ export function openRestores(deps: RestoreDeps): Restores {
     const kind = origin.parentId === undefined ? ('restore' as const) : ('branch' as const);
     const job = { id, kind, accountId: source.account_id, projectId: project.id };
     const place = { dataFolder: deps.dataFolder, folder: path.join(folder, id), backups };
-    const work = (run: JobRun) => restore(deps, place, { source, target, project, plan, into }, run);
+    const missing = state === 'storing' ? mark : null;
+    const work = (run: JobRun) =>
+      restore(deps, place, { source, target, project, plan, into, mark: missing }, run);
     try {
       return { job: await jobs.start(job, work), estimatedSeconds, project, apiKey };
     } catch (error) {

@@ -14,7 +14,7 @@
 //
 // What this rests on: only plain reads join, in sessions in read-only mode (statement-profiles.ts, session-reset.ts); an
 // error in one read does not touch the others, because each has a Sync message of its own (pipelines.alone.test.ts,
-// pipeline-waiting.alone.test.ts).
+// pipeline-waiting.long.alone.test.ts).
 import { availableParallelism } from 'node:os';
 import type { ProjectLogin } from '../../engine/provision.ts';
 import { RowhouseError } from '../../errors.ts';
