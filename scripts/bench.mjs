@@ -10,6 +10,7 @@ const suites = [
   'tables',
   'users',
   'quotas',
+  'postgres-proxy',
   'export',
   'branches',
   'backups',

@@ -15,7 +15,7 @@ const order = [
   ['postgres'],
   ['control'],
   ['engine'],
-  ['keys'],
+  ['keys', 'postgres-proxy'],
   ['quotas', 'idempotency', 'jobs'],
   ['projects'],
   ['query/statement', 'query/json'],

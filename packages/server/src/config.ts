@@ -56,6 +56,13 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
   return {
     host: value('ROWHOUSE_HOST', text),
     port: value('ROWHOUSE_PORT', integer),
+    postgresPort: value('ROWHOUSE_POSTGRES_PORT', integer),
+    postgresHost: value('ROWHOUSE_POSTGRES_HOST', text),
+    publicHost: value('ROWHOUSE_PUBLIC_HOST', hostName),
+    postgresTlsCert: value('ROWHOUSE_POSTGRES_TLS_CERT', (file) => path.resolve(workingFolder, file)),
+    postgresTlsKey: value('ROWHOUSE_POSTGRES_TLS_KEY', (file) => path.resolve(workingFolder, file)),
+    postgresPlaintext: value('ROWHOUSE_POSTGRES_PLAINTEXT', boolean),
+    postgresConnections: value('ROWHOUSE_POSTGRES_CONNECTIONS', integer),
     dataFolder: path.resolve(workingFolder, value('ROWHOUSE_DATA', text)),
     databaseUrl: value('ROWHOUSE_DATABASE_URL', databaseUrl),
     controlDatabase: value('ROWHOUSE_CONTROL_DATABASE', text),
@@ -110,6 +117,12 @@ function conflictsIn(config: Config, env: Env): string[] {
   }
   if (config.workers > 1 && config.port === 0) {
     problems.push('ROWHOUSE_PORT must not be 0 when ROWHOUSE_WORKERS is greater than 1.');
+  }
+  if ((config.postgresTlsCert === null) !== (config.postgresTlsKey === null)) {
+    problems.push('ROWHOUSE_POSTGRES_TLS_CERT and ROWHOUSE_POSTGRES_TLS_KEY belong together. Set both.');
+  }
+  if (config.postgresPort !== null && [config.port, config.metricsPort].includes(config.postgresPort)) {
+    problems.push('ROWHOUSE_POSTGRES_PORT must not be the port of another service. Set it to another port.');
   }
   if (config.backup !== null && config.backup !== 'off' && config.backup.kind === 's3') {
     const missing = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'].filter((name) => !env[name]);
@@ -167,6 +180,13 @@ function databaseUrl(value: string): string | null {
     return null;
   }
   return canDecode(url.username, url.password, url.pathname) ? value : null;
+}
+
+function hostName(value: string): string | null {
+  const isName = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i.test(
+    value,
+  );
+  return isName || isIP(value) ? value : null;
 }
 
 function masterKey(value: string, setting: { type: 'text'; pattern: RegExp }): Buffer | null {

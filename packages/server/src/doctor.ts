@@ -1,7 +1,6 @@
 // Finds problems that would prevent Rowhouse from starting or running well on this machine. It changes and starts nothing.
 // A separate program that `rowhouse doctor` runs: it prints a JSON array of checks.
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import { accountKeyProblem } from './accounts.ts';
 import { examineBackups } from './backups/examine.ts';
@@ -14,6 +13,7 @@ import { embeddedAddress } from './engine/embedded.ts';
 import { machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
+import { refusalToListen } from './engine/listening.ts';
 import { inspectInstallation } from './engine/master-key-fit.ts';
 import { readProjectSchema } from './engine/project-schema.ts';
 import { findRunAs, type RunAs } from './engine/run-as.ts';
@@ -22,6 +22,7 @@ import { templateOf } from './engine/template.ts';
 import { RowhouseError } from './errors.ts';
 import { type Address, openDatabase } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
+import { examineProxy } from './postgres-proxy/examine.ts';
 import { findOutdated } from './projects/upgrade.ts';
 import { version } from './version.ts';
 
@@ -39,6 +40,10 @@ type Examination = {
 
 const examinations: Examination[] = [
   { check: 'port', look: checkPort },
+  {
+    check: 'direct connections',
+    look: ({ config, owner }) => examineProxy(config, owner !== null),
+  },
   { check: 'memory', look: checkMemory },
   { check: 'disk', look: checkDisk },
   { check: 'data folder', look: checkDataFolder },
@@ -115,12 +120,7 @@ const decisive = [
 
 async function checkPort({ config: { host, port }, owner }: Installation): Promise<Check> {
   if (port === 0) return ok('port', 'a free port is chosen at the start');
-  const refusal = await new Promise<string | null>((resolve) => {
-    const server = createServer().once('error', (error: NodeJS.ErrnoException) =>
-      resolve(error.code ?? error.message),
-    );
-    server.listen({ host, port }, () => server.close(() => resolve(null)));
-  });
+  const refusal = await refusalToListen(host, port);
   if (refusal === null) return ok('port', `${port} on ${host} is free`);
   if (refusal === 'EADDRINUSE' && owner?.address === urlOf(host, port)) {
     return ok('port', `${port} on ${host} is used by the service that runs on this data folder`);

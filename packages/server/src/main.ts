@@ -24,10 +24,12 @@ import { openMasterKey, proveMasterKey, recordMasterKey, requireMasterKey } from
 import { RowhouseError } from './errors.ts';
 import { createMetrics, type Metrics } from './http/metrics.ts';
 import { openLog, withoutSecrets } from './log.ts';
-import { restartGauges } from './metrics/metrics.ts';
+import { proxyCounters, proxyGauges, restartGauges } from './metrics/metrics.ts';
 import { createRegistry } from './metrics/registry.ts';
 import type { Address } from './postgres/database.ts';
 import { MigrationError } from './postgres/migrations.ts';
+import { isPublicHostMissing, publicAddress } from './postgres-proxy/public-address.ts';
+import { listenForPostgres, openProxyFor, tlsFilesOf } from './postgres-proxy/start.ts';
 import { openService, type Service } from './service.ts';
 import { version } from './version.ts';
 import { isWorker, sharedMetrics, startWorkers, tellReady, whenAnnounced } from './workers.ts';
@@ -71,13 +73,16 @@ async function startFirst(config: Config): Promise<void> {
   const service = await openFor(config, address, masterKey, log, { background: true });
   started.push(service.stop);
   const restarts = restartGauges(embedded);
+  if (config.postgresPort !== null) tlsFilesOf(config, { make: true });
   if (embedded) record(config, masterKey, log);
 
   let url: string;
   let announce = async () => {};
   if (config.workers === 1) {
-    const metrics = createMetrics({ ...service.gauges, ...restarts }, service.counters);
+    const { proxy, ...own } = openProxy(config, service, log);
+    const metrics = createMetrics({ ...service.gauges, ...own.gauges, ...restarts }, own.counters);
     url = await listen(config, service, metrics);
+    if (proxy) await listenForPostgres(config, proxy);
     if (config.metricsPort) await listenForMetrics(config, metrics);
   } else {
     const onEvent = (event: string, details: object) => log.warn(details, event);
@@ -109,11 +114,13 @@ async function startWorker(config: Config): Promise<void> {
     : embeddedAddress(config.dataFolder, masterKey);
   const service = await openFor(config, address, masterKey, log, { background: false });
   started.push(service.stop);
-  const metrics = createMetrics(service.gauges, service.counters);
+  const { proxy, ...own } = openProxy(config, service, log);
+  const metrics = createMetrics({ ...service.gauges, ...own.gauges }, own.counters);
   whenAnnounced(() => {
     isAnnounced = true;
   });
   await listen(config, service, { ...metrics, text: sharedMetrics(metrics.registry) });
+  if (proxy) await listenForPostgres(config, proxy);
   tellReady();
 }
 
@@ -129,7 +136,7 @@ async function startEngine(
   const embedded = await startEmbedded({
     dataFolder: config.dataFolder,
     masterKey,
-    connections: keptConnections(config),
+    connections: keptConnections(config) + (config.postgresPort === null ? 0 : config.postgresConnections),
     say,
     onEvent,
     interrupted: interrupted.signal,
@@ -183,6 +190,7 @@ function openFor(
       hashingSlots: Math.max(1, Math.floor(availableParallelism() / config.workers)),
       delivery: config,
     },
+    proxy: publicAddress(config),
     exports: { programs: config.programEnvironment },
     imports: {
       folder: path.join(config.dataFolder, 'imports'),
@@ -210,6 +218,14 @@ function backupOptions(config: Config) {
 function diskOf({ dataFolder, diskReserveMb }: Config) {
   const reserveBytes = diskReserveMb === null ? null : diskReserveMb * 1024 * 1024;
   return { folder: clusterFolderOf(dataFolder), reserveBytes };
+}
+
+/** The PostgreSQL proxy, if the settings ask for one, and its metrics. It does not listen yet. */
+function openProxy(config: Config, { deps, counters }: Service, log: Logger) {
+  const proxy = openProxyFor(config, { server: deps.server, log });
+  if (!proxy) return { proxy, gauges: {}, counters };
+  started.push(proxy.stop);
+  return { proxy, gauges: proxyGauges(proxy), counters: { ...counters, ...proxyCounters(proxy) } };
 }
 
 async function listen(config: Config, service: Service, metrics: Metrics): Promise<string> {
@@ -275,6 +291,12 @@ function greet(
   say(`Rowhouse ${version} on PostgreSQL ${server.version}`);
   say(`  address      ${url}`);
   say(`  docs         ${url}/docs`);
+  const direct = publicAddress(config);
+  if (direct) say(`  PostgreSQL   ${direct.host}:${direct.port}`);
+  if (isPublicHostMissing(config)) {
+    say('               Connection strings contain 127.0.0.1, which other machines cannot use.');
+    say('               To fix it: set ROWHOUSE_PUBLIC_HOST to the name of this machine.');
+  }
   say(`  data         ${where}`);
   const { backups } = service.deps;
   say(`  backups      ${backups ? backups.place : 'off'}`);

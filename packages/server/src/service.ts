@@ -34,6 +34,7 @@ import {
 } from './metrics/metrics.ts';
 import type { Counters, Gauges } from './metrics/registry.ts';
 import type { Address } from './postgres/database.ts';
+import type { PublicAddress } from './postgres-proxy/public-address.ts';
 import { openLogins } from './projects/logins.ts';
 import { openUpgrades } from './projects/upgrade.ts';
 import { stopSession } from './query/exchange/statement-deadline.ts';
@@ -81,6 +82,8 @@ type Options = {
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
   exports?: { programs?: ProgramEnvironment; limits?: ExportLimits };
   imports: ImportOptions;
+  /** Where the PostgreSQL proxy is reached, if there is one. */
+  proxy?: PublicAddress | null;
   /** Without it, backups are off. */
   backups?: BackupOptions;
   /** Of the embedded PostgreSQL: there single projects can be restored. */
@@ -242,6 +245,7 @@ export async function openService(options: Options): Promise<Service> {
     idempotency,
     usageLooks,
     countRefused: refusals.count,
+    proxy: options.proxy ?? null,
     limits,
     now,
     log,

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import { asPattern, pagesIn, runConsole, withoutSessions } from './console-sessions.ts';
-import { launch, newAccountKey, usedDataFolder } from './process.ts';
+import { freePort, launch, newAccountKey, usedDataFolder } from './process.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 
@@ -24,6 +24,7 @@ it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(
     const service = await launch({
       ...{ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key },
       ...(file === 'docs/backups.md' && { ROWHOUSE_BACKUP_URL: `file:${folder}/backups` }),
+      ...(file === 'docs/connections.md' && { ROWHOUSE_POSTGRES_PORT: String(await freePort()) }),
     });
     const edit = (command: string) =>
       command

@@ -12,6 +12,7 @@ import type { Spares } from '../engine/spares.ts';
 import type { IdempotencyStore } from '../idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { KeyRing } from '../keys/verify.ts';
+import type { PublicAddress } from '../postgres-proxy/public-address.ts';
 import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
 import type { Compactions } from '../quotas/compact.ts';
@@ -42,6 +43,8 @@ export type Deps = Readonly<{
   usageLooks: UsageLooks;
   /** Called once for each write that is refused because the project or the disk is full. */
   countRefused: (reason: RefusalReason) => void;
+  /** Where the PostgreSQL proxy is reached. null: clients connect to PostgreSQL itself. */
+  proxy: PublicAddress | null;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;
   log: Logger;

@@ -11,6 +11,7 @@ import type { Embedded } from '../engine/embedded.ts';
 import type { Server } from '../engine/servers.ts';
 import { countSpares } from '../engine/spares.ts';
 import { sql } from '../postgres/sql.ts';
+import type { PostgresProxy } from '../postgres-proxy/proxy.ts';
 import { findOutdated } from '../projects/upgrade.ts';
 import type { ProjectSessions } from '../query/sessions/project-sessions.ts';
 import { readStorageTotals, type StorageTotals } from '../quotas/sizes.ts';
@@ -121,6 +122,37 @@ export function serviceCounters(counts: {
       help: 'Shared sessions in which a statement left state behind. Must stay 0.',
       label: 'source',
       read: counts.traces,
+    },
+  };
+}
+
+/** The PostgreSQL proxy, in each process that runs one. */
+export function proxyGauges({ counts }: PostgresProxy): Gauges {
+  return {
+    rowhouse_postgres_proxy_connections: {
+      help: 'Direct connections that are open through the PostgreSQL proxy.',
+      isOwn: true,
+      read: () => counts.open,
+    },
+  };
+}
+
+export function proxyCounters({ counts }: PostgresProxy): Counters {
+  return {
+    rowhouse_postgres_proxy_connections_total: {
+      help: 'Direct connections through the PostgreSQL proxy: accepted, or refused with the reason.',
+      label: 'result',
+      read: () => counts.connections,
+    },
+    rowhouse_postgres_proxy_bytes_total: {
+      help: 'Bytes that the PostgreSQL proxy has received from clients and sent to them.',
+      label: 'direction',
+      read: () => counts.bytes,
+    },
+    rowhouse_postgres_proxy_cancels_total: {
+      help: 'Cancel requests that were sent to PostgreSQL, or dropped because there were too many.',
+      label: 'result',
+      read: () => counts.cancels,
     },
   };
 }

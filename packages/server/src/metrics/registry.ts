@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Counter, Gauge, Registry } from 'prom-client';
 
-/** Values that are read when the metrics are requested. */
-export type Gauges = Record<string, { help: string; read: () => number | Promise<number> }>;
+/** Values that are read when the metrics are requested. `isOwn`: each process has its own, and the sum is reported. */
+export type Gauges = Record<string, { help: string; isOwn?: true; read: () => number | Promise<number> }>;
 
 /** Values that only rise, with one label of few values. Each process counts its own; the sums are reported. */
 export type Counters = Record<string, { help: string; label: string; read: () => Record<string, number> }>;
@@ -19,13 +19,13 @@ export function createRegistry(gauges: Gauges, counters: Counters = {}): Registr
 }
 
 function addGauges(registry: Registry, gauges: Gauges): void {
-  for (const [name, { help, read }] of Object.entries(gauges)) {
+  for (const [name, { help, isOwn, read }] of Object.entries(gauges)) {
     new Gauge({
       name,
       help,
       registers: [registry],
-      // Every worker reads the same value: a sum over the workers would be wrong.
-      aggregator: 'max',
+      // Most values are the same in every worker: their sum would be wrong.
+      aggregator: isOwn ? 'sum' : 'max',
       async collect() {
         // A gauge that cannot be read must not fail the others.
         const late = sleep(maxReadMs, Number.NaN, { ref: false });

@@ -9,20 +9,30 @@ import { RefusedError, Session } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { getProjectRow } from './find.ts';
 
-type Deps = { control: Control; server: Server };
+/** `proxy`: where the PostgreSQL proxy is reached. null: clients connect to PostgreSQL itself. */
+type Deps = {
+  control: Control;
+  server: Server;
+  proxy: { host: string; port: number; sslmode: string | null } | null;
+};
 
 export async function getConnection(
-  { control, server }: Deps,
+  { control, server, proxy }: Deps,
   caller: Caller,
   slug: string,
 ): Promise<ConnectionResponse['connection']> {
   const row = await getProjectRow(control, caller, slug);
   requireWhole(caller, 'read the database password');
   const login = { id: row.id, passwordVersion: row.password_version };
-  const { host, port, tls, user, password, database } = loginOf(server, login);
+  const { tls, user, password, database, ...direct } = loginOf(server, login);
   await ensureLogin(server, login);
+  const { host, port, sslmode } = proxy ?? { ...direct, sslmode: tls ? 'require' : null };
   const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`;
-  const url = `postgres://${user}:${encodeURIComponent(password)}@${authority}/${database}${tls ? '?sslmode=require' : ''}`;
+  const options = new URLSearchParams(sslmode ? { sslmode } : {});
+  // Where the proxy has a TLS connection to PostgreSQL (postgres-proxy/channel-binding.ts).
+  if (proxy && tls) options.set('channel_binding', 'disable');
+  const query = options.size > 0 ? `?${options}` : '';
+  const url = `postgres://${user}:${encodeURIComponent(password)}@${authority}/${database}${query}`;
   return { url, host, port, database, user, password };
 }
 

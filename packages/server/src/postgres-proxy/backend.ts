@@ -1,0 +1,35 @@
+// The proxy's connections to PostgreSQL. Always over TCP, never by the Unix socket: that is how the watch over direct
+// connections (quotas/direct-sessions-sql.ts) and the login gate distinguish them from the service's own sessions.
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { connectMs, connectPlain, connectSecure } from '../postgres/connect.ts';
+import type { Address } from '../postgres/database.ts';
+import { ProxyError } from './proxy-error.ts';
+
+export function unavailable(): ProxyError {
+  return new ProxyError('57P03', 'the PostgreSQL server of this project is unavailable', {
+    hint: 'Try again in a few seconds.',
+    reason: 'unavailable',
+  });
+}
+
+/** `receive` may keep the bytes. Throws a ProxyError if the server cannot be reached. */
+export async function connectBackend(
+  { socket: _unixSocket, ...address }: Address,
+  receive: (bytes: Buffer) => void,
+): Promise<Socket> {
+  // An error is followed by 'close', which the caller watches.
+  const quiet = (socket: Socket) => socket.on('error', () => {});
+  try {
+    if (address.tls) return quiet(await connectSecure(address)).on('data', receive);
+    // A copy: all connections share the memory into which they read.
+    const backend = quiet(connectPlain(address, (bytes) => receive(Buffer.from(bytes))));
+    await once(backend, 'connect', { signal: AbortSignal.timeout(connectMs) }).catch((error) => {
+      backend.destroy();
+      throw error;
+    });
+    return backend;
+  } catch {
+    throw unavailable();
+  }
+}

@@ -1,0 +1,105 @@
+// The limits on clients that have not logged in yet. A stranger can open as many connections as a network allows, and each
+// login that has begun occupies a process of PostgreSQL, so both are bounded in total and for each address.
+
+export type Limit = Readonly<{ total: number; perAddress: number }>;
+export type Leave = () => void;
+
+/** Counts who is inside. `enter` returns null if the limit is reached. */
+export function openCounter({ total, perAddress }: Limit): { enter(address: string): Leave | null } {
+  const inside = new Map<string, number>();
+  let all = 0;
+  return {
+    enter: (address) => {
+      const here = inside.get(address) ?? 0;
+      if (all >= total || here >= perAddress) return null;
+      all++;
+      inside.set(address, here + 1);
+      return once(() => {
+        all--;
+        const rest = (inside.get(address) ?? 1) - 1;
+        if (rest > 0) inside.set(address, rest);
+        else inside.delete(address);
+      });
+    },
+  };
+}
+
+/** The same, but clients wait for their turn. Addresses take turns, so that one with many clients delays only itself. */
+export function openQueue(limit: Limit): { enter(address: string, ended: AbortSignal): Promise<Leave> } {
+  const counter = openCounter(limit);
+  type Waiting = { admit: () => boolean };
+  /** In the order in which addresses are served next. */
+  const queues = new Map<string, Waiting[]>();
+
+  const serve = () => {
+    for (const [address, waiting] of [...queues]) {
+      const [first] = waiting;
+      if (!first?.admit()) continue;
+      waiting.shift();
+      queues.delete(address);
+      if (waiting.length > 0) queues.set(address, waiting);
+      return;
+    }
+  };
+  const release = (leave: Leave) =>
+    once(() => {
+      leave();
+      serve();
+    });
+
+  return {
+    enter: (address, ended) =>
+      new Promise((resolve, reject) => {
+        const admit = () => {
+          const leave = counter.enter(address);
+          if (leave) {
+            ended.removeEventListener('abort', giveUp);
+            resolve(release(leave));
+          }
+          return leave !== null;
+        };
+        const one = { admit };
+        const giveUp = () => {
+          const rest = (queues.get(address) ?? []).filter((other) => other !== one);
+          if (rest.length > 0) queues.set(address, rest);
+          else queues.delete(address);
+          reject(ended.reason);
+        };
+        if (ended.aborted) return reject(ended.reason);
+        ended.addEventListener('abort', giveUp, { once: true });
+        if (!queues.has(address) && admit()) return;
+        queues.set(address, [...(queues.get(address) ?? []), one]);
+      }),
+  };
+}
+
+/** So many in each second. */
+export function openRate({ total, perAddress }: Limit): { take(address: string): boolean } {
+  let second = 0;
+  let all = 0;
+  const byAddress = new Map<string, number>();
+  return {
+    take: (address) => {
+      const now = Math.floor(performance.now() / 1_000);
+      if (now !== second) {
+        second = now;
+        all = 0;
+        byAddress.clear();
+      }
+      const here = byAddress.get(address) ?? 0;
+      if (all >= total || here >= perAddress) return false;
+      all++;
+      byAddress.set(address, here + 1);
+      return true;
+    },
+  };
+}
+
+function once(act: () => void): Leave {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    act();
+  };
+}

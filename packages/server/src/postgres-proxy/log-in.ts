@@ -1,0 +1,117 @@
+// One connection: opens the way to PostgreSQL, follows the login, and passes bytes from then on.
+import type { Socket } from 'node:net';
+import type { Address } from '../postgres/database.ts';
+import { connectBackend, unavailable } from './backend.ts';
+import type { CancelRequests } from './cancel.ts';
+import { openFlagCheck, openOfferFilter } from './channel-binding.ts';
+import type { Counts, Refusal } from './counts.ts';
+import { openLoginReader } from './login-reader.ts';
+import { errorResponse, ProxyError } from './proxy-error.ts';
+import { closeSoon, closeTogether, pass } from './relay.ts';
+
+export type LiveConnection<S> = Readonly<{ server: S; pid: number; client: Socket }>;
+
+type Options<S> = {
+  /** Paused. */
+  client: Socket;
+  server: S;
+  /** The startup packet. */
+  packet: Buffer;
+  /** What came with it. */
+  rest: Buffer;
+  cancels: CancelRequests;
+  counts: Counts;
+  live: Set<LiveConnection<S>>;
+  /** Aborts a login that takes too long. */
+  ended: AbortSignal;
+  onRefused: (reason: Refusal, problem: Error) => void;
+  onClosed: () => void;
+};
+
+/** Resolves to true when PostgreSQL has accepted the password, to false when the connection has ended before. */
+export async function logIn<S extends { address: Address }>(options: Options<S>): Promise<boolean> {
+  const { client, server, counts, ended } = options;
+  let reader: ((bytes: Buffer) => void) | null = null;
+  const filter = server.address.tls ? openOfferFilter() : null;
+  const backend = await connectBackend(server.address, (received) => {
+    const bytes = filter ? filter(received) : received;
+    counts.bytes.sent += bytes.length;
+    reader?.(bytes);
+    pass(backend, client, bytes);
+  });
+  // Meanwhile the client may have been cut off.
+  if (client.destroyed) {
+    backend.destroy();
+    return false;
+  }
+  return new Promise((resolve) => {
+    let state: 'waiting' | 'authenticated' | 'ready' | 'refused' = 'waiting';
+    let forget = () => {};
+    const fail = (error: ProxyError) => {
+      state = 'refused';
+      options.onRefused(error.reason, error);
+      if (!client.writableEnded) client.write(errorResponse(error));
+      closeSoon(backend);
+    };
+    const onLate = () =>
+      fail(new ProxyError('57014', 'canceling authentication due to timeout', { reason: 'timeout' }));
+    ended.addEventListener('abort', onLate, { once: true });
+    reader = openLoginReader({
+      onAuthenticated: () => {
+        state = 'authenticated';
+        ended.removeEventListener('abort', onLate);
+        counts.open++;
+        resolve(true);
+      },
+      onKey: (pid, secret) => {
+        const connection = { server, pid, client };
+        const forgetKey = options.cancels.add({ pid, secret }, server.address);
+        options.live.add(connection);
+        forget = () => {
+          forgetKey();
+          options.live.delete(connection);
+        };
+      },
+      onRefused: (sqlstate) => {
+        const reason = sqlstate.startsWith('28') ? 'password' : 'postgres';
+        options.onRefused(reason, new Error(`PostgreSQL refused the login with SQLSTATE ${sqlstate}`));
+        if (state === 'waiting') state = 'refused';
+      },
+      onReady: () => {
+        state = 'ready';
+        reader = null;
+        counts.connections.accepted++;
+      },
+    });
+    // Before closeTogether: the client is still open then.
+    const onLost = () => {
+      if (state === 'waiting' && !client.destroyed && !client.readableEnded) fail(unavailable());
+    };
+    backend.once('end', onLost).once('close', onLost);
+    closeTogether(client, backend, () => {
+      ended.removeEventListener('abort', onLate);
+      if (state === 'authenticated' || state === 'ready') counts.open--;
+      forget();
+      resolve(false);
+      options.onClosed();
+    });
+    const send = (bytes: Buffer) => {
+      counts.bytes.received += bytes.length;
+      pass(client, backend, bytes);
+    };
+    const sendChecked = (check: (bytes: Buffer) => Buffer) => (bytes: Buffer) => {
+      try {
+        send(check(bytes));
+      } catch (error) {
+        client.pause();
+        fail(error as ProxyError);
+      }
+    };
+    const receive = server.address.tls ? sendChecked(openFlagCheck()) : send;
+    client.on('data', receive);
+    send(options.packet);
+    if (options.rest.length > 0) receive(options.rest);
+    client.resume();
+    if (ended.aborted) onLate();
+  });
+}

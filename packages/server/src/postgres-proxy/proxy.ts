@@ -1,0 +1,219 @@
+// The PostgreSQL proxy: one address for psql, ORMs and every other PostgreSQL client, whatever server a project is on. It
+// reads the startup packet, finds the project's server and passes bytes. PostgreSQL itself checks the password.
+import { createServer, type Socket } from 'node:net';
+import type { SecureContext } from 'node:tls';
+import { isId } from '../control/new-id.ts';
+import { databaseOf } from '../engine/provision.ts';
+import type { Server } from '../engine/servers.ts';
+import { sql } from '../postgres/sql.ts';
+import { openCancelRequests } from './cancel.ts';
+import { isLoopback, limitKey, plainAddress } from './client-address.ts';
+import { type Counts, newCounts, type Refusal } from './counts.ts';
+import { type Limit, openCounter, openQueue, openRate } from './limits.ts';
+import { type LiveConnection, logIn } from './log-in.ts';
+import { Disconnected, type Negotiated, negotiate, TlsFailure } from './negotiate.ts';
+import { errorResponse, ProxyError } from './proxy-error.ts';
+import { closeSoon } from './relay.ts';
+import type { StartupRequest } from './startup-packet.ts';
+
+export type ProxiedServer = Pick<Server, 'address' | 'maintenance'>;
+type Log = Record<'debug' | 'info' | 'warn', (details: object, message: string) => void>;
+
+export type PostgresProxy = {
+  /** Rejects with the error of the system. Returns the port. */
+  listen(host: string, port: number): Promise<number>;
+  counts: Readonly<Counts>;
+  /** Ends all connections as PostgreSQL does when it stops, with 57P01. */
+  stop(): Promise<void>;
+};
+
+export type ProxyOptions = {
+  /** The server of a project. For an unknown project: any server, which then refuses the login as for a wrong password. */
+  serverOf(projectId: string): Promise<ProxiedServer>;
+  servers(): readonly ProxiedServer[];
+  context: () => SecureContext;
+  /** Whether other machines may connect without TLS. */
+  allowPlaintext: boolean;
+  maxConnections: number;
+  log: Log;
+  limits?: Partial<typeof defaults>;
+};
+
+const defaults = {
+  /** Connections that have not logged in. */
+  halfOpen: { total: 1_000, perAddress: 200 } satisfies Limit as Limit,
+  /** Logins in progress. Each occupies a process of PostgreSQL, which has no limit of its own for them. */
+  logins: { total: 32, perAddress: 16 } satisfies Limit as Limit,
+  /** From the connection to the end of the startup packet, TLS included. */
+  startupMs: 10_000,
+  /** From there until PostgreSQL has accepted the password. */
+  loginMs: 15_000,
+};
+/** Log lines about refusals in each second, so that a flood does not replace everything else in the log. */
+const loggedRefusals = { total: 10, perAddress: 3 };
+const endWithinMs = 3_000;
+const keepAliveMs = 60_000;
+
+export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
+  const { log } = options;
+  const limits = { ...defaults, ...options.limits };
+  const counts = newCounts();
+  const halfOpen = openCounter(limits.halfOpen);
+  const logins = openQueue(limits.logins);
+  const logged = openRate(loggedRefusals);
+  const cancels = openCancelRequests(() => options.servers().map(({ address }) => address));
+  /** All, and those that have not logged in. */
+  const sockets = new Set<Socket>();
+  const pending = new Set<Socket>();
+  const live = new Set<LiveConnection<ProxiedServer>>();
+  let isStopping = false;
+
+  const refuse = (client: string, reason: Refusal, error: Error) => {
+    counts.connections[reason]++;
+    if (!logged.take(limitKey(client))) return;
+    log.info({ client, reason, problem: error.message }, 'a direct connection was refused');
+  };
+
+  const accept = async (raw: Socket) => {
+    const client = plainAddress(raw.remoteAddress);
+    raw.on('error', () => {});
+    sockets.add(raw);
+    pending.add(raw);
+    raw.once('close', () => sockets.delete(raw));
+    const leave = halfOpen.enter(limitKey(client));
+    /** The socket that can carry an answer. */
+    let answers = raw;
+    const late = new AbortController();
+    const timer = setTimeout(() => {
+      late.abort();
+      raw.destroy();
+    }, limits.startupMs);
+    try {
+      if (!leave) throw tooMany('too many connections from this address are waiting to log in', 'half_open');
+      const negotiated = await negotiate(raw, options.context, (secure) => {
+        answers = secure;
+      });
+      clearTimeout(timer);
+      if (negotiated.request.kind === 'cancel') await cancel(negotiated.socket, negotiated.request, client);
+      else await connect(negotiated, negotiated.request, client);
+    } catch (error) {
+      if (late.signal.aborted) refuse(client, 'timeout', new Error('no startup packet in time'));
+      else if (error instanceof ProxyError) refuse(client, error.reason, error);
+      else if (error instanceof TlsFailure) refuse(client, 'tls', error);
+      else if (!(error instanceof Disconnected))
+        log.warn({ err: error, client }, 'a direct connection failed');
+      if (error instanceof ProxyError) answers.write(errorResponse(error));
+      if (error instanceof ProxyError) closeSoon(answers);
+      else answers.destroy();
+    } finally {
+      clearTimeout(timer);
+      pending.delete(raw);
+      leave?.();
+    }
+  };
+
+  /** Resolves when the client has logged in, or when the connection has ended. */
+  const connect = async (
+    { socket, packet, rest, isEncrypted }: Negotiated,
+    request: StartupRequest,
+    client: string,
+  ) => {
+    if (!isEncrypted && !options.allowPlaintext && !isLoopback(client)) throw needsTls();
+    const project = projectOf(request);
+    if (counts.open >= options.maxConnections) throw tooMany('too many direct connections are open');
+    const ended = AbortSignal.timeout(limits.loginMs);
+    const leave = await logins.enter(limitKey(client), ended).catch(() => {
+      throw tooMany('too many logins are in progress');
+    });
+    try {
+      const server = await options.serverOf(project);
+      const isLoggedIn = await logIn({
+        ...{ client: socket, server, packet, rest, cancels, counts, live, ended },
+        onRefused: (reason, error) => refuse(client, reason, error),
+        onClosed: () => log.debug({ client, project }, 'a direct connection was closed'),
+      });
+      if (isLoggedIn) log.debug({ client, project, tls: isEncrypted }, 'a direct connection was opened');
+    } finally {
+      leave();
+    }
+  };
+
+  const cancel = async (socket: Socket, key: { pid: number; secret: Buffer }, client: string) => {
+    const leave = await logins
+      .enter(limitKey(client), AbortSignal.timeout(limits.startupMs))
+      .catch(() => null);
+    const isSent = leave !== null && (await cancels.send(key, limitKey(client)));
+    leave?.();
+    counts.cancels[isSent ? 'sent' : 'dropped']++;
+    closeSoon(socket);
+  };
+
+  const listener = createServer(
+    { noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs },
+    (raw) => void accept(raw),
+  );
+
+  return {
+    counts,
+    listen: (host, port) =>
+      new Promise((resolve, reject) => {
+        listener.once('error', reject);
+        listener.listen({ host, port }, () => {
+          const address = listener.address();
+          resolve(typeof address === 'object' && address ? address.port : port);
+        });
+      }),
+    stop: async () => {
+      if (isStopping) return;
+      isStopping = true;
+      const closed = new Promise<void>((resolve) => void listener.close(() => resolve()));
+      for (const socket of pending) socket.destroy();
+      const cut = setTimeout(() => {
+        for (const socket of sockets) socket.destroy();
+      }, endWithinMs);
+      await endByPostgres(live, log);
+      await closed;
+      clearTimeout(cut);
+    },
+  };
+}
+
+/**
+ * PostgreSQL sends 57P01 itself: only it knows where a message of a running statement ends. Another session may have got the
+ * process id meanwhile, but this statement ends none but project roles' sessions.
+ */
+async function endByPostgres(live: ReadonlySet<LiveConnection<ProxiedServer>>, log: Log): Promise<void> {
+  for (const server of new Set([...live].map((connection) => connection.server))) {
+    const pids = [...live].filter((connection) => connection.server === server).map(({ pid }) => pid);
+    await server.maintenance
+      .query(sql`
+        select pg_terminate_backend(pid) from pg_stat_activity
+        where pid = any (${pids}::int[]) and usename = datname and datname like 'p\\_%'`)
+      .catch((error) => log.warn({ err: error }, 'direct connections could not be told of the stop'));
+  }
+}
+
+/** Only a project's own role, in its own database. Nothing here depends on whether the project exists. */
+function projectOf({ user, database, isReplication }: StartupRequest): string {
+  const id = database.slice(2);
+  if (!isId(id) || database !== databaseOf(id) || user !== database) {
+    throw new ProxyError('28000', 'this user and database are not those of a project', {
+      hint: 'Use the address that GET /projects/:slug/connection returns.',
+      reason: 'name',
+    });
+  }
+  if (isReplication)
+    throw new ProxyError('42501', 'replication connections are not available', { reason: 'name' });
+  return id;
+}
+
+function needsTls(): ProxyError {
+  return new ProxyError('28000', 'connections from other machines require TLS', {
+    hint: 'Add sslmode=require to the connection string.',
+    reason: 'plaintext',
+  });
+}
+
+function tooMany(message: string, reason: Refusal = 'limit'): ProxyError {
+  return new ProxyError('53300', message, { hint: 'Try again later.', reason });
+}

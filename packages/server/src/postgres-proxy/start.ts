@@ -1,0 +1,52 @@
+// Opens the proxy as the settings say.
+import type { Config } from '../config.ts';
+import { EngineError } from '../engine/engine-error.ts';
+import type { Server } from '../engine/servers.ts';
+import { openPostgresProxy, type PostgresProxy, type ProxyOptions } from './proxy.ts';
+import { listenHost, publicAddress } from './public-address.ts';
+import { ensureSelfSigned, openTls, selfSignedFiles, type TlsFiles } from './tls-files.ts';
+
+/** The certificate to use. `make`: makes it if it is missing; of several processes the first one does. */
+export function tlsFilesOf(config: Config, { make }: { make: boolean }): TlsFiles {
+  const { postgresTlsCert: certificate, postgresTlsKey: key, dataFolder } = config;
+  if (certificate !== null && key !== null) return { certificate, key };
+  const names = [publicAddress(config)?.host ?? listenHost(config), 'localhost', '127.0.0.1', '::1'];
+  return make ? ensureSelfSigned(dataFolder, [...new Set(names)]) : selfSignedFiles(dataFolder);
+}
+
+/** null: the settings ask for none. */
+export function openProxyFor(
+  config: Config,
+  { server, log }: { server: Server; log: ProxyOptions['log'] },
+): PostgresProxy | null {
+  if (config.postgresPort === null) return null;
+  const onProblem = (error: unknown) =>
+    log.warn({ err: error }, 'the new TLS certificate cannot be used; the previous one stays in use');
+  return openPostgresProxy({
+    serverOf: async () => server,
+    servers: () => [server],
+    context: openTls(tlsFilesOf(config, { make: false }), onProblem),
+    allowPlaintext: config.postgresPlaintext,
+    // Each worker gets its share.
+    maxConnections: Math.ceil(config.postgresConnections / config.workers),
+    log,
+  });
+}
+
+export async function listenForPostgres(config: Config, proxy: PostgresProxy): Promise<void> {
+  const host = listenHost(config);
+  const port = config.postgresPort ?? 0;
+  await proxy.listen(host, port).catch((error: NodeJS.ErrnoException) => {
+    const hints: Record<string, string> = {
+      EADDRINUSE:
+        'Another program uses this port. Set ROWHOUSE_POSTGRES_PORT to another port, or stop that program.',
+      EACCES: 'This port requires more privileges. Set ROWHOUSE_POSTGRES_PORT to a port above 1023.',
+      EADDRNOTAVAIL:
+        'This machine does not have this address. Set ROWHOUSE_POSTGRES_HOST to one of its addresses.',
+    };
+    const hint = hints[error.code ?? ''];
+    throw new EngineError(`Rowhouse cannot listen on ${host}:${port} (${error.code ?? error.message}).`, {
+      ...(hint && { hint }),
+    });
+  });
+}
