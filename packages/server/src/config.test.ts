@@ -92,6 +92,15 @@ describe('readConfig', () => {
     [{ ROWHOUSE_WEBHOOK_SECRET: 'hunter2', ROWHOUSE_WEBHOOK_URL: 'https://h.example' }],
     [{ ROWHOUSE_SMTP_URL: 'smtp://u:hunter2@h.example' }],
     [{ ROWHOUSE_WEBHOOK_URL: 'https://h.example' }],
+    [{ ROWHOUSE_POSTGRES_PORT: '0' }],
+    [{ ROWHOUSE_POSTGRES_PORT: '8765' }],
+    [{ ROWHOUSE_POSTGRES_PORT: '9000', ROWHOUSE_METRICS_PORT: '9000' }],
+    [{ ROWHOUSE_PUBLIC_HOST: '' }],
+    [{ ROWHOUSE_PUBLIC_HOST: 'db.example.com:5432' }],
+    [{ ROWHOUSE_PUBLIC_HOST: 'db.example.com/x?y@z' }],
+    [{ ROWHOUSE_PUBLIC_HOST: '-db.example.com' }],
+    [{ ROWHOUSE_POSTGRES_TLS_CERT: 'certificate.pem' }],
+    [{ ROWHOUSE_POSTGRES_TLS_KEY: 'key.pem' }],
     [{ ROWHOUSE_TYPO: '1' }],
     [{ ROWHOUSE_PORT: '0', ROWHOUSE_WORKERS: '2' }],
     [{ ROWHOUSE_ACCOUNT_KEY: 'x', ROWHOUSE_NEW_ACCOUNT_KEY: '1' }],
@@ -133,6 +142,17 @@ describe('readConfig', () => {
     expect(config.corsOrigins).toEqual(['https://a.example.com', 'http://localhost:3000']);
     expect(config.masterKey?.length).toBe(32);
     expect(readConfig({ ROWHOUSE_CORS_ORIGINS: 'none' }, '/').corsOrigins).toEqual([]);
+  });
+
+  it('reads where direct connections come in', () => {
+    const files = { ROWHOUSE_POSTGRES_TLS_CERT: 'tls/cert.pem', ROWHOUSE_POSTGRES_TLS_KEY: '/etc/key.pem' };
+    const config = readConfig(
+      { ROWHOUSE_POSTGRES_PORT: '5432', ROWHOUSE_PUBLIC_HOST: 'fd00::1', ...files },
+      '/srv',
+    );
+    expect(config).toMatchObject({ postgresPort: 5432, postgresHost: null, publicHost: 'fd00::1' });
+    expect([config.postgresTlsCert, config.postgresTlsKey]).toEqual(['/srv/tls/cert.pem', '/etc/key.pem']);
+    expect(problemsOf({ ROWHOUSE_POSTGRES_TLS_CERT: '', ROWHOUSE_POSTGRES_TLS_KEY: '' })).toHaveLength(2);
   });
 
   it('allows a mail server or a webhook, not both', () => {
@@ -206,6 +226,8 @@ describe('declared settings', () => {
     const pairs = {
       ROWHOUSE_MAIL_FROM: 'no-reply@example.com',
       ROWHOUSE_WEBHOOK_SECRET: 'x'.repeat(16),
+      ROWHOUSE_POSTGRES_TLS_CERT: 'certificate.pem',
+      ROWHOUSE_POSTGRES_TLS_KEY: 'key.pem',
     };
     for (const [name, setting] of declared) {
       const examples = setting.type === 'text' ? [setting.example ?? []].flat() : [];

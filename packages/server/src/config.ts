@@ -59,8 +59,8 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     postgresPort: value('ROWHOUSE_POSTGRES_PORT', integer),
     postgresHost: value('ROWHOUSE_POSTGRES_HOST', text),
     publicHost: value('ROWHOUSE_PUBLIC_HOST', hostName),
-    postgresTlsCert: value('ROWHOUSE_POSTGRES_TLS_CERT', (file) => path.resolve(workingFolder, file)),
-    postgresTlsKey: value('ROWHOUSE_POSTGRES_TLS_KEY', (file) => path.resolve(workingFolder, file)),
+    postgresTlsCert: value('ROWHOUSE_POSTGRES_TLS_CERT', fileIn(workingFolder)),
+    postgresTlsKey: value('ROWHOUSE_POSTGRES_TLS_KEY', fileIn(workingFolder)),
     postgresPlaintext: value('ROWHOUSE_POSTGRES_PLAINTEXT', boolean),
     postgresConnections: value('ROWHOUSE_POSTGRES_CONNECTIONS', integer),
     dataFolder: path.resolve(workingFolder, value('ROWHOUSE_DATA', text)),
@@ -180,6 +180,11 @@ function databaseUrl(value: string): string | null {
     return null;
   }
   return canDecode(url.username, url.password, url.pathname) ? value : null;
+}
+
+function fileIn(folder: string) {
+  return (value: string, setting: { type: 'text'; pattern: RegExp }): string | null =>
+    text(value, setting) === null ? null : path.resolve(folder, value);
 }
 
 function hostName(value: string): string | null {

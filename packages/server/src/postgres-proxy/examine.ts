@@ -1,4 +1,5 @@
 // What `rowhouse doctor` says about the PostgreSQL proxy: its port, its public name and its certificate.
+import { isIP } from 'node:net';
 import type { Config } from '../config.ts';
 import { refusalToListen } from '../engine/listening.ts';
 import { isPublicHostMissing, listenHost, publicAddress } from './public-address.ts';
@@ -43,7 +44,8 @@ function examineCertificate(config: Config, now: number): Check {
   const files = tlsFilesOf(config, { make: false });
   try {
     openTls(files, () => {});
-    const { validTo, checkHost, checkIP } = readable(readCertificate(files));
+    const certificate = readCertificate(files);
+    const { validTo } = certificate;
     const days = Math.floor((Date.parse(validTo) - now) / 86_400_000);
     const todo = isOwn
       ? `Remove ${files.certificate} and ${files.key}; the next start makes new ones.`
@@ -52,7 +54,8 @@ function examineCertificate(config: Config, now: number): Check {
     if (days < soonDays)
       return { check, state: 'warning', found: `the certificate expires in ${days} days`, todo };
     const host = publicAddress(config)?.host ?? '';
-    if (!isOwn && !checkHost(host) && !checkIP(host)) {
+    const isNamed = isIP(host) ? certificate.checkIP(host) : certificate.checkHost(host);
+    if (!isOwn && !isNamed) {
       const found = `the certificate is not for ${host}, the name in connection strings`;
       return {
         check,
@@ -69,12 +72,4 @@ function examineCertificate(config: Config, now: number): Check {
     const todo = 'Check ROWHOUSE_POSTGRES_TLS_CERT and ROWHOUSE_POSTGRES_TLS_KEY.';
     return { check, state: 'problem', found: (error as Error).message, todo };
   }
-}
-
-function readable(certificate: ReturnType<typeof readCertificate>) {
-  return {
-    validTo: certificate.validTo,
-    checkHost: (name: string) => certificate.checkHost(name) !== undefined,
-    checkIP: (address: string) => certificate.checkIP(address) !== undefined,
-  };
 }
