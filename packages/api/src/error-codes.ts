@@ -35,6 +35,7 @@ export const errorCodes = {
   user_not_found: { status: 404, meaning: 'The user does not exist.' },
   job_not_found: { status: 404, meaning: 'The job does not exist, or it ended more than 30 days ago.' },
   snapshot_not_found: { status: 404, meaning: 'The project has no snapshot with this name.' },
+  server_not_found: { status: 404, meaning: 'The server does not exist.' },
   key_not_found: { status: 404, meaning: 'The key does not exist.' },
   route_not_found: { status: 404, meaning: 'There is no endpoint at this path.' },
   method_not_allowed: {

@@ -10,6 +10,7 @@ export * from './keys.ts';
 export * from './projects.ts';
 export * from './query.ts';
 export * from './restore.ts';
+export * from './servers.ts';
 export * from './service.ts';
 export * from './snapshots.ts';
 export * from './tables.ts';

@@ -50,6 +50,19 @@ export const CreateProject = Type.Object(
           '3 to 48 characters: a-z, 0-9 and single hyphens. If omitted, it is derived from the name.',
       }),
     ),
+    server: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 63,
+        description: 'The name of the server that it must be on. If omitted, Rowhouse chooses one.',
+      }),
+    ),
+    labels: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 63 }), {
+        maxItems: 20,
+        description: 'The server must have all of these labels.',
+      }),
+    ),
   },
   { additionalProperties: false },
 );

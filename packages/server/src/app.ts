@@ -27,6 +27,7 @@ import { queryRoutes } from './http/query.ts';
 import { registerDeadlines } from './http/request-deadline.ts';
 import { type Finished, logRequest } from './http/request-log.ts';
 import { schemaRoutes } from './http/schema.ts';
+import { serverRoutes } from './http/servers.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { throttleSignIns } from './http/sign-in-throttle.ts';
 import { snapshotRoutes } from './http/snapshots.ts';
@@ -161,6 +162,7 @@ export async function buildApp(
       branchRoutes(api, deps);
       jobRoutes(api, deps);
       backupRoutes(api, deps);
+      serverRoutes(api, deps);
       snapshotRoutes(api, deps);
       keyRoutes(api, deps);
       queryRoutes(api, deps);

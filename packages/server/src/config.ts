@@ -153,6 +153,7 @@ const notForTheService = new Set([
   'ROWHOUSE_URL',
   'ROWHOUSE_API_KEY',
   'ROWHOUSE_PROJECT',
+  'ROWHOUSE_SERVER_URL',
   'ROWHOUSE_TEST_DATABASE_URL',
 ]);
 

@@ -80,7 +80,11 @@ async function startFirst(config: Config): Promise<void> {
   let announce = async () => {};
   if (config.workers === 1) {
     const { proxy, ...own } = openProxy(config, service, log);
-    const metrics = createMetrics({ ...service.gauges, ...own.gauges, ...restarts }, own.counters);
+    const metrics = createMetrics(
+      { ...service.gauges, ...own.gauges, ...restarts },
+      own.counters,
+      service.serverGauges,
+    );
     url = await listen(config, service, metrics);
     if (proxy) await listenForPostgres(config, proxy);
     if (config.metricsPort) await listenForMetrics(config, metrics);
@@ -115,7 +119,7 @@ async function startWorker(config: Config): Promise<void> {
   const service = await openFor(config, address, masterKey, log, { background: false });
   started.push(service.stop);
   const { proxy, ...own } = openProxy(config, service, log);
-  const metrics = createMetrics({ ...service.gauges, ...own.gauges }, own.counters);
+  const metrics = createMetrics({ ...service.gauges, ...own.gauges }, own.counters, service.serverGauges);
   whenAnnounced(() => {
     isAnnounced = true;
   });
@@ -184,6 +188,7 @@ function openFor(
       budget: Math.max(1, Math.floor(config.connections / config.workers)),
       kept: Math.max(1, Math.floor(keptConnections(config) / config.workers)),
       share: Math.max(1, Math.ceil(config.projectConnections / config.workers)),
+      processes: config.workers,
     },
     users: {
       passwordIterations: config.passwordIterations,
@@ -222,7 +227,7 @@ function diskOf({ dataFolder, diskReserveMb }: Config) {
 
 /** The PostgreSQL proxy, if the settings ask for one, and its metrics. It does not listen yet. */
 function openProxy(config: Config, { deps, counters }: Service, log: Logger) {
-  const proxy = openProxyFor(config, { server: deps.server, log });
+  const proxy = openProxyFor(config, { control: deps.control, servers: deps.servers, log });
   if (!proxy) return { proxy, gauges: {}, counters };
   started.push(proxy.stop);
   return { proxy, gauges: proxyGauges(proxy), counters: { ...counters, ...proxyCounters(proxy) } };

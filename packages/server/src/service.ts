@@ -18,9 +18,9 @@ import type { ProgramEnvironment } from './dumps/native.ts';
 import { openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { masterKeyCheck } from './engine/master-key.ts';
-import { openServer } from './engine/servers.ts';
-import { keepSpares } from './engine/spares.ts';
+import { openServer, registerFirst } from './engine/servers.ts';
 import { openTerminations } from './engine/terminations.ts';
+import { openFleet } from './fleet/fleet.ts';
 import type { Deps } from './http/deps.ts';
 import { openIdempotency } from './idempotency.ts';
 import { openJobs } from './jobs/jobs.ts';
@@ -29,10 +29,11 @@ import {
   backgroundGauges,
   backupGauges,
   drillGauges,
+  serverGauges,
   serviceCounters,
   serviceGauges,
 } from './metrics/metrics.ts';
-import type { Counters, Gauges } from './metrics/registry.ts';
+import type { Counters, Gauges, LabelledGauges } from './metrics/registry.ts';
 import type { Address } from './postgres/database.ts';
 import type { PublicAddress } from './postgres-proxy/public-address.ts';
 import { openLogins } from './projects/logins.ts';
@@ -62,6 +63,7 @@ export type Service = {
   deps: Deps;
   gauges: Gauges;
   counters: Counters;
+  serverGauges: LabelledGauges;
   /** Those of `gauges` that workers cannot read. */
   backgroundGauges: Gauges;
   stop(): Promise<void>;
@@ -78,7 +80,8 @@ type Options = {
   /** Whether this process may do the background work. */
   background: boolean;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
-  connections: { budget: number; kept?: number; share: number };
+  /** `processes`: how many share the connections of a server. */
+  connections: { budget: number; kept?: number; share: number; processes?: number };
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
   exports?: { programs?: ProgramEnvironment; limits?: ExportLimits };
   imports: ImportOptions;
@@ -101,34 +104,49 @@ export async function openService(options: Options): Promise<Service> {
   const control = openControl(address, options.controlDatabase);
   await checkMasterKey(control, masterKey);
   const installation = await keepSetting(control, 'installation', randomUUID());
-  const server = await openServer({ control, address, name: options.serverName, masterKey, installation });
+  const server = await openServer({
+    ...{ id: await registerFirst(control, options.serverName), name: options.serverName },
+    ...{ control, holdsControl: true, address, masterKey, installation },
+  });
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
   const disk = openDiskWatch({ folder: null, reserveBytes: null, ...options.disk, onError });
-  const spares = keepSpares({
-    ...{ control, server, onError },
-    wanted: () => (disk.isLow() ? 0 : options.spares),
-  });
+  const noDisk = openDiskWatch({ folder: null, reserveBytes: null, onError });
+  /** Only the disk of this machine is visible. */
+  const diskOf = (serverId: number) => (serverId === server.id ? disk : noDisk);
   const feed = followChanges(control);
-  const compactions = openCompactions({ control, server, disk, onError });
+  const servers = await openFleet({
+    ...{ control, feed, first: server, masterKey, onError },
+    wantedSpares: ({ id }) => (diskOf(id).isLow() ? 0 : options.spares),
+    loadOf: (serverId) => sessions.loadOf(serverId),
+  });
+  const compactions = openCompactions({ control, servers, diskOf, onError });
   const keyRing = openKeyRing({ control, feed, masterKey, now, onError });
   const logins = openLogins(control, feed);
   const idempotency = openIdempotency({ control, masterKey, now, onError });
-  const upgrades = openUpgrades({ control, server });
-  const jobs = openJobs({ control, server, onError });
+  const upgrades = openUpgrades({ control, servers });
+  const jobs = openJobs({ control, servers, onError });
   const exports = openExports({
     control,
-    server,
+    servers,
     ensureCurrent: upgrades.ensure,
     onError,
     ...options.exports,
   });
   const parser = startParser();
-  const { budget, kept: keptOpen = budget, share } = options.connections;
-  const poolLimits = { budget, maxOpen: keptOpen, share, ...poolDefaults };
-  const terminations = openTerminations(server);
+  const { budget, kept: keptOpen = budget, share, processes = 1 } = options.connections;
+  const limitsOf = (serverId: number) => {
+    const row = servers.members().find((member) => member.row.id === serverId)?.row;
+    const own = Math.floor((row?.capacityConnections ?? Number.POSITIVE_INFINITY) / processes);
+    const [used, open] = [budget, keptOpen].map((most) => Math.max(1, Math.min(most, own))) as [
+      number,
+      number,
+    ];
+    return { budget: used, maxOpen: open, share, ...poolDefaults };
+  };
+  const terminations = openTerminations(servers);
   const traces = countTraces();
   const profiles = openStatementProfiles(() => sessions.counts().open);
-  const sessions = openProjectSessions(server, upgrades.ensure, poolLimits, {
+  const sessions = openProjectSessions(servers, upgrades.ensure, limitsOf, {
     terminations,
     onTraces: (projectId, source, found) => {
       traces.count(source);
@@ -139,16 +157,13 @@ export async function openService(options: Options): Promise<Service> {
   feed.listenToHolds(sessions.gate.follow);
   const pipelines = openPipelines(sessions, Math.min(share, budget));
   const groupCommit = openGroupCommit(sessions);
-  const headroom = openHeadroom({ control, server, feed, isDiskLow: disk.isLow, onError });
-  const imports = openImports(
-    { control, server, spares, jobs, headroom, disk, limits, onError },
-    options.imports,
-  );
+  const headroom = openHeadroom({ control, servers, feed, isDiskLow: disk.isLow, onError });
+  const imports = openImports({ control, servers, jobs, headroom, disk, limits, onError }, options.imports);
   const relief = options.disk
     ? openDiskRelief({ server, disk, stop: stopSession, onError })
     : { stop: async () => {} };
   const refusals = countRefusals();
-  const reclaim = openReclaim({ server, headroom, terminations, onError });
+  const reclaim = openReclaim({ servers, headroom, terminations, onError });
   terminations.listen((project) => void reclaim.run(project));
   const onSlotLost = () =>
     log.error(
@@ -180,8 +195,8 @@ export async function openService(options: Options): Promise<Service> {
     if (projectId !== null) forgetContents(projectId);
   });
   const branches: BranchDeps = {
-    ...{ control, server, disk, exports, imports, gate: sessions.gate, limits, now, onError },
-    inTurn: openInTurn({ control, server }),
+    ...{ control, servers, diskOf, exports, imports, gate: sessions.gate, limits, now, onError },
+    inTurn: openInTurn(control),
     ensureCurrent: upgrades.ensure,
     forget: (projectId) => {
       logins.forget(projectId);
@@ -190,13 +205,13 @@ export async function openService(options: Options): Promise<Service> {
     startFromPast: (...args) => restores.branch(...args),
   };
   const restoreDeps: RestoreDeps = {
-    ...{ control, server, spares, disk, jobs, imports, backups, limits, now, onError },
+    ...{ control, server, servers, disk, jobs, imports, backups, limits, now, onError },
     dataFolder: options.restores?.dataFolder ?? null,
     ...(options.exports?.programs && { programs: options.exports.programs }),
     exchange: (projectId, otherId) =>
-      branches.inTurn(async () => {
+      branches.inTurn(server, async () => {
         for (const id of [projectId, otherId]) await branches.ensureCurrent(id);
-        await swap(branches, { kind: 'promote', projectId, otherId });
+        await swap({ ...branches, server }, { kind: 'promote', projectId, otherId });
       }),
   };
   const restores = openRestores(restoreDeps);
@@ -207,10 +222,7 @@ export async function openService(options: Options): Promise<Service> {
       ? openDrills(restoreDeps, { ...options.restores, backups }, log)
       : null;
   const background = options.background
-    ? startBackground(
-        { control, server, spares, upgrades, reclaim, limits, now, backups: keeper, drills },
-        log,
-      )
+    ? startBackground({ control, servers, upgrades, reclaim, limits, now, backups: keeper, drills }, log)
     : null;
   const delivery = openDelivery(options.users.delivery);
   const hashing = openHashing({
@@ -223,11 +235,11 @@ export async function openService(options: Options): Promise<Service> {
     store: openUserStore(query),
     refreshKey: refreshTokenKey(masterKey),
   };
-  const usageLooks = openUsageLooks(server);
+  const usageLooks = openUsageLooks(servers);
   const deps: Deps = {
     control,
     server,
-    spares,
+    servers,
     disk,
     compactions,
     exports,
@@ -260,7 +272,8 @@ export async function openService(options: Options): Promise<Service> {
     : {};
   return {
     deps,
-    gauges: { ...serviceGauges({ control, server, sessions, hashing, disk }), ...ownGauges },
+    gauges: { ...serviceGauges({ control, servers, sessions, hashing, disk }), ...ownGauges },
+    serverGauges: serverGauges(servers, sessions),
     counters: serviceCounters({ refusals: refusals.counts, traces: traces.counts }),
     backgroundGauges: ownGauges,
     stop: async () => {
@@ -279,12 +292,11 @@ export async function openService(options: Options): Promise<Service> {
       await reclaim.stop();
       await upgrades.stop();
       await parser.stop();
-      await spares.stop();
       await feed.stop();
       await keyRing.stop();
       await idempotency.stop();
       await usageLooks.stop();
-      await server.maintenance.end();
+      await servers.stop();
       await control.end();
     },
   };

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { openExports } from '../src/dumps/export.ts';
 import { databaseOf, dumpRoleOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { download, exportSessions, noSession, type Project, run } from './exports.ts';
+import { download, exportSessions, noSession, type Project, run, sourceOf } from './exports.ts';
 import { address, api, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
@@ -74,14 +74,14 @@ describe('an export that cannot go on', () => {
   );
 
   it.each(formats)('as %s is ended when its reader stalls', { timeout: 120_000 }, async (format) => {
-    const { control, server } = rowhouse.service.deps;
+    const { control, servers } = rowhouse.service.deps;
     const exports = openExports({
-      ...{ control, server, limits: { stallMs: 1_000 } },
+      ...{ control, servers, limits: { stallMs: 1_000 } },
       ensureCurrent: async () => {},
       onError: () => {},
     });
     const never = () => new Promise<void>(() => {});
-    const exporting = exports.run(large.id, format, never, new AbortController().signal);
+    const exporting = exports.run(sourceOf(rowhouse, large.id), format, never, new AbortController().signal);
     await expect(exporting).rejects.toThrow('has read nothing for 1000 ms');
     await noSession(rowhouse, large);
     await isWell(large);
@@ -107,11 +107,11 @@ describe('an export that cannot go on', () => {
   );
 
   it.each(formats)('as %s does not last longer than it may', { timeout: 120_000 }, async (format) => {
-    const { control, server } = rowhouse.service.deps;
+    const { control, servers } = rowhouse.service.deps;
     const limits = { maxMs: 3_000 };
     const exports = openExports({
       control,
-      server,
+      servers,
       ensureCurrent: async () => {},
       onError: () => {},
       limits,
@@ -122,7 +122,7 @@ describe('an export that cannot go on', () => {
       pieces++;
       return new Promise<void>((resolve) => setTimeout(resolve, 400));
     };
-    const exporting = exports.run(large.id, format, write, new AbortController().signal);
+    const exporting = exports.run(sourceOf(rowhouse, large.id), format, write, new AbortController().signal);
     await expect(exporting).rejects.toThrow('timeout');
     expect(pieces).toBeGreaterThan(0);
     expect(pieces).toBeLessThan(12);
@@ -165,8 +165,8 @@ it.each(formats)('a slow reader of %s gets all of it', { timeout: 120_000 }, asy
     project,
     'create table noise as select gen_random_uuid() as a from generate_series(1, 30000)',
   );
-  const { control, server } = rowhouse.service.deps;
-  const exports = openExports({ control, server, ensureCurrent: async () => {}, onError: () => {} });
+  const { control, servers } = rowhouse.service.deps;
+  const exports = openExports({ control, servers, ensureCurrent: async () => {}, onError: () => {} });
   // The thread has long ended when the last pieces are taken.
   const slow = async (ms: number) => {
     let size = 0;
@@ -174,7 +174,7 @@ it.each(formats)('a slow reader of %s gets all of it', { timeout: 120_000 }, asy
       size += piece.length;
       await new Promise((resolve) => setTimeout(resolve, ms));
     };
-    await exports.run(project.id, format, write, new AbortController().signal);
+    await exports.run(sourceOf(rowhouse, project.id), format, write, new AbortController().signal);
     return size;
   };
   expect(await slow(100)).toBe(await slow(0));
@@ -215,17 +215,17 @@ describe('exports at once', () => {
   });
 
   it('another process counts too', { timeout: 120_000 }, async () => {
-    const { control, server } = rowhouse.service.deps;
+    const { control, servers } = rowhouse.service.deps;
     const elsewhere = openExports({
       control,
-      server,
+      servers,
       ensureCurrent: async () => {},
       onError: () => {},
     });
     const left = new AbortController();
     let isReading = false;
     const exporting = elsewhere.run(
-      large.id,
+      sourceOf(rowhouse, large.id),
       'sql',
       () => {
         isReading = true;
@@ -243,10 +243,10 @@ describe('exports at once', () => {
   });
 
   it('end with the project, and with the service', { timeout: 120_000 }, async () => {
-    const { control, server } = rowhouse.service.deps;
+    const { control, servers } = rowhouse.service.deps;
     const exports = openExports({
       control,
-      server,
+      servers,
       ensureCurrent: async () => {},
       onError: () => {},
     });
@@ -257,7 +257,7 @@ describe('exports at once', () => {
         isReading = true;
         return new Promise<void>((resolve) => setTimeout(resolve, 200));
       };
-      const exporting = exports.run(id, 'sql', wait, new AbortController().signal);
+      const exporting = exports.run(sourceOf(rowhouse, id), 'sql', wait, new AbortController().signal);
       exporting.catch(() => {});
       begun.push(exporting);
       await until('it has begun', async () => isReading);

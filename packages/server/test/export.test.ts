@@ -6,7 +6,7 @@ import { openExports } from '../src/dumps/export.ts';
 import { ensureDumpRole } from '../src/engine/dump-role.ts';
 import { databaseOf, dumpRoleOf, roleOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { corpus, download, noSession, type Project, run, unzip } from './exports.ts';
+import { corpus, download, noSession, type Project, run, sourceOf, unzip } from './exports.ts';
 import { address, asAdmin, useTestService } from './helpers.ts';
 
 // Without an environment for programs: the program on this machine, if there is one, is tried by its own test.
@@ -113,16 +113,16 @@ describe('an export', () => {
     expect(native.stderr).toBe('');
     expect(comparable(bytes.toString())).toBe(comparable(native.stdout));
     // The same by the program itself, as the service runs it.
-    const { control, server } = rowhouse.service.deps;
+    const { control, servers } = rowhouse.service.deps;
     const programs = { PATH: process.env.PATH ?? '' };
     const exports = openExports({
-      ...{ control, server, programs },
+      ...{ control, servers, programs },
       ensureCurrent: async () => {},
       onError: () => {},
     });
     const pieces: Uint8Array[] = [];
     const write = (piece: Uint8Array) => (pieces.push(piece) ? null : null);
-    await exports.run(project.id, 'sql', write, new AbortController().signal);
+    await exports.run(sourceOf(rowhouse, project.id), 'sql', write, new AbortController().signal);
     expect(comparable(Buffer.concat(pieces).toString())).toBe(comparable(native.stdout));
     await exports.stop();
   });

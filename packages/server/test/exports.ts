@@ -103,3 +103,8 @@ export const corpus = [
   `grant select on secrets to anon`,
   `select nextval('counter'), lo_from_bytea(0, '\\xdeadbeef')`,
 ];
+
+/** The project and its server. */
+export function sourceOf({ service }: TestService, id: string) {
+  return { id, server_id: service.deps.server.id };
+}

@@ -97,7 +97,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
   });
   const app = await buildApp(service.deps, {
     corsOrigins: options.corsOrigins ?? '*',
-    metrics: createMetrics(service.gauges, service.counters),
+    metrics: createMetrics(service.gauges, service.counters, service.serverGauges),
     metricsHere: true,
     trustedProxies: options.trustedProxies ?? [],
     ...(options.timeouts && { timeouts: options.timeouts }),

@@ -424,7 +424,15 @@ describe('storage of Idempotency-Keys', () => {
     ...{ beatMs: 50, aliveMs: 400, maxKeys: 20, maxAnswerBytes: 1000, maxBytes: 2000, smallBytes: 10 },
   };
   const callerOf = (kind: 'project' | 'publishable', accountId: string = randomUUID()): Caller => ({
-    ...{ kind, accountId, keyId: randomUUID(), projectId: 'p', passwordVersion: 1, isRotated: false },
+    ...{
+      kind,
+      accountId,
+      keyId: randomUUID(),
+      projectId: 'p',
+      serverId: 1,
+      passwordVersion: 1,
+      isRotated: false,
+    },
     ...{ slug: 's', scopes: [], tables: null, expiresAt: null },
   });
   const fingerprint = Buffer.alloc(32, 1);

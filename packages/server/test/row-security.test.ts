@@ -959,7 +959,8 @@ describe('users beside each other', () => {
         `create trigger leave after insert on ${name} for each row execute function leave()`,
       ]),
     );
-    const login = { id: project.id, passwordVersion: 1, loginAs: 'user' as const };
+    const serverId = rowhouse.service.deps.server.id;
+    const login = { id: project.id, serverId, passwordVersion: 1, loginAs: 'user' as const };
     const { sessions } = rowhouse.service.deps.query;
     for (const title of ['none', 'authenticated', 'reset', 'set', 'other']) {
       const left = await loginAs.rows(ann, 'POST', 'leaving?returning=minimal', { body: { title } });

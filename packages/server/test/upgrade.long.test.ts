@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFailed, onTestFinished } from 'vitest';
 import { authRoleOf, databaseOf, fence, roleOf, unfence } from '../src/engine/provision.ts';
 import { derivePassword } from '../src/engine/role-passwords.ts';
+import { onlyServer } from '../src/engine/servers.ts';
 import { type Address, openDatabase } from '../src/postgres/database.ts';
 import { readMigrations } from '../src/postgres/migrations.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
@@ -217,7 +218,7 @@ describe('a database of an earlier version', () => {
     const place = newInstallation();
     const before = await place.start({ spares: 1 });
     const { control } = before.service.deps;
-    before.service.deps.spares.fill();
+    before.service.deps.servers.sparesOf(before.service.deps.server.id).fill();
     const [spare] = await until('a spare', async () => {
       const rows = await control.query<{ id: string }>(sql`select id from spares where state = 'ready'`);
       return rows.length > 0 && rows;
@@ -384,7 +385,7 @@ describe('a project whose migration fails', () => {
       const projectSchema = { ...server.projectSchema, migrations: [...migrations, ...more] };
       return openUpgrades({
         control,
-        server: { ...server, projectSchema, template: `rowhouse_t_next${texts.length}` },
+        servers: onlyServer({ ...server, projectSchema, template: `rowhouse_t_next${texts.length}` }),
       });
     };
     const made = next([make]);
@@ -424,7 +425,7 @@ describe('a project whose migration fails', () => {
     const projectSchema = { ...server.projectSchema, migrations: [...migrations, slow] };
     const upgrades = openUpgrades({
       control,
-      server: { ...server, projectSchema, template: 'rowhouse_t_slow' },
+      servers: onlyServer({ ...server, projectSchema, template: 'rowhouse_t_slow' }),
     });
     const attempt = upgrades.ensure(project.id);
     const ended = expect(attempt).rejects.toMatchObject({ code: 'unavailable' });

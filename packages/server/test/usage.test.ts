@@ -316,9 +316,10 @@ describe('the usage of a hostile project', () => {
   it('is measured once for many requests, and one project cannot use all places', async () => {
     const [one, other] = [await rowhouse.project('Asked'), await rowhouse.project('Asked too')];
     await run(one, 'create table a (id int)');
-    const { usageLooks } = rowhouse.service.deps;
-    const looks = [null, null, ['a'], ['a'], ['b']].map((tables) => usageLooks.look(one.id, tables));
-    const results = await Promise.allSettled([...looks, usageLooks.look(other.id, null)]);
+    const { usageLooks, server } = rowhouse.service.deps;
+    const placeOf = ({ id }: { id: string }) => ({ id, server_id: server.id });
+    const looks = [null, null, ['a'], ['a'], ['b']].map((tables) => usageLooks.look(placeOf(one), tables));
+    const results = await Promise.allSettled([...looks, usageLooks.look(placeOf(other), null)]);
     expect(results.map(({ status }) => status === 'fulfilled')).toEqual([
       true,
       true,

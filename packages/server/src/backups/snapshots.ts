@@ -1,6 +1,7 @@
 // Snapshots: moments with a name. A snapshot stores nothing but its time: the backups hold every moment anyway.
 import type { Snapshot } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
+import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { isState } from '../postgres/database.ts';
@@ -10,19 +11,22 @@ import { getProjectRow } from '../projects/find.ts';
 import type { Backups } from './backups.ts';
 
 type Deps = { control: Control; backups: Backups | null };
+/** The first server, the only one that is backed up. */
+type BackedUp = { server: Pick<Server, 'id'> };
 
 const maxSnapshots = 100;
 
 /** Everything that was acknowledged before the call is in it. Everything that begins after its end is not. */
 export async function createSnapshot(
-  { control, backups }: Deps,
+  { control, backups, server }: Deps & BackedUp,
   caller: Caller,
   slug: string,
   name: string,
 ): Promise<Snapshot> {
-  const { id } = await getProjectRow(control, caller, slug);
+  const { id, server_id: serverId } = await getProjectRow(control, caller, slug);
   requireScope(caller, 'manage');
   if (!backups) throw errors.backupsOff();
+  if (serverId !== server.id) throw notBackedUp();
   const at = await nextMillisecond(control);
   try {
     const rows = await control.change(sql`
@@ -40,6 +44,13 @@ export async function createSnapshot(
     throw errors.conflict(`There is already a snapshot "${name.trim()}".`, 'Choose another name.');
   }
   return { name: name.trim(), at: at.toISOString(), is_restorable: true };
+}
+
+function notBackedUp() {
+  return errors.restoreUnavailable(
+    'This project is on a further server, which Rowhouse does not back up.',
+    'Export the project instead: GET …/export.',
+  );
 }
 
 /** A restore is exact to the millisecond. So this one begins after all that was acknowledged, and has passed on return. */

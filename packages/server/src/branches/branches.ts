@@ -7,7 +7,7 @@ import { getProjectRow } from '../projects/find.ts';
 import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
 import { toMb } from '../quotas/sizes.ts';
 import { keep, withCopy } from './copy.ts';
-import type { BranchDeps } from './deps.ts';
+import { type BranchDeps, onServer } from './deps.ts';
 import { swap } from './swap.ts';
 
 /** Newest first. */
@@ -25,11 +25,12 @@ export async function resetBranch(deps: BranchDeps, caller: Caller, slug: string
   requireAccount(caller, 'reset a branch');
   const { branch, parent } = await getBranch(deps, caller, slug);
   checkFits(parent, branch, 'reset');
-  await deps.inTurn(() =>
-    withCopy(deps, parent.id, 'branched', async (copy) => {
+  const here = onServer(deps, parent.server_id);
+  await deps.inTurn(here.server, () =>
+    withCopy(here, parent.id, 'branched', async (copy) => {
       await deps.ensureCurrent(branch.id);
       await keep(deps.control, copy.id);
-      await swap(deps, { kind: 'reset', projectId: branch.id, otherId: copy.id }, copy);
+      await swap(here, { kind: 'reset', projectId: branch.id, otherId: copy.id }, copy);
     }),
   );
   return find(deps, branch.id);
@@ -47,9 +48,10 @@ export async function promoteBranch(
   requireAccount(caller, 'promote a branch');
   const { branch, parent } = await getBranch(deps, caller, slug);
   checkFits(branch, parent, 'promoted');
-  await deps.inTurn(async () => {
+  const here = onServer(deps, parent.server_id);
+  await deps.inTurn(here.server, async () => {
     for (const { id } of [branch, parent]) await deps.ensureCurrent(id);
-    await swap(deps, { kind: 'promote', projectId: parent.id, otherId: branch.id });
+    await swap(here, { kind: 'promote', projectId: parent.id, otherId: branch.id });
   });
   return { project: await find(deps, parent.id), replaced: await find(deps, branch.id) };
 }
@@ -70,6 +72,11 @@ async function getBranch(
       'Only a branch with a parent can be reset or promoted.',
     );
   if (parent.filled_by !== null) throw errors.projectNotReady(parent.slug, parent.filled_by);
+  if (parent.server_id !== branch.server_id)
+    throw errors.conflict(
+      `"${slug}" and its parent are on different servers.`,
+      'Export the branch and import it. Only databases on one server can be exchanged.',
+    );
   return { branch, parent };
 }
 

@@ -10,14 +10,14 @@ import { takeOver } from '../engine/take-over.ts';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { toMb } from '../quotas/sizes.ts';
-import type { BranchDeps } from './deps.ts';
+import type { ServerBranchDeps } from './deps.ts';
 import { whilePaused } from './pause.ts';
 
 export type Copy = Readonly<{ id: string; template: string; emptyBytes: number; bytes: number }>;
 
 /** `use` makes the copy a project. If it fails, the copy is dropped. `done`: see pause.ts. */
 export async function withCopy<T>(
-  deps: BranchDeps,
+  deps: ServerBranchDeps,
   sourceId: string,
   done: string,
   use: (copy: Copy) => Promise<T>,
@@ -66,7 +66,8 @@ export async function keep(control: Control, id: string): Promise<void> {
 }
 
 /** A copy by cloning would need less, but whether the file system clones is known only afterwards. */
-async function checkDisk({ disk, server }: BranchDeps, sourceId: string): Promise<void> {
+async function checkDisk({ diskOf, server }: ServerBranchDeps, sourceId: string): Promise<void> {
+  const disk = diskOf(server.id);
   await disk.look();
   const facts = disk.facts();
   if (!facts) return;

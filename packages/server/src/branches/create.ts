@@ -14,7 +14,7 @@ import { type ProjectRow, projectColumns, toProject } from '../projects/project.
 import { slugFromName } from '../projects/slug.ts';
 import { toMb } from '../quotas/sizes.ts';
 import { type Copy, withCopy } from './copy.ts';
-import type { BranchDeps } from './deps.ts';
+import { type BranchDeps, onServer, type ServerBranchDeps } from './deps.ts';
 import { startLiveBranch } from './live.ts';
 
 const slugAttempts = 8;
@@ -32,12 +32,15 @@ export async function createBranch(
   if (input.slug !== undefined && (await isTaken(deps, input.slug))) throw errors.slugTaken(input.slug);
   const { name, at, expires_at: expiresAt } = input;
   const wanted = { name, limit_mb: limitMb, ...(input.slug !== undefined && { slug: input.slug }) };
-  const origin = { parentId: parent.id, expiresAt: expiresAt ? new Date(expiresAt) : null };
+  // On the parent's server, so that it can be promoted.
+  const { id: parentId, server_id: serverId } = parent;
+  const origin = { parentId, serverId, expiresAt: expiresAt ? new Date(expiresAt) : null };
   if (at !== undefined) return deps.startFromPast(parent, new Date(at), wanted, origin);
   if (input.mode === 'live') return startLiveBranch(deps, parent, wanted, origin);
-  const { project, apiKey } = await deps.inTurn(() =>
-    withCopy(deps, parent.id, 'branched', (copy) =>
-      claim(deps, copy, parent, { ...input, limit_mb: limitMb }),
+  const here = onServer(deps, serverId);
+  const { project, apiKey } = await deps.inTurn(here.server, () =>
+    withCopy(here, parent.id, 'branched', (copy) =>
+      claim(here, copy, parent, { ...input, limit_mb: limitMb }),
     ),
   );
   return { project: toProject(project, deps.limits.keepDeletedDays), apiKey };
@@ -64,7 +67,7 @@ async function isTaken({ control }: BranchDeps, slug: string): Promise<boolean> 
 
 /** One statement: the branch exists completely, with its key, or not at all. */
 async function claim(
-  { control, server }: BranchDeps,
+  { control, server }: ServerBranchDeps,
   copy: Copy,
   parent: ProjectRow,
   input: CreateBranch & { limit_mb: number },

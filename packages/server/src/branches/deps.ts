@@ -4,7 +4,7 @@ import type { Control } from '../control/control.ts';
 import type { Exports } from '../dumps/export.ts';
 import type { BranchOrigin, Imports } from '../dumps/import/import.ts';
 import type { DiskWatch } from '../engine/disk.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
 import type { ProjectRow } from '../projects/project.ts';
 import type { Gate } from '../query/sessions/gate.ts';
 import type { InTurn } from './in-turn.ts';
@@ -14,8 +14,9 @@ export type FilledBranch = Readonly<{ project: Project; apiKey: string; job: Job
 
 export type BranchDeps = Readonly<{
   control: Control;
-  server: Server;
-  disk: DiskWatch;
+  servers: Servers;
+  /** Of a server. */
+  diskOf: (serverId: number) => DiskWatch;
   gate: Gate;
   inTurn: InTurn;
   /** Before a copy: an upgrade meanwhile would be in the row of the source, and not in the copy. */
@@ -36,3 +37,10 @@ export type BranchDeps = Readonly<{
   now: () => number;
   onError: (error: unknown) => void;
 }>;
+
+/** For an operation on the projects of one server. */
+export type ServerBranchDeps = BranchDeps & Readonly<{ server: Server }>;
+
+export function onServer(deps: BranchDeps, serverId: number): ServerBranchDeps {
+  return { ...deps, server: deps.servers.of(serverId) };
+}

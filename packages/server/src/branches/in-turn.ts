@@ -7,17 +7,17 @@ import { errors } from '../errors.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
-export type InTurn = <T>(act: () => Promise<T>) => Promise<T>;
+/** Each server has its own turns: a copy on one does not hold up a copy on another. */
+export type InTurn = <T>(server: Server, act: () => Promise<T>) => Promise<T>;
 
 const maxWaiting = 10;
 const maxWaitMs = 20_000;
 const lookMs = 50;
 
-export function openInTurn({ control, server }: { control: Control; server: Server }): InTurn {
-  let last: Promise<unknown> = Promise.resolve();
-  let waiting = 0;
+export function openInTurn(control: Control): InTurn {
+  const lines = new Map<number, { last: Promise<unknown>; waiting: number }>();
 
-  const underLock = <T>(act: () => Promise<T>, until: number): Promise<T> =>
+  const underLock = <T>(server: Server, act: () => Promise<T>, until: number): Promise<T> =>
     control.session(async (session) => {
       while (!(await tryLock(session, server))) {
         if (performance.now() > until) throw busy();
@@ -26,16 +26,18 @@ export function openInTurn({ control, server }: { control: Control; server: Serv
       return act();
     });
 
-  return (act) => {
-    if (waiting >= maxWaiting) throw busy();
+  return (server, act) => {
+    const line = lines.get(server.id) ?? { last: Promise.resolve(), waiting: 0 };
+    lines.set(server.id, line);
+    if (line.waiting >= maxWaiting) throw busy();
     const until = performance.now() + maxWaitMs;
-    waiting++;
-    const turn = last.then(() => {
-      waiting--;
+    line.waiting++;
+    const turn = line.last.then(() => {
+      line.waiting--;
       if (performance.now() > until) throw busy();
-      return underLock(act, until);
+      return underLock(server, act, until);
     });
-    last = turn.catch(() => {});
+    line.last = turn.catch(() => {});
     return turn;
   };
 }

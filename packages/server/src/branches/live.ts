@@ -14,22 +14,20 @@ export async function startLiveBranch(
   input: CreateProject,
   origin: BranchOrigin,
 ): Promise<FilledBranch> {
-  return imports.fromParent(parent.account_id, input, origin, (signal) =>
-    exportOf(exports, parent.id, signal),
-  );
+  return imports.fromParent(parent.account_id, input, origin, (signal) => exportOf(exports, parent, signal));
 }
 
 /** The export as it comes; the next piece is made when the last one was taken. */
 async function* exportOf(
   exports: Exports,
-  projectId: string,
+  parent: ProjectRow,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const left = new AbortController();
   const stream = new PassThrough();
   const write = (piece: Uint8Array) =>
     stream.write(piece) ? null : once(stream, 'drain', { signal: left.signal }).then(() => {});
-  const running = exports.run(projectId, 'custom', write, AbortSignal.any([signal, left.signal])).then(
+  const running = exports.run(parent, 'custom', write, AbortSignal.any([signal, left.signal])).then(
     () => void stream.end(),
     (error) => void stream.destroy(error),
   );

@@ -9,7 +9,7 @@ import { isInUse } from '../engine/swap-databases.ts';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { isDirect } from '../quotas/direct-sessions-sql.ts';
-import type { BranchDeps } from './deps.ts';
+import type { ServerBranchDeps } from './deps.ts';
 
 type Options = {
   /** Runs before requests wait. */
@@ -27,7 +27,7 @@ const lookMs = 4;
 const graceMs = 500;
 
 export async function whilePaused<T>(
-  { control, server, gate }: Pick<BranchDeps, 'control' | 'server' | 'gate'>,
+  { control, server, gate }: Pick<ServerBranchDeps, 'control' | 'server' | 'gate'>,
   projectIds: readonly string[],
   { prepare = async () => {}, done }: Options,
   act: () => Promise<T>,
@@ -100,7 +100,7 @@ async function endingDirect<T>(look: Look, act: () => Promise<T>): Promise<T> {
 
 /** Those of the service, and direct ones, which are ended by this. The longest running first. */
 async function findSessions(
-  server: BranchDeps['server'],
+  server: ServerBranchDeps['server'],
   projectIds: readonly string[],
   isGraceOver: boolean,
 ): Promise<Blocker[]> {

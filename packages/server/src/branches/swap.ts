@@ -9,7 +9,7 @@ import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { settleFence } from '../projects/fence.ts';
 import { type Copy, discard } from './copy.ts';
-import type { BranchDeps } from './deps.ts';
+import type { ServerBranchDeps } from './deps.ts';
 import { ifNoneRuns } from './in-turn.ts';
 import { whilePaused } from './pause.ts';
 
@@ -21,7 +21,7 @@ export type Swap = Readonly<{ kind: 'reset' | 'promote'; projectId: string; othe
 
 /** Called in turn. `copy`: of a reset. */
 export async function swap(
-  deps: BranchDeps,
+  deps: ServerBranchDeps,
   { kind, projectId, otherId }: Swap,
   copy: Copy | null = null,
 ): Promise<void> {

@@ -5,7 +5,8 @@ import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
 import { currentHolds, type Hold, holdMs } from './holds.ts';
 
-export type Change = { projectId: string | null; keyId: string | null };
+/** `serverId`: a server was added, changed or removed. */
+export type Change = { projectId: string | null; keyId: string | null; serverId: number | null };
 
 type Listener = (change: Change) => void;
 type HoldsListener = (projectIds: ReadonlySet<string>) => void;
@@ -26,8 +27,10 @@ const pollHoldsMs = 10;
 export const trustedMs = 900;
 
 /** For a `with` clause of the statement that makes the change, so that both commit together. */
-export function recordChange({ projectId, keyId }: Partial<Change>): Sql {
-  return sql`insert into changes (project_id, key_id) values (${projectId ?? null}, ${keyId ?? null})`;
+export function recordChange({ projectId, keyId, serverId }: Partial<Change>): Sql {
+  return sql`
+    insert into changes (project_id, key_id, server_id)
+    values (${projectId ?? null}, ${keyId ?? null}, ${serverId ?? null})`;
 }
 
 export function followChanges(control: Control): Feed {
@@ -82,13 +85,13 @@ export function followChanges(control: Control): Feed {
 async function readChanges(control: Control, seen: string | null) {
   const rows = await control.query<Change & { snapshot: string; holds: Hold[] }>(sql`
     select distinct pg_current_snapshot()::text as snapshot, ${currentHolds} as holds,
-           changes.project_id as "projectId", changes.key_id as "keyId"
+           changes.project_id as "projectId", changes.key_id as "keyId", changes.server_id as "serverId"
     from (select ${seen}::text::pg_snapshot as seen) as last
     left join changes on changes.xid >= pg_snapshot_xmin(last.seen)
       and not pg_visible_in_snapshot(changes.xid, last.seen)`);
   const [first] = rows;
   return {
-    rows: rows.filter((row) => row.projectId ?? row.keyId),
+    rows: rows.filter((row) => row.projectId ?? row.keyId ?? row.serverId),
     snapshot: first?.snapshot ?? null,
     holds: first?.holds ?? [],
   };

@@ -5,7 +5,7 @@ import type { ExportFormat } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { ensureDumpRole } from '../engine/dump-role.ts';
 import { databaseOf, dumpRoleOf } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -18,15 +18,17 @@ import { wasmMajor } from './wasm-module.ts';
 
 /** Takes a piece; a promise if the next one should wait until it is kept. */
 export type Write = (piece: Uint8Array) => Promise<void> | null;
+/** The project, and its server. */
+export type Source = Readonly<{ id: string; server_id: number }>;
 export type Exports = {
   /** Returns when all of it was written. `closed`: the caller is gone. */
-  run(projectId: string, format: ExportFormat, write: Write, closed: AbortSignal): Promise<void>;
+  run(project: Source, format: ExportFormat, write: Write, closed: AbortSignal): Promise<void>;
   stop(): Promise<void>;
 };
 
 type Deps = {
   control: Control;
-  server: Server;
+  servers: Servers;
   /** Before the locks are taken: an upgrade that waited for them would keep every request waiting. */
   ensureCurrent: (projectId: string) => Promise<void>;
   onError: (error: unknown) => void;
@@ -36,7 +38,7 @@ type Deps = {
 };
 export type ExportLimits = Partial<Limits>;
 type Limits = {
-  /** Each has a thread with its own memory (about 60 MB) and reads as fast as it can. */
+  /** On a server. Each has a thread with its own memory (about 60 MB) and reads as fast as it can. */
   atOnce: number;
   stallMs: number;
   maxMs: number;
@@ -45,7 +47,7 @@ const defaultLimits: Limits = { atOnce: 2, stallMs: 60_000, maxMs: 60 * 60_000 }
 
 export function openExports({
   control,
-  server,
+  servers,
   ensureCurrent,
   onError,
   programs,
@@ -56,9 +58,12 @@ export function openExports({
   let found: Promise<Native | null> | null = null;
   const findNative = () => (found ??= findProgram(programs));
   const stopping = new AbortController();
-  const running = new Set<Promise<void>>();
+  /** With their servers. */
+  const running = new Map<Promise<void>, number>();
 
-  const work = async (id: string, format: ExportFormat, write: Write, closed: AbortSignal) => {
+  const work = async (source: Source, format: ExportFormat, write: Write, closed: AbortSignal) => {
+    const { id } = source;
+    const server = servers.of(source.server_id);
     await ensureCurrent(id);
     await alone(control, id, async (lost) => {
       const overdue = AbortSignal.timeout(maxMs);
@@ -85,11 +90,12 @@ export function openExports({
   };
 
   return {
-    run: async (id, format, write, closed) => {
+    run: async (source, format, write, closed) => {
       if (stopping.signal.aborted) throw errors.unavailable('stopping');
-      if (running.size >= atOnce) throw errors.overloaded('Enough exports are running already.', 10);
-      const working = work(id, format, write, closed);
-      running.add(working);
+      const here = [...running.values()].filter((serverId) => serverId === source.server_id);
+      if (here.length >= atOnce) throw errors.overloaded('Enough exports are running already.', 10);
+      const working = work(source, format, write, closed);
+      running.set(working, source.server_id);
       try {
         await working;
       } finally {
@@ -98,7 +104,7 @@ export function openExports({
     },
     stop: async () => {
       stopping.abort(errors.unavailable('stopping'));
-      await Promise.allSettled(running);
+      await Promise.allSettled(running.keys());
     },
   };
 }

@@ -44,7 +44,7 @@ export async function checkExternal(address: Address): Promise<void> {
     }
     if (server.standby) {
       throw new EngineError('The server is a standby and does not accept writes.', {
-        hint: 'Set ROWHOUSE_DATABASE_URL to the primary.',
+        hint: 'Use the address of the primary.',
       });
     }
     if (!role.super && !(role.createdb && role.createrole)) {

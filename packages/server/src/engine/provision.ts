@@ -196,6 +196,8 @@ const inProgress = new Map<string, Promise<void>>();
 /** Everything needed to log in to a project's database. */
 export type ProjectLogin = Readonly<{
   id: string;
+  /** The server on which the database lives. */
+  serverId: number;
   passwordVersion: number;
   /** Absent: the project's own role. */
   loginAs?: 'auth' | UserLogin;
@@ -213,8 +215,11 @@ export type SignedInUser = Readonly<{
   claims: string;
 }>;
 
-export function asUser({ id, passwordVersion }: ProjectLogin, actingUser: ActingUser): ProjectLogin {
-  return { id, passwordVersion, loginAs: actingUser.role === 'anon' ? 'anon' : 'user', actingUser };
+export function asUser(
+  { id, serverId, passwordVersion }: ProjectLogin,
+  actingUser: ActingUser,
+): ProjectLogin {
+  return { id, serverId, passwordVersion, loginAs: actingUser.role === 'anon' ? 'anon' : 'user', actingUser };
 }
 
 const anonymous: ActingUser = { role: 'anon' };
@@ -228,7 +233,10 @@ export function isUserLogin(loginAs: ProjectLogin['loginAs']): loginAs is UserLo
   return loginAs === 'user' || loginAs === 'anon';
 }
 
-export function loginOf(server: Server, { id, passwordVersion, loginAs }: ProjectLogin): Address {
+export function loginOf(
+  server: Server,
+  { id, passwordVersion, loginAs }: Omit<ProjectLogin, 'serverId'>,
+): Address {
   const user = loginRoleOf(id, loginAs);
   const password = derivePassword(server.masterKey, user, loginAs ? 1 : passwordVersion);
   return { ...server.address, user, password, database: databaseOf(id) };

@@ -1,5 +1,6 @@
 // A PostgreSQL server that holds project databases: our connections to it, its template, its guards.
 import type { Control } from '../control/control.ts';
+import { errors } from '../errors.ts';
 import { type Address, type Database, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { type Finding, findOpenGuards } from './external.ts';
@@ -10,15 +11,20 @@ import { openUserSettings, type UserSettings } from './user-settings.ts';
 
 export type Server = Readonly<{
   id: number;
+  name: string;
   address: Address;
   /** The service's control database, which may be on another server. */
   control: Control;
+  /** It is on this one: the first server of the installation. */
+  holdsControl: boolean;
   /** Our own connections to the server's maintenance database. */
   maintenance: Database;
   /** Our own objects in project databases, in this version, and the template that contains them. */
   projectSchema: ProjectSchema;
   template: string;
   version: string;
+  /** PostgreSQL's own: two addresses with the same one lead to the same server. */
+  systemIdentifier: string;
   /** A superuser can set role settings that a project cannot remove, and need not be a member of the roles it creates. */
   superuser: boolean;
   findings: readonly Finding[];
@@ -31,17 +37,52 @@ export type Server = Readonly<{
   installation: string;
 }>;
 
-type Options = { control: Control; address: Address; name: string; masterKey: Buffer; installation: string };
+/** The servers of the installation, as far as this process has reached them. */
+export type Servers = Readonly<{
+  /** The one that holds the control database. */
+  first: Server;
+  /** The server of a project. Throws 503 if it has not been reached yet. */
+  of(serverId: number): Server;
+  /** Those that have been reached. */
+  all(): readonly Server[];
+}>;
 
-/** Registers and prepares the server. Several services may do so concurrently: one of them does the work. */
+/** An installation with one server. */
+export function onlyServer(server: Server): Servers {
+  return {
+    first: server,
+    of: (serverId) => {
+      if (serverId !== server.id) throw errors.unavailable(`server ${serverId} is not open`);
+      return server;
+    },
+    all: () => [server],
+  };
+}
+
+type Options = {
+  id: number;
+  name: string;
+  control: Control;
+  holdsControl: boolean;
+  address: Address;
+  masterKey: Buffer;
+  installation: string;
+};
+
+/** Prepares the server. Several services may do so concurrently: one of them does the work. */
 export async function openServer(options: Options): Promise<Server> {
-  const { control, address, name } = options;
-  const maintenance = openDatabase(address, { max: 8, queryMs: 25_000 });
-  const [facts] = await maintenance.query<{ version: string; superuser: boolean }>(sql`
-    select current_setting('server_version') as version,
-           (select rolsuper from pg_roles where rolname = current_user) as superuser`);
-  if (!facts) throw new Error('PostgreSQL does not say what it is.');
-  const id = await register(control, name);
+  const maintenance = openDatabase(options.address, { max: 8, queryMs: 25_000 });
+  try {
+    return await prepare(options, maintenance);
+  } catch (error) {
+    await maintenance.end();
+    throw error;
+  }
+}
+
+async function prepare(options: Options, maintenance: Database): Promise<Server> {
+  const { id, name, control, address } = options;
+  const facts = await readFacts(maintenance);
   const projectSchema = await readProjectSchema(facts.superuser);
   // The lock is in the maintenance database: other installations may share the server, and advisory locks are per database.
   const { template, shared } = await maintenance.session(async (session) => {
@@ -53,12 +94,15 @@ export async function openServer(options: Options): Promise<Server> {
   await registerTemplate(control, template, projectSchema);
   return {
     id,
+    name,
     address,
     control,
+    holdsControl: options.holdsControl,
     maintenance,
     projectSchema,
     template,
     version: facts.version.split(' ')[0] ?? facts.version,
+    systemIdentifier: facts.systemIdentifier,
     superuser: facts.superuser,
     findings: [...(await findOpenGuards(maintenance)), ...shared.findings],
     userSettings: await openUserSettings(maintenance),
@@ -68,7 +112,19 @@ export async function openServer(options: Options): Promise<Server> {
   };
 }
 
-async function register(control: Queryable, name: string): Promise<number> {
+type Facts = { version: string; superuser: boolean; systemIdentifier: string };
+
+export async function readFacts(database: Queryable): Promise<Facts> {
+  const [facts] = await database.query<Facts>(sql`
+    select current_setting('server_version') as version,
+           (select rolsuper from pg_roles where rolname = current_user) as superuser,
+           (select system_identifier::text from pg_control_system()) as "systemIdentifier"`);
+  if (!facts) throw new Error('PostgreSQL does not say what it is.');
+  return facts;
+}
+
+/** The row of the first server, whose address is a setting of the service. */
+export async function registerFirst(control: Queryable, name: string): Promise<number> {
   await control.query(sql`insert into servers (name) values (${name}) on conflict (name) do nothing`);
   const [row] = await control.query<{ id: number }>(sql`select id from servers where name = ${name}`);
   if (!row) throw new Error('The server was not registered.');

@@ -2,7 +2,7 @@
 // interrupts, so the project keeps growing until all of it is written. Only then can its pages be reclaimed.
 import { sql } from '../postgres/sql.ts';
 import { databaseOf, type ProjectLogin } from './provision.ts';
-import type { Server } from './servers.ts';
+import type { Servers } from './servers.ts';
 
 export type Terminations = {
   /** Terminates a backend, and follows it until it has ended. */
@@ -20,7 +20,7 @@ const [firstLookMs, longestPauseMs] = [5, 500];
 /** After so many failed queries a backend counts as ended: a PostgreSQL that does not answer has most likely stopped. */
 const maxFailures = 20;
 
-export function openTerminations(server: Server): Terminations {
+export function openTerminations(servers: Servers): Terminations {
   const pending = new Map<string, Set<Promise<void>>>();
   const listeners: ((project: ProjectLogin) => void)[] = [];
   const following = new Set<string>();
@@ -29,7 +29,7 @@ export function openTerminations(server: Server): Terminations {
   type Backend = { startedAt: string | null };
   /** With its start time: PostgreSQL can give the same process id to a later session. */
   const terminate = async (
-    { id }: ProjectLogin,
+    { id, serverId }: ProjectLogin,
     pid: number,
     known: Backend | null,
   ): Promise<Backend | null> => {
@@ -38,7 +38,8 @@ export function openTerminations(server: Server): Terminations {
       select backend_start::text as "startedAt", pg_terminate_backend(pid) from pg_stat_activity
       where pid = ${pid} and datname = ${databaseOf(id)}
         and (${startedAt}::text is null or backend_start::text = ${startedAt}::text)`;
-    const [found] = await server.maintenance.query<Backend>(statement, terminateMs);
+    const { maintenance } = servers.of(serverId);
+    const [found] = await maintenance.query<Backend>(statement, terminateMs);
     return found ?? null;
   };
   const follow = async (project: ProjectLogin, pid: number): Promise<void> => {

@@ -72,6 +72,15 @@ export const projectErrors = {
       ...(facts && { details: facts }),
       ...extras,
     }),
+  serverNotFound: (id: number) =>
+    new RowhouseError('server_not_found', `There is no server ${id}.`, {
+      hint: 'List the servers with GET /api/dbaas/v2/servers.',
+    }),
+  noRoom: () =>
+    new RowhouseError('server_full', 'No server has room for this limit_mb. Nothing was changed.', {
+      retryAfterS: 30,
+      hint: 'Choose a lower limit_mb. Or the operator adds a server: rowhouse servers add.',
+    }),
   /** For a statement that may have committed part of its work. */
   stoppedForDisk: () =>
     new RowhouseError(

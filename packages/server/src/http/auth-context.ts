@@ -20,10 +20,11 @@ export async function authContextOf(
 ): Promise<AuthContext> {
   const caller = callerOf(request);
   const { slug } = request.params as { slug: string };
-  const { id, passwordVersion } = await deps.logins.of(caller, slug);
+  const { id, serverId, passwordVersion } = await deps.logins.of(caller, slug);
   requireScope(caller, scope);
   return {
     projectId: id,
+    serverId,
     passwordVersion,
     slug,
     isPublic: caller.kind === 'publishable',

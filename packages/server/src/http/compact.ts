@@ -3,6 +3,7 @@ import { CompactionResponse, LastCompactionResponse } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { requireScope } from '../keys/caller.ts';
 import { getProjectRow } from '../projects/find.ts';
+import { loginOfRow } from '../projects/project.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
@@ -15,7 +16,7 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
     const caller = callerOf(request);
     const row = await getProjectRow(deps.control, caller, request.params.slug);
     requireScope(caller, 'manage');
-    return { id: row.id, passwordVersion: row.password_version };
+    return loginOfRow(row);
   };
 
   app.post<{ Params: Params }>(

@@ -37,7 +37,8 @@ export async function identifyByConnection(
   }
   const caller = await deps.keyRing.verifyRole(user, secret);
   if (database !== databaseOf(caller.projectId)) throw errors.projectNotFound(database);
-  return { caller, login: { id: caller.projectId, passwordVersion: caller.passwordVersion } };
+  const { projectId, serverId, passwordVersion } = caller;
+  return { caller, login: { id: projectId, serverId, passwordVersion } };
 }
 
 /** The slug names the database. With a key of a project there is no doubt, so that the slug as the user is enough. */

@@ -8,7 +8,7 @@ import type { Exports } from '../dumps/export.ts';
 import type { Imports } from '../dumps/import/import.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Server } from '../engine/servers.ts';
-import type { Spares } from '../engine/spares.ts';
+import type { Fleet } from '../fleet/fleet.ts';
 import type { IdempotencyStore } from '../idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { KeyRing } from '../keys/verify.ts';
@@ -22,8 +22,9 @@ import type { UserDeps } from '../users/deps.ts';
 
 export type Deps = Readonly<{
   control: Control;
+  /** The first server, which holds the control database. For projects: `servers`. */
   server: Server;
-  spares: Spares;
+  servers: Fleet;
   disk: DiskWatch;
   compactions: Compactions;
   exports: Exports;

@@ -45,13 +45,13 @@ export function exportRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request, reply) => {
       const caller = callerOf(request);
-      const { id, slug } = await getProjectRow(deps.control, caller, request.params.slug);
+      const project = await getProjectRow(deps.control, caller, request.params.slug);
       requireEverything(caller, 'export a project');
       const { format = 'custom' } = request.query;
       request.deadline.allow(beginWithinMs);
-      const { write, closed, hasBegun } = streamOf(reply, format, slug);
+      const { write, closed, hasBegun } = streamOf(reply, format, project.slug);
       try {
-        await deps.exports.run(id, format, write, closed);
+        await deps.exports.run(project, format, write, closed);
         reply.raw.end();
       } catch (error) {
         if (!hasBegun()) throw error;

@@ -1,7 +1,7 @@
 // The metrics of HTTP requests, and the text of /metrics. All other metrics are declared in metrics/metrics.ts.
 // Labels are route patterns and statuses: never slugs, never anything whose number of values a caller controls.
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
-import { type Counters, createRegistry, type Gauges } from '../metrics/registry.ts';
+import { type Counters, createRegistry, type Gauges, type LabelledGauges } from '../metrics/registry.ts';
 import type { Finished } from './request-log.ts';
 
 export type Metrics = {
@@ -12,8 +12,12 @@ export type Metrics = {
   count(finished: Finished): void;
 };
 
-export function createMetrics(gauges: Gauges, counters: Counters = {}): Metrics {
-  const registry = createRegistry(gauges, counters);
+export function createMetrics(
+  gauges: Gauges,
+  counters: Counters = {},
+  labelled: LabelledGauges = {},
+): Metrics {
+  const registry = createRegistry(gauges, counters, labelled);
   collectDefaultMetrics({ register: registry });
   const durations = new Histogram({
     name: 'rowhouse_http_request_seconds',

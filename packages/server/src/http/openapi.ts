@@ -35,6 +35,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
         { name: 'users', description: "End users of a project's application." },
         { name: 'keys', description: 'API keys of a project.' },
         { name: 'backups', description: 'Backups of the whole installation, for its operator.' },
+        { name: 'servers', description: 'The PostgreSQL servers on which projects live, for the operator.' },
         { name: 'service', description: 'The service itself. No key required.' },
       ],
       components: {

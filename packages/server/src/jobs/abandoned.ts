@@ -3,28 +3,28 @@
 import { recordChange } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { dropProvisioned } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
 import { endDeadJobs, forgetOldJobs } from './rows.ts';
 
-type Deps = { control: Control; server: Server };
+type Deps = { control: Control; servers: Servers };
 
 /** Can be repeated, and interrupted at any point: the row goes last. */
-export async function dropFilledProjects({ control, server }: Deps, jobId: string): Promise<void> {
-  const rows = await control.query<{ id: string }>(
-    sql`select id from projects where filled_by = ${jobId} and server_id = ${server.id}`,
+export async function dropFilledProjects({ control, servers }: Deps, jobId: string): Promise<void> {
+  const rows = await control.query<{ id: string; serverId: number }>(
+    sql`select id, server_id as "serverId" from projects where filled_by = ${jobId}`,
   );
-  for (const { id } of rows) {
-    await dropProvisioned(server, id);
+  for (const { id, serverId } of rows) {
+    await dropProvisioned(servers.of(serverId), id);
     await control.change(sql`
       with change as (${recordChange({ projectId: id })})
       delete from projects where id = ${id} and filled_by = ${jobId}`);
   }
 }
 
-/** One pass of the background work. */
-export async function settleAbandonedJobs(deps: Deps): Promise<void> {
-  const { control, server } = deps;
+/** One pass of the background work, for the projects of a server. */
+export async function settleAbandonedJobs(deps: Deps, server: Server): Promise<void> {
+  const { control } = deps;
   await endDeadJobs(control, {
     code: 'unavailable',
     message: 'The process that ran the job is gone.',

@@ -7,7 +7,7 @@
 import type { Job, JobKind } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Servers } from '../engine/servers.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { dropFilledProjects } from './abandoned.ts';
 import { beat, completeJob, endJob, insertJob, type JobError } from './rows.ts';
@@ -35,13 +35,13 @@ export type Jobs = {
   stop(): Promise<void>;
 };
 
-type Deps = { control: Control; server: Server; onError: (error: unknown) => void };
+type Deps = { control: Control; servers: Servers; onError: (error: unknown) => void };
 
 const heartbeatMs = 1_000;
 /** A bound for this process. Each kind of job has its own, lower limit. */
 const maxRunning = 50;
 
-export function openJobs({ control, server, onError }: Deps): Jobs {
+export function openJobs({ control, servers, onError }: Deps): Jobs {
   const stopping = new AbortController();
   const running = new Set<Promise<void>>();
 
@@ -67,7 +67,7 @@ export function openJobs({ control, server, onError }: Deps): Jobs {
       if (!signal.aborted && !(error instanceof RowhouseError)) onError(error);
       const reason = stopping.signal.aborted ? stopped : explain(error);
       // The heartbeat continues meanwhile: the background work must not take the job for dead and drop the project too.
-      await dropFilledProjects({ control, server }, id).catch(onError);
+      await dropFilledProjects({ control, servers }, id).catch(onError);
       await endJob(control, id, cancelled ? 'cancelled' : 'failed', cancelled ? byRequest : reason);
     } finally {
       clearInterval(timer);

@@ -8,6 +8,7 @@ export type ProjectCaller = Readonly<{
   keyId: string;
   accountId: string;
   projectId: string;
+  serverId: number;
   passwordVersion: number;
   /** The key was replaced and is valid only until its grace period ends. */
   isRotated: boolean;

@@ -45,8 +45,10 @@ export function openRoleLogins({ control, masterKey, isFresh }: Options): RoleLo
 
 /** The password allows every statement, and nothing else of the API. */
 async function findCaller(control: Control, projectId: string): Promise<ProjectCaller | null> {
-  const [row] = await control.query<Pick<ProjectCaller, 'accountId' | 'passwordVersion' | 'slug'>>(sql`
-    select account_id as "accountId", password_version as "passwordVersion", slug
+  const [row] = await control.query<
+    Pick<ProjectCaller, 'accountId' | 'serverId' | 'passwordVersion' | 'slug'>
+  >(sql`
+    select account_id as "accountId", server_id as "serverId", password_version as "passwordVersion", slug
     from projects where id = ${projectId} and deleted_at is null and filled_by is null`);
   if (!row) return null;
   return {

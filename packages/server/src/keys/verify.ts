@@ -44,10 +44,11 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
   const pending = new Map<string, Promise<Caller | null>>();
   let changes = 0;
 
-  const forget = ({ projectId, keyId }: Change) => {
+  const forget = (change: Change) => {
+    const { projectId, keyId } = change;
     changes++;
-    signing.forget({ projectId, keyId });
-    roles.forget({ projectId, keyId });
+    signing.forget(change);
+    roles.forget(change);
     // Later requests must not get the result of a look-up that began before the change.
     pending.clear();
     for (const [hash, caller] of cached.entries()) {
@@ -137,6 +138,7 @@ type Row = {
   hash: Buffer;
   accountId: string;
   projectId: string | null;
+  serverId: number | null;
   passwordVersion: number | null;
   isRotated: boolean;
   slug: string | null;
@@ -149,7 +151,7 @@ type Row = {
 async function findCaller(control: Control, hash: Buffer): Promise<Caller | null> {
   const [row] = await control.query<Row>(sql`
     select keys.kind, keys.id, keys.hash, keys.account_id as "accountId", keys.project_id as "projectId",
-           projects.password_version as "passwordVersion", keys.rotated_at is not null as "isRotated",
+           projects.server_id as "serverId", projects.password_version as "passwordVersion", keys.rotated_at is not null as "isRotated",
            projects.slug, projects.filled_by as "filledBy", keys.scopes, keys.tables,
            (extract(epoch from keys.expires_at) * 1000)::float8 as "expiresAt"
     from keys
@@ -159,15 +161,28 @@ async function findCaller(control: Control, hash: Buffer): Promise<Caller | null
       and (keys.expires_at is null or keys.expires_at > now())
       and (keys.project_id is null or projects.deleted_at is null)`);
   if (!row || !timingSafeEqual(row.hash, hash)) return null;
-  const { kind, id, accountId, projectId, passwordVersion, isRotated, slug, scopes, tables, expiresAt } = row;
+  const {
+    kind,
+    id,
+    accountId,
+    projectId,
+    serverId,
+    passwordVersion,
+    isRotated,
+    slug,
+    scopes,
+    tables,
+    expiresAt,
+  } = row;
   if (kind === 'account') return { kind, keyId: id, accountId, expiresAt: null };
-  if (projectId === null || slug === null || passwordVersion === null) return null;
+  if (projectId === null || serverId === null || slug === null || passwordVersion === null) return null;
   if (row.filledBy !== null) throw errors.projectNotReady(slug, row.filledBy);
   return {
     kind,
     keyId: id,
     accountId,
     projectId,
+    serverId,
     passwordVersion,
     isRotated,
     slug,

@@ -8,19 +8,20 @@ import type { Control } from '../control/control.ts';
 import { findSetting } from '../control/settings.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Embedded } from '../engine/embedded.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
 import { countSpares } from '../engine/spares.ts';
+import type { Fleet, Member } from '../fleet/fleet.ts';
 import { sql } from '../postgres/sql.ts';
 import type { PostgresProxy } from '../postgres-proxy/proxy.ts';
 import { findOutdated } from '../projects/upgrade.ts';
 import type { ProjectSessions } from '../query/sessions/project-sessions.ts';
 import { readStorageTotals, type StorageTotals } from '../quotas/sizes.ts';
 import type { Hashing } from '../users/hashing.ts';
-import type { Counters, Gauges } from './registry.ts';
+import type { Counters, Gauges, LabelledGauges } from './registry.ts';
 
 type GaugeDeps = {
   control: Control;
-  server: Server;
+  servers: Servers;
   sessions: ProjectSessions;
   hashing: Hashing;
   disk: DiskWatch;
@@ -30,9 +31,9 @@ type GaugeDeps = {
 const postgresUpMs = 1_500;
 
 /** What every process that answers requests can read. */
-export function serviceGauges({ control, server, sessions, hashing, disk }: GaugeDeps): Gauges {
+export function serviceGauges({ control, servers, sessions, hashing, disk }: GaugeDeps): Gauges {
   return {
-    ...controlGauges(control, server),
+    ...controlGauges(control, servers),
     ...storageGauges(control),
     ...sessionGauges(sessions),
     ...hashingGauges(hashing),
@@ -157,7 +158,11 @@ export function proxyCounters({ counts }: PostgresProxy): Counters {
   };
 }
 
-function controlGauges(control: Control, server: Server): Gauges {
+function controlGauges(control: Control, servers: Servers): Gauges {
+  const sum = async (read: (server: Server) => Promise<number>) => {
+    const found = await Promise.all(servers.all().map(read));
+    return found.reduce((total, one) => total + one, 0);
+  };
   const count = async (condition: 'live' | 'deleted') => {
     const [row] = await control.query<{ count: number }>(sql`
       select count(*)::int as count from projects where (deleted_at is null) = ${condition === 'live'}`);
@@ -181,15 +186,51 @@ function controlGauges(control: Control, server: Server): Gauges {
     },
     rowhouse_projects_outdated: {
       help: 'Projects whose database is not upgraded yet. Falls to 0 after an upgrade.',
-      read: async () => (await findOutdated(control, server)).outdated.length,
+      read: () => sum(async (server) => (await findOutdated(control, server)).outdated.length),
     },
     rowhouse_projects_newer: {
       help: 'Projects that a newer version has used. Must be 0.',
-      read: async () => (await findOutdated(control, server)).newer.length,
+      read: () => sum(async (server) => (await findOutdated(control, server)).newer.length),
     },
     rowhouse_spares: {
       help: 'Databases ready to become projects.',
-      read: () => countSpares(control, server),
+      read: () => sum((server) => countSpares(control, server)),
+    },
+  };
+}
+
+/** One value for each server. */
+export function serverGauges(servers: Fleet, sessions: ProjectSessions): LabelledGauges {
+  const each = (read: (member: Member) => number) => () =>
+    Object.fromEntries(servers.members().map((member) => [member.row.name, read(member)]));
+  const gauge = (help: string, read: (member: Member) => number) => ({
+    help,
+    label: 'server',
+    read: each(read),
+  });
+  return {
+    rowhouse_server_up: gauge('1 while the server answers.', ({ isAnswering }) => Number(isAnswering)),
+    rowhouse_server_projects: gauge(
+      'Projects of the server that are not deleted, as last counted.',
+      ({ row }) => row.projects,
+    ),
+    rowhouse_server_used_bytes: gauge(
+      'What the databases of the projects of the server take on disk, as last counted.',
+      ({ row }) => row.usedBytes,
+    ),
+    rowhouse_server_sessions: {
+      ...gauge(
+        'Connections to project databases of the server.',
+        ({ row }) => sessions.countsOf(row.id).open,
+      ),
+      isOwn: true,
+    },
+    rowhouse_server_sessions_waiting: {
+      ...gauge(
+        'Statements that are waiting for a connection to the server.',
+        ({ row }) => sessions.countsOf(row.id).waiting,
+      ),
+      isOwn: true,
     },
   };
 }

@@ -42,7 +42,7 @@ export type ProxyOptions = {
 const defaults = {
   /** Connections that have not logged in. */
   halfOpen: { total: 1_000, perAddress: 200 } satisfies Limit as Limit,
-  /** Logins in progress. Each occupies a process of PostgreSQL, which has no limit of its own for them. */
+  /** Logins in progress on a server. Each occupies a process of PostgreSQL, which has no limit of its own for them. */
   logins: { total: 32, perAddress: 16 } satisfies Limit as Limit,
   /** From the connection to the end of the startup packet, TLS included. */
   startupMs: 10_000,
@@ -59,7 +59,16 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
   const limits = { ...defaults, ...options.limits };
   const counts = newCounts();
   const halfOpen = openCounter(limits.halfOpen);
-  const logins = openQueue(limits.logins);
+  /** Look-ups of servers, and cancel requests. */
+  const lookUps = openQueue(limits.logins);
+  /** Each server has its own: logins that wait for one that hangs do not hold up those on another. */
+  const logins = new Map<string, ReturnType<typeof openQueue>>();
+  const loginsOn = ({ address: { host, port } }: ProxiedServer) => {
+    const name = `${host}:${port}`;
+    const queue = logins.get(name) ?? openQueue(limits.logins);
+    logins.set(name, queue);
+    return queue;
+  };
   const logged = openRate(loggedRefusals);
   const cancels = openCancelRequests(() => options.servers().map(({ address }) => address));
   /** All, and those that have not logged in. */
@@ -122,11 +131,13 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     const project = projectOf(request);
     if (counts.open >= options.maxConnections) throw tooMany('too many direct connections are open');
     const ended = AbortSignal.timeout(limits.loginMs);
-    const leave = await logins.enter(limitKey(client), ended).catch(() => {
+    const tooManyLogins = () => {
       throw tooMany('too many logins are in progress');
-    });
+    };
+    const leaveLookUps = await lookUps.enter(limitKey(client), ended).catch(tooManyLogins);
+    const server = await options.serverOf(project).finally(leaveLookUps);
+    const leave = await loginsOn(server).enter(limitKey(client), ended).catch(tooManyLogins);
     try {
-      const server = await options.serverOf(project);
       const isLoggedIn = await logIn({
         ...{ client: socket, server, packet, rest, cancels, counts, live, ended },
         onRefused: (reason, error) => refuse(client, reason, error),
@@ -139,7 +150,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
   };
 
   const cancel = async (socket: Socket, key: { pid: number; secret: Buffer }, client: string) => {
-    const leave = await logins
+    const leave = await lookUps
       .enter(limitKey(client), AbortSignal.timeout(limits.startupMs))
       .catch(() => null);
     const isSent = leave !== null && (await cancels.send(key, limitKey(client)));
@@ -183,14 +194,16 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
  * process id meanwhile, but this statement ends none but project roles' sessions.
  */
 async function endByPostgres(live: ReadonlySet<LiveConnection<ProxiedServer>>, log: Log): Promise<void> {
-  for (const server of new Set([...live].map((connection) => connection.server))) {
+  const end = async (server: ProxiedServer) => {
     const pids = [...live].filter((connection) => connection.server === server).map(({ pid }) => pid);
+    const statement = sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where pid = any (${pids}::int[]) and usename = datname and datname like 'p\\_%'`;
     await server.maintenance
-      .query(sql`
-        select pg_terminate_backend(pid) from pg_stat_activity
-        where pid = any (${pids}::int[]) and usename = datname and datname like 'p\\_%'`)
+      .query(statement, endWithinMs)
       .catch((error) => log.warn({ err: error }, 'direct connections could not be told of the stop'));
-  }
+  };
+  await Promise.all([...new Set([...live].map(({ server }) => server))].map(end));
 }
 
 /** Only a project's own role, in its own database. Nothing here depends on whether the project exists. */

@@ -1,7 +1,11 @@
 // Opens the proxy as the settings say.
 import type { Config } from '../config.ts';
+import type { Control } from '../control/control.ts';
 import { EngineError } from '../engine/engine-error.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
+import { RowhouseError } from '../errors.ts';
+import { sql } from '../postgres/sql.ts';
+import { unavailable } from './backend.ts';
 import { openPostgresProxy, type PostgresProxy, type ProxyOptions } from './proxy.ts';
 import { listenHost, publicAddress } from './public-address.ts';
 import { ensureSelfSigned, openTls, selfSignedFiles, type TlsFiles } from './tls-files.ts';
@@ -17,20 +21,32 @@ export function tlsFilesOf(config: Config, { make }: { make: boolean }): TlsFile
 /** null: the settings ask for none. */
 export function openProxyFor(
   config: Config,
-  { server, log }: { server: Server; log: ProxyOptions['log'] },
+  { control, servers, log }: { control: Control; servers: Servers; log: ProxyOptions['log'] },
 ): PostgresProxy | null {
   if (config.postgresPort === null) return null;
   const onProblem = (error: unknown) =>
     log.warn({ err: error }, 'the new TLS certificate cannot be used; the previous one stays in use');
   return openPostgresProxy({
-    serverOf: async () => server,
-    servers: () => [server],
+    serverOf: (projectId) => findServer(control, servers, projectId),
+    servers: servers.all,
     context: openTls(tlsFilesOf(config, { make: false }), onProblem),
     allowPlaintext: config.postgresPlaintext,
     // Each worker gets its share.
     maxConnections: Math.ceil(config.postgresConnections / config.workers),
     log,
   });
+}
+
+/** For an unknown project the first one: it refuses the login as for a wrong password. */
+export async function findServer(control: Control, servers: Servers, projectId: string): Promise<Server> {
+  try {
+    const [row] = await control.query<{ serverId: number }>(
+      sql`select server_id as "serverId" from projects where id = ${projectId}`,
+    );
+    return row ? servers.of(row.serverId) : servers.first;
+  } catch (error) {
+    throw error instanceof RowhouseError ? unavailable() : error;
+  }
 }
 
 export async function listenForPostgres(config: Config, proxy: PostgresProxy): Promise<void> {

@@ -1,6 +1,7 @@
 // SQLSTATE codes that the service branches on. A code is meaningful only with its severity: see database.ts.
 export const sqlstate = {
   readOnlyTransaction: '25006',
+  foreignKeyViolation: '23503',
   uniqueViolation: '23505',
   duplicateDatabase: '42P04',
   duplicateObject: '42710',

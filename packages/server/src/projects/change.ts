@@ -4,7 +4,7 @@ import type { ChangeProject, Project } from '@rowhouse/api';
 import { recordChange, trustedMs } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { databaseExists, databaseOf } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Servers } from '../engine/servers.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
@@ -19,24 +19,24 @@ import { type ProjectRow, projectColumns, toProject } from './project.ts';
 
 type Deps = {
   control: Control;
-  server: Server;
+  servers: Servers;
   limits: { maxLimitMb: number; keepDeletedDays: number };
 };
 
 /** A project's own key may rename it. Only the account may change its limit. */
 export async function changeProject(
-  { control, server, headroom, limits, now }: Deps & { headroom: Headroom; now: () => number },
+  { control, servers, headroom, limits, now }: Deps & { headroom: Headroom; now: () => number },
   caller: Caller,
   slug: string,
   { name, limit_mb: limitMb, expires_at: expiresAt }: ChangeProject,
 ): Promise<Project> {
-  const { id, limit_mb: before } = await getProjectRow(control, caller, slug);
+  const { id, server_id: serverId, limit_mb: before } = await getProjectRow(control, caller, slug);
   requireScope(caller, 'manage');
   if (limitMb !== undefined) {
     requireAccount(caller, 'change limit_mb');
     checkLimit(limitMb, limits.maxLimitMb);
     // The response says whether the project is full, so its size must be current.
-    await measure({ control, server }, [databaseOf(id)]);
+    await measure({ control, server: servers.of(serverId) }, [databaseOf(id)]);
   }
   if (expiresAt !== undefined) {
     requireAccount(caller, 'change expires_at');
@@ -58,22 +58,27 @@ export async function changeProject(
 
 /** The database is kept for some days, closed to connections. The project counts as deleted once the row says so. */
 export async function deleteProject(
-  { control, server, logins, limits }: Deps & { logins: Logins },
+  { control, servers, logins, limits }: Deps & { logins: Logins },
   caller: Caller,
   slug: string,
 ): Promise<Project> {
-  const { id } = await getProjectRow(control, caller, slug);
+  const { id, server_id: serverId } = await getProjectRow(control, caller, slug);
   requireAccount(caller, 'delete a project');
   const [row] = await update(control, id, sql`deleted_at = now()`, sql`deleted_at is null`);
   logins.forget(id);
   if (!row) throw errors.projectNotFound(slug);
-  await settle({ control, server }, id);
+  await settle({ control, servers }, serverId, id);
   return toProject(row, limits.keepDeletedDays);
 }
 
 /** The row is already changed. If setting the fence fails, the background work sets it later. */
-async function settle(deps: { control: Control; server: Server }, id: string): Promise<void> {
-  await settleFence(deps, id).catch((error) => {
+async function settle(
+  { control, servers }: { control: Control; servers: Servers },
+  serverId: number,
+  id: string,
+): Promise<void> {
+  const work = async () => settleFence({ control, server: servers.of(serverId) }, id);
+  await work().catch((error) => {
     throw error instanceof RowhouseError && error.code === 'unavailable'
       ? errors.outcomeUnknown(error)
       : error;
@@ -81,14 +86,14 @@ async function settle(deps: { control: Control; server: Server }, id: string): P
 }
 
 export async function restoreProject(
-  { control, server, limits }: Deps,
+  { control, servers, limits }: Deps,
   caller: Caller,
   slug: string,
 ): Promise<Project> {
   requireAccount(caller, 'restore a project');
-  const { id } = await getProjectRow(control, caller, slug, { evenDeleted: true });
+  const { id, server_id: serverId } = await getProjectRow(control, caller, slug, { evenDeleted: true });
   const restorable = sql`deleted_at > now() - make_interval(days => ${limits.keepDeletedDays})`;
-  if (!(await databaseExists(server, id))) {
+  if (!(await databaseExists(servers.of(serverId), id))) {
     throw errors.conflict('The database of this project is missing.', 'Restore it from a backup first.');
   }
   // One that has expired would be deleted again.
@@ -99,7 +104,7 @@ export async function restoreProject(
       'This project is not deleted, or it can no longer be restored.',
       'See its status with GET /api/dbaas/v2/projects/:slug.',
     );
-  await settle({ control, server }, id);
+  await settle({ control, servers }, serverId, id);
   return toProject(row, limits.keepDeletedDays);
 }
 

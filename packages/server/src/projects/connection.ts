@@ -2,28 +2,30 @@
 import type { ConnectionResponse } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { loginOf, type ProjectLogin, resetPassword } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireWhole } from '../keys/caller.ts';
 import { RefusedError, Session } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { getProjectRow } from './find.ts';
+import { loginOfRow } from './project.ts';
 
 /** `proxy`: where the PostgreSQL proxy is reached. null: clients connect to PostgreSQL itself. */
 type Deps = {
   control: Control;
-  server: Server;
+  servers: Servers;
   proxy: { host: string; port: number; sslmode: string | null } | null;
 };
 
 export async function getConnection(
-  { control, server, proxy }: Deps,
+  { control, servers, proxy }: Deps,
   caller: Caller,
   slug: string,
 ): Promise<ConnectionResponse['connection']> {
   const row = await getProjectRow(control, caller, slug);
   requireWhole(caller, 'read the database password');
-  const login = { id: row.id, passwordVersion: row.password_version };
+  const login = loginOfRow(row);
+  const server = servers.of(login.serverId);
   const { tls, user, password, database, ...direct } = loginOf(server, login);
   await ensureLogin(server, login);
   const { host, port, sslmode } = proxy ?? { ...direct, sslmode: tls ? 'require' : null };

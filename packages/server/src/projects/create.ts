@@ -2,9 +2,9 @@
 // either completely or not at all.
 import type { CreateProject, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
-import type { Server } from '../engine/servers.ts';
-import { claimSpare, type Spares } from '../engine/spares.ts';
-import { errors } from '../errors.ts';
+import { claimSpare } from '../engine/spares.ts';
+import { errors, RowhouseError } from '../errors.ts';
+import type { Fleet } from '../fleet/fleet.ts';
 import { newProjectKey } from '../keys/manage.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -14,8 +14,7 @@ import { slugFromName } from './slug.ts';
 
 type Deps = {
   control: Control;
-  server: Server;
-  spares: Spares;
+  servers: Fleet;
   limits: { maxLimitMb: number; keepDeletedDays: number };
 };
 
@@ -24,20 +23,35 @@ type Origin = {
   filledBy?: string | null;
   parentId?: string | null;
   expiresAt?: Date | null;
+  /** The server that it must be on, such as that of the parent of a branch. */
+  serverId?: number;
 };
+
+export type CreatedProject = { project: Project; apiKey: string; serverId: number };
 
 const defaultLimitMb = 512;
 const slugAttempts = 8;
 
 export async function createProject(
-  { control, server, spares, limits }: Deps,
+  { control, servers, limits }: Deps,
   accountId: string,
   input: CreateProject,
-  { filledBy = null, parentId = null, expiresAt = null }: Origin = {},
-): Promise<{ project: Project; apiKey: string }> {
+  { filledBy = null, parentId = null, expiresAt = null, serverId }: Origin = {},
+): Promise<CreatedProject> {
   const limitMb = input.limit_mb ?? Math.min(defaultLimitMb, limits.maxLimitMb);
   checkLimit(limitMb, limits.maxLimitMb);
   const name = input.name.trim();
+  const { server: wanted, labels } = input;
+  const without = new Set<number>();
+  const choose = () =>
+    serverId === undefined
+      ? servers.place({
+          ...{ limitMb, without },
+          ...(wanted !== undefined && { server: wanted }),
+          ...(labels && { labels }),
+        })
+      : { server: servers.of(serverId), spares: servers.sparesOf(serverId) };
+  let { server, spares } = choose();
   for (let attempt = 0; attempt < slugAttempts; ) {
     const slug = input.slug ?? slugFromName(name, attempt);
     const { insert, apiKey } = newProjectKey(server.masterKey, sql`account_id, id from project`);
@@ -56,10 +70,18 @@ export async function createProject(
         select ${projectColumns} from project as projects`);
       if (row) {
         spares.fill();
-        return { project: toProject(row, limits.keepDeletedDays), apiKey };
+        return { project: toProject(row, limits.keepDeletedDays), apiKey, serverId: server.id };
       }
       await spares.makeOne();
     } catch (error) {
+      // This server cannot make a database now. Another one may.
+      if (error instanceof RowhouseError && error.code === 'unavailable' && !without.has(server.id)) {
+        without.add(server.id);
+        if (serverId === undefined && servers.all().length > without.size) {
+          ({ server, spares } = choose());
+          continue;
+        }
+      }
       if (!isState(error, sqlstate.uniqueViolation) || error.constraint !== 'projects_slug_key') throw error;
       if (input.slug !== undefined) throw errors.slugTaken(input.slug);
       attempt++;

@@ -6,6 +6,7 @@ import type { Control } from '../control/control.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import type { Caller } from '../keys/caller.ts';
 import { getProjectRow } from './find.ts';
+import { loginOfRow } from './project.ts';
 
 export type Logins = {
   /** Throws unless the caller may see the project and it is not deleted. */
@@ -33,7 +34,9 @@ export function openLogins(control: Control, feed: Feed): Logins {
   const recall = (caller: Caller, slug: string): ProjectLogin | null => {
     if (caller.kind === 'account')
       return (feed.isFresh() && cached.get(nameOf(caller.accountId, slug))) || null;
-    return caller.slug === slug ? { id: caller.projectId, passwordVersion: caller.passwordVersion } : null;
+    if (caller.slug !== slug) return null;
+    const { projectId, serverId, passwordVersion } = caller;
+    return { id: projectId, serverId, passwordVersion };
   };
 
   return {
@@ -44,7 +47,7 @@ export function openLogins(control: Control, feed: Feed): Logins {
       if (known) return known;
       const changesBefore = changes;
       const row = await getProjectRow(control, caller, slug);
-      const login = { id: row.id, passwordVersion: row.password_version };
+      const login = loginOfRow(row);
       // A change that arrived during the look-up may affect this project: then the result is not cached.
       if (changes === changesBefore) cached.set(nameOf(caller.accountId, slug), login);
       return login;

@@ -1,5 +1,6 @@
 // A project as a row of the control database, and its conversion to the wire format.
 import type { Project } from '@rowhouse/api';
+import type { ProjectLogin } from '../engine/provision.ts';
 import { sql } from '../postgres/sql.ts';
 import { isFull } from '../quotas/reserve.ts';
 import { toMb } from '../quotas/sizes.ts';
@@ -7,6 +8,7 @@ import { toMb } from '../quotas/sizes.ts';
 export type ProjectRow = {
   id: string;
   account_id: string;
+  server_id: number;
   password_version: number;
   slug: string;
   name: string;
@@ -22,10 +24,14 @@ export type ProjectRow = {
 };
 
 export const projectColumns = sql`
-  projects.id, projects.account_id, projects.password_version, projects.slug, projects.name, projects.limit_mb,
+  projects.id, projects.account_id, projects.server_id, projects.password_version, projects.slug, projects.name, projects.limit_mb,
   greatest(0, projects.size_bytes - projects.empty_bytes)::float8 as stored_bytes,
   projects.created_at, projects.deleted_at, projects.filled_by, projects.expires_at,
   (select slug from projects as parents where parents.id = projects.parent_id and parents.deleted_at is null) as parent`;
+
+export function loginOfRow(row: ProjectRow): ProjectLogin {
+  return { id: row.id, serverId: row.server_id, passwordVersion: row.password_version };
+}
 
 export function toProject(row: ProjectRow, keepDeletedDays: number): Project {
   return {

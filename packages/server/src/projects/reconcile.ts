@@ -1,12 +1,10 @@
 // Repairs what a crash left half done, and drops deleted projects that can no longer be restored. It never drops the
 // database of an existing project: rows and databases without a counterpart are reported and left alone.
-import { forgetOldChanges } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { commentOf, databaseOf, dropProvisioned, dropRole, listRoles } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import { onlyServer, type Server } from '../engine/servers.ts';
 import { tidySpares } from '../engine/spares.ts';
 import { settleAbandonedJobs } from '../jobs/abandoned.ts';
-import { forgetEndedKeys } from '../keys/manage.ts';
 import { sql } from '../postgres/sql.ts';
 import { settleFence } from './fence.ts';
 
@@ -27,11 +25,9 @@ export async function reconcile({ control, server, limits }: Deps): Promise<Disc
       (error) => void failures.push(error),
     );
   await attempt(() => tidySpares(control, server));
-  await attempt(() => settleAbandonedJobs({ control, server }));
+  await attempt(() => settleAbandonedJobs({ control, servers: onlyServer(server) }, server));
   await dropExpired(control, server, limits.keepDeletedDays, attempt);
   await dropLeftRoles(control, server, attempt);
-  await forgetOldChanges(control);
-  await forgetEndedKeys(control);
   const found = await matchDatabases(control, server, attempt);
   if (failures.length > 0) throw failures[0];
   return found;

@@ -5,7 +5,8 @@ import { LRUCache } from 'lru-cache';
 import type { Control } from '../control/control.ts';
 import { type ProjectSchema, putProjectSchema } from '../engine/project-schema.ts';
 import { databaseOf } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
+import { openTurns } from '../engine/turns.ts';
 import { errors } from '../errors.ts';
 import { MigrationError } from '../postgres/migrations.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
@@ -13,8 +14,8 @@ import { type Sql, sql } from '../postgres/sql.ts';
 export type Upgrades = {
   /** Resolves once the project's database is up to date; throws 503 if that is not possible now. */
   ensure(id: string): Promise<void>;
-  /** Upgrades a batch of outdated projects that no request has needed yet. */
-  next(signal: AbortSignal): Promise<Progress>;
+  /** Upgrades a batch of outdated projects of a server that no request has needed yet. */
+  next(server: Server, signal: AbortSignal): Promise<Progress>;
   stop(): Promise<void>;
 };
 
@@ -27,32 +28,33 @@ export type Progress = {
   newer: string[];
 };
 
-type Deps = { control: Control; server: Server };
+type Deps = { control: Control; servers: Servers };
 type Failure = { error: unknown; times: number; until: number };
 
 const batchSize = 50;
-/** In the background, and in total: each takes a connection, and may wait for locks that the project holds. */
+/** On a server, in the background and in total: each takes a connection, and may wait for locks that the project holds. */
 const [batchAtOnce, allAtOnce] = [2, 4];
 const [firstPauseMs, maxPauseMs] = [1_000, 30_000];
 const maxCachedProjects = 50_000;
 
-export function openUpgrades({ control, server }: Deps): Upgrades {
+export function openUpgrades({ control, servers }: Deps): Upgrades {
   /** Known to be up to date, which does not change while this version runs. */
   const current = new LRUCache<string, true>({ max: maxCachedProjects });
   const failures = new LRUCache<string, Failure>({ max: maxCachedProjects });
   const running = new Map<string, Promise<void>>();
-  const limited = limitConcurrency(allAtOnce);
+  const turns = openTurns(allAtOnce);
 
   const isPaused = (id: string) => (failures.get(id)?.until ?? 0) > performance.now();
 
   const bringUpToDate = async (id: string): Promise<void> => {
-    const state = await findState(control, server, id);
-    if (state === 'gone') return;
-    if (state === 'outdated') {
+    const row = await findVersion(control, id);
+    if (!row) return;
+    const server = servers.of(row.serverId);
+    if (!isFine(row, server)) {
       // After a failure there is a pause before the next attempt.
       if (isPaused(id)) throw failures.get(id)?.error;
       try {
-        await limited(() => upgrade({ control, server }, id));
+        await turns.take(server.id, () => upgrade(control, server, id));
       } catch (error) {
         failures.set(id, failureAfter(failures.get(id), error));
         throw error;
@@ -83,7 +85,7 @@ export function openUpgrades({ control, server }: Deps): Upgrades {
         throw errors.notUpgraded(error, Math.ceil(waitMs / 1000) || 1);
       });
     },
-    next: async (signal) => {
+    next: async (server, signal) => {
       const { outdated, newer } = await findOutdated(control, server);
       const due = outdated.filter((id) => !isPaused(id)).slice(0, batchSize);
       const failed: Progress['failed'] = [];
@@ -107,7 +109,7 @@ export function openUpgrades({ control, server }: Deps): Upgrades {
 }
 
 /** The database first: if recording the upgrade fails, the next attempt finds nothing to do and records it again. */
-async function upgrade({ control, server }: Deps, id: string): Promise<void> {
+async function upgrade(control: Control, server: Server, id: string): Promise<void> {
   await putProjectSchema({ ...server.address, database: databaseOf(id) }, server.projectSchema);
   const [template] = await server.maintenance.query<{ bytes: number }>(
     sql`select pg_database_size(oid)::float8 as bytes from pg_database where datname = ${server.template}`,
@@ -136,18 +138,23 @@ export async function findOutdated(
   return { outdated: of(false), newer: of(true) };
 }
 
-async function findState(
-  control: Control,
-  server: Server,
-  id: string,
-): Promise<'fine' | 'outdated' | 'gone'> {
-  const [row] = await control.query<{ fine: boolean; deleted: boolean }>(sql`
-    select projects.template = ${server.template} or ${newerThan(server)} as fine,
-           projects.deleted_at is not null as deleted
+type Found = { serverId: number; template: string; migrations: number | null; guards: number | null };
+
+/** null: there is no such project, or it is deleted. */
+async function findVersion(control: Control, id: string): Promise<Found | null> {
+  const [row] = await control.query<Found>(sql`
+    select projects.server_id as "serverId", projects.template, templates.migrations, templates.guards
     from projects left join templates on templates.name = projects.template
-    where projects.id = ${id}`);
-  if (!row || row.deleted) return 'gone';
-  return row.fine ? 'fine' : 'outdated';
+    where projects.id = ${id} and projects.deleted_at is null`);
+  return row ?? null;
+}
+
+/** Has what this version needs, or was upgraded by a newer one. */
+function isFine({ template, migrations, guards }: Found, server: Server): boolean {
+  const { projectSchema } = server;
+  const isNewer =
+    (migrations ?? 0) > projectSchema.migrations.length || (guards ?? 0) > projectSchema.guards.length;
+  return template === server.template || isNewer;
 }
 
 /**
@@ -166,21 +173,4 @@ function failureAfter(last: Failure | undefined, error: unknown): Failure {
   const times = (last?.times ?? 0) + 1;
   const pauseMs = Math.min(firstPauseMs * 2 ** (times - 1), maxPauseMs);
   return { error, times, until: performance.now() + pauseMs };
-}
-
-/** Limits concurrency; further calls wait in order of arrival. */
-function limitConcurrency(limit: number): <T>(act: () => Promise<T>) => Promise<T> {
-  const waiting: (() => void)[] = [];
-  let free = limit;
-  return async (act) => {
-    if (free > 0) free--;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await act();
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else free++;
-    }
-  };
 }

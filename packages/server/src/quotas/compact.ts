@@ -6,7 +6,8 @@ import type { Control } from '../control/control.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
 import { databaseOf } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
+import { openTurns } from '../engine/turns.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { compactTables, type Progress } from './compact-tables.ts';
@@ -20,32 +21,28 @@ export type Compactions = {
   stop(): Promise<void>;
 };
 
-type Deps = { control: Control; server: Server; disk: DiskWatch; onError: (error: unknown) => void };
+type Deps = {
+  control: Control;
+  servers: Servers;
+  /** Of a server. */
+  diskOf: (serverId: number) => DiskWatch;
+  onError: (error: unknown) => void;
+};
 type Running = { run: string; login: ProjectLogin; progress: Progress };
 
-/** Each reads and writes whole tables: more at once would slow down all projects' statements. */
+/** On a server. Each reads and writes whole tables: more at once would slow down all projects' statements. */
 const atOnce = 2;
 const heartbeatMs = 1_000;
 const aliveFor = sql`interval '15 seconds'`;
 const maxMs = 30 * 60_000;
 const maxSkipped = 100;
 
-export function openCompactions({ control, server, disk, onError }: Deps): Compactions {
+export function openCompactions({ control, servers, diskOf, onError }: Deps): Compactions {
   const stopping = new AbortController();
   const runs = new Set<Promise<void>>();
-  const waiting: (() => void)[] = [];
-  let running = 0;
+  const turns = openTurns(atOnce);
 
-  const inTurn = async (act: () => Promise<void>) => {
-    if (running >= atOnce) await new Promise<void>((resolve) => waiting.push(resolve));
-    running++;
-    try {
-      await act();
-    } finally {
-      running--;
-      waiting.shift()?.();
-    }
-  };
+  const sizeIn = async ({ id, serverId }: ProjectLogin) => sizeOf(servers.of(serverId), id);
 
   const work = async ({ run, login, progress }: Running): Promise<void> => {
     let isMine = true;
@@ -60,7 +57,10 @@ export function openCompactions({ control, server, disk, onError }: Deps): Compa
     const timer = setInterval(() => heartbeat().catch(onError), heartbeatMs);
     let end: Pick<Compaction, 'status' | 'error'> = { status: 'done', error: null };
     try {
-      await inTurn(() => compactTables({ control, server, disk }, login, progress, signal));
+      await turns.take(login.serverId, () => {
+        const deps = { control, server: servers.of(login.serverId), disk: diskOf(login.serverId) };
+        return compactTables(deps, login, progress, signal);
+      });
     } catch (error) {
       if (!signal.aborted) onError(error);
       end = { status: 'failed', error: explain(error) };
@@ -69,14 +69,14 @@ export function openCompactions({ control, server, disk, onError }: Deps): Compa
     }
     if (overdue.aborted) end = { status: 'stopped', error: 'Its time was over. Start it again to go on.' };
     if (stopping.signal.aborted) end = { status: 'stopped', error: 'The service was stopped meanwhile.' };
-    progress.bytes = await sizeOf(server, login.id).catch(() => progress.bytes);
+    progress.bytes = await sizeIn(login).catch(() => progress.bytes);
     await save(control, login.id, run, progress, end);
   };
 
   return {
     start: async (login) => {
       if (stopping.signal.aborted) throw errors.unavailable('stopping');
-      const bytes = await sizeOf(server, login.id);
+      const bytes = await sizeIn(login);
       const run = randomUUID();
       if (await reserve(control, login.id, run, bytes)) {
         const progress = { total: 0, done: 0, current: null, bytes, skipped: [], skippedCount: 0 };
@@ -92,7 +92,7 @@ export function openCompactions({ control, server, disk, onError }: Deps): Compa
     find: (projectId) => find(control, projectId),
     stop: async () => {
       stopping.abort();
-      for (const resume of waiting.splice(0)) resume();
+      turns.wakeAll();
       await Promise.allSettled(runs);
     },
   };

@@ -6,8 +6,8 @@
 // between transactions and once a second, so nothing of a running statement. Three values are live: the size of the
 // database (correct within milliseconds), whether a session has a transaction id (without one it cannot grow anything), and
 // the text of its statement, which is only a hint.
-import type { Control } from '../control/control.ts';
 import type { Server } from '../engine/servers.ts';
+import type { Database } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { isDirect, mayHaveDirectSessions } from './direct-sessions-sql.ts';
 import {
@@ -19,7 +19,8 @@ import {
   type QueueIsLong,
 } from './notify-guard.ts';
 
-type Deps = { control: Control; server: Server };
+/** `limits`: a database on the same server that has the table `projects`. */
+type Deps = { limits: Database; server: Server };
 
 /** Sessions that made a full project larger were stopped. */
 export type Stop = {
@@ -61,16 +62,16 @@ const forgetStrikesMs = 10_000;
 
 /** Runs until `ended`, or until the connection is lost. */
 export async function guardDirectSessions(
-  { control, server }: Deps,
+  { limits, server }: Deps,
   onEvent: (event: GuardEvent) => void,
   ended: AbortSignal,
 ): Promise<void> {
-  // Each turn reads the limits from their source: the control database is on the same server as the projects.
+  // Each turn reads the limits: from the control database, or on a further server from a copy (limits-copy.ts).
   const statement = sql`do ${sql.literal(loop(server))}`;
   const onMessage = (text: string) => {
     if (text.startsWith('{')) onEvent(JSON.parse(text));
   };
-  await control.follow(statement, onMessage, ended);
+  await limits.follow(statement, onMessage, ended);
 }
 
 /** Each turn is a transaction of its own: it sees committed changes, and keeps no old row versions alive. */

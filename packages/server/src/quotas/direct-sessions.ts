@@ -17,6 +17,7 @@ import {
 } from './direct-guard.ts';
 import { setLoginGate } from './direct-login-gate.ts';
 import { pauseDirect } from './direct-pauses.ts';
+import { openLimitsCopy } from './limits-copy.ts';
 import type { HeldBack } from './notify-guard.ts';
 import { vacuumTables } from './vacuum.ts';
 
@@ -161,7 +162,7 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
         await waitUntilStopped(watchedProject);
         const oids = [...watchedProject.toVacuum];
         watchedProject.toVacuum.clear();
-        const login = await findLogin(control, stop.project);
+        const login = await findLogin(control, server, stop.project);
         if (login) await vacuumTables({ server }, login, oids, { timeoutMs: vacuumMs });
       } while (watchedProject.toVacuum.size > 0);
       const bytes = await measure(stop.project);
@@ -192,12 +193,30 @@ export function watchDirectSessions({ control, server }: Deps, log: Log): Direct
     return row?.bytes ?? 0;
   };
 
+  const guard = async (ended: AbortSignal): Promise<void> => {
+    if (server.holdsControl) return guardDirectSessions({ limits: control, server }, onEvent, ended);
+    const copy = await openLimitsCopy(control, server);
+    // When one of the two fails, both end, and begin again together.
+    const failed = new AbortController();
+    const either = AbortSignal.any([ended, failed.signal]);
+    const fail = (error: unknown) => {
+      failed.abort();
+      throw error;
+    };
+    const ends = await Promise.allSettled([
+      copy.follow(either).catch(fail),
+      guardDirectSessions({ limits: copy.database, server }, onEvent, either).catch(fail),
+    ]);
+    await copy.database.end();
+    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+  };
+
   return {
     run: async (ended) => {
       const [role] = await connections.query<{ can: boolean }>(sql`
         select pg_has_role('pg_read_all_stats', 'usage') and pg_has_role('pg_signal_backend', 'usage') as can`);
       // Otherwise our role can neither see other sessions' activity nor end them: reported as a finding at the start.
-      if (role?.can) return guardDirectSessions({ control, server }, onEvent, ended);
+      if (role?.can) return guard(ended);
       if (ended.aborted) return;
       await new Promise((resolve) => ended.addEventListener('abort', resolve, { once: true }));
     },
@@ -227,9 +246,9 @@ function factsOf({ project, bytes, limitBytes }: Stop) {
   return { project, size_bytes: bytes, limit_bytes: limitBytes };
 }
 
-async function findLogin(control: Control, id: string) {
+async function findLogin(control: Control, server: Server, id: string) {
   const [row] = await control.query<{ passwordVersion: number }>(
     sql`select password_version as "passwordVersion" from projects where id = ${id} and deleted_at is null`,
   );
-  return row ? { id, passwordVersion: row.passwordVersion } : null;
+  return row ? { id, serverId: server.id, passwordVersion: row.passwordVersion } : null;
 }

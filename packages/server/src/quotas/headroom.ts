@@ -21,7 +21,7 @@ import { LRUCache } from 'lru-cache';
 import type { Feed } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { databaseOf } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Servers } from '../engine/servers.ts';
 import { errors, type RowhouseError } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -77,9 +77,9 @@ export type Measured = Readonly<{
 
 type Options = {
   control: Control;
-  server: Server;
+  servers: Servers;
   feed: Feed;
-  /** So little of the machine's disk is free that no project may grow. */
+  /** So little of the disk of the first server is free that none of its projects may grow. Other disks are not visible. */
   isDiskLow: () => boolean;
   onError: (error: unknown) => void;
 };
@@ -103,6 +103,9 @@ const creep = mb;
 
 type ProjectSize = {
   id: string;
+  serverId: number;
+  /** Bytes a millisecond. */
+  rate: number;
   limit: number;
   empty: number;
   reserve: number;
@@ -115,17 +118,17 @@ type ProjectSize = {
   growers: Set<Grower>;
 };
 const nothing = () => {};
+const farBytesOf = ({ rate }: ProjectSize) => 2 * reactionMs * rate;
 type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) => void };
 
-export function openHeadroom({ control, server, feed, isDiskLow, onError }: Options): Headroom {
+export function openHeadroom({ control, servers, feed, isDiskLow, onError }: Options): Headroom {
   const projects = new LRUCache<string, ProjectSize>({ max: 20_000 });
   /** Includes forgotten ones: a statement that runs in one is supervised to its end. */
   const known = new LRUCache<string, ProjectSize>({ max: 20_000 });
   const loading = new Map<string, Promise<ProjectSize>>();
   /** The smallest size of each project since it went over its limit. */
   const lowest = new LRUCache<string, number>({ max: 20_000 });
-  const rate = isHere(server.address) ? bytesPerMs : elsewherePerMs;
-  const farBytes = 2 * reactionMs * rate;
+  const isLow = ({ serverId }: ProjectSize) => serverId === servers.first.id && isDiskLow();
   let watched = new Set<ProjectSize>();
   /** While the disk is low: where statements are stopped that started before, when there seemed to be room. */
   const low = { since: Number.NEGATIVE_INFINITY, lines: new Map<ProjectSize, number>() };
@@ -162,12 +165,15 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
     return search;
   };
   const read = async (projectId: string): Promise<ProjectSize> => {
-    const [row] = await control.query<{ limit: number; empty: number }>(sql`
-      select limit_mb::float8 * ${mb} as limit, empty_bytes::float8 as empty from projects where id = ${projectId}`);
+    const [row] = await control.query<{ limit: number; empty: number; serverId: number }>(sql`
+      select limit_mb::float8 * ${mb} as limit, empty_bytes::float8 as empty, server_id as "serverId"
+      from projects where id = ${projectId}`);
     if (!row) throw errors.unavailable('the project is gone');
     const project: ProjectSize = {
       ...{
         id: projectId,
+        serverId: row.serverId,
+        rate: isHere(servers.of(row.serverId).address) ? bytesPerMs : elsewherePerMs,
         limit: row.limit + row.empty,
         empty: row.empty,
         reserve: reserveOf(row.limit),
@@ -190,7 +196,8 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
   };
   const takeMeasure = async (project: ProjectSize): Promise<void> => {
     const at = performance.now();
-    const [row] = await server.maintenance.query<{ size: number; epoch: number }>(sql`
+    const { maintenance } = servers.of(project.serverId);
+    const [row] = await maintenance.query<{ size: number; epoch: number }>(sql`
       select extract(epoch from clock_timestamp())::float8 as epoch, pg_database_size(oid)::float8 as size
       from pg_database where datname = ${databaseOf(project.id)}`);
     if (!row) throw errors.unavailable('the database is gone');
@@ -201,14 +208,14 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
   };
 
   /** The largest size that it can have by now. */
-  const boundOf = ({ size, at }: ProjectSize, now: number) => size + rate * (now - at);
+  const boundOf = ({ size, at, rate }: ProjectSize, now: number) => size + rate * (now - at);
   const isFar = (project: ProjectSize, now: number) =>
-    boundOf(project, now) + farBytes <= project.limit && !isDiskLow();
+    boundOf(project, now) + farBytesOf(project) <= project.limit && !isLow(project);
 
   const admissionOf = (project: ProjectSize): Admission => {
-    const { size, limit, cap, reserve, epoch } = project;
+    const { size, limit, cap, reserve, epoch, rate } = project;
     const ceiling = limit - reserve;
-    const isServerFull = isDiskLow();
+    const isServerFull = isLow(project);
     const isFull = isServerFull || size > ceiling;
     const base = Math.min(size, lowest.get(project.id) ?? size);
     const extra = { usual: Math.max(0, Math.min(page * 4, cap - size)), shrinking: slackOf(project) };
@@ -227,12 +234,12 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
     const now = performance.now();
     if (isFar(project, now)) {
       // Measured again before the bound reaches the limit.
-      if (boundOf(project, now) + 2 * farBytes > project.limit || now - project.at > 1_000)
+      if (boundOf(project, now) + 2 * farBytesOf(project) > project.limit || now - project.at > 1_000)
         measure(project).catch(onError);
       return evenFar ? admissionOf(project) : null;
     }
     // Nothing can use up the rest within the next milliseconds, which is long enough for most statements.
-    if (!isDiskLow() && boundOf(project, now + 4) < project.limit - project.reserve) {
+    if (!isLow(project) && boundOf(project, now + 4) < project.limit - project.reserve) {
       if (boundOf(project, now + 8) > project.limit - project.reserve) measure(project).catch(onError);
       return admissionOf(project);
     }
@@ -250,7 +257,7 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
     }
     if (low.since === Number.NEGATIVE_INFINITY) low.since = now;
     for (const project of watched)
-      if (!low.lines.has(project)) low.lines.set(project, project.size + overshoot);
+      if (isLow(project) && !low.lines.has(project)) low.lines.set(project, project.size + overshoot);
   };
   const lineOf = (project: ProjectSize, { since, stopAt }: Grower) =>
     since < low.since ? Math.min(stopAt, low.lines.get(project) ?? stopAt) : stopAt;
@@ -274,11 +281,9 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
     }
   };
 
-  const tell = (
-    { limit, size, empty, reserve }: ProjectSize,
-    { needs = 0, hasCommitted = false }: Why = {},
-  ): RowhouseError => {
-    if (isDiskLow()) return hasCommitted ? errors.stoppedForDisk() : errors.serverFull();
+  const tell = (project: ProjectSize, { needs = 0, hasCommitted = false }: Why = {}): RowhouseError => {
+    const { limit, size, empty, reserve } = project;
+    if (isLow(project)) return hasCommitted ? errors.stoppedForDisk() : errors.serverFull();
     const facts = { limit_mb: toMb(limit - empty), size_mb: toMb(size - empty) };
     if (hasCommitted) return errors.stoppedHalfway(facts);
     return needs > 0
@@ -296,7 +301,7 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
     watch: (projectId, stopAt, stop) => {
       const project = projects.peek(projectId) ?? known.get(projectId);
       if (!project) throw new Error('a statement that nobody has admitted');
-      const far = project.limit - reactionMs * rate;
+      const far = project.limit - reactionMs * project.rate;
       const grower: Grower = { since: performance.now(), stopAt: stopAt ?? far, stop };
       project.growers.add(grower);
       watched.add(project);
@@ -322,14 +327,14 @@ export function openHeadroom({ control, server, feed, isDiskLow, onError }: Opti
       const admission = await admitTo(project, false);
       if (admission === null) return null;
       const line = mayUseReserve ? project.limit : project.limit - project.reserve;
-      if (isDiskLow() ? !mayUseReserve : project.size > line) throw tell(project);
+      if (isLow(project) ? !mayUseReserve : project.size > line) throw tell(project);
       return admission;
     },
     look: async (projectId) => {
       const project = await find(projectId);
       await measure(project);
       const { size, limit, cap, empty, reserve } = project;
-      return { size, limit, cap, empty, isFull: size > limit - reserve, isServerFull: isDiskLow() };
+      return { size, limit, cap, empty, isFull: size > limit - reserve, isServerFull: isLow(project) };
     },
     recall: (projectId) => {
       const project = projects.peek(projectId);

@@ -6,7 +6,7 @@ import { sql } from '../postgres/sql.ts';
 import type { Reclaim } from './reclaim.ts';
 
 type Deps = { control: Control; server: Server; reclaim: Reclaim; now: () => number };
-type Project = { id: string; passwordVersion: number };
+type Project = { id: string; serverId: number; passwordVersion: number };
 
 export type OverLimit = { reclaim(): Promise<void> };
 
@@ -24,7 +24,7 @@ export function openOverLimit({ control, server, reclaim, now }: Deps): OverLimi
   return {
     reclaim: async () => {
       const projects = await control.query<Project>(sql`
-        select id, password_version as "passwordVersion" from projects
+        select id, server_id as "serverId", password_version as "passwordVersion" from projects
         where deleted_at is null and size_bytes - empty_bytes > limit_mb * bigint '1048576'
           and server_id = ${server.id}`);
       const over = new Set(projects.map(({ id }) => id));

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { type MaintenanceSession, openMaintenanceSession } from '../engine/maintenance-session.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
 import type { Terminations } from '../engine/terminations.ts';
 import { AskError } from '../postgres/ask.ts';
 import {
@@ -30,13 +30,13 @@ const attempts = 10;
 const againMs = 1_000;
 
 type Options = {
-  server: Server;
+  servers: Servers;
   headroom: Headroom;
   terminations: Terminations;
   onError: (error: unknown) => void;
 };
 
-export function openReclaim({ server, headroom, terminations, onError }: Options): Reclaim {
+export function openReclaim({ servers, headroom, terminations, onError }: Options): Reclaim {
   const running = new Map<string, { now: Promise<void>; next: Promise<void> | null }>();
   let isStopped = false;
   const start = (project: ProjectLogin, attempt = 1): Promise<void> => {
@@ -44,7 +44,7 @@ export function openReclaim({ server, headroom, terminations, onError }: Options
     const work = async () => {
       const ending = terminations.of(project.id);
       if (ending) await Promise.race([ending, sleep(endingMs, undefined, { ref: false })]);
-      const isDone = await reclaim(server, headroom, project).catch((error) => {
+      const isDone = await reclaim(servers, headroom, project).catch((error) => {
         onError(error);
         return false;
       });
@@ -60,8 +60,8 @@ export function openReclaim({ server, headroom, terminations, onError }: Options
   const again = (project: ProjectLogin, attempt: number) =>
     running.get(project.id)?.now ?? start(project, attempt);
   return {
-    run: ({ id, passwordVersion }) => {
-      const project = { id, passwordVersion };
+    run: ({ id, serverId, passwordVersion }) => {
+      const project = { id, serverId, passwordVersion };
       const turn = running.get(id);
       if (!turn) return start(project);
       // The current run may already be past the table that this call is about.
@@ -80,7 +80,8 @@ const stepMs = 60_000;
 const vacuum = 'vacuum (truncate true, index_cleanup auto, process_toast true, parallel 0)';
 
 /** Returns false if more space could be freed but a lock or an error prevented it. */
-async function reclaim(server: Server, headroom: Headroom, project: ProjectLogin): Promise<boolean> {
+async function reclaim(servers: Servers, headroom: Headroom, project: ProjectLogin): Promise<boolean> {
+  const server = servers.of(project.serverId);
   const own = await openMaintenanceSession(server, project);
   try {
     const found = await findDirty(own);

@@ -4,7 +4,8 @@
 import type { TableUsage, Usage, UsageQuery, UsageResponse } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { loginOf, type ProjectLogin, restoreLogin } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Server, Servers } from '../engine/servers.ts';
+import { openTurns } from '../engine/turns.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { isState, openDatabase } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
@@ -19,14 +20,14 @@ const defaultPoints = 200;
 /** `tables`: the tables that the caller may see, named as in keys. null: all. */
 export async function getUsage(
   { control, usageLooks, now }: Deps,
-  project: { id: string; slug: string },
+  project: Place & { slug: string },
   tables: readonly string[] | null,
   { since, points = defaultPoints }: UsageQuery,
 ): Promise<{ usage: Usage; history: UsageResponse['history'] }> {
   const sinceMs = since === undefined ? 0 : Date.parse(since);
   if (Number.isNaN(sinceMs))
     throw errors.invalidRequest([{ path: 'since', problem: 'must be an existing date and time' }]);
-  const look = await usageLooks.look(project.id, tables);
+  const look = await usageLooks.look(project, tables);
   const measuredAt = new Date(now()).toISOString();
   const [row] = await control.query<{ limitMb: number; emptyBytes: number }>(sql`
     select limit_mb as "limitMb", empty_bytes::float8 as "emptyBytes" from projects where id = ${project.id}`);
@@ -60,41 +61,30 @@ type Look = {
   tables: TableUsage[];
 };
 
+type Place = { id: string; server_id: number };
 export type UsageLooks = {
-  look(projectId: string, tables: readonly string[] | null): Promise<Look>;
+  look(project: Place, tables: readonly string[] | null): Promise<Look>;
   stop(): Promise<void>;
 };
 
-/** With 20,000 tables a query takes 3 s of CPU time, and 260 MB of memory meanwhile. */
+/** On a server. With 20,000 tables a query takes 3 s of CPU time, and 260 MB of memory meanwhile. */
 const [looksAtOnce, maxWaiting, maxPerProject] = [2, 50, 2];
 
-export function openUsageLooks(server: Server): UsageLooks {
+export function openUsageLooks(servers: Servers): UsageLooks {
   /** By project, and by the tables that the caller may see. */
   const running = new Map<string, Map<string, Promise<Look>>>();
-  const waiting: (() => void)[] = [];
-  let free = looksAtOnce;
-
-  const takeTurn = async (projectId: string, tables: readonly string[] | null): Promise<Look> => {
-    if (free > 0) free--;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await lookInside(server, projectId, tables);
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else free++;
-    }
-  };
+  const turns = openTurns(looksAtOnce);
 
   return {
-    look: async (projectId, tables) => {
+    look: async ({ id: projectId, server_id: serverId }, tables) => {
       const mine = running.get(projectId) ?? new Map<string, Promise<Look>>();
       const visible = JSON.stringify(tables);
       const found = mine.get(visible);
       if (found) return found;
-      if (mine.size >= maxPerProject || (free === 0 && waiting.length >= maxWaiting))
+      if (mine.size >= maxPerProject || turns.waiting(serverId) >= maxWaiting)
         throw errors.overloaded('Too many requests for the usage of projects are running.', 2);
-      const look = takeTurn(projectId, tables).finally(() => {
+      const taken = turns.take(serverId, async () => lookInside(servers.of(serverId), projectId, tables));
+      const look = taken.finally(() => {
         mine.delete(visible);
         if (mine.size === 0) running.delete(projectId);
       });
@@ -112,7 +102,7 @@ const attempts = 3;
 const timeoutMs = 25_000;
 
 async function lookInside(server: Server, id: string, tables: readonly string[] | null): Promise<Look> {
-  const login: ProjectLogin = { id, passwordVersion: 1, loginAs: 'auth' };
+  const login: ProjectLogin = { id, serverId: server.id, passwordVersion: 1, loginAs: 'auth' };
   for (let attempt = 1; ; attempt++) {
     // Names are resolved in PostgreSQL's own schema only.
     const database = openDatabase(loginOf(server, login), { max: 1, searchPath: 'pg_catalog,pg_temp' });

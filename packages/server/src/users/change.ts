@@ -45,7 +45,7 @@ export async function changeColumns(
   // A ban, a role or an e-mail can be set even when the project is full. `data` counts as growth.
   const changed =
     data === null
-      ? deps.store.ask<Outcome>(context.projectId, changing, params, lockById(id))
+      ? deps.store.ask<Outcome>(context, changing, params, lockById(id))
       : deps.store.add<Outcome>(context, changing, params, lockById(id));
   const outcome = await changed.catch((error) => {
     // Two concurrent changes to the same e-mail.

@@ -45,7 +45,7 @@ export async function recover(
     clearedByNewPassword(context, emailKey),
     networkIdOf(context),
   ];
-  const user = await deps.store.ask<User>(context.projectId, recovering, params, lockByCode(used));
+  const user = await deps.store.ask<User>(context, recovering, params, lockByCode(used));
   if (!user) throw errors.invalidCode();
   return { user, session: await toSession(deps, context, user, session) };
 }
@@ -59,7 +59,7 @@ export async function verify(
   if (code === undefined) return issue(deps, context, 'verification', email, send);
   if (email !== undefined || send !== undefined) throw ambiguous('verification');
   const hash = isCode(code) ? toBytea(hashCode(code)) : null;
-  const user = hash && (await deps.store.ask<User>(context.projectId, verifying, [hash], lockByCode(hash)));
+  const user = hash && (await deps.store.ask<User>(context, verifying, [hash], lockByCode(hash)));
   if (!user) throw errors.invalidCode();
   return { user };
 }
@@ -99,7 +99,7 @@ async function issue(
     newcomerOf(context),
   ];
   const found = await deps.store.ask<Found>(
-    context.projectId,
+    context,
     issuing(hoursValid[kind]),
     params,
     lockByEmail(email.key),
@@ -141,12 +141,12 @@ function issuing(hours: number): string {
 /** Checked before the expensive password hash. Returns the key of the e-mail for which the code was issued. */
 async function checkCode(
   { store }: UserDeps,
-  { projectId }: AuthContext,
+  context: AuthContext,
   kind: Kind,
   code: string,
 ): Promise<string> {
   const found =
-    isCode(code) && (await store.ask<string>(projectId, findingCode, [toBytea(hashCode(code)), kind]));
+    isCode(code) && (await store.ask<string>(context, findingCode, [toBytea(hashCode(code)), kind]));
   if (!found) throw errors.invalidCode();
   return found;
 }
@@ -190,7 +190,7 @@ export function notifyOldAddress(deps: UserDeps, context: AuthContext, email: st
   if (!deps.delivery.isConfigured) return;
   const notify = async () => {
     const params = [attemptId('notice', readEmail(email).key)];
-    const counted = await deps.store.ask<number>(context.projectId, noticing, params);
+    const counted = await deps.store.ask<number>(context, noticing, params);
     if (counted) sendLater(deps, context, { kind: 'email_changed', email, code: null, expiresAt: null });
   };
   notify().catch(deps.onError);

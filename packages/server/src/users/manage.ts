@@ -11,14 +11,14 @@ import { userJson } from './store.ts';
 
 export async function listUsers(
   { store }: UserDeps,
-  { projectId }: AuthContext,
+  context: AuthContext,
   { limit = 50, page = 1, search }: ListUsers,
 ): Promise<{ users: User[]; page: number; limit: number; has_more: boolean }> {
   if (search?.includes('\0'))
     throw errors.invalidRequest([{ path: 'search', problem: 'must not contain a NUL character' }]);
   const part = search === undefined ? null : `%${search.normalize('NFKC').replace(/[\\%_]/g, '\\$&')}%`;
   const whole = search !== undefined && isUserId(search) ? search : null;
-  const found = await store.ask<User[]>(projectId, listing, [
+  const found = await store.ask<User[]>(context, listing, [
     part,
     whole,
     String(limit + 1),
@@ -35,8 +35,8 @@ const listing = `
     order by created_at desc, id desc limit $3::int offset $4::bigint
   ) as found`;
 
-export async function getUser({ store }: UserDeps, { projectId }: AuthContext, id: string): Promise<User> {
-  const user = isUserId(id) ? await store.ask<User>(projectId, reading, [id]) : null;
+export async function getUser({ store }: UserDeps, context: AuthContext, id: string): Promise<User> {
+  const user = isUserId(id) ? await store.ask<User>(context, reading, [id]) : null;
   if (!user) throw errors.userNotFound();
   return user;
 }

@@ -35,7 +35,7 @@ export async function admit({ store }: UserDeps, context: AuthContext, { key }: 
     stranger: network && attemptId('stranger', key, network),
   };
   const params = [key, networkIdOf(context), ids.known, ids.address, ids.account, ids.late, ids.stranger];
-  const found = await store.ask<Found>(context.projectId, admitting, params);
+  const found = await store.ask<Found>(context, admitting, params);
   if (!found?.by) throw tooManyAttempts(found?.wait ?? 1);
   return {
     ...{ id: found.id, hash: found.hash, isBanned: found.isBanned },

@@ -5,10 +5,10 @@ import { errors, RowhouseError } from '../errors.ts';
 import { wasRaised } from '../query/exchange/failures.ts';
 import { ask } from '../query/look-up.ts';
 import type { AuthContext, UserDeps } from './deps.ts';
+import { projectLogin } from './store.ts';
 
 export async function removeUser({ query }: UserDeps, context: AuthContext, user: User): Promise<User> {
-  const { projectId: id, passwordVersion } = context;
-  const answer = await ask(query, { id, passwordVersion }, deleting, [user.id], {
+  const answer = await ask(query, projectLogin(context), deleting, [user.id], {
     timeoutMs,
     isPlain: false,
     changes: true,

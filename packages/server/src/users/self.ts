@@ -17,10 +17,10 @@ import { userJson } from './store.ts';
 
 export async function getOwnUser(
   { store }: UserDeps,
-  { projectId }: AuthContext,
+  context: AuthContext,
   { sid, sub }: Claims,
 ): Promise<User> {
-  const user = await store.ask<User>(projectId, reading, [sid, sub]);
+  const user = await store.ask<User>(context, reading, [sid, sub]);
   if (!user) throw errors.sessionEnded();
   return user;
 }
@@ -60,7 +60,7 @@ export async function changeOwnUser(
 /** Limited like sign-up: the response reveals whether an e-mail is taken, and a free one is taken by asking. */
 async function countNewEmail({ store }: UserDeps, context: AuthContext): Promise<void> {
   const params = [newcomerOf(context)];
-  const found = await store.ask<{ wait: number | null }>(context.projectId, counting, params);
+  const found = await store.ask<{ wait: number | null }>(context, counting, params);
   if (found?.wait) throw errors.rateLimited('Too many email changes came from this IP address.', found.wait);
 }
 
@@ -70,17 +70,17 @@ const counting = `
 
 async function changePassword(
   { hashing, store }: UserDeps,
-  { projectId }: AuthContext,
+  context: AuthContext,
   { sid, sub }: Claims,
   current: string,
   password: string,
 ): Promise<Hashes> {
   checkPassword(password);
   checkGiven(current, 'current_password');
-  const reservation = hashing.reserve(projectId);
+  const reservation = hashing.reserve(context.projectId);
   try {
     const known = await store.ask<{ wait: number | null; hash: string | null; refuseCommon: boolean }>(
-      projectId,
+      context,
       beforeChange,
       [sid, sub, attemptId('session', sid)],
     );

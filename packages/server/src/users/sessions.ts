@@ -7,7 +7,7 @@ import type { KeyRing } from '../keys/verify.ts';
 import { type Claims, issuerOf, readToken, signToken, tokenLifetimeS } from './access-tokens.ts';
 import type { AuthContext, UserDeps } from './deps.ts';
 import { hashRefreshToken, makeRefreshToken, readRefreshToken } from './refresh-tokens.ts';
-import { userJson } from './store.ts';
+import { type Place, userJson } from './store.ts';
 
 export type SignedIn = { user: User; session: Session };
 
@@ -101,7 +101,7 @@ export async function refresh(deps: UserDeps, context: AuthContext, text: string
     generation: token.generation + 1,
   });
   const hashes = [text, next].map((one) => toBytea(hashRefreshToken(one)));
-  const found = await store.ask<Refreshed>(context.projectId, refreshing, [token.sessionId, ...hashes]);
+  const found = await store.ask<Refreshed>(context, refreshing, [token.sessionId, ...hashes]);
   if (found?.outcome === 'reused') {
     throw errors.invalidToken(
       'This refresh token was already used. Its session was ended, because the token may have been stolen.',
@@ -133,11 +133,11 @@ const refreshing = `
 
 export async function signOut(
   { store }: Pick<UserDeps, 'store'>,
-  { projectId }: Pick<AuthContext, 'projectId'>,
+  context: Place,
   { sid, sub }: Claims,
   scope: NonNullable<SignOut['scope']>,
 ): Promise<number> {
-  const ended = await store.ask<number>(projectId, signingOut[scope], [sid, sub]);
+  const ended = await store.ask<number>(context, signingOut[scope], [sid, sub]);
   if (ended === null) throw errors.sessionEnded();
   return ended;
 }

@@ -2,8 +2,8 @@
 import type { ChangeUserSettings, UserSettings } from '@rowhouse/api';
 import type { AuthContext, UserDeps } from './deps.ts';
 
-export async function getSettings({ store }: UserDeps, { projectId }: AuthContext): Promise<UserSettings> {
-  return one(await store.ask<UserSettings>(projectId, readingSettings, []));
+export async function getSettings({ store }: UserDeps, context: AuthContext): Promise<UserSettings> {
+  return one(await store.ask<UserSettings>(context, readingSettings, []));
 }
 
 const settingsJson = `json_build_object('refuse_common_passwords', refuse_common_passwords)`;
@@ -11,11 +11,11 @@ const readingSettings = `select ${settingsJson} from auth.settings`;
 
 export async function changeSettings(
   { store }: UserDeps,
-  { projectId }: AuthContext,
+  context: AuthContext,
   { refuse_common_passwords: refuse }: ChangeUserSettings,
 ): Promise<UserSettings> {
   const params = [refuse === undefined ? null : String(refuse)];
-  return one(await store.ask<UserSettings>(projectId, changingSettings, params));
+  return one(await store.ask<UserSettings>(context, changingSettings, params));
 }
 
 const changingSettings = `

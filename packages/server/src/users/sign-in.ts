@@ -22,7 +22,7 @@ export async function signUp(deps: UserDeps, context: AuthContext, input: SignUp
   try {
     const newcomer = newcomerOf(context);
     const found = await deps.store.ask<{ wait: number | null; taken: boolean; refuseCommon: boolean }>(
-      context.projectId,
+      context,
       beforeSignUp,
       [newcomer, email.key],
     );
@@ -99,6 +99,6 @@ const signingIn = `
   select ${userJson('touched')} from touched`;
 
 /** One sign-in in 128 also deletes rate limits that no longer count anything. */
-function tidyOccasionally({ store, onError }: UserDeps, { projectId }: AuthContext): void {
-  if (Math.random() < 1 / 128) store.ask(projectId, deleteFullBuckets, []).catch(onError);
+function tidyOccasionally({ store, onError }: UserDeps, context: AuthContext): void {
+  if (Math.random() < 1 / 128) store.ask(context, deleteFullBuckets, []).catch(onError);
 }

@@ -1,5 +1,6 @@
 // Runs statements on users in the project's database, as the role that owns them. Each statement returns one JSON
 // value.
+import type { ProjectLogin } from '../engine/provision.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { ownSize, sizeCheck, withHeadroom } from '../query/admission.ts';
 import { fateOf, isOverLimit, wasRaised } from '../query/exchange/failures.ts';
@@ -10,10 +11,13 @@ import type { QueryDeps } from '../query/run.ts';
 import { withSession } from '../query/sessions/exclusive.ts';
 import type { AuthContext } from './deps.ts';
 
+/** Where the users of a project are. */
+export type Place = Pick<AuthContext, 'projectId' | 'serverId'>;
+
 export type UserStore = {
   /** Returns the statement's value, or null. `lock` runs before it, in the same transaction. */
   ask<T>(
-    projectId: string,
+    context: Place,
     text: string,
     params: readonly (string | null)[],
     lock?: UserLock,
@@ -70,24 +74,19 @@ export function openUserStore(query: QueryDeps): UserStore {
     throw explain(error);
   };
   return {
-    ask: async (projectId, text, params, lock) => {
+    ask: async (context, text, params, lock) => {
       const options = { timeoutMs, first: firstOf(lock), changes: true };
-      return parse(await ask(query, loginOf(projectId), text, [...params], options).catch(throwExplained));
+      return parse(await ask(query, loginOf(context), text, [...params], options).catch(throwExplained));
     },
-    add: async ({ projectId, passwordVersion }, text, params, lock) => {
-      const project = { id: projectId, passwordVersion };
+    add: async (context, text, params, lock) => {
+      const project = projectLogin(context);
       const reader = noReader();
       const answer = withHeadroom(admission, { project, growth: adding, reader }, (measure, supervise) =>
-        withSession(
-          query,
-          loginOf(projectId),
-          { reader, timeoutMs, use: 'plain', supervise },
-          async (work) => {
-            const own = await ownSize(work, measure);
-            const last = measure ? sizeCheck(measure, own) : [];
-            return work.ask(text, [...params], { first: firstOf(lock), last, changes: true });
-          },
-        ),
+        withSession(query, loginOf(context), { reader, timeoutMs, use: 'plain', supervise }, async (work) => {
+          const own = await ownSize(work, measure);
+          const last = measure ? sizeCheck(measure, own) : [];
+          return work.ask(text, [...params], { first: firstOf(lock), last, changes: true });
+        }),
       );
       return parse(await answer.catch(throwExplained));
     },
@@ -96,14 +95,14 @@ export function openUserStore(query: QueryDeps): UserStore {
         const granted = await admission.headroom.require(context.projectId, true);
         const last = granted ? sizeCheck({ ...granted, ...wholeLimit, ceiling: granted.limit }, null) : [];
         const options = { timeoutMs, first: firstOf(lock), last, changes: true };
-        return ask(query, loginOf(context.projectId), text, [...params], options).catch(async (error) => {
+        return ask(query, loginOf(context), text, [...params], options).catch(async (error) => {
           throw isOverLimit(error) ? await admission.headroom.refusal(context.projectId) : error;
         });
       };
       const answer = once().catch(async (error) => {
         if (!(error instanceof RowhouseError && error.code === 'project_full')) throw error;
         // Data of refused statements may still be on disk, next to the new files of tables that are being rewritten.
-        await admission.reclaim.run({ id: context.projectId, passwordVersion: context.passwordVersion });
+        await admission.reclaim.run(projectLogin(context));
         return once();
       });
       return parse(await answer.catch(throwExplained));
@@ -114,8 +113,12 @@ export function openUserStore(query: QueryDeps): UserStore {
 /** Only the size on disk decides. */
 const wholeLimit = { comparesOwn: false, isCapped: false, extra: 0, left: 0 };
 
-function loginOf(projectId: string) {
-  return { id: projectId, passwordVersion: 1, loginAs: 'auth' } as const;
+function loginOf({ projectId, serverId }: Place) {
+  return { id: projectId, serverId, passwordVersion: 1, loginAs: 'auth' } as const;
+}
+
+export function projectLogin({ projectId, serverId, passwordVersion }: AuthContext): ProjectLogin {
+  return { id: projectId, serverId, passwordVersion };
 }
 
 function firstOf(lock: UserLock | undefined): readonly UserLock[] {

@@ -31,7 +31,7 @@ type Place = {
 export type Work = {
   source: ProjectRow;
   target: Date;
-  project: Project;
+  created: { project: Project; serverId: number };
   /** By what was stored when the restore was asked for. */
   plan: Plan;
   /** Up to here, WAL has still to be stored. null: it is. */
@@ -49,7 +49,7 @@ const recoveredPart = 0.7;
 export async function restore(
   deps: RestoreDeps,
   place: Place,
-  { source, target, project, into, mark, ...work }: Work,
+  { source, target, created, into, mark, ...work }: Work,
   run: JobRun,
 ): Promise<Record<string, unknown>> {
   const startedAt = performance.now();
@@ -71,13 +71,13 @@ export async function restore(
       ({ server }) => {
         const findNative = () => findProgram(deps.programs);
         const pieces = dumpRecovered(server, { of: deps.server, id: source.id, findNative, signal });
-        return deps.imports.spool(project.limit_mb, pieces);
+        return deps.imports.spool(created.project.limit_mb, pieces);
       },
     );
     const progress = (fraction: number) => run.progress(recoveredPart + fraction * (1 - recoveredPart));
-    return deps.imports.load(project, spool, { ...run, signal, progress });
+    return deps.imports.load(created, spool, { ...run, signal, progress });
   });
-  if (into === 'in_place') await replace(deps, source.id, project.id, run.id);
+  if (into === 'in_place') await replace(deps, source.id, created.project.id, run.id);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { restored_to: target.toISOString(), into, seconds, ...report };
 }

@@ -8,8 +8,8 @@ import type { BranchOrigin, Imports } from '../../dumps/import/import.ts';
 import type { ProgramEnvironment } from '../../dumps/native.ts';
 import type { DiskWatch } from '../../engine/disk.ts';
 import type { Server } from '../../engine/servers.ts';
-import type { Spares } from '../../engine/spares.ts';
 import { errors } from '../../errors.ts';
+import type { Fleet } from '../../fleet/fleet.ts';
 import { dropFilledProjects } from '../../jobs/abandoned.ts';
 import type { JobRun, Jobs } from '../../jobs/jobs.ts';
 import { type Caller, requireAccount } from '../../keys/caller.ts';
@@ -37,8 +37,9 @@ export type Restores = {
 
 export type RestoreDeps = {
   control: Control;
+  /** The first server, the only one that is backed up. */
   server: Server;
-  spares: Spares;
+  servers: Fleet;
   disk: DiskWatch;
   jobs: Jobs;
   imports: Imports;
@@ -55,7 +56,7 @@ export type RestoreDeps = {
 };
 
 export function openRestores(deps: RestoreDeps): Restores {
-  const { control, server, jobs } = deps;
+  const { control, server, servers, jobs } = deps;
   const folder = deps.dataFolder === null ? null : path.join(deps.dataFolder, 'restores');
 
   /** Checks everything that can be checked at once, then creates the project that the job fills. */
@@ -67,6 +68,7 @@ export function openRestores(deps: RestoreDeps): Restores {
     const { backups } = deps;
     if (!backups) throw errors.backupsOff();
     if (folder === null || deps.dataFolder === null) throw notEmbedded();
+    if (source.server_id !== server.id) throw notBackedUp();
     if (target < source.created_at) throw errors.restoreNotThere();
     const mark = await markPresent(backups, server, target);
     const state = await untilStored(backups, server, mark, requestPatience);
@@ -77,20 +79,22 @@ export function openRestores(deps: RestoreDeps): Restores {
     checkSpace(deps.disk, amounts.layOutBytes + amounts.walBytes);
     const estimatedSeconds = foretellSeconds(amounts, shareOf(plan, target, deps.now()));
     const id = newId();
-    const { project, apiKey } = await createProject(deps, source.account_id, input, {
+    const created = await createProject(deps, source.account_id, input, {
       ...origin,
       filledBy: id,
+      serverId: server.id,
     });
+    const { project, apiKey } = created;
     const kind = origin.parentId === undefined ? ('restore' as const) : ('branch' as const);
     const job = { id, kind, accountId: source.account_id, projectId: project.id };
     const place = { dataFolder: deps.dataFolder, folder: path.join(folder, id), backups };
     const missing = state === 'storing' ? mark : null;
     const work = (run: JobRun) =>
-      restore(deps, place, { source, target, project, plan, into, mark: missing }, run);
+      restore(deps, place, { source, target, created, plan, into, mark: missing }, run);
     try {
       return { job: await jobs.start(job, work), estimatedSeconds, project, apiKey };
     } catch (error) {
-      await dropFilledProjects({ control, server }, id).catch(deps.onError);
+      await dropFilledProjects({ control, servers }, id).catch(deps.onError);
       throw error;
     }
   };
@@ -120,6 +124,13 @@ export function openRestores(deps: RestoreDeps): Restores {
       if (folder !== null) await ifNoneRuns(control, () => removeLeft(folder));
     },
   };
+}
+
+function notBackedUp() {
+  return errors.restoreUnavailable(
+    'This project is on a further server, which Rowhouse does not back up.',
+    'Restore that PostgreSQL server with its own tools, beside the present one. Then export the project there and import it.',
+  );
 }
 
 function notEmbedded() {

@@ -5,9 +5,8 @@ import type { Control } from '../../control/control.ts';
 import { newId } from '../../control/new-id.ts';
 import type { DiskWatch } from '../../engine/disk.ts';
 import { databaseOf } from '../../engine/provision.ts';
-import type { Server } from '../../engine/servers.ts';
-import type { Spares } from '../../engine/spares.ts';
 import { errors } from '../../errors.ts';
+import type { Fleet } from '../../fleet/fleet.ts';
 import { dropFilledProjects } from '../../jobs/abandoned.ts';
 import type { JobRun, Jobs } from '../../jobs/jobs.ts';
 import { checkLimit, createProject } from '../../projects/create.ts';
@@ -29,15 +28,17 @@ export type Imports = {
   /** For a dump of our own: keeps it on disk, for a project with this limit. */
   spool(limitMb: number, pieces: AsyncIterable<Uint8Array>): Promise<Spool>;
   /** Fills a project that the job has created. Closes the spool. */
-  load(project: Project, spool: Spool, run: JobRun): Promise<ImportReport>;
+  load(created: Filled, spool: Spool, run: JobRun): Promise<ImportReport>;
 };
-export type BranchOrigin = { parentId: string; expiresAt: Date | null };
+/** The project to fill, and its server. */
+type Filled = Readonly<{ project: Project; serverId: number }>;
+/** `serverId`: that of the parent. */
+export type BranchOrigin = { parentId: string; expiresAt: Date | null; serverId: number };
 type Pieces = (signal: AbortSignal) => AsyncIterable<Uint8Array>;
 
 type Deps = {
   control: Control;
-  server: Server;
-  spares: Spares;
+  servers: Fleet;
   jobs: Jobs;
   headroom: Headroom;
   disk: DiskWatch;
@@ -52,7 +53,7 @@ export type ImportOptions = {
   limits?: Partial<Limits>;
 };
 type Limits = {
-  /** Each runs in a session of its own, as fast as PostgreSQL can. */
+  /** On a server. Each runs in a session of its own, as fast as PostgreSQL can. */
   running: number;
   /** Together with those that are arriving or waiting. */
   inAll: number;
@@ -72,8 +73,14 @@ type Source = (run: JobRun) => Promise<Spool>;
 
 export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {} }: ImportOptions): Imports {
   const { running, inAll, statementMs, maxMs } = { ...defaultLimits, ...limits };
-  const { control, server, jobs, headroom, disk } = deps;
-  const turns = openTurns(running);
+  const { control, servers, jobs, headroom, disk } = deps;
+  /** On each server: an import that waits for a server that hangs does not hold up those on another. */
+  const allTurns = new Map<number, ReturnType<typeof openTurns>>();
+  const turnsOf = (serverId: number) => {
+    const turns = allTurns.get(serverId) ?? openTurns(running);
+    allTurns.set(serverId, turns);
+    return turns;
+  };
   let isPrepared = false;
   let count = 0;
 
@@ -98,7 +105,8 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     return limitMb;
   };
 
-  const fill = async (project: Project, source: Source, run: JobRun): Promise<ImportReport> => {
+  const fill = async ({ project, serverId }: Filled, source: Source, run: JobRun): Promise<ImportReport> => {
+    const server = servers.of(serverId);
     const spool = await source(run);
     try {
       const full = new AbortController();
@@ -110,7 +118,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       try {
         const report = await restoreDump({
           ...{ server, signal, file: spool.file(), limits: { statementMs }, progress: run.progress },
-          project: { id: project.id, passwordVersion: 1 },
+          project: { id: project.id, serverId, passwordVersion: 1 },
           maxUnpackedBytes: unpackedFactor * project.limit_mb * mb + extraBytes,
         });
         const { size } = await headroom.look(project.id);
@@ -137,26 +145,29 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
   ) => {
     const id = newId();
     const kind = origin ? 'branch' : 'import';
-    const { project, apiKey } = await createProject(deps, accountId, input, { filledBy: id, ...origin });
+    const created = await createProject(deps, accountId, input, { filledBy: id, ...origin });
+    const { project, apiKey } = created;
     try {
       const job = await jobs.start({ id, kind, accountId, projectId: project.id }, async (run) => {
         try {
-          return await turns.take(run.signal, () => fill(project, source, run));
+          return await turnsOf(created.serverId).take(run.signal, () => fill(created, source, run));
         } finally {
           free();
         }
       });
       return { project, apiKey, job };
     } catch (error) {
-      await dropFilledProjects({ control, server }, id).catch(deps.onError);
+      await dropFilledProjects({ control, servers }, id).catch(deps.onError);
       throw error;
     }
   };
 
   return {
     spool: (limitMb, pieces) => fillSpool(spoolOptions(limitMb), pieces),
-    load: (project, spool, run) =>
-      turns.take(run.signal, () => fill(project, async () => spool, run)).finally(() => spool.close()),
+    load: (created, spool, run) =>
+      turnsOf(created.serverId)
+        .take(run.signal, () => fill(created, async () => spool, run))
+        .finally(() => spool.close()),
     fromUpload: async (accountId, input, body) => {
       const limitMb = limitOf(input);
       const free = takePlace();

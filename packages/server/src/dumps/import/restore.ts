@@ -47,7 +47,7 @@ async function restore(options: Options): Promise<ImportReport> {
   const dump = await open(options);
   const report = new Reporting();
   progress(0.05);
-  const asOwner: ProjectLogin = { id: project.id, passwordVersion: 1, loginAs: 'auth' };
+  const asOwner: ProjectLogin = { ...project, passwordVersion: 1, loginAs: 'auth' };
   const users = await ImportSession.open(server, asOwner, limits, signal);
   try {
     await importUsers(users, dump.authRows, report);

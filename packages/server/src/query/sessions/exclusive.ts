@@ -92,7 +92,7 @@ export async function withSession<T>(
         exclusive.isBroken = true;
       });
     if (error.reason.sql?.state === sqlstate.limitExceeded && !wasRaised(error.reason))
-      sessions.limitReached();
+      sessions.limitReached(project);
     // The deadline cancelled the commit.
     throw deadline.stoppedBy ? noteFate(deadline.stoppedBy, 'undone') : error.reason;
   } finally {

@@ -1,13 +1,11 @@
 // Sessions in projects' databases: opening them, resetting them between two requests, and ending them by force.
-import { shortenNotifyQueue } from '../../engine/notify-queue.ts';
-import { isUserLogin, loginOf, type ProjectLogin, restoreLogin } from '../../engine/provision.ts';
-import type { Server } from '../../engine/servers.ts';
+import type { ProjectLogin } from '../../engine/provision.ts';
+import type { Servers } from '../../engine/servers.ts';
 import type { Terminations } from '../../engine/terminations.ts';
-import { errors } from '../../errors.ts';
-import { RefusedError, Session } from '../../postgres/session.ts';
-import { createSessionPool, type PoolLimits } from '../../postgres/session-pool.ts';
-import { sqlstate } from '../../postgres/sqlstate.ts';
+import type { Session } from '../../postgres/session.ts';
+import type { PoolLimits } from '../../postgres/session-pool.ts';
 import { type Gate, openGate } from './gate.ts';
+import { openServerSessions, type ServerSessions } from './server-sessions.ts';
 import { openAudit, type TraceSource } from './session-audit.ts';
 import {
   discardAll,
@@ -17,7 +15,6 @@ import {
   type SessionState,
   setMode,
 } from './session-reset.ts';
-import { sessionSettings } from './session-settings.ts';
 
 /**
  * `read`: statements known only to read; PostgreSQL enforces it. `plain`: statements that leave behind at most a moved
@@ -25,6 +22,7 @@ import { sessionSettings } from './session-settings.ts';
  */
 export type SessionUse = 'read' | 'plain' | 'any';
 
+type Counts = { open: number; idle: number; waiting: number };
 export type ProjectSessions = {
   acquire(project: ProjectLogin, use: SessionUse): Promise<Session>;
   /** An open idle session, or null. */
@@ -37,11 +35,15 @@ export type ProjectSessions = {
   aside<T>(project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
   /** `waitMs`: how long to wait for its last message, which tells that the statement was rolled back. */
   terminate(session: Session, waitMs?: number): void;
-  /** A statement hit a limit of PostgreSQL. If it was the notification queue, other projects hit it too. */
-  limitReached(): void;
+  /** A statement hit a limit of PostgreSQL. If it was the notification queue, other projects of the server hit it too. */
+  limitReached(project: ProjectLogin): void;
   /** Lets the requests of a project wait, and closes its sessions as their statements end. */
   readonly gate: Gate;
-  counts(): { open: number; idle: number; waiting: number };
+  counts(): Counts;
+  /** Of each server that has been used. */
+  countsOf(serverId: number): Counts;
+  /** From 0 to 1: the part of a server's sessions that is in use. */
+  loadOf(serverId: number): number;
   end(): Promise<void>;
 };
 
@@ -67,49 +69,53 @@ async function within<T>(ms: number, session: Session, answer: Promise<T>): Prom
 }
 const [resetMs, asideMs] = [5_000, 10_000];
 
-const maxAsides = 4;
-type Aside = { session: Promise<Session>; users: number };
-const shortenAgainMs = 50;
 /** How long to wait for the last message of a terminated session. */
 const terminateMs = 300;
-/**
- * While PostgreSQL is unavailable or starting, one attempt per period is made, and all other requests get its result:
- * each attempt costs PostgreSQL a process, and hundreds per second make its recovery take several times as long.
- */
-const outageMs = 200;
 
 /** `ensureCurrent`: called before a session is opened, because an earlier version may have created the database. */
 export function openProjectSessions(
-  server: Server,
+  servers: Servers,
   ensureCurrent: (projectId: string) => Promise<void>,
-  limits: PoolLimits,
+  /** Each server has a pool of its own: projects that wait for one server take nothing from those of another. */
+  limitsOf: (serverId: number) => PoolLimits,
   { terminations, onTraces }: { terminations: Terminations; onTraces: OnTraces },
 ): ProjectSessions {
-  const pool = createSessionPool(limits);
+  const byServer = new Map<number, ServerSessions>();
+  const at = ({ serverId }: ProjectLogin): ServerSessions => {
+    const found = byServer.get(serverId);
+    if (found) return found;
+    const server = servers.of(serverId);
+    const made = openServerSessions(server, limitsOf(serverId), { ensureCurrent, onOpened });
+    byServer.set(serverId, made);
+    return made;
+  };
+  const onOpened = (project: ProjectLogin, session: Session) => {
+    owners.set(session, project);
+    void prepareResets(session, project.loginAs);
+  };
   const gate = openGate((id) => {
     for (const loginAs of logins) {
-      const poolKey = poolKeyOf({ id, passwordVersion: 1, ...(loginAs && { loginAs }) });
-      pool.drop(poolKey);
-      pool.turnAway(poolKey, new GateClosedError());
+      const poolKey = loginAs === undefined ? id : `${id} ${loginAs}`;
+      for (const { pool } of byServer.values()) {
+        pool.drop(poolKey);
+        pool.turnAway(poolKey, new GateClosedError());
+      }
     }
   });
   const owners = new WeakMap<Session, ProjectLogin>();
   /** If one session has traces, others may have them: all idle ones are closed. */
   const report = (project: ProjectLogin, source: TraceSource, traces: readonly string[]) => {
-    pool.drop(poolKeyOf(project));
+    at(project).pool.drop(poolKeyOf(project));
     onTraces(project.id, source, traces);
   };
   const audit = openAudit(
-    () => Math.max(auditEveryMs, pool.counts().open * auditEachMs),
+    () => Math.max(auditEveryMs, counts().open * auditEachMs),
     (session, traces) => {
       session.destroy();
       const owner = owners.get(session);
       if (owner) report(owner, 'sampled', traces);
     },
   );
-  const asides = new Map<string, Aside>();
-  const waitingAside: (() => void)[] = [];
-  let shortenedAt = Number.NEGATIVE_INFINITY;
   /** A plain insert has moved a sequence here: reset before the first statement that could see it. */
   const withMovedSequences = new WeakSet<Session>();
   const readOnly = new WeakSet<Session>();
@@ -117,52 +123,15 @@ export function openProjectSessions(
   const resetting = new WeakMap<Session, Promise<void>>();
   const isClean = (session: Session) => !resetting.has(session);
 
-  let outage = { until: Number.NEGATIVE_INFINITY, cause: null as unknown };
-  const noteOutage = (error: unknown): Error => {
-    if (isOutage(error)) outage = { until: performance.now() + outageMs, cause: error };
-    return errors.unavailable(error);
-  };
-
-  const open = async (project: ProjectLogin): Promise<Session> => {
-    if (performance.now() < outage.until) throw errors.unavailable(outage.cause);
-    await ensureCurrent(project.id);
-    const start = async (login: ProjectLogin) => {
-      const session = await Session.open(
-        loginOf(server, login),
-        sessionSettings(server.userSettings, project.loginAs),
-      );
-      owners.set(session, project);
-      void prepareResets(session, project.loginAs);
-      return session;
-    };
-    try {
-      return await start(project);
-    } catch (error) {
-      if (!isRestorable(error, project)) throw noteOutage(error);
+  const counts = () => {
+    const sum = { open: 0, idle: 0, waiting: 0 };
+    for (const { pool } of byServer.values()) {
+      const { open, idle, waiting } = pool.counts();
+      sum.open += open;
+      sum.idle += idle;
+      sum.waiting += waiting;
     }
-    return start(await restoreLogin(server, project)).catch((error) => {
-      throw noteOutage(error);
-    });
-  };
-
-  /** A project's lookups share one session, so that a busy project leaves room for others. Without room they wait. */
-  const joinAside = async (project: ProjectLogin): Promise<Aside> => {
-    const poolKey = poolKeyOf(project);
-    while (asides.size >= maxAsides && (!asides.has(poolKey) || waitingAside.length > 0))
-      await new Promise<void>((resolve) => waitingAside.push(resolve));
-    const aside = asides.get(poolKey) ?? { session: open(project), users: 0 };
-    asides.set(poolKey, aside);
-    aside.users++;
-    return aside;
-  };
-  const leaveAside = (project: ProjectLogin, aside: Aside): void => {
-    if (--aside.users > 0) return;
-    asides.delete(poolKeyOf(project));
-    aside.session.then(
-      (session) => session.close(),
-      () => {},
-    );
-    for (const wake of waitingAside.splice(0)) wake();
+    return sum;
   };
 
   const prepareFor = (session: Session, use: SessionUse): Session => {
@@ -176,6 +145,7 @@ export function openProjectSessions(
 
   const take = async (project: ProjectLogin): Promise<Session> => {
     const poolKey = poolKeyOf(project);
+    const { pool, open } = at(project);
     for (;;) {
       if (gate.isClosed(project.id)) await gate.pass(project.id);
       try {
@@ -195,17 +165,18 @@ export function openProjectSessions(
         const reset = resetting.get(session);
         if (reset) await within(resetMs, session, reset);
         if (session.isUsable || !reset) return prepareFor(session, use);
-        pool.release(poolKey, session, false);
+        at(project).pool.release(poolKey, session, false);
       }
     },
     takeIdle: (project, use) => {
       if (gate.isClosed(project.id)) return null;
-      const session = pool.takeIdle(poolKeyOf(project), isClean);
+      const session = at(project).pool.takeIdle(poolKeyOf(project), isClean);
       return session && prepareFor(session, use);
     },
-    isWanted: (project) => gate.isClosed(project.id) || pool.isWanted(poolKeyOf(project)),
+    isWanted: (project) => gate.isClosed(project.id) || at(project).pool.isWanted(poolKeyOf(project)),
     release: (project, session, leaves) => {
       const poolKey = poolKeyOf(project);
+      const { pool } = at(project);
       if (leaves === 'broken' || gate.isClosed(project.id)) return pool.release(poolKey, session, false);
       if (leaves === 'plain' || leaves === 'sequences') {
         if (leaves === 'sequences') withMovedSequences.add(session);
@@ -223,46 +194,30 @@ export function openProjectSessions(
       );
       pool.release(poolKey, session, true);
     },
-    aside: async (project, use) => {
-      const aside = await joinAside(project);
-      try {
-        const session = await aside.session;
-        return await within(asideMs, session, use(session));
-      } finally {
-        leaveAside(project, aside);
-      }
-    },
+    aside: (project, use) =>
+      at(project).aside(poolKeyOf(project), project, (session) => within(asideMs, session, use(session))),
     terminate: (session, waitMs = terminateMs) => {
       const owner = owners.get(session);
       if (owner) terminations.end(owner, session.pid);
       // A server that hangs sends none.
       setTimeout(() => session.destroy(), waitMs).unref();
     },
-    limitReached: () => {
-      const now = performance.now();
-      if (now - shortenedAt < shortenAgainMs) return;
-      shortenedAt = now;
-      shortenNotifyQueue(server).catch(() => {});
+    limitReached: (project) => at(project).limitReached(),
+    counts,
+    countsOf: (serverId) => byServer.get(serverId)?.pool.counts() ?? { open: 0, idle: 0, waiting: 0 },
+    loadOf: (serverId) => {
+      const found = byServer.get(serverId);
+      if (!found) return 0;
+      const { open, idle } = found.pool.counts();
+      return Math.min(1, (open - idle) / limitsOf(serverId).budget);
     },
-    counts: pool.counts,
-    end: pool.end,
+    end: async () => {
+      await Promise.all([...byServer.values()].map(({ pool }) => pool.end()));
+    },
   };
 }
 
 /** Each role of a project has its own sessions. */
 function poolKeyOf({ id, loginAs }: ProjectLogin): string {
   return loginAs === undefined ? id : `${id} ${loginAs}`;
-}
-
-/** No process listens, or PostgreSQL starts or stops. One project cannot cause this for the others. */
-function isOutage(error: unknown): boolean {
-  if (error instanceof RefusedError) return error.sqlstate === sqlstate.cannotConnectNow;
-  return ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '');
-}
-
-/** If the service died while it created an end users' role, that role may not have the right to connect yet. */
-function isRestorable(error: unknown, { loginAs }: ProjectLogin): boolean {
-  if (!(error instanceof RefusedError)) return false;
-  const lacksConnect = isUserLogin(loginAs) && error.sqlstate === sqlstate.insufficientPrivilege;
-  return lacksConnect || error.sqlstate === sqlstate.invalidPassword;
 }

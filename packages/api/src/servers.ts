@@ -1,0 +1,82 @@
+// Wire types of the PostgreSQL servers on which project databases live.
+import Type, { type Static } from 'typebox';
+import { success } from './envelope.ts';
+
+const label = Type.String({ pattern: '^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$' });
+const labels = Type.Array(label, {
+  maxItems: 20,
+  uniqueItems: true,
+  description: 'A project can ask for servers with certain labels.',
+  examples: [['eu', 'ssd']],
+});
+const capacityMb = Type.Integer({
+  minimum: 1,
+  maximum: 1_000_000_000_000,
+  description:
+    'Megabytes for project databases. A project is placed here only if its limit_mb fits into what is left.',
+});
+const capacityConnections = Type.Integer({
+  minimum: 1,
+  maximum: 100_000,
+  description:
+    'At most so many connections serve requests, and never more than ROWHOUSE_CONNECTIONS. A change takes effect when the service starts again.',
+});
+const orNull = (schema: typeof capacityMb) => Type.Union([schema, Type.Null()]);
+
+export const Server = Type.Object(
+  {
+    id: Type.Integer(),
+    name: Type.String(),
+    hosts: Type.Array(Type.String(), { examples: [['db2.example.com:5432']] }),
+    state: Type.Enum(['ready', 'draining', 'unavailable'], {
+      description: 'draining: it takes no new projects. unavailable: it does not answer.',
+    }),
+    labels,
+    capacity_mb: orNull(capacityMb),
+    capacity_connections: orNull(capacityConnections),
+    used_mb: Type.Number({ description: 'What its project databases take on disk, as last counted.' }),
+    projects: Type.Integer({ description: 'As last counted.' }),
+  },
+  { additionalProperties: false },
+);
+export type Server = Static<typeof Server>;
+
+export const AddServer = Type.Object(
+  {
+    name: Type.String({
+      pattern: '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$',
+      description: 'Lowercase letters, digits and hyphens. It cannot be changed.',
+    }),
+    address: Type.String({
+      minLength: 1,
+      maxLength: 2_000,
+      description:
+        'postgres://user:password@host:5432/postgres, of a superuser or a role with CREATEDB and CREATEROLE. Stored encrypted, and never returned.',
+    }),
+    labels: Type.Optional(labels),
+    capacity_mb: Type.Optional(capacityMb),
+    capacity_connections: Type.Optional(capacityConnections),
+  },
+  { additionalProperties: false },
+);
+export type AddServer = Static<typeof AddServer>;
+
+export const ChangeServer = Type.Object(
+  {
+    state: Type.Optional(
+      Type.Enum(['ready', 'draining'], { description: 'ready: it takes new projects again.' }),
+    ),
+    labels: Type.Optional(labels),
+    capacity_mb: Type.Optional(orNull(capacityMb)),
+    capacity_connections: Type.Optional(orNull(capacityConnections)),
+  },
+  { additionalProperties: false, minProperties: 1 },
+);
+export type ChangeServer = Static<typeof ChangeServer>;
+
+export const ServerResponse = success({ server: Server });
+export type ServerResponse = Static<typeof ServerResponse>;
+export const ServersResponse = success({
+  servers: Type.Array(Server, { description: 'The first one holds the control database.' }),
+});
+export type ServersResponse = Static<typeof ServersResponse>;

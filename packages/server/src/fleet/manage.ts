@@ -1,0 +1,176 @@
+// What operators do with servers: add, list, change, remove.
+import type { AddServer, ChangeServer, Server as WireServer } from '@rowhouse/api';
+import type { Control } from '../control/control.ts';
+import { EngineError } from '../engine/engine-error.ts';
+import { checkExternal, parseDatabaseUrl } from '../engine/external.ts';
+import { dropProvisioned } from '../engine/provision.ts';
+import { readFacts, type Server } from '../engine/servers.ts';
+import { errors, RowhouseError } from '../errors.ts';
+import { type Address, isState, openDatabase } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
+import type { Fleet, Member } from './fleet.ts';
+import {
+  countProjects,
+  deleteServer,
+  insertServer,
+  type ServerState,
+  sealAddress,
+  updateServer,
+} from './rows.ts';
+
+type Deps = { control: Control; servers: Fleet; masterKey: Buffer; onError: (error: unknown) => void };
+
+export async function listServers({ servers }: Deps): Promise<WireServer[]> {
+  await servers.refresh();
+  return servers.members().map(toWire);
+}
+
+/** The server is checked before it is added. Its template and roles are created when it is opened, right after. */
+export async function addServer(deps: Deps, input: AddServer): Promise<WireServer> {
+  const { control, servers, masterKey } = deps;
+  const address = readAddress(input.address);
+  if (reserved.includes(input.name)) throw nameTaken(input.name);
+  await servers.refresh();
+  if (servers.members().some(({ row }) => row.name === input.name)) throw nameTaken(input.name);
+  const { systemIdentifier } = await examine(address);
+  const id = await insertServer(control, {
+    name: input.name,
+    hosts: [`${address.host}:${address.port}`],
+    address: sealAddress(masterKey, input.name, input.address),
+    labels: input.labels ?? [],
+    capacityMb: input.capacity_mb ?? null,
+    capacityConnections: input.capacity_connections ?? null,
+    systemIdentifier,
+  });
+  if (id === null)
+    throw errors.conflict(
+      'This PostgreSQL server is one of the servers already, under another name or address.',
+      'GET /api/dbaas/v2/servers lists them.',
+    );
+  await servers.refresh();
+  await servers.settled(id);
+  return toWire(memberOf(servers, id));
+}
+
+export async function changeServer(deps: Deps, id: number, input: ChangeServer): Promise<WireServer> {
+  const states: Record<NonNullable<ChangeServer['state']>, ServerState> = {
+    ready: 'active',
+    draining: 'draining',
+  };
+  const isThere = await updateServer(deps.control, id, {
+    ...(input.state && { state: states[input.state] }),
+    ...(input.labels && { labels: input.labels }),
+    ...(input.capacity_mb !== undefined && { capacityMb: input.capacity_mb }),
+    ...(input.capacity_connections !== undefined && { capacityConnections: input.capacity_connections }),
+  });
+  if (!isThere) throw errors.serverNotFound(id);
+  await deps.servers.refresh();
+  return toWire(memberOf(deps.servers, id));
+}
+
+/** Refused while the server has projects. Its spares are dropped if it can be reached. */
+export async function removeServer(deps: Deps, id: number): Promise<WireServer> {
+  const { control, servers } = deps;
+  await servers.refresh();
+  const member = memberOf(servers, id);
+  if (id === servers.first.id)
+    throw errors.conflict('The first server holds the control database and cannot be removed.', stayHint);
+  await checkEmpty(control, member);
+  // From now on no process places a project there. The foreign key holds off one that is just being created.
+  await updateServer(control, id, { state: 'removing' });
+  await servers.refresh();
+  if (member.server) await dropSpares(control, member.server).catch(deps.onError);
+  try {
+    await deleteServer(control, id);
+  } catch (error) {
+    if (!isState(error, sqlstate.foreignKeyViolation)) throw error;
+    await updateServer(control, id, { state: 'draining' });
+    await checkEmpty(control, member);
+    throw error;
+  }
+  await servers.refresh();
+  return toWire(member);
+}
+
+/** The names of the first server, by its kind. */
+const reserved = ['embedded', 'external'];
+
+const stayHint = 'Other servers can be removed.';
+
+async function checkEmpty(control: Control, { row: { id, name } }: Member): Promise<void> {
+  const { live, deleted } = await countProjects(control, id);
+  if (live + deleted === 0) return;
+  throw errors.conflict(
+    `The server "${name}" has ${live} projects, and ${deleted} deleted ones that can still be restored.`,
+    'Delete them first. Deleted ones are dropped after ROWHOUSE_KEEP_DELETED_DAYS.',
+  );
+}
+
+async function dropSpares(control: Control, server: Server): Promise<void> {
+  const spares = await control.query<{ id: string }>(
+    sql`select id from spares where server_id = ${server.id}`,
+  );
+  for (const { id } of spares) await dropProvisioned(server, id);
+}
+
+function memberOf(servers: Fleet, id: number): Member {
+  const found = servers.members().find(({ row }) => row.id === id);
+  if (!found) throw errors.serverNotFound(id);
+  return found;
+}
+
+function toWire({ row, isAnswering }: Member): WireServer {
+  const { id, name, hosts, labels, state, capacityMb, capacityConnections, usedBytes, projects } = row;
+  const wireState = state === 'active' ? 'ready' : 'draining';
+  return {
+    ...{ id, name, hosts, labels, projects },
+    state: isAnswering ? wireState : 'unavailable',
+    capacity_mb: capacityMb,
+    capacity_connections: capacityConnections,
+    used_mb: Math.round((usedBytes / 1024 / 1024) * 100) / 100,
+  };
+}
+
+/** Problems never contain the address: it has a password. */
+function readAddress(text: string): Address {
+  try {
+    const { protocol, hostname, username } = new URL(text);
+    if (['postgres:', 'postgresql:'].includes(protocol) && hostname !== '' && username !== '')
+      return parseDatabaseUrl(text);
+  } catch {
+    // Not an address, or a stray % in it.
+  }
+  throw errors.invalidRequest(
+    [{ path: 'address', problem: 'must have the form postgres://user:password@host:port/database' }],
+    'Only one host. Encode special characters of the password: %40 for @.',
+  );
+}
+
+async function examine(address: Address): Promise<{ systemIdentifier: string }> {
+  const database = openDatabase(address, { max: 1, queryMs: 10_000 });
+  try {
+    await checkExternal(address);
+    return await readFacts(database);
+  } catch (error) {
+    throw explain(error);
+  } finally {
+    await database.end();
+  }
+}
+
+function explain(error: unknown): unknown {
+  const refuse = (problem: string, hint?: string) =>
+    errors.invalidRequest([{ path: 'address', problem }], hint);
+  if (error instanceof EngineError) return refuse(error.message, error.hint);
+  if (!(error instanceof RowhouseError) || error.code !== 'unavailable') return error;
+  const cause = error.cause as { message?: string; code?: string } | undefined;
+  return refuse(
+    `the server cannot be reached: ${cause?.message || cause?.code || 'no answer'}`,
+    'Check the address, the password, and that the server accepts connections from this machine.',
+  );
+}
+
+function nameTaken(name: string): RowhouseError {
+  return errors.conflict(`There is already a server "${name}".`, 'Choose another name.');
+}

@@ -1,0 +1,104 @@
+// Servers over HTTP, for the operator.
+import { AddServer, ChangeServer, ServerResponse, ServersResponse } from '@rowhouse/api';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import Type from 'typebox';
+import { addServer, changeServer, listServers, removeServer } from '../fleet/manage.ts';
+import { requireAccount } from '../keys/caller.ts';
+import { callerOf } from './caller.ts';
+import type { Deps } from './deps.ts';
+
+const Params = Type.Object({
+  id: Type.String({ pattern: '^[1-9][0-9]{0,8}$', description: "The server's id." }),
+});
+type Params = { id: string };
+const description = 'Requires an account key.';
+/** Its template is created meanwhile. */
+const addWithinMs = 60_000;
+
+export function serverRoutes(app: FastifyInstance, deps: Deps): void {
+  const tags = ['servers'];
+  const onError = (error: unknown) =>
+    deps.log.warn({ err: error }, 'the spares of a server were not dropped');
+  const manage = (request: FastifyRequest) => {
+    requireAccount(callerOf(request), 'manage servers');
+    return { ...deps, onError };
+  };
+
+  app.get(
+    '/servers',
+    { schema: { tags, summary: 'List servers', description, response: { 200: ServersResponse } } },
+    async (request): Promise<ServersResponse> => ({ ok: true, servers: await listServers(manage(request)) }),
+  );
+
+  app.post<{ Body: AddServer }>(
+    '/servers',
+    {
+      schema: {
+        tags,
+        summary: 'Add a server',
+        description: `${description} New projects can be placed on it from then on. Rowhouse does not back up this server.`,
+        body: AddServer,
+        response: { 201: ServerResponse },
+      },
+    },
+    async (request, reply): Promise<ServerResponse> => {
+      const given = manage(request);
+      request.deadline.allow(addWithinMs);
+      const server = await addServer(given, request.body);
+      reply.status(201).header('location', `${app.prefix}/servers/${server.id}`);
+      return { ok: true, server };
+    },
+  );
+
+  app.patch<{ Params: Params; Body: ChangeServer }>(
+    '/servers/:id',
+    {
+      schema: {
+        tags,
+        summary: 'Change the labels, the capacity or the state of a server',
+        description,
+        params: Params,
+        body: ChangeServer,
+        response: { 200: ServerResponse },
+      },
+    },
+    async (request): Promise<ServerResponse> => ({
+      ok: true,
+      server: await changeServer(manage(request), Number(request.params.id), request.body),
+    }),
+  );
+
+  app.post<{ Params: Params }>(
+    '/servers/:id/drain',
+    {
+      schema: {
+        tags,
+        summary: 'Drain a server',
+        description: `${description} It takes no new projects. The projects that it has stay and work.`,
+        params: Params,
+        response: { 200: ServerResponse },
+      },
+    },
+    async (request): Promise<ServerResponse> => ({
+      ok: true,
+      server: await changeServer(manage(request), Number(request.params.id), { state: 'draining' }),
+    }),
+  );
+
+  app.delete<{ Params: Params }>(
+    '/servers/:id',
+    {
+      schema: {
+        tags,
+        summary: 'Remove a server',
+        description: `${description} Refused while it has projects, or deleted ones that can still be restored. Nothing is deleted on it but unused databases.`,
+        params: Params,
+        response: { 200: ServerResponse },
+      },
+    },
+    async (request): Promise<ServerResponse> => ({
+      ok: true,
+      server: await removeServer(manage(request), Number(request.params.id)),
+    }),
+  );
+}

@@ -1,0 +1,118 @@
+// The sessions of one server: its pool, how a session is opened, and sessions outside the pool for look-ups.
+import { shortenNotifyQueue } from '../../engine/notify-queue.ts';
+import { isUserLogin, loginOf, type ProjectLogin, restoreLogin } from '../../engine/provision.ts';
+import type { Server } from '../../engine/servers.ts';
+import { errors } from '../../errors.ts';
+import { RefusedError, Session } from '../../postgres/session.ts';
+import { createSessionPool, type PoolLimits, type SessionPool } from '../../postgres/session-pool.ts';
+import { sqlstate } from '../../postgres/sqlstate.ts';
+import { sessionSettings } from './session-settings.ts';
+
+export type ServerSessions = {
+  readonly pool: SessionPool;
+  open(project: ProjectLogin): Promise<Session>;
+  /** Runs `use` in a session outside the pool's limits. */
+  aside<T>(poolKey: string, project: ProjectLogin, use: (session: Session) => Promise<T>): Promise<T>;
+  limitReached(): void;
+};
+
+type Options = {
+  ensureCurrent: (projectId: string) => Promise<void>;
+  onOpened: (project: ProjectLogin, session: Session) => void;
+};
+
+const maxAsides = 4;
+type Aside = { session: Promise<Session>; users: number };
+const shortenAgainMs = 50;
+/**
+ * While PostgreSQL is unavailable or starting, one attempt per period is made, and all other requests get its result:
+ * each attempt costs PostgreSQL a process, and hundreds per second make its recovery take several times as long.
+ */
+const outageMs = 200;
+
+export function openServerSessions(
+  server: Server,
+  limits: PoolLimits,
+  { ensureCurrent, onOpened }: Options,
+): ServerSessions {
+  const asides = new Map<string, Aside>();
+  const waitingAside: (() => void)[] = [];
+  let shortenedAt = Number.NEGATIVE_INFINITY;
+  let outage = { until: Number.NEGATIVE_INFINITY, cause: null as unknown };
+  const noteOutage = (error: unknown): Error => {
+    if (isOutage(error)) outage = { until: performance.now() + outageMs, cause: error };
+    return errors.unavailable(error);
+  };
+
+  const open = async (project: ProjectLogin): Promise<Session> => {
+    if (performance.now() < outage.until) throw errors.unavailable(outage.cause);
+    await ensureCurrent(project.id);
+    const start = async (login: ProjectLogin) => {
+      const session = await Session.open(
+        loginOf(server, login),
+        sessionSettings(server.userSettings, project.loginAs),
+      );
+      onOpened(project, session);
+      return session;
+    };
+    try {
+      return await start(project);
+    } catch (error) {
+      if (!isRestorable(error, project)) throw noteOutage(error);
+    }
+    return start(await restoreLogin(server, project)).catch((error) => {
+      throw noteOutage(error);
+    });
+  };
+
+  /** A project's lookups share one session, so that a busy project leaves room for others. Without room they wait. */
+  const joinAside = async (poolKey: string, project: ProjectLogin): Promise<Aside> => {
+    while (asides.size >= maxAsides && (!asides.has(poolKey) || waitingAside.length > 0))
+      await new Promise<void>((resolve) => waitingAside.push(resolve));
+    const aside = asides.get(poolKey) ?? { session: open(project), users: 0 };
+    asides.set(poolKey, aside);
+    aside.users++;
+    return aside;
+  };
+  const leaveAside = (poolKey: string, aside: Aside): void => {
+    if (--aside.users > 0) return;
+    asides.delete(poolKey);
+    aside.session.then(
+      (session) => session.close(),
+      () => {},
+    );
+    for (const wake of waitingAside.splice(0)) wake();
+  };
+
+  return {
+    pool: createSessionPool(limits),
+    open,
+    aside: async (poolKey, project, use) => {
+      const aside = await joinAside(poolKey, project);
+      try {
+        return await use(await aside.session);
+      } finally {
+        leaveAside(poolKey, aside);
+      }
+    },
+    limitReached: () => {
+      const now = performance.now();
+      if (now - shortenedAt < shortenAgainMs) return;
+      shortenedAt = now;
+      shortenNotifyQueue(server).catch(() => {});
+    },
+  };
+}
+
+/** No process listens, or PostgreSQL starts or stops. One project cannot cause this for the others. */
+function isOutage(error: unknown): boolean {
+  if (error instanceof RefusedError) return error.sqlstate === sqlstate.cannotConnectNow;
+  return ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '');
+}
+
+/** If the service died while it created an end users' role, that role may not have the right to connect yet. */
+function isRestorable(error: unknown, { loginAs }: ProjectLogin): boolean {
+  if (!(error instanceof RefusedError)) return false;
+  const lacksConnect = isUserLogin(loginAs) && error.sqlstate === sqlstate.insufficientPrivilege;
+  return lacksConnect || error.sqlstate === sqlstate.invalidPassword;
+}

@@ -1,0 +1,184 @@
+// The background work on one server: reconciliation, sizes, spares, upgrades, direct sessions, cleanup.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { settleSwaps } from './branches/swap.ts';
+import type { Control } from './control/control.ts';
+import { endLockHogs } from './engine/lock-hogs.ts';
+import { shortenNotifyQueue } from './engine/notify-queue.ts';
+import type { Server } from './engine/servers.ts';
+import type { Fleet } from './fleet/fleet.ts';
+import { countUse } from './fleet/rows.ts';
+import { deleteExpired } from './projects/expire.ts';
+import { type Discrepancies, reconcile } from './projects/reconcile.ts';
+import type { Progress, Upgrades } from './projects/upgrade.ts';
+import { settleLoginGates } from './quotas/direct-login-gate.ts';
+import { endPauses } from './quotas/direct-pauses.ts';
+import { watchDirectSessions } from './quotas/direct-sessions.ts';
+import { openOverLimit } from './quotas/over-limit.ts';
+import type { Reclaim } from './quotas/reclaim.ts';
+import { refreshSizes, sizesSettled } from './quotas/sizes.ts';
+
+type Deps = {
+  control: Control;
+  servers: Fleet;
+  upgrades: Upgrades;
+  reclaim: Reclaim;
+  limits: { keepDeletedDays: number };
+  now: () => number;
+};
+export type Log = Record<'info' | 'warn' | 'error', (details: object, message: string) => void>;
+
+export type ServerWork = { discrepancies(): Discrepancies; stop(): Promise<void> };
+
+const tickMs = 2_000;
+const ticksBetweenReconciling = 15;
+/** Between two batches: statements of callers come first. */
+const shortPauseMs = 50;
+/** A further server that hangs must not prevent the service from stopping. */
+const stopMs = 5_000;
+
+export function startServerWork(deps: Deps, server: Server, log: Log, until: AbortSignal): ServerWork {
+  const stopping = new AbortController();
+  const ended = AbortSignal.any([stopping.signal, until]);
+  const isFirst = server === deps.servers.first;
+  const here = { ...deps, server };
+  let found: Discrepancies = { projectsWithoutDatabase: [], databasesWithoutRow: [] };
+  let reported = '';
+
+  /** Failures of a further server that does not answer are reported once, by the fleet. */
+  const attempt = async (what: string, act: () => Promise<unknown>) => {
+    await act().catch((error) => {
+      const member = deps.servers.members().find(({ row }) => row.id === server.id);
+      if (isFirst || member?.isAnswering)
+        log.error({ err: error, server: server.name }, `${what} failed; retrying`);
+    });
+  };
+
+  const findDiscrepancies = async () => {
+    found = await reconcile(here);
+    if (JSON.stringify(found) !== reported) {
+      reported = JSON.stringify(found);
+      const wrong = found.projectsWithoutDatabase.length + found.databasesWithoutRow.length > 0;
+      if (wrong)
+        log.error(
+          { ...found, server: server.name },
+          'projects and databases do not match; see docs/operating.md',
+        );
+    }
+  };
+
+  const tidyLoop = async (): Promise<void> => {
+    for (let tick = 0; !ended.aborted; tick++) {
+      // Each step separately: a failure in one project must not prevent the other steps.
+      if (tick % ticksBetweenReconciling === 0) {
+        await attempt('reconciling', findDiscrepancies);
+        await attempt('completing resets and promotions', () => settleSwaps(here));
+        await attempt('counting projects', () => countUse(deps.control, server.id));
+      }
+      await attempt('deleting expired projects', () => deleteExpired(here));
+      await attempt('telling direct connections', () => settleLoginGates(here));
+      await attempt('letting direct connections in again', () => endPauses(server, deps.now()));
+      await attempt('watching locks', () => endLockHogs(server));
+      await attempt('watching notifications', () => shortenNotifyQueue(server));
+      await attempt('filling spares', async () => deps.servers.sparesOf(server.id).fill());
+      await pause(tickMs, ended);
+    }
+  };
+
+  /** A separate loop: dropping databases can take seconds, and sizes must not be that old. */
+  const sizesLoop = async (): Promise<void> => {
+    const overLimit = openOverLimit(here);
+    while (!ended.aborted) {
+      const startedAt = performance.now();
+      await attempt('measuring', () => refreshSizes(here));
+      await attempt('reclaiming room', () => overLimit.reclaim());
+      await pause(Math.max(shortPauseMs, startedAt + tickMs - performance.now()), ended);
+    }
+    await sizesSettled(server);
+  };
+
+  const reportProgress = openProgressReport(log);
+  /** A separate loop: a project that holds locks can make it slow. */
+  const upgradesLoop = async (): Promise<void> => {
+    while (!ended.aborted) {
+      let upgraded = 0;
+      await attempt('bringing projects up to date', async () => {
+        const progress = await deps.upgrades.next(server, ended);
+        upgraded = progress.upgraded;
+        reportProgress(progress);
+      });
+      await pause(upgraded > 0 ? shortPauseMs : tickMs, ended);
+    }
+  };
+
+  /** A separate loop: a project can grow by megabytes in the time that the other steps take. */
+  const directSessionsLoop = async (): Promise<void> => {
+    const watch = watchDirectSessions(here, log);
+    let isReported = false;
+    while (!ended.aborted) {
+      const startedAt = performance.now();
+      await watch.run(ended).catch((error) => {
+        // The next attempt follows soon, because the first clients that reconnect are not watched. While PostgreSQL is
+        // unavailable, the failure is logged once.
+        isReported &&= performance.now() - startedAt < tickMs;
+        if (!isReported)
+          log.error(
+            { err: error, server: server.name },
+            'the supervision of direct connections failed; retrying',
+          );
+        isReported = true;
+      });
+      await pause(shortPauseMs, ended);
+    }
+    await watch.stop();
+  };
+
+  const running = Promise.allSettled([tidyLoop(), sizesLoop(), upgradesLoop(), directSessionsLoop()]);
+  running.then((ends) => {
+    for (const end of ends)
+      if (end.status === 'rejected')
+        log.error({ err: end.reason, server: server.name }, 'background work of a server stopped');
+  });
+
+  return {
+    discrepancies: () => found,
+    stop: async () => {
+      stopping.abort();
+      await (isFirst ? running : Promise.race([running, sleep(stopMs, undefined, { ref: false })]));
+    },
+  };
+}
+
+function openProgressReport(log: Log): (progress: Progress) => void {
+  const reportedFailures = new Map<string, string>();
+  let reportedNewer = 0;
+  return ({ upgraded, failed, left, newer }) => {
+    if (upgraded > 0) log.info({ upgraded, left }, 'projects upgraded');
+    if (left === 0) reportedFailures.clear();
+    for (const { id, error } of failed) {
+      if (reportedFailures.get(id) === String(error)) continue;
+      reportedFailures.set(id, String(error));
+      log.error({ project: id, err: error }, 'a project cannot be upgraded; retrying');
+    }
+    if (newer.length > 0 && newer.length !== reportedNewer) {
+      const some = newer.slice(0, 20);
+      log.warn(
+        { count: newer.length, projects: some },
+        'a newer Rowhouse has used these projects; they are left unchanged',
+      );
+    }
+    reportedNewer = newer.length;
+  };
+}
+
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done, { once: true });
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+  });
+}
