@@ -36,6 +36,8 @@ export function addProjects(program: Command): void {
   add('create <name>', 'Create a project and print its key. Needs an account key.')
     .option('--limit-mb <number>', 'size limit in megabytes (default: 512)', positive)
     .option('--slug <slug>', 'name of the project in paths (default: derived from the name)')
+    .option('--server <name>', 'server that it must be on (default: Rowhouse chooses one)')
+    .option('--label <label...>', 'labels that its server must have')
     .action(create);
   add('list', 'List projects, newest first.')
     .option('--deleted', 'list deleted projects that can still be restored')
@@ -91,13 +93,15 @@ export function addProjects(program: Command): void {
   ).action(connection);
 }
 
-type CreateOptions = ApiOptions & { limitMb?: number; slug?: string };
+type CreateOptions = ApiOptions & { limitMb?: number; slug?: string; server?: string; label?: string[] };
 
 async function create(name: string, options: CreateOptions): Promise<void> {
   const body: CreateProject = {
     name,
     ...(options.limitMb !== undefined && { limit_mb: options.limitMb }),
     ...(options.slug !== undefined && { slug: options.slug }),
+    ...(options.server !== undefined && { server: options.server }),
+    ...(options.label && { labels: options.label }),
   };
   const answer = await callApi<CreatedProjectResponse>(options, 'POST', ['projects'], { body });
   show(options, answer, ({ project, api_key: apiKey }) =>

@@ -6,6 +6,7 @@ import { accountKeyProblem } from './accounts.ts';
 import { examineBackups } from './backups/examine.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { openControl } from './control/control.ts';
+import { examineServers } from './doctor-servers.ts';
 import { binariesPackage, findBinaries, missingLinks, probeBinaries } from './engine/binaries.ts';
 import { findOwner } from './engine/data-folder.ts';
 import { readDisk } from './engine/disk.ts';
@@ -55,6 +56,7 @@ const examinations: Examination[] = [
   { check: 'left over', look: checkLeftOver, inside: true, only: 'embedded' },
   { check: 'projects', look: checkProjects, inside: true, only: 'embedded' },
   { check: 'PostgreSQL', look: checkServer, only: 'external' },
+  { check: 'servers', look: ({ config }) => examineServers(config), inside: true },
   { check: 'backups', look: ({ config }) => examineBackups(config), inside: true },
 ];
 

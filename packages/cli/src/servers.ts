@@ -1,0 +1,112 @@
+// rowhouse servers: adds, lists, drains and removes the PostgreSQL servers on which projects live.
+import type { AddServer, Server, ServerResponse, ServersResponse } from '@rowhouse/api';
+import type { Command } from 'commander';
+import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { failure } from './failure.ts';
+import { positive } from './numbers.ts';
+import { show } from './output.ts';
+import { clean, formatFields, formatTable } from './table.ts';
+
+export function addServers(program: Command): void {
+  const servers = program
+    .command('servers')
+    .summary('add, list, drain and remove PostgreSQL servers')
+    .description(
+      'Add, list, drain and remove the PostgreSQL servers on which projects live. Needs an account key.',
+    );
+  const add = (usage: string, about: string) => withApiOptions(servers.command(usage).description(about));
+
+  add(
+    'add <name> [address]',
+    'Add a server: postgres://user:password@host:5432/postgres. The address contains a password, so set it in ROWHOUSE_SERVER_URL instead.',
+  )
+    .option('--label <label...>', 'labels that projects can ask for')
+    .option('--capacity-mb <number>', 'megabytes for project databases', positive)
+    .option('--capacity-connections <number>', 'most connections that serve requests', positive)
+    .action(addOne);
+  add('list', 'List servers with their state, use and labels.').action(list);
+  add('drain <name>', 'Place no new projects on a server. Those that it has stay.')
+    .option('--undo', 'place new projects on it again')
+    .action(drain);
+  add('remove <name>', 'Remove a server that has no projects.').action(remove);
+}
+
+type AddOptions = ApiOptions & { label?: string[]; capacityMb?: number; capacityConnections?: number };
+
+async function addOne(name: string, given: string | undefined, options: AddOptions): Promise<void> {
+  const address = given ?? process.env.ROWHOUSE_SERVER_URL;
+  if (!address)
+    throw failure(
+      'invalid_request',
+      'The address of the server is missing.',
+      'Set ROWHOUSE_SERVER_URL to postgres://user:password@host:5432/postgres, or pass it after the name.',
+    );
+  const body: AddServer = {
+    name,
+    address,
+    ...(options.label && { labels: options.label }),
+    ...(options.capacityMb !== undefined && { capacity_mb: options.capacityMb }),
+    ...(options.capacityConnections !== undefined && { capacity_connections: options.capacityConnections }),
+  };
+  const answer = await callApi<ServerResponse>(options, 'POST', ['servers'], { body });
+  show(options, answer, ({ server }) => formatFields(fieldsOf(server)));
+}
+
+async function list(options: ApiOptions): Promise<void> {
+  const answer = await callApi<ServersResponse>(options, 'GET', ['servers']);
+  show(options, answer, ({ servers }) => tableOf(servers));
+}
+
+async function drain(name: string, options: ApiOptions & { undo?: boolean }): Promise<void> {
+  const { id } = await find(options, name);
+  const answer = options.undo
+    ? await callApi<ServerResponse>(options, 'PATCH', ['servers', String(id)], { body: { state: 'ready' } })
+    : await callApi<ServerResponse>(options, 'POST', ['servers', String(id), 'drain']);
+  show(options, answer, ({ server }) => formatFields(fieldsOf(server)));
+}
+
+async function remove(name: string, options: ApiOptions): Promise<void> {
+  const { id } = await find(options, name);
+  const answer = await callApi<ServerResponse>(options, 'DELETE', ['servers', String(id)]);
+  show(options, answer, ({ server }) => clean(`The server "${server.name}" is removed.`));
+}
+
+async function find(options: ApiOptions, name: string): Promise<Server> {
+  const { servers } = await callApi<ServersResponse>(options, 'GET', ['servers']);
+  const found = servers.find((server) => server.name === name);
+  if (!found)
+    throw failure('server_not_found', `There is no server "${name}".`, 'rowhouse servers list shows them.');
+  return found;
+}
+
+function fieldsOf(server: Server): [string, string | number][] {
+  return [
+    ['id', server.id],
+    ['name', server.name],
+    ['state', server.state],
+    ['hosts', server.hosts.join(', ')],
+    ['labels', server.labels.join(', ') || '-'],
+    ['capacity', server.capacity_mb === null ? '-' : `${server.capacity_mb} MB`],
+    ['connections', server.capacity_connections ?? '-'],
+    ['used', `${server.used_mb} MB`],
+    ['projects', server.projects],
+  ];
+}
+
+function tableOf(servers: readonly Server[]): string {
+  const columns = [
+    ...[{ title: 'NAME' }, { title: 'STATE' }, { title: 'HOSTS' }],
+    ...[
+      { title: 'PROJECTS', align: 'right' as const },
+      { title: 'USED MB', align: 'right' as const },
+    ],
+    ...[{ title: 'CAPACITY MB', align: 'right' as const }, { title: 'LABELS' }],
+  ];
+  return formatTable(
+    columns,
+    servers.map((one) => [
+      ...[one.name, one.state, one.hosts.join(', '), one.projects, one.used_mb],
+      ...[one.capacity_mb ?? '-', one.labels.join(', ') || '-'],
+    ]),
+  );
+}

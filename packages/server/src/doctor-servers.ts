@@ -1,0 +1,85 @@
+// `rowhouse doctor`: the further servers of the installation. Apart from doctor.ts, because these checks need the control
+// database and the master key, which opens the stored addresses.
+import type { Config } from './config.ts';
+import { openControl } from './control/control.ts';
+import { clusterFolderOf, embeddedAddress } from './engine/embedded.ts';
+import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
+import { inspectInstallation } from './engine/master-key-fit.ts';
+import { inspectPidFile } from './engine/server-processes.ts';
+import { openAddress, readServers, type ServerRow } from './fleet/rows.ts';
+import { type Address, openDatabase } from './postgres/database.ts';
+import { sql } from './postgres/sql.ts';
+
+type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
+
+/** Empty if the first server is the only one, or is not running: it is not started for this. */
+export async function examineServers(config: Config): Promise<Check[]> {
+  const inspection = await inspectInstallation(config);
+  const address = 'key' in inspection ? firstAddress(config, inspection.key) : null;
+  if (!('key' in inspection) || !address) return [];
+  const rows = await readFurther(address, config.controlDatabase);
+  const checks = await Promise.all(rows.map((row) => examineServer(row, inspection.key)));
+  return checks.flat();
+}
+
+function firstAddress({ databaseUrl, dataFolder }: Config, masterKey: Buffer): Address | null {
+  if (databaseUrl) return parseDatabaseUrl(databaseUrl);
+  if (inspectPidFile(clusterFolderOf(dataFolder))?.kind !== 'ours') return null;
+  return embeddedAddress(dataFolder, masterKey);
+}
+
+async function readFurther(address: Address, controlDatabase: string): Promise<ServerRow[]> {
+  const maintenance = openDatabase(address, { max: 1 });
+  const control = openControl(address, controlDatabase);
+  try {
+    const [made] = await maintenance.query(
+      sql`select 1 from pg_database where datname = ${controlDatabase} and datallowconn`,
+    );
+    if (!made) return [];
+    // A control database of an earlier version, which the next start upgrades, has one server.
+    const [known] = await control.query(sql`
+      select 1 from pg_attribute where attrelid = to_regclass('servers') and attname = 'address' and not attisdropped`);
+    if (!known) return [];
+    return (await readServers(control)).filter((row) => row.address !== null);
+  } finally {
+    await maintenance.end();
+    await control.end();
+  }
+}
+
+async function examineServer(row: ServerRow, masterKey: Buffer): Promise<Check[]> {
+  const check = `server ${row.name}`;
+  const notBackedUp: Check = {
+    check,
+    state: 'warning',
+    found: 'is not backed up by Rowhouse',
+    todo: 'Back it up with its own tools, such as pgBackRest. Only the first server is backed up.',
+  };
+  try {
+    const address = parseDatabaseUrl(openAddress(masterKey, row) ?? '');
+    await checkExternal(address);
+    const found = `${row.hosts.join(', ')} is usable, ${row.projects} projects${row.state === 'active' ? '' : ', draining'}`;
+    return [{ check, state: 'ok', found }, ...(await guardsOf(check, address)), notBackedUp];
+  } catch (error) {
+    const { message } = error as Error;
+    const cause = (error as { cause?: { message?: string; code?: string } }).cause;
+    const reason = cause?.message || cause?.code || message;
+    const todo = 'Its projects answer 503 until it can be reached. Start it, or check the network.';
+    return [
+      { check, state: 'problem', found: `${row.hosts.join(', ')} cannot be used: ${reason}`, todo },
+      notBackedUp,
+    ];
+  }
+}
+
+async function guardsOf(check: string, address: Address): Promise<Check[]> {
+  const database = openDatabase(address, { max: 1 });
+  try {
+    const findings = await findOpenGuards(database);
+    return findings.map(({ missing, risk, remedy }) => {
+      return { check, state: 'warning' as const, found: `missing: ${missing}; ${risk}`, todo: remedy };
+    });
+  } finally {
+    await database.end();
+  }
+}
