@@ -38,6 +38,16 @@ async function openStill(slots: number) {
   return { ...hashing, pid, goOn: () => process.kill(pid, 'SIGCONT') };
 }
 
+/** By crypt(3) of libxcrypt: of 'correct hörse', and of 72 times x. */
+const bcryptHashes = {
+  made: [
+    '$2a$04$zyxwvutsrqponmlkjihgfuMJ1jZFqgSu9KArtKg1SKq6y7Z.ZB9ay',
+    '$2b$06$abcdefghijklmnopqrstuuDPIcsDCnAQILv/Diau9vod0nDnCtjAS',
+    '$2y$10$ABCDEFGHIJKLMNOPQRSTUu.A8cI9Bquvl1lz85foovDGPjjLXHDka',
+  ],
+  long: '$2b$04$ABCDEFGHIJKLMNOPQRSTUuuPMGVdMuE6yqNwaDAANxW.7cK/ZbrX6',
+};
+
 const many = (hashing: Hashing, projectId: string, count: number): Reservation[] =>
   Array.from({ length: count }, () => hashing.reserve(projectId));
 
@@ -118,6 +128,54 @@ describe('hashing passwords', () => {
     let usual = Number.POSITIVE_INFINITY;
     for (let turn = 0; turn < 5; turn++) usual = Math.min(usual, await time(kept));
     for (const hash of [null, old, 'not a hash']) expect(await time(hash)).toBeGreaterThan(usual / 10);
+  });
+
+  it('verifies hashes of bcrypt, which are outdated, and none that would take long', async () => {
+    const hashing = open(2);
+    const place = hashing.reserve('a');
+    for (const hash of bcryptHashes.made) {
+      expect([hash, await place.verify('correct hörse', hash)]).toEqual([
+        hash,
+        { matches: true, isOutdated: true },
+      ]);
+      expect(await place.verify('correct horse', hash)).toEqual({ matches: false, isOutdated: true });
+    }
+    // Bcrypt reads 72 bytes.
+    for (const [length, matches] of [
+      [71, false],
+      [72, true],
+      [73, true],
+    ] as const)
+      expect(await place.verify('x'.repeat(length), bcryptHashes.long)).toEqual({
+        matches,
+        isOutdated: true,
+      });
+    expect(hashing.reported).toEqual([]);
+    const began = performance.now();
+    const [hash = ''] = bcryptHashes.made;
+    for (const bad of ['$2a$31', '$2a$13', '$2a$03', '$2x$04', '$2$04'])
+      expect(await place.verify('correct hörse', bad + hash.slice(6))).toMatchObject({ matches: false });
+    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(hashing.reported.length).toBe(5);
+  });
+
+  it('does all of its usual work for a hash of bcrypt, too', async () => {
+    const rounds = 200_000;
+    const place = open(2, rounds).reserve('a');
+    const quickest = async (act: () => unknown) => {
+      let ms = Number.POSITIVE_INFINITY;
+      for (let turn = 0; turn < 10; turn++) {
+        const before = performance.now();
+        await act();
+        ms = Math.min(ms, performance.now() - before);
+      }
+      return ms;
+    };
+    // In short pieces, which a busy machine interrupts less often.
+    const work = 10 * (await quickest(() => pbkdf2Sync('password', 'salt', rounds / 10, 32, 'sha256')));
+    const [hash = ''] = bcryptHashes.made;
+    // Bcrypt of cost 4 by itself takes less than a tenth of it.
+    expect(await quickest(() => place.verify('correct horse', hash))).toBeGreaterThan(work / 2);
   });
 
   it('matches nothing against an unreadable hash, and reports it', async () => {

@@ -1,6 +1,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isPublic, readRemote } from '../src/dumps/import/remote.ts';
+import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { run } from './exports.ts';
 import { address, api, asAdmin, importsFolder, until, useTestService } from './helpers.ts';
@@ -40,7 +41,10 @@ beforeAll(async () => {
         sql`create table auth.identities (id uuid primary key, user_id uuid references auth.users)`,
         sql`create function auth.uid() returns uuid language sql stable as 'select null::uuid'`,
         sql`insert into auth.users (id, role, email, encrypted_password, raw_user_meta_data, email_confirmed_at, created_at) values
-          ('00000000-0000-4000-8000-000000000001', 'authenticated', 'ada@example.com', '$2a$10$abc', '{"name": "Ada"}', now(), '2026-01-02T03:04:05Z'),
+          ('00000000-0000-4000-8000-000000000001', 'authenticated', 'ada@example.com',
+           extensions.crypt('correct horse battery', extensions.gen_salt('bf', 10)), '{"name": "Ada"}', now(), '2026-01-02T03:04:05Z'),
+          ('00000000-0000-4000-8000-000000000003', 'authenticated', 'eve@example.com',
+           regexp_replace(extensions.crypt('correct horse battery', extensions.gen_salt('bf', 4)), '04', '31'), null, null, now()),
           ('00000000-0000-4000-8000-000000000002', 'authenticated', null, null, null, null, now())`,
         sql`create table storage.objects (id uuid)`,
         sql`create table public.notes (id bigint generated always as identity primary key, code text default extensions.gen_salt('bf'),
@@ -76,7 +80,7 @@ describe('a server', { timeout: 60_000 }, () => {
   it('that looks like one of Supabase is copied, with its users', async () => {
     const { project, job } = await copyFrom(url());
     expect(job.error).toBeNull();
-    expect(job.result).toMatchObject({ tables: 1, rows: 1, users: 1 });
+    expect(job.result).toMatchObject({ tables: 1, rows: 1, users: 2 });
     const skipped = Object.fromEntries(
       job.result.skipped.map(({ entry, reason }: { entry: string; reason: string }) => [
         entry.replace(/ \(\d+ entries\)$/, ''),
@@ -89,7 +93,7 @@ describe('a server', { timeout: 60_000 }, () => {
       'schema realtime': "Supabase's own schema.",
       'TRIGGER auth.users on_auth_user_created': 'Projects cannot have a trigger on a table of schema auth.',
       'users: no email address': 'The user cannot be stored here.',
-      'passwords of 1 users': expect.stringContaining('bcrypt'),
+      passwords: expect.stringContaining('too high a cost'),
     });
     const { rows } = await run(
       rowhouse,
@@ -106,6 +110,26 @@ describe('a server', { timeout: 60_000 }, () => {
         salted: true,
       },
     ]);
+    const signIn = async (email: string, password: string) =>
+      (
+        await rowhouse.call('POST', `/projects/${project.slug}/auth/signin`, {
+          key: project.key,
+          body: { email, password },
+        })
+      ).status;
+    const hashOf = () =>
+      asAdmin(
+        async (admin) =>
+          (await admin.query<{ hash: string }>(sql`select hash from auth.passwords`)).map(({ hash }) => hash),
+        { ...address(), database: databaseOf(project.id) },
+      );
+    expect(await hashOf()).toEqual([expect.stringMatching(/^\$2a\$10\$/)]);
+    expect(await signIn('ada@example.com', 'wrong horse battery')).toBe(401);
+    expect(await signIn('eve@example.com', 'correct horse battery')).toBe(401);
+    expect(await signIn('ada@example.com', 'correct horse battery')).toBe(200);
+    // From now on it is a hash as any other.
+    expect(await hashOf()).toEqual([expect.stringMatching(/^\$pbkdf2-sha256\$/)]);
+    expect(await signIn('ada@example.com', 'correct horse battery')).toBe(200);
     const policies = await run(rowhouse, project, 'select policyname, roles::text from pg_policies');
     expect(policies.rows).toEqual([{ policyname: 'own', roles: '{authenticated}' }]);
   });

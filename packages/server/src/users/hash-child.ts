@@ -2,11 +2,11 @@
 // hash-process.ts is the child's side.
 import { type ChildProcess, fork } from 'node:child_process';
 import { errors } from '../errors.ts';
-import type { Answer, HashTask } from './hash-process.ts';
+import type { Answer, HashTask, HashWork } from './hash-process.ts';
 
 export type HashChild = {
   /** Throws errors.unavailable if the process cannot be started or dies before it answers. */
-  run(task: Omit<HashTask, 'id'>): Promise<Buffer>;
+  run(work: HashWork): Promise<Buffer>;
   stop(): Promise<void>;
 };
 
@@ -82,14 +82,14 @@ export function keepHashChild({ slots, onError, program = programFile() }: Optio
   };
 
   return {
-    run: async (task) => {
+    run: async (work) => {
       const used = getChild();
       return new Promise((resolve, reject) => {
         const id = ++next;
         pending.set(id, { resolve, reject });
         // Without a pid the process was not started; an 'error' event with the reason follows.
         if (used.pid === undefined) return;
-        used.send({ id, ...task } satisfies HashTask, (error) => error && end(used, true, error));
+        used.send({ id, ...work } satisfies HashTask, (error) => error && end(used, true, error));
       });
     },
     stop: async () => {

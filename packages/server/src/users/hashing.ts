@@ -8,8 +8,8 @@ import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { errors } from '../errors.ts';
 import { keepHashChild } from './hash-child.ts';
-import type { HashTask } from './hash-process.ts';
-import { formatHash, hashBytes, parseHash, saltBytes } from './passwords.ts';
+import type { HashWork } from './hash-process.ts';
+import { formatHash, hashBytes, parseBcrypt, parseHash, saltBytes } from './passwords.ts';
 
 export type Hashing = {
   /** For one sign-up or sign-in, to be taken before any database look-up. Throws errors.overloaded if none is free. */
@@ -24,7 +24,7 @@ export type Reservation = {
   hash(password: string): Promise<string>;
   /**
    * `stored` null: there is no such user; this takes the same time and never matches.
-   * `isOutdated`: hashed with fewer iterations than configured now.
+   * `isOutdated`: hashed with fewer iterations than configured now, or by bcrypt.
    */
   verify(password: string, stored: string | null): Promise<{ matches: boolean; isOutdated: boolean }>;
   /** May be called more than once. */
@@ -38,9 +38,8 @@ type Options = {
   onError: (error: unknown) => void;
 };
 
-type Work = Omit<HashTask, 'id'>;
 type Waiting = {
-  work: Work;
+  work: HashWork;
   resolve: (hash: Buffer | Promise<Buffer>) => void;
   reject: (error: Error) => void;
   timer: NodeJS.Timeout;
@@ -89,7 +88,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     }
   };
 
-  const run = async (entry: Entry, work: Work): Promise<Buffer> => {
+  const run = async (entry: Entry, work: HashWork): Promise<Buffer> => {
     running++;
     entry.isHashing = true;
     entry.hasBegun = true;
@@ -103,7 +102,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
     }
   };
 
-  const wait = (entry: Entry, work: Work): Promise<Buffer> => {
+  const wait = (entry: Entry, work: HashWork): Promise<Buffer> => {
     if (isStopped) throw errors.unavailable('stopping');
     if (entry.state === 'displaced') throw tooMany();
     if (entry.state === 'released') throw new Error('The place was given back before.');
@@ -173,6 +172,14 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
   };
 
   const verify = async (entry: Entry, password: string, stored: string | null) => {
+    const bcrypt = stored === null ? null : parseBcrypt(stored);
+    if (bcrypt) {
+      const made = await wait(entry, { password, bcrypt: bcrypt.setting, burn: iterations });
+      return {
+        matches: made.length === bcrypt.hash.length && timingSafeEqual(made, bcrypt.hash),
+        isOutdated: true,
+      };
+    }
     const known = stored === null ? null : parseHash(stored);
     if (stored !== null && !known) onError(new Error('A kept password hash cannot be read.'));
     // A random hash for an unknown e-mail: the same work, so timing does not reveal whether the user exists.

@@ -1,11 +1,11 @@
-// The users of a dump: those of Rowhouse with their password hashes, and those of Supabase. Every value is checked as if
-// it came by the API: a hash with too many rounds would hold up the sign-ins of all projects. They are stored by the role
+// The users of a dump, of Rowhouse or of Supabase, with their password hashes. Every value is checked as if it came by the
+// API: a hash with too many rounds would hold up the sign-ins of all projects. They are stored by the role
 // that owns users, by statements of ours, before anything of the dump has run.
 import { RowhouseError } from '../../errors.ts';
 import { parseJsonText } from '../../query/json/json-text.ts';
 import { readData } from '../../users/data.ts';
 import { readEmail } from '../../users/emails.ts';
-import { parseHash } from '../../users/passwords.ts';
+import { isKnownHash } from '../../users/passwords.ts';
 import { BrokenDump } from '../read/broken-dump.ts';
 import { type CopyRow, readCopyRows } from './copy-text.ts';
 import type { ImportSession } from './import-session.ts';
@@ -46,7 +46,8 @@ function kindOf(columns: readonly string[]): Kind | null {
   return columns.includes('encrypted_password') && columns.includes('raw_user_meta_data') ? 'supabase' : null;
 }
 
-type User = Record<string, string | null>;
+type User = { id: string } & Record<string, string | null>;
+type Password = { user_id: string; hash: string };
 
 async function storeUsers(
   session: ImportSession,
@@ -54,12 +55,13 @@ async function storeUsers(
   kind: Kind,
   report: Reporting,
 ): Promise<void> {
-  let withoutPassword = 0;
+  const passwords: Password[] = [];
   const store = async (batch: User[]) => {
     const stored = await send(session, insertUsers, batch);
     report.users += stored;
     for (let n = stored; n < batch.length; n++)
       report.skipInGroup('users', 'Another user has the same id or email address.');
+    if (passwords.length > 0) await send(session, insertPasswords, passwords.splice(0));
   };
   await inBatches(readCopyRows(rows(), columns), store, (row) => {
     const user = readUser(row, kind);
@@ -67,15 +69,15 @@ async function storeUsers(
       report.skipInGroup(`users: ${user}`, 'The user cannot be stored here.');
       return null;
     }
-    if (kind === 'supabase' && row.get('encrypted_password')) withoutPassword++;
+    const hash = kind === 'supabase' ? row.get('encrypted_password') : null;
+    if (hash && isKnownHash(hash)) passwords.push({ user_id: user.id, hash });
+    else if (hash) report.skipInGroup('passwords', unknownHash);
     return user;
   });
-  if (withoutPassword > 0)
-    report.skip(
-      `passwords of ${withoutPassword} users`,
-      'Supabase stores bcrypt hashes, which cannot be verified here. These users set a new password: POST …/auth/recover.',
-    );
 }
+
+const unknownHash =
+  'The hash has an unknown form or too high a cost. The user sets a new password: POST …/auth/recover.';
 
 /** A text: why it cannot be stored. */
 function readUser(row: CopyRow, kind: Kind): User | string {
@@ -125,11 +127,11 @@ async function storePasswords(
 ): Promise<void> {
   await inBatches(
     readCopyRows(rows(), columns),
-    async (batch) => void (await send(session, insertPasswords, batch)),
+    async (batch: Password[]) => void (await send(session, insertPasswords, batch)),
     (row) => {
       const [id, hash] = [row.get('user_id') ?? '', row.get('hash') ?? ''];
-      if (uuidForm.test(id) && parseHash(hash) !== null) return { user_id: id, hash };
-      report.skipInGroup('passwords', 'The hash has an unknown form. The user sets a new password.');
+      if (uuidForm.test(id) && isKnownHash(hash)) return { user_id: id, hash };
+      report.skipInGroup('passwords', unknownHash);
       return null;
     },
   );
@@ -154,12 +156,12 @@ async function storeSettings(session: ImportSession, { rows, columns }: AuthRows
   }
 }
 
-async function inBatches(
+async function inBatches<T>(
   rows: AsyncIterable<CopyRow>,
-  store: (batch: User[]) => Promise<void>,
-  read: (row: CopyRow) => User | null,
+  store: (batch: T[]) => Promise<void>,
+  read: (row: CopyRow) => T | null,
 ): Promise<void> {
-  let batch: User[] = [];
+  let batch: T[] = [];
   for await (const row of rows) {
     const value = read(row);
     if (value) batch.push(value);
@@ -171,7 +173,7 @@ async function inBatches(
 }
 
 /** How many rows were stored. */
-async function send(session: ImportSession, text: string, value: User[] | string): Promise<number> {
+async function send(session: ImportSession, text: string, value: object[] | string): Promise<number> {
   const { error, tag } = await session.run(text, [typeof value === 'string' ? value : JSON.stringify(value)]);
   if (error) throw new BrokenDump(`users cannot be stored: ${error.message}`);
   return Number(/(\d+)$/.exec(tag)?.[1] ?? 0);
