@@ -33,6 +33,7 @@ export const errorCodes = {
   },
   row_not_found: { status: 404, meaning: 'The row does not exist.' },
   user_not_found: { status: 404, meaning: 'The user does not exist.' },
+  upload_not_found: { status: 404, meaning: 'The upload does not exist, was imported, or has expired.' },
   job_not_found: { status: 404, meaning: 'The job does not exist, or it ended more than 30 days ago.' },
   snapshot_not_found: { status: 404, meaning: 'The project has no snapshot with this name.' },
   server_not_found: { status: 404, meaning: 'The server does not exist.' },

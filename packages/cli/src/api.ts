@@ -6,7 +6,11 @@ import { type OutputOptions, waiting } from './output.ts';
 
 export type ApiOptions = OutputOptions & { url: string; key?: string };
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
-type Input = { query?: Record<string, string | number | undefined>; body?: unknown };
+type Input = {
+  query?: Record<string, string | number | undefined>;
+  body?: unknown;
+  headers?: Record<string, string>;
+};
 type Sending = Input & { headers: Record<string, string>; timeoutMs: number };
 
 const defaultUrl = 'http://127.0.0.1:8765';
@@ -38,7 +42,7 @@ export function callApi<T>(
 ): Promise<T> {
   return send<T>(options, method, prefix + path.map(segment).join(''), {
     ...input,
-    headers: keyHeader(options.key),
+    headers: { ...input.headers, ...keyHeader(options.key) },
     timeoutMs: callTimeoutMs,
   });
 }
@@ -61,27 +65,30 @@ export async function openDownload(
   return readAnswer(base, response, await response.text());
 }
 
-/** A POST of a file, which is streamed. */
-export async function upload<T>(
+/** A part of a file, which is streamed. `offset`: how many bytes come before it. */
+export async function sendPart<T>(
   options: ApiOptions,
   path: string[],
-  query: Record<string, string | number>,
+  offset: number,
   body: AsyncIterable<Uint8Array>,
 ): Promise<T> {
   const base = readUrl(options.url);
-  const url = new URL(base + prefix + path.map(segment).join(''));
-  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
   const request = {
-    method: 'POST',
-    headers: { ...keyHeader(options.key), 'content-type': 'application/octet-stream' },
+    method: 'PATCH',
+    headers: {
+      ...keyHeader(options.key),
+      'content-type': 'application/octet-stream',
+      'upload-offset': String(offset),
+    },
     body: ReadableStream.from(body),
     duplex: 'half',
     redirect: 'manual',
   } as const;
-  const response = await fetch(url, request).catch((error: unknown) => {
-    throw noAnswer({ base, method: 'POST', timeoutMs: 0 }, error);
-  });
-  return readAnswer<T>(base, response, await response.text());
+  const lost = (error: unknown) => {
+    throw noAnswer({ base, method: 'PATCH', timeoutMs: 0 }, error);
+  };
+  const response = await fetch(base + prefix + path.map(segment).join(''), request).catch(lost);
+  return readAnswer<T>(base, response, await response.text().catch(lost));
 }
 
 /** A request that needs no key. */

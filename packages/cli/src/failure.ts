@@ -2,7 +2,7 @@
 
 export type FailureBody = {
   ok: false;
-  error: { code: string; message: string; hint?: string | undefined };
+  error: { code: string; message: string; hint?: string | undefined; details?: unknown };
   /** Only in a response of the service. */
   request_id?: string;
 };

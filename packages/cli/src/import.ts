@@ -1,13 +1,14 @@
 // rowhouse projects import: makes a project from a dump or from another server, and waits until it is filled.
 import { open } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ImportFrom, ImportResponse, Job, JobResponse } from '@rowhouse/api';
-import { type ApiOptions, callApi, upload } from './api.ts';
-import { failure } from './failure.ts';
+import type { CreateProject, ImportFrom, ImportResponse, Job, JobResponse, Upload } from '@rowhouse/api';
+import { type ApiOptions, callApi } from './api.ts';
+import { Failure, failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
 import { clean, formatFields } from './table.ts';
+import { importUpload, uploadDump } from './upload.ts';
 
-type ImportOptions = ApiOptions & { name: string; limitMb?: number; slug?: string };
+type ImportOptions = ApiOptions & { name: string; limitMb?: number; slug?: string; upload?: string };
 
 /** How often progress is asked for. */
 const lookMs = 500;
@@ -43,29 +44,46 @@ export async function importProject(source: string, options: ImportOptions): Pro
 /** `-`: stdin. */
 async function sendDump(
   source: string,
-  query: Record<string, string | number>,
+  input: CreateProject,
   options: ImportOptions,
   tell: (text: string | null) => void,
 ): Promise<ImportResponse> {
+  if (source === '-' && options.upload)
+    throw failure('invalid_request', 'An upload can be continued only with a file, not with stdin.');
   const file = source === '-' ? null : await openFile(source);
-  const size = file ? (await file.stat()).size : 0;
-  const stream = file ? file.createReadStream() : process.stdin;
-  let sent = 0;
-  async function* counting() {
-    for await (const piece of stream as AsyncIterable<Buffer>) {
-      sent += piece.length;
-      tell(
-        size > 0 ? `sent ${Math.floor((100 * sent) / size)} %` : `sent ${Math.floor(sent / 1024 / 1024)} MB`,
-      );
-      yield piece;
-    }
-  }
+  let upload: Upload | null = null;
   try {
-    return await upload<ImportResponse>(options, ['projects', 'import'], query, counting());
+    const found = await file?.stat();
+    const bytes = found?.isFile() ? found.size : null;
+    if (bytes === 0) throw failure('not_readable', 'The dump is empty.');
+    const from = (start: number): AsyncIterable<Buffer> =>
+      file ? file.createReadStream({ autoClose: false, ...(start > 0 && { start }) }) : process.stdin;
+    const { limit_mb } = input;
+    const wanted = { ...(limit_mb !== undefined && { limit_mb }), ...(bytes !== null && { bytes }) };
+    const onBegun = (begun: Upload) => {
+      upload = begun;
+    };
+    const whole = await uploadDump(options, { from, bytes }, wanted, { id: options.upload, onBegun, tell });
+    if (whole.offset === 0) throw failure('not_readable', 'The dump is empty.');
+    return await importUpload(options, input, whole, tell);
+  } catch (error) {
+    throw await explainLeft(error, upload, file !== null, options);
   } finally {
     tell(null);
     await file?.close();
   }
+}
+
+/** A file can be sent further by the next command; of stdin, what was sent is of no use any more. */
+async function explainLeft(error: unknown, upload: Upload | null, isFile: boolean, options: ImportOptions) {
+  if (!upload || !(error instanceof Failure)) return error;
+  if (!isFile) {
+    await callApi(options, 'DELETE', ['uploads', upload.id]).catch(() => {});
+    return error;
+  }
+  const { hint, ...rest } = error.body.error;
+  const next = `What has arrived is kept for 24 hours: add --upload ${upload.id} to continue.`;
+  return new Failure({ ...error.body, error: { ...rest, hint: hint ? `${hint} ${next}` : next } });
 }
 
 async function openFile(name: string) {

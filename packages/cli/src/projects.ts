@@ -86,6 +86,7 @@ export function addProjects(program: Command): void {
     .requiredOption('--name <name>', 'name of the new project')
     .option('--limit-mb <number>', 'size limit in megabytes (default: 512)', positive)
     .option('--slug <slug>', 'name of the project in paths (default: derived from the name)')
+    .option('--upload <id>', 'continue an upload of the same file that was interrupted')
     .action(importProject);
   add(
     'connection <slug>',

@@ -22,6 +22,7 @@ export type ServiceErrorCode =
   | 'invalid_request'
   | 'invalid_token'
   | 'job_not_found'
+  | 'upload_not_found'
   | 'key_not_found'
   | 'method_not_allowed'
   | 'missing_api_key'

@@ -32,6 +32,7 @@ import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { throttleSignIns } from './http/sign-in-throttle.ts';
 import { snapshotRoutes } from './http/snapshots.ts';
 import { tableRoutes } from './http/tables.ts';
+import { uploadRoutes } from './http/uploads.ts';
 import { usageRoutes } from './http/usage.ts';
 import { userRoutes } from './http/users.ts';
 import { validatorCompiler } from './http/validation.ts';
@@ -159,6 +160,7 @@ export async function buildApp(
       compactRoutes(api, deps);
       exportRoutes(api, deps);
       await api.register(async (scope) => importRoutes(scope, deps));
+      await api.register(async (scope) => uploadRoutes(scope, deps));
       branchRoutes(api, deps);
       jobRoutes(api, deps);
       backupRoutes(api, deps);

@@ -41,6 +41,45 @@ export const dumpErrors = {
       hint: 'Import it with a higher limit_mb, or dump with --format=custom, which compresses.',
       details: { max_bytes: maxMb * 1024 * 1024 },
     }),
+  uploadTooSlow: () =>
+    new RowhouseError('request_timeout', 'The dump arrived too slowly: less than 1 MB in a minute.', {
+      hint: 'Send it again over a faster connection, or in parts: POST /uploads.',
+    }),
+  tooManyUploads: (most: number) =>
+    new RowhouseError('rate_limited', `${most} uploads of this account are arriving already.`, {
+      retryAfterS: 30,
+      hint: 'Send it when one of them has ended.',
+    }),
+  uploadNotFound: (id: string) =>
+    new RowhouseError('upload_not_found', `There is no upload "${clip(id)}".`, {
+      hint: 'It was imported, deleted, has expired, or is on another machine of the service. Begin again: POST /uploads.',
+    }),
+  uploadBusy: () =>
+    new RowhouseError('conflict', 'Another request is using this upload.', {
+      retryAfterS: 5,
+      hint: 'Get its offset when the other request has ended, and send the rest.',
+      details: { retryable: true },
+    }),
+  uploadOffset: (offset: number) =>
+    new RowhouseError('conflict', `The next byte of this upload is number ${offset}.`, {
+      hint: `Send what comes after the first ${offset} bytes, with Upload-Offset: ${offset}.`,
+      details: { retryable: true, offset },
+    }),
+  uploadIncomplete: (offset: number) =>
+    new RowhouseError('conflict', `The upload has ${offset} bytes, which is not the size of the dump.`, {
+      hint: 'Send the rest with PATCH /uploads/:id, or begin a new upload.',
+      details: { retryable: true, offset },
+    }),
+  uploadTooLarge: (maxBytes: number) =>
+    new RowhouseError('payload_too_large', `This upload takes at most ${maxBytes} bytes.`, {
+      hint: 'Begin a new upload with the size of the dump, or with a higher limit_mb.',
+      details: { max_bytes: maxBytes },
+    }),
+  uploadsPending: (most: number) =>
+    new RowhouseError('rate_limited', `This account has ${most} uploads that are not imported yet.`, {
+      retryAfterS: 60,
+      hint: 'Import one or delete one: GET /uploads lists them. They expire by themselves.',
+    }),
   /** `problem`: about the server that is to be copied. Never its address, which holds a password. */
   importSource: (problem: string) =>
     new RowhouseError('import_source_failed', `The server cannot be copied: ${clip(problem)}`, {

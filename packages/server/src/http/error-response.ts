@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { errors, RowhouseError } from '../errors.ts';
 import { isState, PostgresError } from '../postgres/database.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { isUploading } from './upload-time.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -89,6 +90,7 @@ export function errorBody(error: RowhouseError, requestId: string): ErrorBody {
 
 /** For input that is not a valid request: answered on the bare socket. */
 export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;

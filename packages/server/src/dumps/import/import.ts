@@ -1,6 +1,7 @@
 // Imports: how many run at once, their sources, and their limits. Each fills a new project, which no request can use before
 // the import is done, and which is dropped if the import fails (jobs/jobs.ts).
-import type { CreateProject, Job, Project } from '@rowhouse/api';
+import path from 'node:path';
+import type { CreateProject, CreateUpload, Job, Project, Upload } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
 import { newId } from '../../control/new-id.ts';
 import type { DiskWatch } from '../../engine/disk.ts';
@@ -12,15 +13,25 @@ import type { JobRun, Jobs } from '../../jobs/jobs.ts';
 import { checkLimit, createProject } from '../../projects/create.ts';
 import type { Headroom } from '../../quotas/headroom.ts';
 import { measure } from '../../quotas/sizes.ts';
+import { openArrivals } from './arrivals.ts';
+import { atPace, type Pace, uploadPace } from './pace.ts';
 import { dumpRemote, readRemote } from './remote.ts';
 import type { ImportReport } from './report.ts';
 import { restoreDump } from './restore.ts';
 import { fillSpool, prepareSpoolFolder, type Spool } from './spool.ts';
+import { openUploads, type Taken, type Uploads } from './uploads.ts';
 
 export type Started = { project: Project; apiKey: string; job: Job };
 export type Imports = {
   /** Returns when the dump has arrived; the rest is the job's. */
   fromUpload(accountId: string, input: CreateProject, body: AsyncIterable<Buffer>): Promise<Started>;
+  /** Dumps that arrive in parts. */
+  uploads: {
+    create(accountId: string, input: CreateUpload): Promise<Upload>;
+    append(accountId: string, id: string, offset: number, body: AsyncIterable<Buffer>): Promise<Upload>;
+  } & Pick<Uploads, 'list' | 'get' | 'remove'>;
+  /** `bytes`: the size of the whole dump. */
+  fromStored(accountId: string, input: CreateProject, id: string, bytes: number): Promise<Started>;
   /** `from`: the address of a PostgreSQL server. */
   fromServer(accountId: string, input: CreateProject, from: string): Promise<Started>;
   /** A branch: `pieces` are a dump of its parent, made by this service. */
@@ -57,10 +68,20 @@ type Limits = {
   running: number;
   /** Together with those that are arriving or waiting. */
   inAll: number;
+  /** Uploads that arrive at once. Each may be as slow as `pace` allows. */
+  arrivingPerAccount: number;
+  pace: Pace;
+  /** Dumps that are kept for one account, and how long after their last byte. */
+  keptPerAccount: number;
+  keepMs: number;
   statementMs: number;
   maxMs: number;
 };
-const defaultLimits: Limits = { running: 2, inAll: 6, statementMs: 10 * 60_000, maxMs: 6 * 60 * 60_000 };
+const defaultLimits: Limits = {
+  ...{ running: 2, inAll: 6, arrivingPerAccount: 3, pace: uploadPace },
+  ...{ keptPerAccount: 4, keepMs: 24 * 60 * 60_000 },
+  ...{ statementMs: 10 * 60_000, maxMs: 6 * 60 * 60_000 },
+};
 const mb = 1024 * 1024;
 const defaultLimitMb = 512;
 /** Of a dump's file to limit_mb: as text, data can be larger than in PostgreSQL. */
@@ -72,7 +93,10 @@ const extraBytes = 64 * mb;
 type Source = (run: JobRun) => Promise<Spool>;
 
 export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {} }: ImportOptions): Imports {
-  const { running, inAll, statementMs, maxMs } = { ...defaultLimits, ...limits };
+  const { running, inAll, arrivingPerAccount, pace, statementMs, maxMs, keptPerAccount, keepMs } = {
+    ...defaultLimits,
+    ...limits,
+  };
   const { control, servers, jobs, headroom, disk } = deps;
   /** On each server: an import that waits for a server that hangs does not hold up those on another. */
   const allTurns = new Map<number, ReturnType<typeof openTurns>>();
@@ -81,6 +105,12 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     allTurns.set(serverId, turns);
     return turns;
   };
+  const arrivals = openArrivals(arrivingPerAccount);
+  const uploads = openUploads({
+    ...{ folder: path.join(folder, 'uploads'), pace, perAccount: keptPerAccount, keepMs },
+    ...{ isDiskLow: disk.isLow, onError: deps.onError },
+  });
+  uploads.sweep().catch(deps.onError);
   let isPrepared = false;
   let count = 0;
 
@@ -94,12 +124,13 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       isHeld = false;
     };
   };
+  const maxSpoolBytes = (limitMb: number) => spoolFactor * limitMb * mb + extraBytes;
   const spoolOptions = (limitMb: number) => {
     if (!isPrepared) prepareSpoolFolder(folder);
     isPrepared = true;
-    return { folder, maxBytes: spoolFactor * limitMb * mb + extraBytes, isDiskLow: disk.isLow };
+    return { folder, maxBytes: maxSpoolBytes(limitMb), isDiskLow: disk.isLow };
   };
-  const limitOf = ({ limit_mb }: CreateProject) => {
+  const limitOf = ({ limit_mb }: { limit_mb?: number }) => {
     const limitMb = limit_mb ?? Math.min(defaultLimitMb, deps.limits.maxLimitMb);
     checkLimit(limitMb, deps.limits.maxLimitMb);
     return limitMb;
@@ -135,6 +166,16 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     }
   };
 
+  /** A dump that has arrived. A job that is cancelled while it waits does not get to it. */
+  const startWith = (accountId: string, input: CreateProject, spool: Spool, free: () => void) => {
+    if (spool.size === 0) throw errors.brokenDump('the dump is empty');
+    const end = () => {
+      free();
+      spool.close().catch(deps.onError);
+    };
+    return start(accountId, input, async () => spool, end);
+  };
+
   /** The project exists only with its job. */
   const start = async (
     accountId: string,
@@ -168,23 +209,43 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       turnsOf(created.serverId)
         .take(run.signal, () => fill(created, async () => spool, run))
         .finally(() => spool.close()),
+    uploads: {
+      ...{ list: uploads.list, get: uploads.get, remove: uploads.remove },
+      create: async (accountId, { bytes, ...input }) => {
+        const maxBytes = maxSpoolBytes(limitOf(input));
+        if (bytes !== undefined && bytes > maxBytes) throw errors.dumpTooLarge(Math.floor(maxBytes / mb));
+        return uploads.create(accountId, bytes ?? maxBytes);
+      },
+      append: (accountId, id, offset, body) =>
+        arrivals.count(accountId, () => uploads.append(accountId, id, offset, body)),
+    },
     fromUpload: async (accountId, input, body) => {
       const limitMb = limitOf(input);
       const free = takePlace();
       let spool: Spool | null = null;
       try {
-        const filled = await fillSpool(spoolOptions(limitMb), body);
-        spool = filled;
-        if (filled.size === 0) throw errors.brokenDump('the dump is empty');
-        // A job that is cancelled while it waits does not get to its dump.
-        const end = () => {
-          free();
-          filled.close().catch(deps.onError);
-        };
-        return await start(accountId, input, async () => filled, end);
+        spool = await arrivals.count(accountId, () => fillSpool(spoolOptions(limitMb), atPace(body, pace)));
+        return await startWith(accountId, input, spool, free);
       } catch (error) {
         free();
         await spool?.close();
+        throw error;
+      }
+    },
+    fromStored: async (accountId, input, id, bytes) => {
+      const maxBytes = maxSpoolBytes(limitOf(input));
+      if (bytes > maxBytes) throw errors.dumpTooLarge(Math.floor(maxBytes / mb));
+      const free = takePlace();
+      let taken: Taken | null = null;
+      try {
+        taken = await uploads.take(accountId, id, bytes);
+        const started = await startWith(accountId, input, taken.spool, free);
+        await taken.drop().catch(deps.onError);
+        return started;
+      } catch (error) {
+        free();
+        await taken?.spool.close();
+        await taken?.putBack();
         throw error;
       }
     },

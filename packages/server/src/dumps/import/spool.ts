@@ -41,6 +41,10 @@ export async function fillSpool(
       ? errors.serverFull(undefined, { cause: error })
       : error;
   }
+  return spoolOf(handle, size);
+}
+
+export function spoolOf(handle: FileHandle, size: number): Spool {
   let closing: Promise<void> | null = null;
   const close = () => {
     closing ??= handle.close();
@@ -49,7 +53,7 @@ export async function fillSpool(
   return { size, file: () => openDumpFile(handle, size), close };
 }
 
-async function writeAll(handle: FileHandle, piece: Uint8Array, at: number): Promise<void> {
+export async function writeAll(handle: FileHandle, piece: Uint8Array, at: number): Promise<void> {
   for (let written = 0; written < piece.length; ) {
     const { bytesWritten } = await handle.write(piece, written, piece.length - written, at + written);
     written += bytesWritten;
@@ -74,7 +78,8 @@ export function prepareSpoolFolder(folder: string): void {
   }
 }
 
-function isAlive(pid: number): boolean {
+/** Of other processes. */
+export function isAlive(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
     process.kill(pid, 0);
