@@ -5,6 +5,7 @@ import { Worker } from 'node:worker_threads';
 import { connectSecure, endpointOf } from '../postgres/connect.ts';
 import type { Address } from '../postgres/database.ts';
 import { Pieces } from '../postgres/pieces.ts';
+import { hideChannelBinding } from './channel-binding.ts';
 import { DumpError, type DumpRun } from './pg-dump.ts';
 import { distance, ringBytes, slot, slots, type WorkerInput, type WorkerMessage } from './wasm-channel.ts';
 
@@ -19,7 +20,7 @@ export async function* dumpByWasm({ address, args, env, signal }: DumpRun): Asyn
   signal.addEventListener('abort', fail, { once: true });
   if (signal.aborted) fail();
   const socket = await openSocket(address);
-  const feed = feedRing(socket, control);
+  const feed = feedRing(socket, control, address.tls ? hideChannelBinding() : (bytes) => bytes);
   const worker = startWorker({ control: control.buffer, ring: feed.ring, args, env });
   worker.on('message', (message: WorkerMessage) => {
     if (message.kind === 'send') socket.write(message.bytes);
@@ -51,7 +52,11 @@ function startWorker(workerData: WorkerInput): Worker {
 }
 
 /** Bytes from PostgreSQL go into the ring; while it is full, the socket is not read. */
-function feedRing(socket: Socket, control: Int32Array): { ring: SharedArrayBuffer; goOn: () => void } {
+function feedRing(
+  socket: Socket,
+  control: Int32Array,
+  pass: (bytes: Buffer) => Buffer,
+): { ring: SharedArrayBuffer; goOn: () => void } {
   const shared = new SharedArrayBuffer(ringBytes);
   const ring = new Uint8Array(shared);
   const waiting: Buffer[] = [];
@@ -81,7 +86,7 @@ function feedRing(socket: Socket, control: Int32Array): { ring: SharedArrayBuffe
     socket.resume();
   };
   socket.on('data', (bytes) => {
-    waiting.push(bytes);
+    waiting.push(pass(bytes));
     socket.pause();
     goOn();
   });
