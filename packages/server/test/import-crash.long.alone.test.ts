@@ -4,7 +4,7 @@ import path from 'node:path';
 import pg from 'pg';
 import { expect, it } from 'vitest';
 import { until } from './helpers.ts';
-import { launch, newAccountKey, type Running, usedDataFolder } from './process.ts';
+import { launch, newAccountKey, postmasterPid, type Running, usedDataFolder } from './process.ts';
 
 const prefix = '/api/dbaas/v2';
 
@@ -63,7 +63,7 @@ it('a service that dies in the middle of imports leaves nothing of them', { time
     return body.job.progress > 0.5;
   });
   const spool = path.join(folder, 'imports');
-  expect(readdirSync(spool)).toEqual([]);
+  await until('no dump has a name', async () => readdirSync(spool).length === 0);
   first.child.kill('SIGKILL');
   await first.exited;
   arriving.destroy();
@@ -113,5 +113,79 @@ it('a client that leaves in the middle of an upload leaves nothing', { timeout: 
   });
   const { body } = await service.call('GET', '/projects', { key });
   expect(body.projects.map(({ name }: { name: string }) => name)).toEqual(['Whole']);
+  expect(await service.stop()).toBe(0);
+});
+
+it('kill -9 of PostgreSQL in the middle of an import leaves nothing of it, and everything of a neighbour', {
+  timeout: 300_000,
+}, async () => {
+  const key = newAccountKey();
+  const folder = await usedDataFolder();
+  const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key });
+  const { body: made } = await service.call('POST', '/projects', { key, body: { name: 'Neighbour' } });
+  const ask = (query: string, params: unknown[] = []) =>
+    service.call('POST', `/projects/${made.project.slug}/query`, {
+      key: made.api_key,
+      body: { query, params },
+    });
+  expect((await ask('create table kept (n int primary key)')).status).toBe(200);
+  const kept: number[] = [];
+  const slow: number[] = [];
+  let isOver = false;
+  let isKilled = false;
+  const neighbour = (async () => {
+    for (let n = 0; !isOver; n++) {
+      const began = performance.now();
+      const { status } = await ask('insert into kept values ($1)', [n]);
+      if (status === 200) kept.push(n);
+      if (isKilled) continue;
+      expect(status).toBe(200);
+      slow.push(performance.now() - began);
+    }
+  })();
+
+  const rows = `copy t from stdin;\n${'0123456789\n'.repeat(200_000)}\\.\n`;
+  const dump = `create table t (a text);\n${rows.repeat(8)}create index on t (a);\nselect pg_catalog.pg_sleep(600);\n`;
+  const one = await upload(service, key, 'One', dump);
+  const progress = async () => (await service.call('GET', `${prefix}/jobs/${one.job.id}`, { key })).body.job;
+  await until('most of it is stored', async () => (await progress()).progress > 0.9, 120_000);
+  await until('the neighbour was served meanwhile', async () => slow.length > 20);
+  // A machine that is busy with everything else, and an import beside it.
+  expect(Math.max(...slow)).toBeLessThan(3_000);
+
+  isKilled = true;
+  const pid = postmasterPid(folder);
+  process.kill(pid ?? 0, 'SIGKILL');
+  const job = await until(
+    'the job has ended',
+    async () => {
+      const answer = await service.call('GET', `${prefix}/jobs/${one.job.id}`, { key });
+      return answer.status === 200 && answer.body.job.status !== 'running' && answer.body.job;
+    },
+    120_000,
+  );
+  expect([job.status, job.error.code]).toEqual([
+    'failed',
+    expect.stringMatching(/^(unavailable|outcome_unknown)$/),
+  ]);
+  const before = kept.length;
+  await until('the neighbour is served again', async () => kept.length > before + 5, 60_000);
+  isOver = true;
+  await neighbour;
+  const found = await ask('select n from kept order by n');
+  const stored = new Set(found.body.rows.map(({ n }: { n: number }) => n));
+  expect(kept.filter((n) => !stored.has(n))).toEqual([]);
+  await until(
+    'nothing is left of it',
+    async () => (await left(service, key, [one.project.id])).length === 0,
+    120_000,
+  );
+  const { body } = await service.call('GET', '/projects', { key });
+  expect(body.projects.map(({ id }: { id: string }) => id)).not.toContain(one.project.id);
+  const again = await upload(service, key, 'Again', 'create table t ();\n');
+  await until('the next import is done', async () => {
+    const { body: answer } = await service.call('GET', `${prefix}/jobs/${again.job.id}`, { key });
+    return answer.job.status === 'done';
+  });
   expect(await service.stop()).toBe(0);
 });

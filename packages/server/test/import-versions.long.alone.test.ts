@@ -1,0 +1,164 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { findRunAs } from '../src/engine/run-as.ts';
+import { run } from './exports.ts';
+import { useTestService } from './helpers.ts';
+import { importDump, jobEnd } from './importing.ts';
+import { freePort } from './process.ts';
+
+// Older versions of PostgreSQL, as Debian and Ubuntu install them. pg_dump dumps only servers that are not newer than itself,
+// so each needs a server of its own version.
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-versions-'));
+const rowhouse = useTestService({
+  imports: { folder: path.join(folder, 'imports'), allowPrivateHosts: true },
+});
+const root = '/usr/lib/postgresql';
+const versions = (existsSync(root) ? readdirSync(root) : [])
+  .filter((version) =>
+    ['initdb', 'pg_ctl', 'pg_dump', 'psql'].every((name) => existsSync(binary(version, name))),
+  )
+  .filter((version) => Number.parseFloat(version) < 18);
+if (versions.length === 0) console.warn(`SKIPPED: no PostgreSQL older than 18 is installed in ${root}.`);
+
+function binary(version: string, name: string): string {
+  return path.join(root, version, 'bin', name);
+}
+
+const started: string[] = [];
+afterAll(() => {
+  for (const version of started)
+    act(version, 'pg_ctl', ['-D', clusterOf(version), '-m', 'immediate', 'stop']);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const runAs = findRunAs(path.join(folder, 'none'));
+const clusterOf = (version: string) => path.join(folder, version);
+function act(version: string, program: string, args: string[]): void {
+  execFileSync(binary(version, program), args, {
+    // Another user's process cannot be in the folder of this one.
+    ...{ cwd: '/', stdio: 'ignore' },
+    env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8', PGPASSWORD: 'source-password' },
+    ...(runAs && { uid: runAs.uid, gid: runAs.gid }),
+  });
+}
+
+const schema = `
+  create type kind as enum ('black', 'green');
+  create domain price as numeric check (value >= 0);
+  create table teas (id int generated always as identity primary key, name text not null unique, kind kind, price price,
+    doubled numeric generated always as (price * 2) stored, tags text[], data jsonb, added timestamptz default '2026-01-01Z');
+  insert into teas (name, kind, price, tags, data) select 'tea ' || n, 'green', n, array['a', 'b'], jsonb_build_object('n', n)
+    from generate_series(1, 500) n;
+  create table sales (tea int references teas on delete cascade, day date) partition by range (day);
+  create table sales_2026 partition of sales for values from ('2026-01-01') to ('2027-01-01');
+  insert into sales select n, '2026-05-01' from generate_series(1, 100) n;
+  create view cheap as select name from teas where price < 10;
+  create materialized view counted as select count(*) as n from teas;
+  create function touch() returns trigger language plpgsql as $$ begin new.name := trim(new.name); return new; end $$;
+  create trigger touching before insert on teas for each row execute function touch();
+  create schema "Odd name"; create table "Odd name"."a ""b""" ("select" int);
+  select lo_from_bytea(0, 'large');
+  comment on table teas is 'All teas';
+  alter table teas enable row level security;
+  create policy reading on teas for select using (kind = 'green');`;
+const looks = `select (select md5(string_agg(t::text, '|' order by id)) from teas t) as teas, (select count(*)::int from sales) as sales,
+  (select count(*)::int from cheap) as cheap, (select n::int from counted) as counted,
+  (select count(*)::int from pg_policies) as policies, (select count(*)::int from pg_trigger where not tgisinternal) as triggers,
+  obj_description('teas'::regclass) as comment, (select count(*)::int from pg_largeobject_metadata) as large_objects`;
+
+/** Starts a server of this version with a database `shop`. */
+async function startServer(version: string): Promise<number> {
+  const port = await freePort();
+  if (runAs) chownSync(folder, runAs.uid, runAs.gid);
+  const password = path.join(folder, 'password');
+  writeFileSync(password, 'source-password\n');
+  if (runAs) chownSync(password, runAs.uid, runAs.gid);
+  const options = ['-U', 'source', '-A', 'scram-sha-256', `--pwfile=${password}`, '-E', 'UTF8', '-N'];
+  act(version, 'initdb', ['-D', clusterOf(version), ...options]);
+  const settings = `-c listen_addresses=127.0.0.1 -c port=${port} -c fsync=off -c unix_socket_directories=''`;
+  act(version, 'pg_ctl', [
+    '-D',
+    clusterOf(version),
+    '-w',
+    '-o',
+    settings,
+    '-l',
+    `${clusterOf(version)}.log`,
+    'start',
+  ]);
+  started.push(version);
+  const place = ['-h', '127.0.0.1', '-p', String(port), '-U', 'source', '-v', 'ON_ERROR_STOP=1'];
+  act(version, 'psql', [...place, '-c', 'create database shop', 'postgres']);
+  act(version, 'psql', [...place, '-c', schema, 'shop']);
+  return port;
+}
+
+describe.skipIf(versions.length === 0).each(versions.length > 0 ? versions : ['none'])(
+  'PostgreSQL %s',
+  { timeout: 180_000 },
+  (version) => {
+    let port = 0;
+    const dump = (args: string[]): Buffer => {
+      const file = path.join(folder, `dump-${version}`);
+      const place = ['-h', '127.0.0.1', '-p', String(port), '-U', 'source', '-f', file];
+      act(version, 'pg_dump', [...place, ...args, 'shop']);
+      return readFileSync(file);
+    };
+
+    it.each([
+      ['custom', ['-Fc']],
+      ['custom, not compressed', ['-Fc', '-Z0']],
+      ['plain', ['-Fp']],
+      ['plain, as INSERTs', ['-Fp', '--inserts']],
+      ['plain, with DROPs and the database', ['-Fp', '--clean', '--if-exists', '--create']],
+    ])('its own dump (%s) is imported whole', async (_what, args) => {
+      if (port === 0) port = await startServer(version);
+      const { project, job } = await importDump(rowhouse, dump(args));
+      expect([job.error, job.result?.skipped]).toEqual([null, []]);
+      expect(job.result).toMatchObject({ tables: 4, rows: 600 });
+      expect((await run(rowhouse, project, looks)).rows).toEqual([await expected()]);
+    });
+
+    it('is copied by its address', async () => {
+      if (port === 0) port = await startServer(version);
+      const from = `postgres://source:source-password@127.0.0.1:${port}/shop?sslmode=disable`;
+      const { body } = await rowhouse.call('POST', '/projects/import', { body: { name: 'Copy', from } });
+      const job = await jobEnd(rowhouse, body.job.id);
+      expect([job.error, job.result?.skipped]).toEqual([null, []]);
+      const project = { slug: body.project.slug, id: body.project.id, key: body.api_key };
+      expect((await run(rowhouse, project, looks)).rows).toEqual([await expected()]);
+    });
+
+    /** What the source itself says. */
+    async function expected(): Promise<unknown> {
+      const { stdout } = spawnSync(
+        binary(version, 'psql'),
+        [
+          '-h',
+          '127.0.0.1',
+          '-p',
+          String(port),
+          '-U',
+          'source',
+          '-At',
+          '-c',
+          `select row_to_json(l) from (${looks}) l`,
+          'shop',
+        ],
+        { encoding: 'utf8', env: { PGPASSWORD: 'source-password', PGTZ: 'UTC' } },
+      );
+      return JSON.parse(stdout);
+    }
+  },
+);
