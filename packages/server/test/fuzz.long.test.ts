@@ -1,8 +1,11 @@
 // Every endpoint with bodies, query strings, paths and headers that no schema foresaw, by every kind of key: whatever
 // comes, the answer is one of the API's own, never a fault of the service's.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { errorCodes } from '@rowhouse/api';
 import type { InjectOptions } from 'fastify';
-import { beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
 import { hostileValues, type Schema, type Words, writeBody, writeText, writeWith } from './fuzz.ts';
 import { useTestService } from './helpers.ts';
@@ -23,7 +26,9 @@ const rounds = Number(process.env.ROWHOUSE_FUZZ_ROUNDS ?? 50);
 const renewedAfter = 5;
 const atOnce = 8;
 
-const rowhouse = useTestService();
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-fuzz-'));
+const rowhouse = useTestService({ imports: { folder, allowPrivateHosts: false } });
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let routes: Route[];
 let project: { slug: string; id: string; key: string };
 let victim: { slug: string; id: string; key: string };
@@ -262,8 +267,8 @@ function neonHeaders(random: Random): Headers {
   };
 }
 
-/** They need a dump, a branch, or a service with backups. */
-const cannotSucceed = /\/(?:import|reset|promote)$|\/backups(?:\/|$)/;
+/** They need a dump, an upload, a branch, or a service with backups. */
+const cannotSucceed = /\/(?:import|reset|promote)$|\/(?:uploads|backups)(?:\/|$)/;
 
 /** Said to be possible: too large for the project, or not in time. */
 const allowed5xx = new Set(['project_full', 'server_full', 'query_timeout']);

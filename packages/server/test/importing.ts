@@ -1,7 +1,9 @@
 // What tests of imports share: uploads, jobs, and a look at everything that a project holds.
 
+import { type ClientRequest, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import pg from 'pg';
-import { expect } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import type { Project } from './exports.ts';
 import { address, api, type TestService, until } from './helpers.ts';
@@ -59,4 +61,35 @@ export async function isGone(rowhouse: TestService, { slug, id }: Project): Prom
   } finally {
     await client.end();
   }
+}
+
+/** A request on a real connection, which can be slow, or end. The service has to listen. */
+export function connect(
+  { app, accountKey }: TestService,
+  method: string,
+  target: string,
+  headers: Record<string, string> = {},
+) {
+  const { port } = app.server.address() as AddressInfo;
+  const sending: ClientRequest = request({
+    ...{ host: '127.0.0.1', port, method, path: api + target },
+    headers: {
+      'x-api-key': accountKey,
+      'content-type': 'application/octet-stream',
+      connection: 'keep-alive',
+      ...headers,
+    },
+  });
+  sending.on('error', () => {});
+  onTestFinished(() => void sending.destroy());
+  const answer = new Promise<{ status: number | undefined; text: string }>((resolve) =>
+    sending.on('response', (response) => {
+      let text = '';
+      response.on('data', (data) => {
+        text += data;
+      });
+      response.on('end', () => resolve({ status: response.statusCode, text }));
+    }),
+  );
+  return { sending, answer };
 }

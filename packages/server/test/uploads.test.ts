@@ -1,23 +1,18 @@
 import { mkdtempSync, readdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
-import { type ClientRequest, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { run } from './exports.ts';
 import { type Answer, api, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
-import { jobEnd } from './importing.ts';
+import { connect, jobEnd } from './importing.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-uploads-'));
 const uploadsFolder = path.join(folder, 'uploads');
-const pace = { windowMs: 3_000, minBytes: 1_000 };
-const imports = { folder, allowPrivateHosts: false, limits: { pace, keptPerAccount: 3 } };
-const rowhouse = useTestService({ imports, timeouts: { headersMs: 400, requestMs: 800, checkMs: 50 } });
-let port: number;
+const imports = { folder, allowPrivateHosts: false, limits: { keptPerAccount: 3 } };
+const rowhouse = useTestService({ imports });
 
 beforeAll(async () => {
   await rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
-  port = (rowhouse.app.server.address() as AddressInfo).port;
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -33,94 +28,6 @@ const start = (id: string, bytes: number, more: object = {}) =>
   rowhouse.call('POST', '/projects/import', { body: { name: 'Parts', upload: { id, bytes }, ...more } });
 const codes = ({ status, body }: Answer) => [status, body.error?.code];
 
-/** A real connection, which can be slow, or end. */
-function connect(method: string, target: string, headers: Record<string, string> = {}) {
-  const sending: ClientRequest = request({
-    ...{ host: '127.0.0.1', port, method, path: api + target },
-    headers: {
-      'x-api-key': rowhouse.accountKey,
-      'content-type': 'application/octet-stream',
-      connection: 'keep-alive',
-      ...headers,
-    },
-  });
-  sending.on('error', () => {});
-  onTestFinished(() => void sending.destroy());
-  const answer = new Promise<{ status: number | undefined; text: string }>((resolve) =>
-    sending.on('response', (response) => {
-      let text = '';
-      response.on('data', (data) => {
-        text += data;
-      });
-      response.on('end', () => resolve({ status: response.statusCode, text }));
-    }),
-  );
-  return { sending, answer };
-}
-
-/** Sends the next of `pieces` every 100 ms, and then ends, if it may. */
-function trickle(sending: ClientRequest, pieces: Iterable<string>, ends: boolean) {
-  const iterator = pieces[Symbol.iterator]();
-  const timer = setInterval(() => {
-    const { value, done } = iterator.next();
-    if (!done) sending.write(value);
-    else if (ends) sending.end();
-    if (done) clearInterval(timer);
-  }, 100);
-  onTestFinished(() => clearInterval(timer));
-}
-
-function* endless(text: string) {
-  for (;;) yield text;
-}
-
-describe('an upload that takes long', { timeout: 60_000 }, () => {
-  it('is imported as long as enough arrives, although other requests have less time', async () => {
-    const { sending, answer } = connect('POST', '/projects/import?name=Slow');
-    const began = performance.now();
-    const rows = Array.from({ length: 24 }, () => `-- ${'x'.repeat(500)}\n`);
-    trickle(sending, ['create table t (a int);\n', ...rows], true);
-    const { status, text } = await answer;
-    expect([status, performance.now() - began > 2_000]).toEqual([202, true]);
-    expect((await jobEnd(rowhouse, JSON.parse(text).job.id)).result.tables).toBe(1);
-  });
-
-  it('is cut off when it trickles, and others are served meanwhile', async () => {
-    const { sending, answer } = connect('POST', '/projects/import?name=Trickle');
-    trickle(sending, endless('-\n'), false);
-    await until('it is connected', async () => sending.socket);
-    const closed = new Promise((resolve) => sending.socket?.once('close', resolve));
-    expect((await rowhouse.call('GET', '/projects')).status).toBe(200);
-    const { status, text } = await answer;
-    expect([status, JSON.parse(text).error.code]).toEqual([408, 'request_timeout']);
-    // It goes on sending, so the service closes the connection.
-    await closed;
-    expect(readdirSync(folder).filter((name) => name !== 'uploads')).toEqual([]);
-  });
-
-  it('leaves room for other requests: an account sends three at once', async () => {
-    const three = [0, 1, 2].map(() => connect('POST', '/projects/import?name=Three'));
-    for (const { sending } of three) sending.write('create table t ();\n');
-    const fourth = await until('the fourth is refused', async () => {
-      const answer = await rowhouse.call('POST', '/projects/import?name=Fourth', {
-        raw: '',
-        headers: { 'content-type': 'application/sql' },
-      });
-      return answer.status === 429 && answer;
-    });
-    expect(codes(fourth)).toEqual([429, 'rate_limited']);
-    expect(fourth.headers['retry-after']).toBe('30');
-    for (const { sending } of three) sending.destroy();
-    await until('there is room again', async () => {
-      const { status } = await rowhouse.call('POST', '/projects/import?name=Fifth', {
-        raw: '',
-        headers: { 'content-type': 'application/sql' },
-      });
-      return status === 422;
-    });
-  });
-});
-
 describe('an upload in parts', { timeout: 60_000 }, () => {
   const dump = `create table t (a text);\ncopy t from stdin;\n${'a row\n'.repeat(5_000)}\\.\n`;
 
@@ -129,7 +36,7 @@ describe('an upload in parts', { timeout: 60_000 }, () => {
     const { id } = begun.body.upload;
     expect([begun.status, begun.headers.location]).toEqual([201, `${api}/uploads/${id}`]);
     expect(begun.body.upload).toMatchObject({ offset: 0, max_bytes: dump.length });
-    const { sending } = connect('PATCH', `/uploads/${id}`, { 'upload-offset': '0' });
+    const { sending } = connect(rowhouse, 'PATCH', `/uploads/${id}`, { 'upload-offset': '0' });
     sending.write(dump.slice(0, 10_000));
     await until('a part has arrived', async () => (await offsetOf(id)) === 10_000);
     sending.destroy();
@@ -154,7 +61,7 @@ describe('an upload in parts', { timeout: 60_000 }, () => {
 
   it('goes on at once after a connection that only looks alive', async () => {
     const { id } = (await begin()).body.upload;
-    const lost = connect('PATCH', `/uploads/${id}`, { 'upload-offset': '0' });
+    const lost = connect(rowhouse, 'PATCH', `/uploads/${id}`, { 'upload-offset': '0' });
     lost.sending.write('12345');
     await until('a part has arrived', async () => (await offsetOf(id)) === 5);
     const next = await send(id, 5, '67890');
@@ -177,7 +84,11 @@ describe('an upload in parts', { timeout: 60_000 }, () => {
       expect(codes(await start(id, dump.length))).toEqual([409, 'conflict']);
       expect(await offsetOf(id)).toBe(dump.length);
       // And a process that died: the next one takes it over.
-      renameSync(held, path.join(uploadsFolder, `${file}.${2 ** 22 + 1}-00000000`));
+      const dead = path.join(uploadsFolder, `${file}.${2 ** 22 + 1}-00000000`);
+      renameSync(held, dead);
+      expect(codes(await send(id, 0, 'x', second))).toEqual([409, 'conflict']);
+      // In a container, the next process has the same id.
+      renameSync(path.join(uploadsFolder, file), path.join(uploadsFolder, `${file}.${process.pid}-00000000`));
       expect((await send(id, dump.length, '-- more\n', second)).status).toBe(200);
       const { status, body } = await start(id, dump.length + 8);
       expect(status).toBe(202);

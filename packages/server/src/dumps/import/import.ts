@@ -19,6 +19,7 @@ import { dumpRemote, readRemote } from './remote.ts';
 import type { ImportReport } from './report.ts';
 import { restoreDump } from './restore.ts';
 import { fillSpool, prepareSpoolFolder, type Spool } from './spool.ts';
+import { openTurns } from './turns.ts';
 import { openUploads, type Taken, type Uploads } from './uploads.ts';
 
 export type Started = { project: Project; apiKey: string; job: Job };
@@ -271,37 +272,6 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       } catch (error) {
         free();
         throw error;
-      }
-    },
-  };
-}
-
-/** Runs a few at a time; the others wait, in order. */
-function openTurns(most: number) {
-  const waiting: (() => void)[] = [];
-  let running = 0;
-  return {
-    take: async <T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> => {
-      if (running >= most) {
-        await new Promise<void>((resolve, reject) => {
-          const leave = () => {
-            waiting.splice(waiting.indexOf(go), 1);
-            reject(signal.reason);
-          };
-          const go = () => {
-            signal.removeEventListener('abort', leave);
-            resolve();
-          };
-          waiting.push(go);
-          signal.addEventListener('abort', leave, { once: true });
-        });
-      } else running++;
-      try {
-        return await act();
-      } finally {
-        const next = waiting.shift();
-        if (next) next();
-        else running--;
       }
     },
   };

@@ -86,10 +86,12 @@ export function openUploads({ folder, pace, perAccount, keepMs, isDiskLow, onErr
     }, sweepMs).unref();
   };
 
-  /** Whether a file that is renamed belongs to a process that is gone. */
-  const isAbandoned = async (name: string, file: string, pid: number) => {
-    if (pid === process.pid) return !holders.has(name);
-    if (!isAlive(pid)) return true;
+  /**
+   * Whether a file that is renamed belongs to a process that is gone. In this one, `holders` has no other by then: an earlier
+   * process had the same id, as in a container.
+   */
+  const isAbandoned = async (file: string, pid: number) => {
+    if (pid === process.pid || !isAlive(pid)) return true;
     const found = await look(file);
     return found !== null && found.mtimeMs + windowsUntilStale * pace.windowMs < Date.now();
   };
@@ -102,7 +104,7 @@ export function openUploads({ folder, pace, perAccount, keepMs, isDiskLow, onErr
       if (await moved(at(name), at(mine))) return mine;
       const other = (await list()).find((found) => found.name === name);
       if (other?.pid === undefined) continue;
-      if (!(await isAbandoned(name, other.file, Number(other.pid)))) throw errors.uploadBusy();
+      if (!(await isAbandoned(other.file, Number(other.pid)))) throw errors.uploadBusy();
       if (await moved(at(other.file), at(mine))) return mine;
     }
     throw errors.uploadNotFound(id);
