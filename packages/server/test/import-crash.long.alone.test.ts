@@ -92,6 +92,46 @@ it('a service that dies in the middle of imports leaves nothing of them', { time
   expect(await second.stop()).toBe(0);
 });
 
+it('an upload in parts goes on after kill -9 of the service', { timeout: 120_000 }, async () => {
+  const key = newAccountKey();
+  const settings = { ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key };
+  const first = await launch(settings);
+  const dump = `create table t (a int);\ncopy t from stdin;\n${'7\n'.repeat(100_000)}\\.\n`;
+  const begun = await first.call('POST', `${prefix}/uploads`, { body: { bytes: dump.length } });
+  const { id } = begun.body.upload;
+  const headers = { 'x-api-key': key, 'content-type': 'application/octet-stream' };
+  const sending = request(`${first.url}${prefix}/uploads/${id}`, {
+    method: 'PATCH',
+    headers: { ...headers, 'upload-offset': '0' },
+  });
+  sending.on('error', () => {});
+  sending.write(dump.slice(0, 120_000));
+  const offset = async (service: Running) =>
+    (await service.call('GET', `${prefix}/uploads/${id}`)).body.upload.offset;
+  await until('a part has arrived', async () => (await offset(first)) === 120_000);
+  first.child.kill('SIGKILL');
+  await first.exited;
+  const second = await launch(settings);
+  expect(await offset(second)).toBe(120_000);
+  const rest = await fetch(`${second.url}${prefix}/uploads/${id}`, {
+    method: 'PATCH',
+    headers: { ...headers, 'upload-offset': '120000' },
+    body: dump.slice(120_000),
+  });
+  expect(rest.status).toBe(200);
+  expect(await offset(second)).toBe(dump.length);
+  const { status, body } = await second.call('POST', '/projects/import', {
+    body: { name: 'Whole', upload: { id, bytes: dump.length } },
+  });
+  expect(status).toBe(202);
+  const job = await until('the import has ended', async () => {
+    const answer = await second.call('GET', `${prefix}/jobs/${body.job.id}`);
+    return answer.body.job.status !== 'running' && answer.body.job;
+  });
+  expect([job.error, job.result?.rows]).toEqual([null, 100_000]);
+  expect(await second.stop()).toBe(0);
+});
+
 it('a client that leaves in the middle of an upload leaves nothing', { timeout: 120_000 }, async () => {
   const key = newAccountKey();
   const folder = await usedDataFolder();
