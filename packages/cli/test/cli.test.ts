@@ -1,7 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -34,56 +33,6 @@ function run(args: string[], env: Record<string, string> = {}) {
   return { status: result.status, out: result.stdout, err: result.stderr };
 }
 const json = (...args: string[]) => JSON.parse(run([...args, '--json']).out);
-
-/** As `run`, while this process serves something. */
-async function runBeside(args: string[], env: Record<string, string>, input = '') {
-  const child = spawn(process.execPath, [bin, ...args], {
-    env: { ...process.env, NO_COLOR: '1', ROWHOUSE_URL: service.url, ROWHOUSE_API_KEY: key, ...env },
-  });
-  let [out, err] = ['', ''];
-  child.stdout.on('data', (data) => {
-    out += data;
-  });
-  child.stderr.on('data', (data) => {
-    err += data;
-  });
-  child.stdin.end(input);
-  const [status] = await once(child, 'close');
-  return { status, out, err };
-}
-
-/** Breaks connections to the service after so many bytes, so many times. */
-async function openCuttingProxy(port: number) {
-  let [left, cuts, bytes, limit] = [0, 0, 0, 0];
-  const proxy = createServer((client) => {
-    const server = connect(port, '127.0.0.1');
-    let sent = 0;
-    for (const socket of [client, server]) {
-      socket.on('error', () => {});
-      socket.on('close', () => [client, server].map((one) => one.destroy()));
-    }
-    client.on('data', (data) => {
-      sent += data.length;
-      bytes += data.length;
-      if (left === 0 || sent < limit) return;
-      left--;
-      cuts++;
-      client.resetAndDestroy();
-      server.destroy();
-    });
-    client.pipe(server).pipe(client);
-  }).listen(0, '127.0.0.1');
-  await once(proxy, 'listening');
-  return {
-    url: `http://127.0.0.1:${(proxy.address() as { port: number }).port}`,
-    cutAfter: (most: number, times: number) => {
-      [limit, left] = [most, times];
-    },
-    cuts: () => cuts,
-    bytes: () => bytes,
-    close: () => new Promise((resolve) => proxy.close(resolve)),
-  };
-}
 
 describe('the command line with a running service', () => {
   beforeAll(async () => {
@@ -203,45 +152,6 @@ describe('the command line with a running service', () => {
       const hidden = run(['projects', 'import', 'postgres://u:p@127.0.0.1/d', '--name', 'Private']);
       expect([hidden.status, hidden.out]).toEqual([1, expect.stringContaining('private network')]);
     } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
-
-  it('projects import goes on after connections that break, and continues an upload', {
-    tags: 'long',
-    timeout: 120_000,
-  }, async () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-import-'));
-    const proxy = await openCuttingProxy(Number(new URL(service.url).port));
-    try {
-      const file = path.join(folder, 'many.sql');
-      const rows = `${'x'.repeat(99)}\n`.repeat(200_000);
-      writeFileSync(file, `create table many (a text);\ncopy many from stdin;\n${rows}\\.\n`);
-      const args = ['projects', 'import', file, '--name', 'Many'];
-      proxy.cutAfter(5_000_000, 3);
-      const { status, out, err } = await runBeside(args, { ROWHOUSE_URL: proxy.url });
-      expect([status, out.includes('Imported 1 tables, 200000 rows')]).toEqual([0, true]);
-      expect(err).toMatch(/sent \d+ %\n[\s\S]*Trying again in 1 s/);
-      expect(proxy.cuts()).toBe(3);
-      // What was sent before the cuts was not sent again.
-      expect(proxy.bytes()).toBeLessThan(30_000_000);
-
-      // A command that fails says how to go on.
-      const taken = run([...args, '--slug', 'many']);
-      expect([taken.status, taken.err]).toEqual([1, expect.stringContaining('to continue')]);
-      const upload = /--upload (\S+)/.exec(taken.err)?.[1] ?? '';
-      const continued = run([...args, '--upload', upload, '--slug', 'many-more']);
-      expect([continued.status, continued.out.includes('Imported 1 tables, 200000 rows')]).toEqual([0, true]);
-      const piped = await runBeside(
-        ['projects', 'import', '-', '--name', 'Piped'],
-        {},
-        'create table t ();\n',
-      );
-      expect([piped.status, piped.out.includes('Imported 1 tables')]).toEqual([0, true]);
-      const { uploads } = (await service.call('GET', '/api/dbaas/v2/uploads')).body;
-      expect(uploads).toEqual([]);
-    } finally {
-      await proxy.close();
       rmSync(folder, { recursive: true });
     }
   });
