@@ -15,6 +15,7 @@ import { commentOf } from '../src/engine/provision.ts';
 import { createMetrics } from '../src/http/metrics.ts';
 import { type Address, type Database, openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
+import type { PublicAddress } from '../src/postgres-proxy/public-address.ts';
 import { openService, type Service } from '../src/service.ts';
 import type { DeliveryConfig } from '../src/users/delivery.ts';
 
@@ -59,6 +60,7 @@ type TestServiceOptions = {
   imports?: ImportOptions;
   backups?: BackupOptions;
   restores?: { dataFolder: string };
+  proxy?: PublicAddress;
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
 };
 
@@ -89,6 +91,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     imports: options.imports ?? { folder: importsFolder, allowPrivateHosts: false },
     ...(options.backups && { backups: options.backups }),
     ...(options.restores && { restores: options.restores }),
+    ...(options.proxy && { proxy: options.proxy }),
     log,
   });
   let accountKey = '';
