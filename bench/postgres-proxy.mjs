@@ -21,7 +21,7 @@ const { seconds, turns, clients, scale, idle, write } = readOptions({
 });
 const idlePerProject = 20;
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-proxy-'));
-const port = 30_000 + Math.floor(Math.random() * 10_000);
+const port = 10_000 + Math.floor(Math.random() * 10_000);
 const service = await startService(folder, undefined, {
   ROWHOUSE_POSTGRES_PORT: String(port),
   ROWHOUSE_POSTGRES_CONNECTIONS: '400',

@@ -1,6 +1,7 @@
 // Hostile clients of the PostgreSQL proxy, and psql. Each test proves afterwards that a neighbour noticed nothing.
 import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
@@ -131,6 +132,33 @@ describe('the PostgreSQL proxy', () => {
     await Promise.all(ends);
     expect(proxy.counts.open).toBe(0);
     await until('none is left in PostgreSQL', async () => (await countLogins()) === 0);
+  });
+
+  it('slows down an address that guesses passwords, or opens many connections with TLS, and no other', async () => {
+    const proxy = await openProxy(rowhouse, {
+      limits: {
+        ...{ logins: { total: 2, perAddress: 1 }, penaltyMs: 300 },
+        handshakes: { total: 100, perAddress: 3 },
+      },
+    });
+    const guess = () => connectPg(proxy.port, { ...login, password: 'guess' }).catch(({ code }) => code);
+    const startedAt = performance.now();
+    const guesses = Promise.all([guess(), guess(), guess(), guess()]);
+    await neighbourWorks(proxy);
+    expect(await guesses).toEqual(['28P01', '28P01', '28P01', '28P01']);
+    expect(performance.now() - startedAt).toBeGreaterThan(900);
+    const beganAt = performance.now();
+    const handshakes = Promise.all(
+      Array.from({ length: 9 }, async () => {
+        const socket = await connectRaw(proxy.port);
+        socket.write(sslRequest);
+        return String((await once(socket, 'data'))[0]);
+      }),
+    );
+    await neighbourWorks(proxy);
+    expect(new Set(await handshakes)).toEqual(new Set('S'));
+    // Three in each of three seconds, of which the first may have been almost over.
+    expect(performance.now() - beganAt).toBeGreaterThan(1_000);
   });
 
   it('leaves the number of connections of a project to PostgreSQL, which says why', {

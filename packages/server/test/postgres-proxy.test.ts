@@ -231,7 +231,7 @@ describe('a statement through the PostgreSQL proxy', () => {
     expect((await (await connectPg(proxy.port, after)).query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('waits in PostgreSQL, not in memory, while its client does not read', async () => {
+  it('waits in PostgreSQL, not in memory, while its client does not read', { tags: 'long' }, async () => {
     const proxy = await openProxy(rowhouse);
     const client = await connectPg(proxy.port, login);
     const { stream } = (client as unknown as { connection: { stream: import('node:net').Socket } })

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { isLoopback, limitKey, plainAddress } from './client-address.ts';
 import { openCounter, openQueue, openRate } from './limits.ts';
 
@@ -31,7 +31,28 @@ it('lets addresses take turns, and forgets those that give up', async () => {
   first();
   await Promise.all(waiting);
   expect(order).toEqual(['a', 'b', 'c', 'a']);
-  expect((await queue.enter('a', signal)).length).toBe(0);
+});
+
+it('lets an address with a penalty wait, and others not', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const queue = openQueue({ total: 1, perAddress: 1 });
+  const { signal } = new AbortController();
+  const order: string[] = [];
+  const first = await queue.enter('a', signal);
+  const enter = (address: string) =>
+    queue.enter(address, signal).then((leave) => {
+      order.push(address);
+      leave();
+    });
+  const waiting = [enter('a'), enter('b')];
+  first(500);
+  first(500);
+  await waiting[1];
+  await vi.advanceTimersByTimeAsync(499);
+  expect(order).toEqual(['b']);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(order).toEqual(['b', 'a']);
 });
 
 it('limits a rate', () => {

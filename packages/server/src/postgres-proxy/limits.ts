@@ -2,35 +2,46 @@
 // login that has begun occupies a process of PostgreSQL, so both are bounded in total and for each address.
 
 export type Limit = Readonly<{ total: number; perAddress: number }>;
-export type Leave = () => void;
+/** `penaltyMs`: for so long, the address counts as if it were still inside. Others do not wait for that. */
+export type Leave = (penaltyMs?: number) => void;
 
-/** Counts who is inside. `enter` returns null if the limit is reached. */
-export function openCounter({ total, perAddress }: Limit): { enter(address: string): Leave | null } {
+/** Counts who is inside. `enter` returns null if the limit is reached. `onFreed`: there may be room again. */
+export function openCounter(
+  { total, perAddress }: Limit,
+  onFreed: () => void = () => {},
+): { enter(address: string): Leave | null } {
   const inside = new Map<string, number>();
   let all = 0;
+  const forget = (address: string) => {
+    const rest = (inside.get(address) ?? 1) - 1;
+    if (rest > 0) inside.set(address, rest);
+    else inside.delete(address);
+    onFreed();
+  };
   return {
     enter: (address) => {
       const here = inside.get(address) ?? 0;
       if (all >= total || here >= perAddress) return null;
       all++;
       inside.set(address, here + 1);
-      return once(() => {
+      let isInside = true;
+      return (penaltyMs = 0) => {
+        if (!isInside) return;
+        isInside = false;
         all--;
-        const rest = (inside.get(address) ?? 1) - 1;
-        if (rest > 0) inside.set(address, rest);
-        else inside.delete(address);
-      });
+        if (penaltyMs === 0) return forget(address);
+        setTimeout(forget, penaltyMs, address).unref();
+        onFreed();
+      };
     },
   };
 }
 
 /** The same, but clients wait for their turn. Addresses take turns, so that one with many clients delays only itself. */
 export function openQueue(limit: Limit): { enter(address: string, ended: AbortSignal): Promise<Leave> } {
-  const counter = openCounter(limit);
   type Waiting = { admit: () => boolean };
   /** In the order in which addresses are served next. */
   const queues = new Map<string, Waiting[]>();
-
   const serve = () => {
     for (const [address, waiting] of [...queues]) {
       const [first] = waiting;
@@ -41,11 +52,7 @@ export function openQueue(limit: Limit): { enter(address: string, ended: AbortSi
       return;
     }
   };
-  const release = (leave: Leave) =>
-    once(() => {
-      leave();
-      serve();
-    });
+  const counter = openCounter(limit, serve);
 
   return {
     enter: (address, ended) =>
@@ -54,7 +61,7 @@ export function openQueue(limit: Limit): { enter(address: string, ended: AbortSi
           const leave = counter.enter(address);
           if (leave) {
             ended.removeEventListener('abort', giveUp);
-            resolve(release(leave));
+            resolve(leave);
           }
           return leave !== null;
         };
@@ -73,6 +80,8 @@ export function openQueue(limit: Limit): { enter(address: string, ended: AbortSi
   };
 }
 
+export const rateMs = 1_000;
+
 /** So many in each second. */
 export function openRate({ total, perAddress }: Limit): { take(address: string): boolean } {
   let second = 0;
@@ -80,7 +89,7 @@ export function openRate({ total, perAddress }: Limit): { take(address: string):
   const byAddress = new Map<string, number>();
   return {
     take: (address) => {
-      const now = Math.floor(performance.now() / 1_000);
+      const now = Math.floor(performance.now() / rateMs);
       if (now !== second) {
         second = now;
         all = 0;
@@ -92,14 +101,5 @@ export function openRate({ total, perAddress }: Limit): { take(address: string):
       byAddress.set(address, here + 1);
       return true;
     },
-  };
-}
-
-function once(act: () => void): Leave {
-  let isDone = false;
-  return () => {
-    if (isDone) return;
-    isDone = true;
-    act();
   };
 }

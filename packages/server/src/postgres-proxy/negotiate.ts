@@ -30,14 +30,14 @@ export const alpn = 'postgresql';
 /** `onTls` learns of the encrypted socket as soon as it can carry an answer. */
 export async function negotiate(
   raw: Socket,
-  context: () => SecureContext,
+  context: () => Promise<SecureContext>,
   onTls: (socket: Socket) => void,
 ): Promise<Negotiated> {
   let socket = raw;
   let isEncrypted = false;
   let wasGssAsked = false;
-  const encrypt = async () => {
-    const secure = await startTls(raw, context());
+  const encrypt = async (secureContext: SecureContext) => {
+    const secure = await startTls(raw, secureContext);
     socket = secure;
     isEncrypted = true;
     onTls(secure);
@@ -47,8 +47,9 @@ export async function negotiate(
     const bytes = await readUntil(socket, (got) => (!isEncrypted && got[0] === tlsHandshake) || isWhole(got));
     if (!isEncrypted && bytes[0] === tlsHandshake) {
       if (wasGssAsked) throw new ProxyError('08P01', 'received unencrypted data after GSSENC request');
+      const secureContext = await context();
       raw.unshift(bytes);
-      const secure = await encrypt();
+      const secure = await encrypt(secureContext);
       // As PostgreSQL: without it, another protocol's client could be made to talk to this port.
       if (secure.alpnProtocol !== alpn)
         throw new ProxyError(
@@ -75,8 +76,9 @@ export async function negotiate(
       wasGssAsked = true;
       raw.write('N');
     } else {
+      const secureContext = await context();
       raw.write('S');
-      await encrypt();
+      await encrypt(secureContext);
     }
   }
 }
@@ -112,6 +114,7 @@ function readUntil(socket: Socket, isEnough: (bytes: Buffer) => boolean): Promis
 
 function startTls(raw: Socket, secureContext: SecureContext): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {
+    if (raw.destroyed) return reject(new Disconnected());
     const secure = new TLSSocket(raw, {
       isServer: true,
       secureContext,

@@ -1,6 +1,7 @@
 // The PostgreSQL proxy: one address for psql, ORMs and every other PostgreSQL client, whatever server a project is on. It
 // reads the startup packet, finds the project's server and passes bytes. PostgreSQL itself checks the password.
 import { createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureContext } from 'node:tls';
 import { isId } from '../control/new-id.ts';
 import { databaseOf } from '../engine/provision.ts';
@@ -9,7 +10,7 @@ import { sql } from '../postgres/sql.ts';
 import { openCancelRequests } from './cancel.ts';
 import { isLoopback, limitKey, plainAddress } from './client-address.ts';
 import { type Counts, newCounts, type Refusal } from './counts.ts';
-import { type Limit, openCounter, openQueue, openRate } from './limits.ts';
+import { type Limit, openCounter, openQueue, openRate, rateMs } from './limits.ts';
 import { type LiveConnection, logIn } from './log-in.ts';
 import { Disconnected, type Negotiated, negotiate, TlsFailure } from './negotiate.ts';
 import { errorResponse, ProxyError } from './proxy-error.ts';
@@ -44,6 +45,10 @@ const defaults = {
   halfOpen: { total: 1_000, perAddress: 200 } satisfies Limit as Limit,
   /** Logins in progress on a server. Each occupies a process of PostgreSQL, which has no limit of its own for them. */
   logins: { total: 32, perAddress: 16 } satisfies Limit as Limit,
+  /** TLS handshakes in each second. Each takes up to 2 ms of the thread that answers requests. Others wait. */
+  handshakes: { total: 100, perAddress: 40 } satisfies Limit as Limit,
+  /** After a wrong password, this login counts for so long as one in progress of its address. */
+  penaltyMs: 500,
   /** From the connection to the end of the startup packet, TLS included. */
   startupMs: 10_000,
   /** From there until PostgreSQL has accepted the password. */
@@ -69,6 +74,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     logins.set(name, queue);
     return queue;
   };
+  const handshakes = openRate(limits.handshakes);
   const logged = openRate(loggedRefusals);
   const cancels = openCancelRequests(() => options.servers().map(({ address }) => address));
   /** All, and those that have not logged in. */
@@ -99,7 +105,11 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     }, limits.startupMs);
     try {
       if (!leave) throw tooMany('too many connections from this address are waiting to log in', 'half_open');
-      const negotiated = await negotiate(raw, options.context, (secure) => {
+      const context = async () => {
+        while (!handshakes.take(limitKey(client)) && !raw.destroyed) await sleep(rateMs / 4);
+        return options.context();
+      };
+      const negotiated = await negotiate(raw, context, (secure) => {
         answers = secure;
       });
       clearTimeout(timer);
@@ -137,15 +147,19 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     const leaveLookUps = await lookUps.enter(limitKey(client), ended).catch(tooManyLogins);
     const server = await options.serverOf(project).finally(leaveLookUps);
     const leave = await loginsOn(server).enter(limitKey(client), ended).catch(tooManyLogins);
+    let penaltyMs = 0;
     try {
       const isLoggedIn = await logIn({
         ...{ client: socket, server, packet, rest, cancels, counts, live, ended },
-        onRefused: (reason, error) => refuse(client, reason, error),
+        onRefused: (reason, error) => {
+          if (reason === 'password') penaltyMs = limits.penaltyMs;
+          refuse(client, reason, error);
+        },
         onClosed: () => log.debug({ client, project }, 'a direct connection was closed'),
       });
       if (isLoggedIn) log.debug({ client, project, tls: isEncrypted }, 'a direct connection was opened');
     } finally {
-      leave();
+      leave(penaltyMs);
     }
   };
 
