@@ -276,6 +276,16 @@ describe('the PostgreSQL proxy', () => {
     await connectPg(proxy.port, login);
   });
 
+  it('keeps some of its connections for projects that have few', async () => {
+    const other = await loginOf(rowhouse, (await rowhouse.project('Other')).slug);
+    const proxy = await openProxy(rowhouse, { maxConnections: 4 });
+    for (let n = 0; n < 3; n++) await connectPg(proxy.port, login);
+    expect((await failureOf(connectPg(proxy.port, login)))?.code).toBe('53300');
+    await connectPg(proxy.port, other);
+    expect((await failureOf(connectPg(proxy.port, other)))?.code).toBe('53300');
+    expect(proxy.counts.connections.limit).toBe(2);
+  });
+
   it('ends a startup and a login that take too long', async () => {
     const proxy = await openProxy(rowhouse, { limits: { startupMs: 300, loginMs: 300 } });
     const silent = await connectRaw(proxy.port);

@@ -25,7 +25,8 @@ type Options<S> = {
   /** Aborts a login that takes too long. */
   ended: AbortSignal;
   onRefused: (reason: Refusal, problem: Error) => void;
-  onClosed: () => void;
+  /** PostgreSQL has accepted the password. Returns what to do when the connection is closed. */
+  onOpened: () => () => void;
 };
 
 /** Resolves to true when PostgreSQL has accepted the password, to false when the connection has ended before. */
@@ -47,6 +48,7 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
   return new Promise((resolve) => {
     let state: 'waiting' | 'authenticated' | 'ready' | 'refused' = 'waiting';
     let forget = () => {};
+    let onClosed = () => {};
     const fail = (error: ProxyError) => {
       state = 'refused';
       options.onRefused(error.reason, error);
@@ -60,7 +62,7 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
       onAuthenticated: () => {
         state = 'authenticated';
         ended.removeEventListener('abort', onLate);
-        counts.open++;
+        onClosed = options.onOpened();
         resolve(true);
       },
       onKey: (pid, secret) => {
@@ -90,10 +92,9 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
     backend.once('end', onLost).once('close', onLost);
     closeTogether(client, backend, () => {
       ended.removeEventListener('abort', onLate);
-      if (state === 'authenticated' || state === 'ready') counts.open--;
       forget();
+      onClosed();
       resolve(false);
-      options.onClosed();
     });
     const send = (bytes: Buffer) => {
       counts.bytes.received += bytes.length;

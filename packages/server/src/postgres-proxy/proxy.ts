@@ -15,6 +15,7 @@ import { type LiveConnection, logIn } from './log-in.ts';
 import { Disconnected, type Negotiated, negotiate, TlsFailure } from './negotiate.ts';
 import { errorResponse, ProxyError } from './proxy-error.ts';
 import { closeSoon } from './relay.ts';
+import { openRoom } from './room.ts';
 import type { StartupRequest } from './startup-packet.ts';
 
 export type ProxiedServer = Pick<Server, 'address' | 'maintenance'>;
@@ -75,6 +76,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     return queue;
   };
   const handshakes = openRate(limits.handshakes);
+  const room = openRoom(options.maxConnections);
   const logged = openRate(loggedRefusals);
   const cancels = openCancelRequests(() => options.servers().map(({ address }) => address));
   /** All, and those that have not logged in. */
@@ -131,6 +133,10 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     }
   };
 
+  const checkRoom = (project: string) => {
+    if (!room.has(project)) throw tooMany('too many direct connections are open');
+  };
+
   /** Resolves when the client has logged in, or when the connection has ended. */
   const connect = async (
     { socket, packet, rest, isEncrypted }: Negotiated,
@@ -139,7 +145,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
   ) => {
     if (!isEncrypted && !options.allowPlaintext && !isLoopback(client)) throw needsTls();
     const project = projectOf(request);
-    if (counts.open >= options.maxConnections) throw tooMany('too many direct connections are open');
+    checkRoom(project);
     const ended = AbortSignal.timeout(limits.loginMs);
     const tooManyLogins = () => {
       throw tooMany('too many logins are in progress');
@@ -149,13 +155,22 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     const leave = await loginsOn(server).enter(limitKey(client), ended).catch(tooManyLogins);
     let penaltyMs = 0;
     try {
+      checkRoom(project);
       const isLoggedIn = await logIn({
         ...{ client: socket, server, packet, rest, cancels, counts, live, ended },
         onRefused: (reason, error) => {
           if (reason === 'password') penaltyMs = limits.penaltyMs;
           refuse(client, reason, error);
         },
-        onClosed: () => log.debug({ client, project }, 'a direct connection was closed'),
+        onOpened: () => {
+          const leaveRoom = room.enter(project);
+          counts.open++;
+          return () => {
+            leaveRoom();
+            counts.open--;
+            log.debug({ client, project }, 'a direct connection was closed');
+          };
+        },
       });
       if (isLoggedIn) log.debug({ client, project, tls: isEncrypted }, 'a direct connection was opened');
     } finally {
@@ -184,6 +199,10 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
       new Promise((resolve, reject) => {
         listener.once('error', reject);
         listener.listen({ host, port }, () => {
+          // The system may run out of file descriptors. Without a listener, that would end the process.
+          listener.off('error', reject).on('error', (error) => {
+            if (logged.take('')) log.warn({ err: error }, 'a direct connection could not be accepted');
+          });
           const address = listener.address();
           resolve(typeof address === 'object' && address ? address.port : port);
         });
