@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
  */
 const order = [
   ['backup-url'],
-  ['errors', 'config', 'version', 'memory-budget'],
+  ['errors', 'config', 'version', 'memory-budget', 'pause'],
   ['log'],
   ['postgres'],
   ['control'],

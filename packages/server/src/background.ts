@@ -8,12 +8,13 @@ import type { Server } from './engine/servers.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { forgetOldIdempotencyKeys } from './idempotency.ts';
 import { forgetEndedKeys } from './keys/manage.ts';
+import { pause } from './pause.ts';
 import { sql } from './postgres/sql.ts';
 import type { Discrepancies } from './projects/reconcile.ts';
 import type { Upgrades } from './projects/upgrade.ts';
 import type { Reclaim } from './quotas/reclaim.ts';
 import { forgetOldUsage, recordUsage } from './quotas/usage.ts';
-import { type Log, pause, type ServerWork, startServerWork } from './server-work.ts';
+import { type Log, type ServerWork, startServerWork } from './server-work.ts';
 
 type Deps = {
   control: Control;

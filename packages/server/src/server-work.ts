@@ -7,6 +7,7 @@ import { shortenNotifyQueue } from './engine/notify-queue.ts';
 import type { Server } from './engine/servers.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { countUse } from './fleet/rows.ts';
+import { pause } from './pause.ts';
 import { deleteExpired } from './projects/expire.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
 import type { Progress, Upgrades } from './projects/upgrade.ts';
@@ -168,17 +169,4 @@ function openProgressReport(log: Log): (progress: Progress) => void {
     }
     reportedNewer = newer.length;
   };
-}
-
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
-    function done() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-  });
 }

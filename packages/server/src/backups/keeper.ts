@@ -1,6 +1,7 @@
 // What the elected process does: streams WAL, takes backups when they are due, prunes. Failures are reported when they
 // begin and when they end, and retried without end: storage that comes back needs no operator.
 import type { Server } from '../engine/servers.ts';
+import { pause } from '../pause.ts';
 import type { Backups } from './backups.ts';
 import type { BackupDescription } from './repository.ts';
 import { dueBackup } from './schedule.ts';
@@ -177,17 +178,4 @@ function reporter(begin: (error: unknown) => void, end: () => void) {
       isFailing = false;
     },
   };
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
-    function done() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-  });
 }

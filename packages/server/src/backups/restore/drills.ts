@@ -1,5 +1,6 @@
 // A drill every night, by the process that does the background work. A failure is loud, and tried again within the hour.
 import { findSetting, putSetting } from '../../control/settings.ts';
+import { pause } from '../../pause.ts';
 import type { Backups } from '../backups.ts';
 import { runDrill } from './drill.ts';
 import type { RestoreDeps } from './restores.ts';
@@ -67,17 +68,4 @@ export function isDue(last: number, now: number): boolean {
   const hour = new Date(now).getUTCHours();
   const isNight = hour >= fromHour && hour < toHour;
   return now - last >= (isNight ? usualMs : latestMs);
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
-    if (signal.aborted) done();
-    function done() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-  });
 }
