@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { Failure, type FailureBody, failure } from './failure.ts';
 import { type OutputOptions, progressOf, show } from './output.ts';
+import { describeSince, type Since } from './restore-since.ts';
 import { findProgram } from './server.ts';
 import { environmentOf, withSettings } from './settings.ts';
 import { clean, formatFields } from './table.ts';
@@ -17,6 +18,7 @@ type Restored = {
   backup: string;
   projects: number;
   last_change_at: string | null;
+  since: Since | null;
 };
 
 export function addRestore(program: Command): void {
@@ -41,7 +43,7 @@ async function restoreAll(options: Options): Promise<void> {
   const env = environmentOf(options);
   if (options.from !== undefined) env.ROWHOUSE_BACKUP_URL = options.from;
   const answer = await run(env, options);
-  show(options, answer, ({ data, from, backup, projects, last_change_at: last }) =>
+  show(options, answer, ({ data, from, backup, projects, last_change_at: last, since }) =>
     [
       formatFields([
         ['data folder', data],
@@ -51,6 +53,7 @@ async function restoreAll(options: Options): Promise<void> {
         ['last change', last === null ? '-' : formatTime(last)],
       ]),
       clean(`Start the service: rowhouse start --data ${data}`),
+      ...(since ? describeSince(since) : []),
     ].join('\n\n'),
   );
 }

@@ -98,6 +98,17 @@ describe('the command line with a running service', () => {
     for (const slug of ['branched', 'live-one']) run(['projects', 'delete', slug, '--yes']);
   });
 
+  it('snapshots: lists none, and says what is missing', () => {
+    run(['projects', 'create', 'Moments', '--slug', 'moments']);
+    expect(run(['snapshots', 'list', 'moments']).err).toContain('rowhouse snapshots create moments');
+    const off = run(['snapshots', 'create', 'moments', 'before']);
+    expect([off.status, off.err]).toEqual([1, expect.stringContaining('backups_off')]);
+    const refused = run(['snapshots', 'delete', 'moments', 'before']);
+    expect([refused.status, refused.err]).toEqual([1, expect.stringContaining('--yes')]);
+    const missing = run(['snapshots', 'delete', 'moments', 'before', '--yes']);
+    expect([missing.status, missing.err]).toEqual([1, expect.stringContaining('snapshot_not_found')]);
+  });
+
   it('projects export writes a file when it is complete, or to stdout', () => {
     run(['projects', 'create', 'Exported', '--slug', 'exported']);
     const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-export-'));

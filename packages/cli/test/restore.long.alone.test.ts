@@ -49,7 +49,15 @@ async function start(data: string, repository: string) {
   return { url: `http://127.0.0.1:${port}/api/dbaas/v2`, key: /rh_acct_\w+/.exec(output)?.[0] ?? '', stop };
 }
 
-type Body = { api_key?: string; backups?: unknown[]; rows?: { at?: string; id?: number }[] };
+type Body = {
+  api_key?: string;
+  key?: { id: string };
+  error?: { code: string };
+  project?: { status: string };
+  backups?: unknown[];
+  rows?: { at?: string; id?: number }[];
+};
+type Ended = { project?: string; slug?: string; name: string; command: string };
 
 const rowhouse = (args: string[], env: Record<string, string> = {}) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, [bin, ...args], {
@@ -62,9 +70,9 @@ const rowhouse = (args: string[], env: Record<string, string> = {}) => {
 it('an installation comes back from its backups and its master key', { timeout: 300_000 }, async () => {
   const [first, second, repository] = [newFolder(), newFolder(), newFolder()];
   const service = await start(first, repository);
-  const call = async (url: string, key: string, target: string, body?: object) => {
+  const call = async (url: string, key: string, target: string, body?: object, method?: string) => {
     const response = await fetch(url + target, {
-      method: body ? 'POST' : 'GET',
+      method: method ?? (body ? 'POST' : 'GET'),
       headers: { 'x-api-key': key, ...(body && { 'content-type': 'application/json' }) },
       ...(body && { body: JSON.stringify(body) }),
     });
@@ -82,11 +90,31 @@ it('an installation comes back from its backups and its master key', { timeout: 
   }
   await ask(service.url, 'create table t (id int)');
   await ask(service.url, 'insert into t values (1)');
+  const here = { ROWHOUSE_URL: service.url.replace('/api/dbaas/v2', ''), ROWHOUSE_API_KEY: service.key };
+  for (const name of ['one row', 'before / the sale']) {
+    const made = rowhouse(['snapshots', 'create', 'shop', name], here);
+    expect([made.status, made.stdout]).toEqual([
+      0,
+      expect.stringContaining(`"${name}" of shop is the state`),
+    ]);
+  }
+  const removed = rowhouse(['snapshots', 'delete', 'shop', 'before / the sale', '--yes'], here);
+  expect([removed.status, removed.stderr]).toEqual([0, '']);
+  expect(rowhouse(['snapshots', 'list', 'shop'], here).stdout).toMatch(
+    /^NAME +TIME +RESTORABLE\none row +[-\d]+T[\d:.]+Z +yes\n$/,
+  );
+  await call(service.url, service.key, '/projects', { name: 'Deleted later', slug: 'deleted-later' });
+  const issue = { name: 'revoked later', scopes: ['query'] };
+  const issued = await call(service.url, key, '/projects/shop/keys', issue);
   await sleep(10);
   const { rows = [] } = await ask(service.url, 'select clock_timestamp() as at');
   const at = rows[0]?.at ?? '';
   await sleep(10);
   await ask(service.url, 'insert into t values (2)');
+  await call(service.url, service.key, '/projects/deleted-later', undefined, 'DELETE');
+  await call(service.url, key, `/projects/shop/keys/${issued.key?.id}`, undefined, 'DELETE');
+  const rotated = await call(service.url, key, '/projects/shop/keys/rotate', { grace_seconds: 86_400 });
+  await call(service.url, service.key, '/projects', { name: 'Created later', slug: 'created-later' });
   const masterKey = readFileSync(path.join(first, 'master.key'), 'utf8').trim();
   // Stopping stores what is left.
   await sleep(3_000);
@@ -107,7 +135,17 @@ it('an installation comes back from its backups and its master key', { timeout: 
   const env = { ROWHOUSE_MASTER_KEY: masterKey };
   const to = rowhouse(['restore', ...from, '--to', at, '--data', second, '--json'], env);
   expect([to.status, to.stderr]).toEqual([0, '']);
-  expect(JSON.parse(to.stdout)).toMatchObject({ ok: true, projects: 1 });
+  const { since, ...report } = JSON.parse(to.stdout);
+  expect(report).toMatchObject({ ok: true, projects: 2 });
+  expect(since.problem).toBeUndefined();
+  expect(since.projects_again.map(({ slug }: Ended) => slug)).toEqual(['deleted-later']);
+  expect(since.keys_again.map(({ name, project }: Ended) => [name, project])).toEqual([
+    ['project key', 'shop'],
+    ['revoked later', 'shop'],
+  ]);
+  expect(since.projects_lost.map(({ slug }: Ended) => slug)).toEqual(['created-later']);
+  expect(since.keys_lost).toMatchObject([{ project: 'shop', kind: 'project' }]);
+  expect(since.projects_deleted).toEqual([]);
   expect(readdirSync(second).filter((name) => name.startsWith('postgres'))).toEqual(['postgres']);
   const again = rowhouse(['restore', ...from, '--data', second], env);
   expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('contains data already')]);
@@ -116,6 +154,19 @@ it('an installation comes back from its backups and its master key', { timeout: 
   const restored = await start(second, newFolder());
   expect((await ask(restored.url, 'select id from t order by id')).rows).toEqual([{ id: 1 }]);
   await ask(restored.url, 'insert into t values (3)');
+  // What was ended works again, until the commands of the report have run.
+  const select = { query: 'select 1' };
+  const withIssued = () => call(restored.url, issued.api_key ?? '', '/projects/shop/query', select);
+  expect((await withIssued()).error).toBeUndefined();
+  const operator = { ROWHOUSE_URL: restored.url.replace('/api/dbaas/v2', ''), ROWHOUSE_API_KEY: service.key };
+  for (const { command } of [...since.keys_again, ...since.projects_again] as Ended[]) {
+    const ran = rowhouse(command.split(' ').slice(1), operator);
+    expect([command, ran.status, ran.stderr]).toEqual([command, 0, '']);
+  }
+  expect((await withIssued()).error?.code).toBe('invalid_api_key');
+  expect((await ask(restored.url, 'select 1')).error?.code).toBe('invalid_api_key');
+  const gone = await call(restored.url, service.key, '/projects/deleted-later');
+  expect(gone.project?.status).toBe('deleted');
   await restored.stop();
 
   const third = newFolder();
@@ -124,4 +175,7 @@ it('an installation comes back from its backups and its master key', { timeout: 
   // In the same place: a new history begins there.
   const whole = await start(third, repository);
   expect((await ask(whole.url, 'select id from t order by id')).rows).toEqual([{ id: 1 }, { id: 2 }]);
+  expect(all.stdout).not.toContain('AGAIN');
+  const newest = await call(whole.url, rotated.api_key ?? '', '/projects/shop/query', select);
+  expect(newest.error).toBeUndefined();
 });

@@ -42,9 +42,10 @@ async function run(config: Config, to: string): Promise<Answer> {
     if (readKeyFile(masterKeyFile(config.dataFolder)).kind !== 'key')
       replaceMasterKey(config.dataFolder, masterKey);
     recordMasterKey(config.dataFolder, masterKey);
-    const { lastChangeAt, backup, projects } = restored;
+    const { lastChangeAt, backup, projects, since } = restored;
     const at = lastChangeAt?.toISOString() ?? null;
-    return { ok: true, data: config.dataFolder, from: storage.place, backup, projects, last_change_at: at };
+    const place = { data: config.dataFolder, from: storage.place };
+    return { ok: true, ...place, backup, projects, last_change_at: at, since };
   } finally {
     storage.close();
     lock.release();

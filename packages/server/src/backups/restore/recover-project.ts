@@ -69,9 +69,13 @@ async function isThere(
   return keep === null || (before ? before.oid === row.oid : !isKnown);
 }
 
-/** PostgreSQL's own, the templates of projects, and the project. */
 export function databasesToKeep(plan: Plan, projectId: string): ReadonlySet<number> {
+  return databasesNamed(plan, databaseOf(projectId));
+}
+
+/** PostgreSQL's own, the templates of projects, and the one with this name. */
+export function databasesNamed(plan: Plan, wanted: string): ReadonlySet<number> {
   const isKeptName = (name: string) =>
-    /^(postgres|template[01]|rowhouse_t_.*)$/.test(name) || name === databaseOf(projectId);
+    /^(postgres|template[01]|rowhouse_t_.*)$/.test(name) || name === wanted;
   return new Set(plan.tip.databases.filter(({ name }) => isKeptName(name)).map(({ oid }) => oid));
 }

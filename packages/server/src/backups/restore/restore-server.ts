@@ -5,14 +5,15 @@ import { prepareBinaries } from '../../engine/binaries.ts';
 import { readDisk } from '../../engine/disk.ts';
 import { clusterFolderOf, holdsData } from '../../engine/embedded.ts';
 import { EngineError } from '../../engine/engine-error.ts';
-import { type RecoveryServer, removeRecovery } from '../../engine/recovery-server.ts';
+import { removeRecovery } from '../../engine/recovery-server.ts';
 import { findRunAs } from '../../engine/run-as.ts';
-import { openDatabase } from '../../postgres/database.ts';
 import { sql } from '../../postgres/sql.ts';
-import { listClusters, openRepository } from '../repository.ts';
+import { listClusters, openRepository, type Repository } from '../repository.ts';
 import type { Storage } from '../storage/storage.ts';
+import { type Access, type AccessChanges, compareAccess, readAccess } from './access.ts';
 import { planRestore } from './plan.ts';
-import { recover } from './recover.ts';
+import { recover, type Workshop } from './recover.ts';
+import { databasesNamed } from './recover-project.ts';
 
 type Request = {
   storage: Storage;
@@ -30,8 +31,18 @@ export type RestoredServer = {
   lastChangeAt: Date | null;
   backup: string;
   projects: number;
+  since: Since | null;
 };
 
+/**
+ * What has changed between the restored moment and the last one that is stored. It is only a report: if it cannot be made,
+ * `problem` says why, and the restore is complete all the same.
+ */
+export type Since = ({ until: string | null } & AccessChanges) | { problem: string };
+
+/** The rest of the progress is for the report. */
+const restoredPart = 0.8;
+const endOfTime = new Date(8.64e15);
 const spareBytes = 512 * 1024 * 1024;
 
 export async function restoreServer(request: Request): Promise<RestoredServer> {
@@ -43,29 +54,33 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
     });
   }
   const repository = openRepository(storage, masterKey, await findCluster(storage));
-  const plan = await planRestore(repository, to ?? new Date(8.64e15), signal);
+  const plan = await planRestore(repository, to ?? endOfTime, signal);
   const folder = `${cluster}.restored`;
   await removeRecovery(folder);
   const runAs = findRunAs(cluster);
-  const workshop = { folder, runAs, masterKey, capacity: null, isDurable: true };
+  const binaries = prepareBinaries(dataFolder, runAs);
+  const workshop = { folder, runAs, binaries, masterKey, capacity: null, isDurable: true };
   try {
     const restored = await recover(
       {
-        ...{ repository, plan, keep: null, target: to, signal, progress },
-        workshop: { ...workshop, binaries: prepareBinaries(dataFolder, runAs) },
+        ...{ repository, plan, keep: null, target: to, signal, workshop },
+        progress: (fraction) => progress(to ? fraction * restoredPart : fraction),
         checkSpace: (bytes) => checkSpace(dataFolder, bytes),
       },
       async ({ server, lastCommit }) => {
         await server.open();
-        const projects = await countProjects(server, request.controlDatabase);
+        const access = await readAccess(server, request.controlDatabase);
         // The replayed changes and the end of the replay are written out: the folder is complete without its WAL.
         await server.database.query(sql`checkpoint`);
-        return { lastChangeAt: lastCommit, backup: plan.tip.id, projects };
+        return { lastChangeAt: lastCommit, backup: plan.tip.id, access };
       },
     );
     if (!restored) throw new Error('A restore of everything cannot leave anything out.');
+    const { access, ...facts } = restored;
+    const since = to && (await findChanges(request, repository, access, workshop));
     await rename(folder, cluster);
-    return restored;
+    const projects = access.projects.filter(({ deleted_at }) => deleted_at === null).length;
+    return { ...facts, projects, since };
   } finally {
     await removeRecovery(folder);
     await rm(`${folder}.log`, { force: true });
@@ -88,15 +103,35 @@ async function findCluster(storage: Storage): Promise<string> {
   return only;
 }
 
-async function countProjects({ address }: RecoveryServer, controlDatabase: string): Promise<number> {
-  const control = openDatabase({ ...address, database: controlDatabase }, { max: 1 });
+/** Recovers the control database alone a second time, to the end of the stored WAL. The other databases are left out. */
+async function findChanges(
+  { controlDatabase, dataFolder, signal, progress }: Request,
+  repository: Repository,
+  restored: Access,
+  { folder: beside, ...workshop }: Workshop,
+): Promise<Since> {
+  const folder = `${beside}.newest`;
+  await removeRecovery(folder);
   try {
-    const [row] = await control.query<{ count: number }>(
-      sql`select count(*)::int as count from projects where deleted_at is null`,
+    const plan = await planRestore(repository, endOfTime, signal);
+    const found = await recover(
+      {
+        ...{ repository, plan, keep: databasesNamed(plan, controlDatabase), target: null, signal },
+        workshop: { ...workshop, folder, isDurable: false },
+        checkSpace: (bytes) => checkSpace(dataFolder, bytes),
+        progress: (fraction) => progress(restoredPart + fraction * (1 - restoredPart)),
+      },
+      async ({ server, lastCommit }) => ({ newest: await readAccess(server, controlDatabase), lastCommit }),
     );
-    return row?.count ?? 0;
+    if (!found) return { problem: 'The backed up server did not log whole pages (full_page_writes).' };
+    const until = found.lastCommit?.toISOString() ?? null;
+    return { until, ...compareAccess(restored, found.newest, new Date()) };
+  } catch (error) {
+    signal.throwIfAborted();
+    return { problem: error instanceof Error ? error.message : String(error) };
   } finally {
-    await control.end();
+    await removeRecovery(folder);
+    await rm(`${folder}.log`, { force: true });
   }
 }
 
