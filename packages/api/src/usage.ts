@@ -39,6 +39,10 @@ export const Usage = Type.Object(
     ),
     table_count: Type.Integer({ description: 'The number of all tables.' }),
     tables_truncated: Type.Boolean({ description: 'true if there are more tables than listed.' }),
+    failed_restore_drill_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+      description:
+        'The time at which a restore drill of this project failed: its backups may not be restorable. null: none failed, or one has succeeded since.',
+    }),
   },
   { additionalProperties: false },
 );

@@ -57,7 +57,15 @@ function fieldsOf(given: Usage): [string, string | number][] {
     ['headroom', `${given.headroom_mb.toFixed(2)} MB`],
     ['status', given.status],
     ['measured', formatTime(given.measured_at)],
+    ...drillOf(given),
   ];
+}
+
+/** Only a failure is worth a line. A service of an earlier version does not report any. */
+function drillOf({ failed_restore_drill_at: at }: Usage): [string, string][] {
+  if (!at) return [];
+  const meaning = 'The backups of this project may not be restorable. Tell the operator.';
+  return [['restore drill', `failed at ${formatTime(at)}. ${meaning}`]];
 }
 
 function mb(bytes: number): string {

@@ -42,6 +42,20 @@ export async function startLab(
   return { folder, masterKey, engine, database };
 }
 
+/** What `rowhouse doctor` says about the backups of a lab. */
+export function examineBackups(lab: Lab, repository: string, controlDatabase: string) {
+  const env = {
+    ...{ PATH: process.env.PATH, ROWHOUSE_DATA: lab.folder, ROWHOUSE_BACKUP_URL: `file:${repository}` },
+    ROWHOUSE_MASTER_KEY: lab.masterKey.toString('hex'),
+    ROWHOUSE_CONTROL_DATABASE: controlDatabase,
+  };
+  const program = path.resolve(import.meta.dirname, '../dist/doctor.js');
+  const checks = JSON.parse(execFileSync(process.execPath, [program], { env, encoding: 'utf8' }));
+  return (checks as { check: string; state: string; found: string; todo?: string }[]).find(
+    ({ check }) => check === 'backups',
+  );
+}
+
 export async function repositoryOf({ database, masterKey }: Lab, folder: string): Promise<Repository> {
   const [row] = await database.query<{ id: string }>(
     sql`select system_identifier::text as id from pg_control_system()`,

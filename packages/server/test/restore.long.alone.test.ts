@@ -1,70 +1,21 @@
 // Restoring a project to a point in time through the API, on a PostgreSQL of its own with continuous backup.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Backups } from '../src/backups/backups.ts';
-import { compare, runDrill } from '../src/backups/restore/drill.ts';
+import { chooseNext, compare, runDrill } from '../src/backups/restore/drill.ts';
+import { putSetting } from '../src/control/settings.ts';
 import { prepareBinaries } from '../src/engine/binaries.ts';
 import { clusterFolderOf } from '../src/engine/embedded.ts';
 import { createCluster, startPostmaster } from '../src/engine/postmaster.ts';
 import { findRunAs } from '../src/engine/run-as.ts';
-import { sql } from '../src/postgres/sql.ts';
-import { type Lab, newFolder, startLab } from './backup-lab.ts';
+import { newFolder, startLab } from './backup-lab.ts';
 import { corpus, download, type Project, run } from './exports.ts';
-import { api, openTestService, type TestService, until } from './helpers.ts';
+import { api, type TestService, until } from './helpers.ts';
+import { ask, backups, end, moment, restore, startService } from './restoring.ts';
+import { openS3Server, s3SkipReason } from './s3-server.ts';
 
-async function startService(lab: Lab): Promise<TestService> {
-  const rowhouse = await openTestService({
-    ...{ at: lab.engine.address, masterKey: lab.masterKey, restores: { dataFolder: lab.folder } },
-    backups: {
-      location: { kind: 'folder', folder: newFolder('repository') },
-      ...{ reserveBytes: 0, retentionDays: 7, rateMb: 0 },
-    },
-    imports: { folder: newFolder('imports'), allowPrivateHosts: false },
-  });
-  onTestFinished(() => rowhouse.stop());
-  await until('the first backup is there', async () => (await backups(rowhouse)).length > 0, 60_000);
-  return rowhouse;
-}
-
-const backups = async (rowhouse: TestService) =>
-  (await rowhouse.service.deps.backups?.status())?.backups ?? [];
-
-/** Between two commits, so that milliseconds are exact. */
-async function moment(lab: Lab): Promise<string> {
-  await sleep(5);
-  const [row] = await lab.database.query<{ at: Date }>(sql`select clock_timestamp() as at`);
-  await sleep(5);
-  return row?.at.toISOString() ?? '';
-}
-
-const ask = (rowhouse: TestService, slug: string, body: object) =>
-  rowhouse.call('POST', `/projects/${slug}/restore`, { body });
-
-const end = (rowhouse: TestService, job: string) =>
-  until(
-    'the restore has ended',
-    async () => {
-      const { body } = await rowhouse.call('GET', `${api}/jobs/${job}`);
-      return body.job.status !== 'running' && body.job;
-    },
-    120_000,
-  );
-
-async function restore(rowhouse: TestService, slug: string, to: string) {
-  const started = await ask(rowhouse, slug, { to });
-  expect([started.status, started.body.error]).toEqual([202, undefined]);
-  const { project, api_key: key, job, estimated_seconds: estimate } = started.body;
-  expect([project.status, job.kind, job.status, estimate > 0]).toEqual([
-    'creating',
-    'restore',
-    'running',
-    true,
-  ]);
-  const ended = await end(rowhouse, job.id);
-  return { ended, copy: { slug: project.slug, id: project.id, key } as Project };
-}
+const noS3 = await s3SkipReason();
 
 /**
  * As SQL, without what differs: sign-ins end with a restore, and PostgreSQL logs sequences ahead, so that a replayed one
@@ -257,6 +208,43 @@ it('a restore that is cancelled, or whose process dies, leaves nothing', { timeo
   expect((await run(rowhouse, project, 'select count(*) from t')).rows).toEqual([{ count: 400000 }]);
 });
 
+it.skipIf(noS3 !== null)(
+  'a project is restored from S3, also after the storage was away',
+  {
+    timeout: 300_000,
+  },
+  async () => {
+    const lab = await startLab();
+    const s3 = await openS3Server(newFolder('s3'));
+    onTestFinished(() => s3.stop());
+    const rowhouse = await startService(lab, { location: s3.location });
+    const project = await rowhouse.project('Shop');
+    await run(rowhouse, project, ...corpus);
+    await run(
+      rowhouse,
+      project,
+      'create table n as select g, md5(g::text) from generate_series(1, 200000) g',
+    );
+    const at = await moment(lab);
+    const expected = await dump(rowhouse, project);
+    await run(rowhouse, project, 'delete from teas', 'drop table n');
+
+    const started = await ask(rowhouse, project.slug, { to: at });
+    expect([started.status, started.body.error]).toEqual([202, undefined]);
+    await s3.stop('SIGKILL');
+    const failed = await end(rowhouse, started.body.job.id);
+    expect([failed.status, failed.error?.message]).toEqual(['failed', expect.any(String)]);
+    expect((await rowhouse.call('GET', `/projects/${started.body.project.slug}`)).status).toBe(404);
+    expect(readdirSync(path.join(lab.folder, 'restores'))).toEqual([]);
+    await s3.start();
+
+    const { ended, copy } = await restore(rowhouse, project.slug, at);
+    expect([ended.status, ended.error]).toEqual(['done', null]);
+    expect(await dump(rowhouse, copy)).toBe(expected);
+    expect((await run(rowhouse, project, 'select count(*) from teas')).rows).toEqual([{ count: 0 }]);
+  },
+);
+
 it('a drill restores projects in turn and finds what differs', { timeout: 300_000 }, async () => {
   const lab = await startLab();
   const rowhouse = await startService(lab);
@@ -266,11 +254,11 @@ it('a drill restores projects in turn and finds what differs', { timeout: 300_00
   const place = { dataFolder: lab.folder, backups: deps.backups as Backups };
   const drill = async () => {
     const { signal } = new AbortController();
-    return runDrill(
-      { ...deps, exchange: async () => {}, dataFolder: lab.folder, onError: () => {} },
-      place,
-      signal,
-    );
+    const all = { ...deps, exchange: async () => {}, dataFolder: lab.folder, onError: () => {} };
+    const project = await chooseNext(all);
+    if (!project) throw new Error('There is no project.');
+    await putSetting(deps.control, 'drilled_project', project.id);
+    return runDrill(all, place, project, signal);
   };
   const [first, second, third] = [await drill(), await drill(), await drill()];
   expect([first, second].map((one) => one?.slug).sort()).toEqual(projects.map(({ slug }) => slug).sort());

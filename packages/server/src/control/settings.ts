@@ -9,8 +9,9 @@ export type SettingName =
   | 'account_key_shown'
   | 'backup_verified_at'
   | 'drilled_at'
+  | 'drill_tried_at'
   | 'drilled_project'
-  | 'drill_problem';
+  | 'drill_problems';
 
 export async function findSetting(control: Queryable, name: SettingName): Promise<string | null> {
   const [row] = await control.query<{ value: string }>(sql`select value from settings where name = ${name}`);

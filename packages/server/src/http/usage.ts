@@ -1,6 +1,7 @@
 // The storage usage of a project over HTTP.
 import { UsageQuery, UsageResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
+import { findDrillProblem } from '../backups/drill-problems.ts';
 import { errors } from '../errors.ts';
 import { getProjectRow } from '../projects/find.ts';
 import { getUsage } from '../quotas/usage.ts';
@@ -32,7 +33,10 @@ export function usageRoutes(app: FastifyInstance, deps: Deps): void {
         );
       }
       const tables = caller.kind === 'account' ? null : caller.tables;
-      return { ok: true, ...(await getUsage(deps, project, tables, request.query)) };
+      const { usage, history } = await getUsage(deps, project, tables, request.query);
+      // The problem itself names tables that the key may not see. The operator has it in the log.
+      const failedAt = (await findDrillProblem(deps.control, project.id))?.failedAt ?? null;
+      return { ok: true, usage: { ...usage, failed_restore_drill_at: failedAt }, history };
     },
   );
 }

@@ -95,6 +95,10 @@ export function drillGauges(drills: Drills, now: () => number): Gauges {
       help: 'Restore drills that failed since the start.',
       read: () => drills.failures(),
     },
+    rowhouse_restore_drill_failing_projects: {
+      help: 'Projects whose last restore drill failed.',
+      read: () => drills.failing(),
+    },
   };
 }
 

@@ -23,7 +23,7 @@ export async function getUsage(
   project: Place & { slug: string },
   tables: readonly string[] | null,
   { since, points = defaultPoints }: UsageQuery,
-): Promise<{ usage: Usage; history: UsageResponse['history'] }> {
+): Promise<{ usage: Omit<Usage, 'failed_restore_drill_at'>; history: UsageResponse['history'] }> {
   const sinceMs = since === undefined ? 0 : Date.parse(since);
   if (Number.isNaN(sinceMs))
     throw errors.invalidRequest([{ path: 'since', problem: 'must be an existing date and time' }]);

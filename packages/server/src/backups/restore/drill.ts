@@ -1,10 +1,10 @@
 // A drill: restores one project aside and compares every table with the live one. Only this proves that backups can be
 // restored. Projects take turns.
 import path from 'node:path';
-import { findSetting, putSetting } from '../../control/settings.ts';
+import { findSetting } from '../../control/settings.ts';
 import { ensureDumpRole } from '../../engine/dump-role.ts';
 import { databaseOf } from '../../engine/provision.ts';
-import { sql } from '../../postgres/sql.ts';
+import { type Sql, sql } from '../../postgres/sql.ts';
 import type { Backups } from '../backups.ts';
 import { type Fingerprint, fingerprint } from './fingerprint.ts';
 import { jobPatience, markPresent, untilStored } from './mark-present.ts';
@@ -23,16 +23,14 @@ export type Drill = {
   seconds: number;
 };
 
-type Project = { id: string; slug: string; isCopy: boolean };
+export type DrilledProject = { id: string; slug: string; isCopy: boolean };
 
-/** null: there is no project. */
 export async function runDrill(
   deps: RestoreDeps,
   place: { dataFolder: string; backups: Backups },
+  project: DrilledProject,
   signal: AbortSignal,
-): Promise<Drill | null> {
-  const project = await chooseNext(deps);
-  if (!project) return null;
+): Promise<Drill> {
   const startedAt = performance.now();
   const folder = path.join(place.dataFolder, 'restores', `drill-${project.id}`);
   const result = await inTurn(deps.control, signal, async (either) => {
@@ -62,7 +60,6 @@ export async function runDrill(
     );
     return compare(before, await fingerprint(live, either), restored);
   });
-  await putSetting(deps.control, 'drilled_project', project.id);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { slug: project.slug, ...result, seconds };
 }
@@ -86,14 +83,27 @@ export function compare(before: Fingerprint, after: Fingerprint, restored: Finge
   return { compared, changed, problems };
 }
 
-/** By id, after the last one. */
-async function chooseNext({ control, server }: RestoreDeps): Promise<Project | null> {
+/** Projects take turns by id. null: there is none. */
+export async function chooseNext({ control, server }: RestoreDeps): Promise<DrilledProject | null> {
   const last = (await findSetting(control, 'drilled_project')) ?? '';
-  const [next] = await control.query<Project>(sql`
-    select id, slug, parent_id is not null as "isCopy" from projects
-    where server_id = ${server.id} and deleted_at is null and filled_by is null
-    order by id <= ${last}, id limit 1`);
+  const [next] = await control.query<DrilledProject>(sql`
+    ${projectsOf(server.id)} order by id <= ${last}, id limit 1`);
   return next ?? null;
+}
+
+/** null: it was deleted. */
+export async function findDrilled(
+  { control, server }: RestoreDeps,
+  id: string,
+): Promise<DrilledProject | null> {
+  const [found] = await control.query<DrilledProject>(sql`${projectsOf(server.id)} and id = ${id}`);
+  return found ?? null;
+}
+
+function projectsOf(serverId: number): Sql {
+  return sql`
+    select id, slug, parent_id is not null as "isCopy" from projects
+    where server_id = ${serverId} and deleted_at is null and filled_by is null`;
 }
 
 async function now({ server }: RestoreDeps): Promise<Date> {

@@ -1,21 +1,26 @@
-// A drill every night, by the process that does the background work. A failure is loud, and tried again within the hour.
+// A drill every night, by the process that does the background work. A failure is loud, stays known until the same project
+// passes a drill, and is tried again within the hour.
 import { findSetting, putSetting } from '../../control/settings.ts';
 import { pause } from '../../pause.ts';
 import type { Backups } from '../backups.ts';
-import { runDrill } from './drill.ts';
+import { forgetDrillProblem, listDrillProblems, putDrillProblem } from '../drill-problems.ts';
+import { chooseNext, type DrilledProject, findDrilled, runDrill } from './drill.ts';
 import type { RestoreDeps } from './restores.ts';
 
 type Log = Record<'info' | 'error', (details: object, message: string) => void>;
 
 export type Drills = {
   run(ended: AbortSignal): Promise<void>;
+  /** Since the start. */
   failures(): number;
+  /** How many projects have not passed a drill since one of them failed. */
+  failing(): Promise<number>;
   /** When a restore was last proven. null: never. */
   verifiedAt(): Promise<number | null>;
 };
 
 const hourMs = 60 * 60_000;
-const lookMs = 60_000;
+const lookMs = 20_000;
 /** By UTC. A machine that sleeps at night has its drill later. */
 const [fromHour, toHour] = [1, 5];
 const [usualMs, latestMs] = [20 * hourMs, 30 * hourMs];
@@ -27,37 +32,59 @@ export function openDrills(
 ): Drills {
   const { control, now } = deps;
   let failures = 0;
-  let retryAt = 0;
 
-  const verifiedAt = async () => Date.parse((await findSetting(control, 'drilled_at')) ?? '') || null;
+  const timeOf = async (name: 'drilled_at' | 'drill_tried_at') =>
+    Date.parse((await findSetting(control, name)) ?? '') || null;
 
-  const drill = async (ended: AbortSignal): Promise<void> => {
-    const done = await runDrill(deps, place, ended);
-    if (!done) return;
-    if (done.problems.length > 0) throw new Error(`${done.slug}: ${done.problems.slice(0, 20).join('; ')}`);
-    await putSetting(control, 'drilled_at', new Date(now()).toISOString());
-    await putSetting(control, 'drill_problem', '');
-    log.info(done, 'a project was restored aside and equals the live one');
+  const drill = async (project: DrilledProject, ended: AbortSignal): Promise<void> => {
+    try {
+      const done = await runDrill(deps, place, project, ended);
+      if (done.problems.length > 0) throw new Error(done.problems.slice(0, 20).join('; '));
+      await putSetting(control, 'drilled_at', new Date(now()).toISOString());
+      await forgetDrillProblem(control, project.id);
+      log.info(done, 'a project was restored aside and equals the live one');
+    } catch (error) {
+      if (ended.aborted) throw error;
+      failures++;
+      const { id, slug } = project;
+      // First of all, and whatever happens to the control database.
+      log.error({ err: error, project: slug }, 'A RESTORE DRILL FAILED: backups may not be restorable');
+      const problem = error instanceof Error ? error.message : String(error);
+      await putDrillProblem(control, {
+        ...{ projectId: id, slug, problem, failedAt: new Date(now()).toISOString() },
+      });
+    }
+  };
+
+  /** `startedAt`: after a first start there is nothing to restore yet, and the first night is soon enough. */
+  const look = async (startedAt: number, ended: AbortSignal): Promise<void> => {
+    const [failed] = await listDrillProblems(control);
+    if (failed && now() - Date.parse(failed.failedAt) >= hourMs) {
+      const project = await findDrilled(deps, failed.projectId);
+      if (project) await drill(project, ended);
+      else await forgetDrillProblem(control, failed.projectId);
+      return;
+    }
+    // Of failed drills too: one that fails for all projects must not be tried with each of them at once.
+    const last = Math.max((await timeOf('drill_tried_at')) ?? 0, (await timeOf('drilled_at')) ?? 0);
+    if (!isDue(last || startedAt, now())) return;
+    const project = await chooseNext(deps);
+    if (!project) return;
+    await drill(project, ended);
+    await putSetting(control, 'drilled_project', project.id);
+    await putSetting(control, 'drill_tried_at', new Date(now()).toISOString());
   };
 
   return {
     failures: () => failures,
-    verifiedAt,
+    failing: async () => (await listDrillProblems(control)).length,
+    verifiedAt: () => timeOf('drilled_at'),
     run: async (ended) => {
-      // After a first start there is nothing to restore yet: the first night is soon enough.
       const startedAt = now();
       while (!ended.aborted) {
-        try {
-          const last = (await verifiedAt()) ?? startedAt;
-          if (now() >= retryAt && isDue(last, now())) await drill(ended);
-        } catch (error) {
-          if (ended.aborted) return;
-          failures++;
-          retryAt = now() + hourMs;
-          log.error({ err: error }, 'A RESTORE DRILL FAILED: backups may not be restorable');
-          // For doctor. Without the control database there are louder problems.
-          await putSetting(control, 'drill_problem', String(error).slice(0, 500)).catch(() => {});
-        }
+        await look(startedAt, ended).catch((error: unknown) => {
+          if (!ended.aborted) log.error({ err: error }, 'looking for a due restore drill failed; retrying');
+        });
         await pause(lookMs, ended);
       }
     },

@@ -1,0 +1,73 @@
+// The nightly drill as the service runs it: a project whose backup is damaged is reported everywhere, and no other one is.
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { putDrillProblem } from '../src/backups/drill-problems.ts';
+import { putSetting } from '../src/control/settings.ts';
+import { databaseOf } from '../src/engine/provision.ts';
+import { examineBackups, newFolder, startLab } from './backup-lab.ts';
+import { run } from './exports.ts';
+import { until } from './helpers.ts';
+import { startService } from './restoring.ts';
+
+const hourMs = 60 * 60_000;
+
+it('a drill that fails is in the log, the metrics, doctor and the usage of the project, until one succeeds', {
+  timeout: 300_000,
+}, async () => {
+  const lab = await startLab();
+  const folder = newFolder('repository');
+  let shiftMs = 0;
+  const location = { kind: 'folder' as const, folder };
+  const rowhouse = await startService(lab, { location, now: () => Date.now() + shiftMs });
+  const { backups, control } = rowhouse.service.deps;
+  const [shop, other] = [await rowhouse.project('Shop'), await rowhouse.project('Other')];
+  for (const project of [shop, other])
+    await run(rowhouse, project, 'create table t as select generate_series(1, 1000) as n');
+  const taken = await backups?.take('full', { signal: new AbortController().signal, progress: () => {} });
+  const oid = taken?.databases.find(({ name }) => name === databaseOf(shop.id))?.oid;
+  const part = path.join(folder, taken?.cluster ?? '', 'base', taken?.id ?? '', `db-${oid}.tar`);
+  const whole = readFileSync(part);
+  const damaged = Buffer.from(whole);
+  damaged[whole.length >> 1] = (damaged[whole.length >> 1] as number) ^ 1;
+  writeFileSync(part, damaged);
+
+  const metric = async (name: string) => {
+    const { body } = await rowhouse.call('GET', '/metrics');
+    return Number(new RegExp(`^rowhouse_restore_drill_${name} (\\S+)$`, 'm').exec(String(body))?.[1]);
+  };
+  const failedAt = async (project: { slug: string }) =>
+    (await rowhouse.call('GET', `/projects/${project.slug}/usage`)).body.usage.failed_restore_drill_at;
+  const examined = () => examineBackups(lab, folder, rowhouse.controlDatabase);
+  expect([await metric('failing_projects'), await failedAt(shop)]).toEqual([0, null]);
+  expect(examined()?.state).toBe('ok');
+
+  // The turn of the damaged project, and two days after the last drill.
+  await putSetting(control, 'drilled_project', other.id);
+  await putSetting(control, 'drill_tried_at', new Date(Date.now() - 48 * hourMs).toISOString());
+  await until('the drill fails', async () => (await metric('failing_projects')) === 1, 120_000);
+  const failures = rowhouse.log.map((line) => JSON.parse(line)).filter(({ msg }) => /DRILL FAILED/.test(msg));
+  expect(failures).toMatchObject([{ level: 50, project: shop.slug }]);
+  expect(await metric('failures')).toBe(1);
+  expect(await metric('age_seconds')).toBeNaN();
+  expect([await failedAt(shop), await failedAt(other)]).toEqual([expect.any(String), null]);
+  const found = examined();
+  expect([found?.state, found?.found]).toEqual([
+    'problem',
+    expect.stringContaining(`drill of ${shop.slug} failed`),
+  ]);
+  // The service and the project are as before.
+  expect((await run(rowhouse, shop, 'select count(*) from t')).rows).toEqual([{ count: 1000 }]);
+
+  // Repaired: the same project is tried again after an hour. One that is deleted meanwhile is not a problem any more.
+  writeFileSync(part, whole);
+  const gone = { projectId: 'gone', slug: 'gone', problem: 'it was damaged' };
+  await putDrillProblem(control, { ...gone, failedAt: new Date(Date.now() - 2 * hourMs).toISOString() });
+  await until('both are counted', async () => (await metric('failing_projects')) === 2);
+  shiftMs = 1.1 * hourMs;
+  await until('the drill succeeds', async () => (await metric('failing_projects')) === 0, 180_000);
+  expect(await metric('failures')).toBe(1);
+  expect(await metric('age_seconds')).toBeLessThan(300);
+  expect(await failedAt(shop)).toBeNull();
+  expect(examined()?.state).toBe('ok');
+});
