@@ -1,6 +1,6 @@
 // A disk of its own for a test, and a way to fill it.
 import { execFileSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
@@ -25,6 +25,31 @@ export function smallDisk(sizeMb: number): string | null {
     rmSync(folder, { recursive: true, force: true });
   });
   return folder;
+}
+
+/** A disk with XFS, which clones files, gone after the test; null where this machine does not let us make one. */
+export function xfsDisk(sizeMb: number): string | null {
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-xfs-'));
+  const [image, place] = [path.join(folder, 'image'), path.join(folder, 'disk')];
+  mkdirSync(place);
+  try {
+    execFileSync('truncate', ['-s', `${sizeMb}M`, image], { stdio: 'pipe' });
+    execFileSync('mkfs.xfs', ['-q', '-m', 'reflink=1', image], { stdio: 'pipe' });
+    execFileSync('mount', ['-o', 'loop', image, place], { stdio: 'pipe' });
+  } catch (error) {
+    rmSync(folder, { recursive: true });
+    console.error(
+      `NOT TESTED: branches on XFS. It needs root, mkfs.xfs and mount: ${(error as Error).message}`,
+    );
+    return null;
+  }
+  // PostgreSQL runs as another account, which must be able to enter.
+  execFileSync('chmod', ['755', folder, place]);
+  onTestFinished(() => {
+    execFileSync('umount', ['-l', place]);
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return place;
 }
 
 /** Takes all the room there is but so much. */
