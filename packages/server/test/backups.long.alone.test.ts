@@ -1,13 +1,23 @@
 // Continuous backup of a service on a PostgreSQL of its own: storage that is away, a slot that is given up, two processes,
 // damaged objects.
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { BackupOptions } from '../src/backups/backups.ts';
 import { chainOf, listBackups } from '../src/backups/repository.ts';
+import { findRunAs } from '../src/engine/run-as.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { type Lab, newFolder, recover, repositoryOf, startLab } from './backup-lab.ts';
+import { examineBackups, type Lab, newFolder, recover, repositoryOf, startLab } from './backup-lab.ts';
 import { api, openTestService, type TestService, until } from './helpers.ts';
 
 const minutes = 60_000;
@@ -279,6 +289,33 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     await lab.database.query(sql`alter role plain replication`);
     await firstBackup(service);
     await allStored(service);
+  });
+
+  it('a server with tablespaces gets no backup that could not be restored, and is told so', async () => {
+    const lab = await startLab();
+    const [folder, elsewhere] = [newFolder('repository'), newFolder('tablespace')];
+    const service = await openWithBackups(lab, folder);
+    await firstBackup(service);
+    const before = (await statusOf(service)).backups.length;
+    const { uid, gid } = findRunAs(path.join(lab.folder, 'postgres')) ?? statSync(elsewhere);
+    chownSync(elsewhere, uid, gid);
+    await lab.database.query(sql`create tablespace "else where" location ${sql.literal(elsewhere)}`);
+    const job = await runJob(service, '/backups', { kind: 'full' });
+    expect([job.status, job.error?.code]).toEqual(['failed', 'backup_failed']);
+    expect(job.error.message).toContain('tablespaces, which backups cannot restore: else where');
+    // Without a request, too: the schedule looks every half minute.
+    const isLogged = (line: string) => line.includes('A BACKUP FAILED') && line.includes('else where');
+    await until('it is logged', async () => service.log.some(isLogged), 2 * minutes);
+    const found = examineBackups(lab, folder, service.controlDatabase);
+    expect([found?.state, found?.found, found?.todo]).toEqual([
+      'problem',
+      expect.stringContaining('else where'),
+      expect.stringContaining('pg_default'),
+    ]);
+    expect((await statusOf(service)).backups).toHaveLength(before);
+    await lab.database.query(sql`drop tablespace "else where"`);
+    expect((await runJob(service, '/backups', { kind: 'full' })).status).toBe('done');
+    expect(examineBackups(lab, folder, service.controlDatabase)?.state).toBe('ok');
   });
 
   it('off: no slot is left behind, and requests say so', async () => {

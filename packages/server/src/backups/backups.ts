@@ -19,6 +19,7 @@ import {
 } from './repository.ts';
 import { ensureSlot, findSlot, type SlotState, slotName } from './slot.ts';
 import { openStorage } from './storage/open.ts';
+import { refuseTablespaces } from './tablespaces.ts';
 import { type Verified, verify } from './verify.ts';
 import { continuousEnd, listSegments } from './wal-archive.ts';
 
@@ -54,6 +55,8 @@ export type Backups = {
   status(): Promise<BackupStatus>;
   /** Creates the replication slot where it is missing or was given up. */
   prepareSlot(): Promise<{ wasLost: boolean }>;
+  /** Rejects if there is something on the server that a restore could not bring back. */
+  checkServer(): Promise<void>;
   /** `incremental` becomes full if there is nothing that it could refer to. */
   take(kind: 'full' | 'incremental', run: Run): Promise<BackupDescription>;
   prune(signal: AbortSignal): Promise<Pruned>;
@@ -127,8 +130,11 @@ export function openBackups({ control, server, now, onSlotLost }: Deps, options:
     return { wasLost };
   };
 
+  const checkServer = () => refuseTablespaces(maintenance);
+
   const take: Backups['take'] = (kind, run) =>
     exclusively(control, run.signal, async (signal) => {
+      await checkServer();
       // Before the backup begins: from here on PostgreSQL keeps the WAL that it needs.
       await prepareSlot();
       const parent = kind === 'incremental' ? ((await usable()).at(-1) ?? null) : null;
@@ -155,6 +161,7 @@ export function openBackups({ control, server, now, onSlotLost }: Deps, options:
     position,
     usable,
     prepareSlot,
+    checkServer,
     take,
     status: async () => {
       const opened = await repository();

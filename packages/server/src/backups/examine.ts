@@ -7,9 +7,11 @@ import { parseDatabaseUrl } from '../engine/external.ts';
 import { inspectInstallation } from '../engine/master-key-fit.ts';
 import { inspectPidFile } from '../engine/server-processes.ts';
 import { type Address, openDatabase } from '../postgres/database.ts';
+import { parseDrillProblems } from './drill-problems.ts';
 import { listClusters } from './repository.ts';
 import { findSlot, slotName } from './slot.ts';
 import { openStorage } from './storage/open.ts';
+import { describeTablespaces, listTablespaces, tablespaceHint } from './tablespaces.ts';
 
 type Finding = { state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
 const elsewhere = 'Set ROWHOUSE_BACKUP_URL to a folder on another disk, or to a bucket.';
@@ -40,7 +42,8 @@ async function examine(config: Config, location: BackupLocation | null): Promise
     const address = await runningAt(config);
     const problem =
       address &&
-      ((await examineDrill(address, config.controlDatabase)) ??
+      ((await examineTablespaces(address)) ??
+        (await examineDrill(address, config.controlDatabase)) ??
         (await examineSlot(address, config.controlDatabase)));
     if (problem) return { ...problem, found: `${found}; ${problem.found}` };
     if (config.backup === null)
@@ -63,10 +66,24 @@ async function runningAt(config: Config): Promise<Address | null> {
 }
 
 async function examineDrill(address: Address, controlDatabase: string): Promise<Finding | null> {
-  const problem = await peekSetting(address, controlDatabase, 'drill_problem');
-  if (!problem) return null;
+  const problems = parseDrillProblems(await peekSetting(address, controlDatabase, 'drill_problems'));
+  const [first, ...others] = problems;
+  if (!first) return null;
   const todo = 'Take a full backup now: rowhouse backup now --full. Then look for the cause in the log.';
-  return { state: 'problem', found: `the last restore drill failed: ${problem}`, todo };
+  const more = others.length === 0 ? '' : ` (and of ${others.length} more)`;
+  const found = `the restore drill of ${first.slug}${more} failed at ${first.failedAt}: ${first.problem}`;
+  return { state: 'problem', found, todo };
+}
+
+async function examineTablespaces(address: Address): Promise<Finding | null> {
+  const database = openDatabase(address, { max: 1 });
+  try {
+    const names = await listTablespaces(database);
+    if (names.length === 0) return null;
+    return { state: 'problem', found: describeTablespaces(names), todo: tablespaceHint };
+  } finally {
+    await database.end();
+  }
 }
 
 async function examineSlot(address: Address, controlDatabase: string): Promise<Finding | null> {

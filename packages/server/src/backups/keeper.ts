@@ -95,6 +95,8 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
   };
 
   const takeIfDue = async (ended: AbortSignal): Promise<void> => {
+    // At every look, not only when a backup is due: WAL after the creation of a tablespace cannot be replayed elsewhere.
+    await backups.checkServer();
     const { lsn } = await backups.position();
     // Listing all WAL of a week takes many requests to S3. Only this process could notice a gap in it.
     if (!usable || now() - listedAt >= listEveryMs || dueBackup(usable, lsn, now())) {

@@ -13,13 +13,6 @@ export class TarParts {
   /** Bytes of the current entry that are missing, with its padding. */
   private left = 0;
   private part: string | null = null;
-  /** For the archive of a tablespace: all its entries are one part. */
-  private readonly wholePart: string | null;
-
-  constructor(archive: string) {
-    const [, tablespace] = /^(\d+)\.tar$/.exec(archive) ?? [];
-    this.wholePart = tablespace ? `tablespace-${tablespace}.tar` : null;
-  }
 
   /** Consecutive bytes of parts. They refer to the memory of `bytes`, except for headers. */
   *cut(bytes: Buffer): Generator<Cut> {
@@ -39,7 +32,7 @@ export class TarParts {
       // The end of a tar: blocks of zeroes.
       if (this.header[0] === 0) continue;
       const { name, size } = readTarHeader(this.header);
-      this.part = leftOut.test(name) ? null : (this.wholePart ?? partOf(name));
+      this.part = leftOut.test(name) ? null : partOf(name);
       this.left = Math.ceil(size / block) * block;
       if (this.part !== null) yield { part: this.part, bytes: Buffer.from(this.header) };
     }
