@@ -41,6 +41,33 @@ describe.skipIf(reason !== null)('backups in S3', { timeout: 120_000 }, () => {
       await Promise.all(names.slice(at, at + 25).map((name) => storage.put(name, [Buffer.from('x')])));
     }
     expect(await namesIn(storage, 'many/')).toEqual(names);
+    // And deletes more than fit into one request.
+    expect(await storage.deleteAll(names.slice(1))).toBe(1_049);
+    expect(await namesIn(storage, 'many/')).toEqual(names.slice(0, 1));
+  });
+
+  it('deletes one by one where the service does not know better, and reports what it refuses', async () => {
+    const requests: string[] = [];
+    let many = { status: 501, text: '<Error><Code>NotImplemented</Code></Error>' };
+    const port = await freePort();
+    const service = createServer((request, response) => {
+      requests.push(`${request.method} ${request.url}`);
+      request.resume();
+      request.on('end', () => {
+        const isMany = request.method === 'POST';
+        response.writeHead(isMany ? many.status : 204).end(isMany ? many.text : '');
+      });
+    }).listen(port, '127.0.0.1');
+    onTestFinished(() => void service.close());
+    const endpoint = `http://127.0.0.1:${port}`;
+    const storage = newStorage({ endpoint, prefix: '' });
+    expect(await storage.deleteAll(['a', 'b'])).toBe(2);
+    expect(await storage.deleteAll(['c', 'd'])).toBe(2);
+    const one = (name: string) => `DELETE /backups/${name}`;
+    expect(requests).toEqual(['POST /backups?delete=', one('a'), one('b'), one('c'), one('d')]);
+    const failed = '<Error><Key>b</Key><Code>AccessDenied</Code></Error>';
+    many = { status: 200, text: `<DeleteResult>${failed}</DeleteResult>` };
+    expect(await problemOf(newStorage({ endpoint }).deleteAll(['a', 'b']))).toBe('denied');
   });
 
   it('works with a bucket root as well as with a prefix, and keeps to its prefix', async () => {

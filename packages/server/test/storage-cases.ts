@@ -67,6 +67,16 @@ export function storageCases(open: () => Storage): void {
     expect(await problemOf(storage.get('d/1').then(contentOf))).toBe('missing');
   });
 
+  it('deletes many at once, and those that do not exist', async () => {
+    const storage = open();
+    const names = Array.from({ length: 12 }, (_, n) => `many/${n}`);
+    for (const name of ['many/kept', ...names]) await storage.put(name, [Buffer.from('x')]);
+    expect(await storage.deleteAll(['many/none', ...names])).toBe(13);
+    expect(await namesIn(storage)).toEqual(['many/kept']);
+    expect(await storage.deleteAll([])).toBe(0);
+    await expect(storage.deleteAll(['many/kept', '../x'])).rejects.toThrow('not a name');
+  });
+
   it('shows nothing of an upload that is not complete, or that fails', async () => {
     const storage = open();
     let goOn = () => {};

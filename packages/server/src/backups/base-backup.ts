@@ -6,7 +6,15 @@ import { formatLsn } from '../postgres/lsn.ts';
 import { identifySystem, openReplication } from '../postgres/replication.ts';
 import { sql } from '../postgres/sql.ts';
 import { PartWriter } from './part-writer.ts';
-import { type BackupDescription, names, putObject, type Repository, readObject } from './repository.ts';
+import {
+  type BackupDescription,
+  names,
+  namesOf,
+  putObject,
+  type Repository,
+  readObject,
+} from './repository.ts';
+import { refuseTablespaces } from './tablespaces.ts';
 import { TarParts } from './tar-parts.ts';
 
 type Request = {
@@ -49,6 +57,8 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
     });
     const { manifest, range } = await store(events, writer, request.progress);
     const parts = await writer.finish();
+    // Created while the backup ran: one of them would make the whole backup useless.
+    await refuseTablespaces(maintenance);
     const name = 'manifest';
     const stored = await putObject(repository, names.part(repository, id, name), [manifest], signal);
     const after = await readServer(maintenance);
@@ -78,9 +88,10 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
 async function removeParts(repository: Repository, id: string): Promise<void> {
   // A service that is stopped does not wait for thousands of deletions.
   const signal = AbortSignal.timeout(removeMs);
-  for await (const { name } of repository.storage.list(names.part(repository, id, ''), signal)) {
-    await repository.storage.delete(name, signal);
-  }
+  await repository.storage.deleteAll(
+    namesOf(repository.storage.list(names.part(repository, id, ''), signal)),
+    signal,
+  );
 }
 
 async function store(
@@ -94,8 +105,11 @@ async function store(
   let [expected, received] = [0, 0];
   for await (const event of events) {
     if (event.kind === 'size') expected = event.bytes;
-    else if (event.kind === 'archive') parts = new TarParts(event.name);
-    else if (event.kind === 'end') range = event;
+    else if (event.kind === 'archive') {
+      // A tablespace that was created after the server was checked (tablespaces.ts).
+      if (event.name !== 'base.tar') throw new Error('A tablespace was created during the backup.');
+      parts = new TarParts();
+    } else if (event.kind === 'end') range = event;
     else if (event.kind === 'manifest') {
       if (!parts?.isComplete) throw new Error('PostgreSQL sent an incomplete archive.');
       parts = null;

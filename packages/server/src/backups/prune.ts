@@ -5,6 +5,7 @@ import {
   chainOf,
   listBackups,
   names,
+  namesOf,
   type Repository,
   timelineText,
 } from './repository.ts';
@@ -53,9 +54,7 @@ export async function prune(
 async function deleteBackup(repository: Repository, id: string, signal?: AbortSignal): Promise<void> {
   const { storage } = repository;
   await storage.delete(names.backup(repository, id), signal);
-  for await (const { name } of storage.list(names.part(repository, id, ''), signal)) {
-    await storage.delete(name, signal);
-  }
+  await storage.deleteAll(namesOf(storage.list(names.part(repository, id, ''), signal)), signal);
 }
 
 /** Timelines before that of the oldest backup are not needed by any. */
@@ -69,14 +68,14 @@ async function deleteWal(
   const segmentBytes = backups.at(-1)?.segment_bytes ?? 0;
   const folder = names.wal(repository, timeline);
   const first = segmentName(timeline, lsn, segmentBytes);
-  let deleted = 0;
-  for await (const { name } of storage.list(`${cluster}/wal/`, signal)) {
-    const [, found = '', file = ''] = /\/wal\/([0-9A-F]{8})\/(.+)$/.exec(name) ?? [];
-    const isEarlier = found < timelineText(timeline) && found !== '';
-    if (!isEarlier && !(name.startsWith(folder) && /^[0-9A-F]{24}/.test(file) && file < first)) continue;
-    await storage.delete(name, signal);
-    deleted++;
+  async function* spent() {
+    for await (const name of namesOf(storage.list(`${cluster}/wal/`, signal))) {
+      const [, found = '', file = ''] = /\/wal\/([0-9A-F]{8})\/(.+)$/.exec(name) ?? [];
+      const isEarlier = found < timelineText(timeline) && found !== '';
+      if (isEarlier || (name.startsWith(folder) && /^[0-9A-F]{24}/.test(file) && file < first)) yield name;
+    }
   }
+  const deleted = await storage.deleteAll(spent(), signal);
   return deleted + (await deleteSpentPieces(repository, timeline, signal));
 }
 
@@ -86,17 +85,15 @@ async function deleteSpentPieces(
   timeline: number,
   signal?: AbortSignal,
 ): Promise<number> {
-  let deleted = 0;
   const segments = await listSegments(repository, timeline, { signal });
   // The last segment is being written.
-  for (const { name, isWhole, pieces } of segments.slice(0, -1)) {
+  const spent = segments.slice(0, -1).flatMap(({ name, isWhole, pieces }) => {
     const needed = isWhole ? [] : coveringPieces(pieces);
-    for (const piece of pieces.filter((one) => !needed.includes(one))) {
-      await repository.storage.delete(names.wal(repository, timeline) + pieceName(name, piece), signal);
-      deleted++;
-    }
-  }
-  return deleted;
+    return pieces
+      .filter((one) => !needed.includes(one))
+      .map((piece) => names.wal(repository, timeline) + pieceName(name, piece));
+  });
+  return repository.storage.deleteAll(spent, signal);
 }
 
 /** Backups without a description that began over a day ago. */

@@ -1,7 +1,7 @@
 // A repository (README.md): its objects by their names, and the descriptions of its backups.
 import { parseLsn } from '../postgres/lsn.ts';
 import { type BackupKey, backupKeyOf, decrypt, encrypt } from './encryption.ts';
-import type { Content, Storage, Stored } from './storage/storage.ts';
+import type { Content, Storage, Stored, StoredObject } from './storage/storage.ts';
 import { StorageError } from './storage/storage.ts';
 
 export type Repository = Readonly<{
@@ -54,6 +54,10 @@ export const names = {
   part: ({ cluster }: Repository, id: string, part: string) => `${cluster}/base/${id}/${part}`,
   wal: ({ cluster }: Repository, timeline: number) => `${cluster}/wal/${timelineText(timeline)}/`,
 };
+
+export async function* namesOf(objects: AsyncIterable<StoredObject>): AsyncGenerator<string> {
+  for await (const { name } of objects) yield name;
+}
 
 export function timelineText(timeline: number): string {
   return timeline.toString(16).toUpperCase().padStart(8, '0');

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { openRepository, RepositoryConflict } from './repository.ts';
 import { SegmentWriter } from './segment-writer.ts';
-import { type Storage, StorageError } from './storage/storage.ts';
+import { deleteEach, type Storage, StorageError } from './storage/storage.ts';
 import { listSegments, readSegment } from './wal-archive.ts';
 
 const segmentBytes = 1024 * 1024;
@@ -13,6 +13,7 @@ const { signal } = new AbortController();
 /** A thousand objects on a disk would take half a minute. */
 function memory(): Storage {
   const objects = new Map<string, Buffer>();
+  const deleteOne = async (name: string) => void objects.delete(name);
   return {
     ...{ kind: 'folder', place: 'memory', folders: async () => [], removeUnfinished: async () => 0 },
     close: () => {},
@@ -35,7 +36,8 @@ function memory(): Storage {
         if (name.startsWith(prefix)) yield { name, bytes: 0, storedAt: new Date() };
       }
     },
-    delete: async (name) => void objects.delete(name),
+    delete: deleteOne,
+    deleteAll: (names) => deleteEach(names, deleteOne),
   };
 }
 
@@ -93,10 +95,11 @@ describe('a WAL segment', () => {
           failing();
           return stored;
         },
-        delete: async (...args) => {
-          failing();
-          await storage.delete(...args);
-        },
+        deleteAll: (names) =>
+          deleteEach(names, async (name) => {
+            failing();
+            await storage.delete(name);
+          }),
       }));
       const content = randomBytes(40 * 50);
       const writer = writerFor(repository);

@@ -102,10 +102,9 @@ export class SegmentWriter {
     this.pieces.push(piece);
   }
 
-  /** A piece that cannot be deleted does no harm, and is deleted with its segment. */
+  /** Pieces that cannot be deleted do no harm. Pruning deletes them. */
   private async remove(pieces: readonly Piece[], signal: AbortSignal): Promise<void> {
-    for (const piece of pieces) {
-      await this.repository.storage.delete(this.folder + pieceName(this.name, piece), signal).catch(() => {});
-    }
+    const spent = pieces.map((piece) => this.folder + pieceName(this.name, piece));
+    await this.repository.storage.deleteAll(spent, signal).catch(() => {});
   }
 }

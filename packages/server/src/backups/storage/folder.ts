@@ -8,6 +8,7 @@ import { readDisk } from '../../engine/disk.ts';
 import {
   type Content,
   checkName,
+  deleteEach,
   type Storage,
   StorageError,
   type Stored,
@@ -72,6 +73,13 @@ export function openFolder(root: string, reserveBytes: number | null): Storage {
     return readAll(handle, name, signal);
   };
 
+  const deleteOne = async (name: string): Promise<void> => {
+    await rm(pathOf(name), { force: true }).catch((error) => {
+      throw translate(error, name);
+    });
+    await removeEmptyFolders(root, path.dirname(pathOf(name)));
+  };
+
   return {
     kind: 'folder',
     place: root,
@@ -83,12 +91,8 @@ export function openFolder(root: string, reserveBytes: number | null): Storage {
     list: (prefix, signal) => listFiles(root, prefix, signal),
     folders: async (prefix) =>
       (await entriesOf(root, prefix)).filter((name) => name.endsWith('/')).map((name) => path.basename(name)),
-    delete: async (name) => {
-      await rm(pathOf(name), { force: true }).catch((error) => {
-        throw translate(error, name);
-      });
-      await removeEmptyFolders(root, path.dirname(pathOf(name)));
-    },
+    delete: deleteOne,
+    deleteAll: (names) => deleteEach(names, deleteOne),
     removeUnfinished: (before) => removeDrafts(path.join(root, incoming), before),
     close: () => {},
   };

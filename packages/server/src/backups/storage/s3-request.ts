@@ -94,8 +94,9 @@ async function readText(response: IncomingMessage): Promise<string> {
   return text;
 }
 
+/** 501 means that the service does not know the request: it will not know it later. */
 function isBusy(status: number): boolean {
-  return status === 429 || status === 408 || status >= 500;
+  return status === 429 || status === 408 || (status >= 500 && status !== 501);
 }
 
 function unavailable(host: string, answer: Error | S3Response): StorageError {

@@ -2,6 +2,7 @@
 // complete. If-None-Match refuses to replace an object.
 import { createHash } from 'node:crypto';
 import type { S3Location } from '../../backup-url.ts';
+import { openBatchDelete } from './s3-delete.ts';
 import { elementOf, elementsOf, openS3Client, type S3Client, type S3Response } from './s3-request.ts';
 import {
   type Content,
@@ -54,6 +55,12 @@ export function openS3(location: S3Location): Storage {
     return { bytes, sha256: hash.digest('hex') };
   };
 
+  const deleteOne = async (name: string, signal?: AbortSignal): Promise<void> => {
+    checkName(name);
+    const answer = await client.send({ method: 'DELETE', name, signal });
+    if (answer.status !== 404) await accept(answer, place, name);
+  };
+
   return {
     kind: 's3',
     place,
@@ -80,11 +87,11 @@ export function openS3(location: S3Location): Storage {
       }
       return found;
     },
-    delete: async (name, signal) => {
-      checkName(name);
-      const answer = await client.send({ method: 'DELETE', name, signal });
-      if (answer.status !== 404) await accept(answer, place, name);
-    },
+    delete: deleteOne,
+    deleteAll: openBatchDelete({
+      ...{ client, place, deleteOne, keyOf: prefixed },
+      refusal: (answer, name) => refusal(answer, place, name),
+    }),
     removeUnfinished: (before, signal) => abortUploads(client, place, prefixed(''), before, signal),
     close: () => client.close(),
   };
