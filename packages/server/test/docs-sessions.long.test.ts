@@ -14,6 +14,8 @@ if (!hasPsql)
   console.error('SKIPPED: psql is not installed, so the sessions in the docs that use it do not run.');
 if (!hasJq) console.error('SKIPPED: jq is not installed, so the console sessions in the docs do not run.');
 
+const withBackups = ['docs/backups.md', 'docs/operating.md'];
+
 it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(page)))(
   'every console session in %s gives the output it shows',
   // Passwords are hashed with the lowest priority: on a busy machine that takes its time.
@@ -23,7 +25,7 @@ it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(
     const folder = await usedDataFolder();
     const service = await launch({
       ...{ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key },
-      ...(file === 'docs/backups.md' && { ROWHOUSE_BACKUP_URL: `file:${folder}/backups` }),
+      ...(withBackups.includes(file) && { ROWHOUSE_BACKUP_URL: `file:${folder}/backups` }),
       ...(file === 'docs/connections.md' && { ROWHOUSE_POSTGRES_PORT: String(await freePort()) }),
     });
     const edit = (command: string) =>
