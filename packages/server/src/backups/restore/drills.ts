@@ -20,7 +20,7 @@ export type Drills = {
 };
 
 const hourMs = 60 * 60_000;
-const lookMs = 20_000;
+const lookMs = 10_000;
 /** By UTC. A machine that sleeps at night has its drill later. */
 const [fromHour, toHour] = [1, 5];
 const [usualMs, latestMs] = [20 * hourMs, 30 * hourMs];

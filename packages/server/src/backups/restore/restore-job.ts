@@ -103,13 +103,17 @@ async function replace(
   restoredId: string,
   jobId: string,
 ): Promise<void> {
-  const own = (value: string | null) =>
-    deps.control.change(sql`update projects set filled_by = ${value} where id = ${restoredId}`);
-  await own(null);
+  const { control } = deps;
+  await control.change(sql`update projects set filled_by = null where id = ${restoredId}`);
   try {
     await deps.exchange(projectId, restoredId);
   } catch (error) {
-    await own(jobId);
+    // The job drops what it owns. If PostgreSQL died meanwhile, the exchange may have taken place, and this project has the
+    // replaced data then: it is deleted and kept, or a row in `swaps` says that it is not decided yet.
+    await control.change(sql`
+      update projects set filled_by = ${jobId}
+      where id = ${restoredId} and deleted_at is null
+        and not exists (select from swaps where other_id = ${restoredId})`);
     throw error;
   }
 }
