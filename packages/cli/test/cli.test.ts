@@ -98,7 +98,7 @@ describe('the command line with a running service', () => {
     for (const slug of ['branched', 'live-one']) run(['projects', 'delete', slug, '--yes']);
   });
 
-  it('snapshots: lists none, and says what is missing', () => {
+  it('snapshots: lists none, and says what is missing', { tags: 'long' }, () => {
     run(['projects', 'create', 'Moments', '--slug', 'moments']);
     expect(run(['snapshots', 'list', 'moments']).err).toContain('rowhouse snapshots create moments');
     const off = run(['snapshots', 'create', 'moments', 'before']);
@@ -206,7 +206,7 @@ describe('the command line with a running service', () => {
     expect(run(['projects', 'compact', 'nowhere']).status).toBe(1);
   });
 
-  it('keys: issues, lists, revokes and rotates', () => {
+  it('keys: issues, lists, revokes and rotates', { tags: 'long' }, () => {
     run(['projects', 'create', 'Keys', '--slug', 'keys']);
     const issued = json(
       'keys',

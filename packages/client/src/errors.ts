@@ -39,6 +39,7 @@ export type ServiceErrorCode =
   | 'route_not_found'
   | 'row_not_found'
   | 'server_full'
+  | 'server_not_found'
   | 'slug_taken'
   | 'snapshot_not_found'
   | 'sql_error'

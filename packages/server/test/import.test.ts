@@ -67,7 +67,7 @@ describe('a project', () => {
 
   it.each(['custom', 'sql'])(
     'with one of everything, as %s, is the same',
-    { timeout: 120_000 },
+    { tags: 'long', timeout: 120_000 },
     async (format) => {
       const source = await filled();
       await run(rowhouse, source, ...everyType, ...constraintsAndTables, ...codeAndViews, ...rightsAndNames);

@@ -177,7 +177,7 @@ describe('a project that holds on to its connections', () => {
     await Promise.all(flood.map((database) => database.end()));
   });
 
-  it('loses a session that fills the lock table of PostgreSQL', async () => {
+  it('loses a session that fills the lock table of PostgreSQL', { tags: 'long' }, async () => {
     const lock = asMine(sql`
       do $$ begin
         for n in 1..60000 loop perform lo_unlink(lo_create(0)); end loop;

@@ -131,7 +131,7 @@ it('/sql says what is wrong with a statement, alone and among others', async () 
   }
 });
 
-it('errors are the same near the limit, where statements are measured', async () => {
+it('errors are the same near the limit, where statements are measured', { tags: 'long' }, async () => {
   const small = await rowhouse.project('Small');
   for (const query of setup) await run({ query }, 'query', small);
   const limit = await rowhouse.call('PATCH', `/projects/${small.slug}`, { body: { limit_mb: 4 } });

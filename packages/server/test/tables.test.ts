@@ -293,7 +293,7 @@ describe('table requests are never stale', () => {
     expect((await insert(3, { z: 3 })).body.rows).toMatchObject([{ spot: { z: 3 } }]);
   });
 
-  it('a change that is rolled back has no effect', async () => {
+  it('a change that is rolled back has no effect', { tags: 'long' }, async () => {
     await run('create table restless (id int primary key)');
     let isDone = false;
     const changing = (async () => {

@@ -239,6 +239,7 @@ describe('nothing is lost in an answer', () => {
   });
 
   it('a value of 50 MB is there, and 1 GB is refused without affecting others', {
+    tags: 'long',
     timeout: 120_000,
   }, async () => {
     const { body } = await run("select repeat('x\"', 25000000) as v, length(repeat('y', 10)) as n");

@@ -80,7 +80,7 @@ describe('a WAL segment', () => {
     expect((await readSegment(repository, name, segmentBytes))?.equals(content)).toBe(true);
   });
 
-  it('keeps all bytes if the storage fails at any step', async () => {
+  it('keeps all bytes if the storage fails at any step', { tags: 'long' }, async () => {
     // The 32nd piece is followed by a merge: two steps to store the larger piece, then the deletions.
     for (const failAt of [0, 1, 2, 31, 62, 63, 64, 65, 66, 67, 80, 97, 98, 99]) {
       let steps = 0;
