@@ -4,9 +4,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../server/test/helpers.ts';
 import {
+  cleanUp,
   freePort,
   launch,
   newAccountKey,
@@ -20,6 +21,7 @@ const bin = fileURLToPath(new URL('../bin/rowhouse.mjs', import.meta.url));
 const key = newAccountKey();
 let service: Running;
 let data = '';
+afterAll(cleanUp);
 
 function run(args: string[], env: Record<string, string> = {}) {
   const clean = Object.fromEntries(

@@ -22,7 +22,6 @@ export type ServiceErrorCode =
   | 'invalid_request'
   | 'invalid_token'
   | 'job_not_found'
-  | 'upload_not_found'
   | 'key_not_found'
   | 'method_not_allowed'
   | 'missing_api_key'
@@ -47,6 +46,7 @@ export type ServiceErrorCode =
   | 'table_not_found'
   | 'unavailable'
   | 'unsupported_media_type'
+  | 'upload_not_found'
   | 'user_not_found';
 
 /** `invalid_response`: the response is not from Rowhouse. `unsafe_number`: a JavaScript number would round a value. */

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, onTestFinished } from 'vitest';
+import { afterAll, onTestFinished } from 'vitest';
 import { makeKey } from '../src/keys/form.ts';
 import { type Answer, api, type Call, until } from './helpers.ts';
 
@@ -42,16 +42,25 @@ export async function usedDataFolder(): Promise<string> {
 }
 
 let seed: Promise<string> | undefined;
-const atEnd: (() => void | Promise<void>)[] = [];
-afterAll(async () => {
-  for (const clean of atEnd.reverse()) await clean();
-  if (seed) rmSync(await seed, { recursive: true, force: true });
-});
+let atEnd: (() => void | Promise<void>)[] = [];
+afterAll(cleanUp);
+
+/** Ordinary test files share this module: one whose beforeAll makes processes or folders has to call this itself. */
+export async function cleanUp(): Promise<void> {
+  const [folder, made] = [await seed, atEnd.reverse()];
+  [seed, atEnd] = [undefined, []];
+  for (const clean of made) await clean();
+  if (folder) rmSync(folder, { recursive: true, force: true });
+}
 
 /** After the test; for what a beforeAll made, after all tests of the file. */
 function whenDone(clean: () => void | Promise<void>): void {
-  if (expect.getState().currentTestName) onTestFinished(clean);
-  else atEnd.push(clean);
+  try {
+    onTestFinished(clean);
+  } catch {
+    // Not inside of a test.
+    atEnd.push(clean);
+  }
 }
 
 async function makeSeed(): Promise<string> {
