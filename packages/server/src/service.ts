@@ -118,6 +118,10 @@ export async function openService(options: Options): Promise<Service> {
     ...{ control, feed, first: server, masterKey, onError },
     wantedSpares: ({ id }) => (diskOf(id).isLow() ? 0 : options.spares),
     loadOf: (serverId) => sessions.loadOf(serverId),
+    onOpen: ({ name, version: postgres, findings }) => {
+      log.info({ server: name, postgres }, 'a server was opened');
+      for (const finding of findings) log.warn({ server: name, ...finding }, 'a server lacks a guard');
+    },
   });
   const compactions = openCompactions({ control, servers, diskOf, onError });
   const keyRing = openKeyRing({ control, feed, masterKey, now, onError });

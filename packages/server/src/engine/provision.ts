@@ -115,9 +115,14 @@ export async function fence(server: Server, id: string): Promise<void> {
       await endSessions(server, id);
       return;
     } catch (error) {
-      if (!isState(error, sqlstate.lockNotAvailable) || attempt === 5) throw error;
+      if (!isBlocked(error) || attempt === 5) throw error;
     }
   }
+}
+
+/** internalError: "tuple concurrently updated", such as when the login gate is set at the same moment. */
+function isBlocked(error: unknown): boolean {
+  return isState(error, sqlstate.lockNotAvailable) || isState(error, sqlstate.internalError);
 }
 
 /** Ends every session in the project's database, and every session of its roles in any database. */
@@ -180,8 +185,7 @@ function endBlockers(server: Server, id: string, what: string, act: () => Promis
       try {
         return await act();
       } catch (error) {
-        const isBlocked = isState(error, sqlstate.lockNotAvailable) || isState(error, sqlstate.internalError);
-        if (!isBlocked || attempt === 5) throw error;
+        if (!isBlocked(error) || attempt === 5) throw error;
         await endSessions(server, id);
       }
     }

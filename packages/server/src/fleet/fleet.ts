@@ -40,6 +40,8 @@ type Options = {
   wantedSpares: (server: Server) => number;
   /** From 0 to 1: the part of a server's sessions that is in use. */
   loadOf: (serverId: number) => number;
+  /** A further server was reached for the first time. */
+  onOpen: (server: Server) => void;
   onError: (error: unknown) => void;
 };
 
@@ -91,6 +93,7 @@ export async function openFleet(options: Options): Promise<Fleet> {
       onOpen: (server) => {
         entry.server = server;
         entry.spares = sparesFor(server);
+        options.onOpen(server);
       },
       onError: (error) =>
         onError(new Error(`The server "${row.name}" cannot be used; retrying.`, { cause: error })),
