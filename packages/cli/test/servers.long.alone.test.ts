@@ -38,7 +38,7 @@ it('servers are added, listed, drained and removed, and doctor checks them', {
   };
   const doctor = () => {
     const { out } = run(['doctor', '--json', '--data', data, '--port', new URL(service.url).port]);
-    const { checks } = JSON.parse(out) as { checks: { check: string; state: string; found: string }[] };
+    const checks = JSON.parse(out) as { check: string; state: string; found: string }[];
     return checks.filter(({ check }) => check === 'server db2');
   };
 

@@ -312,6 +312,9 @@ describe('a server that is killed', () => {
     expect((await insert(there, 1)).status).toBe(201);
     process.kill(postmasterPid(folder) as number, 'SIGKILL');
     await second.stop();
+    // Before that is noticed.
+    const named = await rowhouse.call('POST', '/projects', { body: { name: 'Named', server: 'second' } });
+    expect([named.status, named.body.error.code]).toEqual([503, 'unavailable']);
     const flooding = [flood(), flood(), flood(), flood()];
     await until('it is noticed', async () => (await on('second')).state === 'unavailable');
     const away = await query(there, 'select 1');

@@ -2,6 +2,7 @@
 // either completely or not at all.
 import type { CreateProject, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
+import type { Server } from '../engine/servers.ts';
 import { claimSpare } from '../engine/spares.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Fleet } from '../fleet/fleet.ts';
@@ -31,6 +32,7 @@ export type CreatedProject = { project: Project; apiKey: string; serverId: numbe
 
 const defaultLimitMb = 512;
 const slugAttempts = 8;
+const answerMs = 2_000;
 
 export async function createProject(
   { control, servers, limits }: Deps,
@@ -54,40 +56,60 @@ export async function createProject(
   let { server, spares } = choose();
   for (let attempt = 0; attempt < slugAttempts; ) {
     const slug = input.slug ?? slugFromName(name, attempt);
-    const { insert, apiKey } = newProjectKey(server.masterKey, sql`account_id, id from project`);
     try {
-      const [row] = await control.change<ProjectRow>(sql`
-        with spare as (${claimSpare(server)}),
-        project as (
-          insert into projects (id, account_id, server_id, slug, name, limit_mb, template, empty_bytes, size_bytes,
-                                filled_by, parent_id, expires_at)
-          select id, ${accountId}, server_id, ${slug}, ${name}, ${limitMb}, template, empty_bytes, empty_bytes,
-                 ${filledBy}, ${parentId}, ${expiresAt}
-          from spare
-          returning *
-        ),
-        key as (${insert})
-        select ${projectColumns} from project as projects`);
-      if (row) {
+      const facts = { accountId, slug, name, limitMb, filledBy, parentId, expiresAt };
+      const claimed = await claim(control, server, facts);
+      if (claimed) {
         spares.fill();
-        return { project: toProject(row, limits.keepDeletedDays), apiKey, serverId: server.id };
+        const project = toProject(claimed.row, limits.keepDeletedDays);
+        return { project, apiKey: claimed.apiKey, serverId: server.id };
       }
       await spares.makeOne();
     } catch (error) {
-      // This server cannot make a database now. Another one may.
-      if (error instanceof RowhouseError && error.code === 'unavailable' && !without.has(server.id)) {
-        without.add(server.id);
-        if (serverId === undefined && servers.all().length > without.size) {
-          ({ server, spares } = choose());
-          continue;
-        }
+      if (isState(error, sqlstate.uniqueViolation) && error.constraint === 'projects_slug_key') {
+        if (input.slug !== undefined) throw errors.slugTaken(input.slug);
+        attempt++;
+        continue;
       }
-      if (!isState(error, sqlstate.uniqueViolation) || error.constraint !== 'projects_slug_key') throw error;
-      if (input.slug !== undefined) throw errors.slugTaken(input.slug);
-      attempt++;
+      // This server cannot make a database now. Another one may.
+      without.add(server.id);
+      const canRetry = serverId === undefined && servers.all().length > without.size;
+      if (!(error instanceof RowhouseError && error.code === 'unavailable' && canRetry)) throw error;
+      ({ server, spares } = choose());
     }
   }
   throw errors.conflict('No free slug could be derived from this name.', 'Choose one with "slug".');
+}
+
+type Facts = Required<Omit<Origin, 'serverId'>> & {
+  accountId: string;
+  slug: string;
+  name: string;
+  limitMb: number;
+};
+
+/** null: the server has no spare ready. */
+async function claim(
+  control: Control,
+  server: Server,
+  { accountId, slug, name, limitMb, filledBy, parentId, expiresAt }: Facts,
+): Promise<{ row: ProjectRow; apiKey: string } | null> {
+  const { insert, apiKey } = newProjectKey(server.masterKey, sql`account_id, id from project`);
+  // A spare can be claimed although its server has failed a moment ago.
+  if (!server.holdsControl) await server.maintenance.query(sql`select 1`, answerMs);
+  const [row] = await control.change<ProjectRow>(sql`
+    with spare as (${claimSpare(server)}),
+    project as (
+      insert into projects (id, account_id, server_id, slug, name, limit_mb, template, empty_bytes, size_bytes,
+                            filled_by, parent_id, expires_at)
+      select id, ${accountId}, server_id, ${slug}, ${name}, ${limitMb}, template, empty_bytes, empty_bytes,
+             ${filledBy}, ${parentId}, ${expiresAt}
+      from spare
+      returning *
+    ),
+    key as (${insert})
+    select ${projectColumns} from project as projects`);
+  return row ? { row, apiKey } : null;
 }
 
 export function checkLimit(limitMb: number, maxLimitMb: number): void {
