@@ -118,7 +118,7 @@ describe('a client of the PostgreSQL proxy', () => {
     expect(proxy.counts.connections).toMatchObject({ accepted: 0, password: 2 });
   });
 
-  it('is refused unless it names a project, before PostgreSQL hears of it', async () => {
+  it('is refused unless it names a project, without asking PostgreSQL', async () => {
     const proxy = await openProxy(rowhouse);
     const { server, control } = rowhouse.service.deps;
     const [row] = await control.query<{ name: string }>(sql`select current_database() as name`);
