@@ -40,6 +40,9 @@ describe('the encryption of backups', () => {
 
   it('compresses', async () => {
     expect((await seal([Buffer.alloc(16 * 1024 * 1024)])).length).toBeLessThan(100_000);
+    const random = randomBytes(1_000_000);
+    expect((await seal([random])).length).toBeLessThan(1_002_000);
+    expect((await seal([Buffer.concat([random, Buffer.alloc(1_000_000)])])).length).toBeLessThan(1_010_000);
   });
 
   it('finds a flipped bit in every byte: header, lengths, content and tags', async () => {

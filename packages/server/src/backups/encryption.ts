@@ -2,7 +2,7 @@
 // numbered and the last one is marked, so truncation, reordering and repetition are detected, not only changed bytes.
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { pipeline, Readable } from 'node:stream';
-import { createGunzip, createGzip } from 'node:zlib';
+import { createGunzip, createGzip, gzipSync } from 'node:zlib';
 import { ByteReader } from './byte-reader.ts';
 
 /** `wrong_key`: encrypted with another master key. `damaged`: anything else that cannot be what was written. */
@@ -59,7 +59,7 @@ export async function* encrypt(backupKey: BackupKey, name: string, content: Byte
 /** The content of the object `name`. Nothing is yielded that was not authenticated. */
 export async function* decrypt(backupKey: BackupKey, name: string, stored: Bytes): AsyncGenerator<Buffer> {
   const zipped = Readable.from(openFrames(backupKey, name, stored), { objectMode: false });
-  const gunzip = createGunzip();
+  const gunzip = createGunzip({ chunkSize: zipBytes });
   pipeline(zipped, gunzip, () => {});
   try {
     for await (const piece of gunzip) yield piece;
@@ -73,10 +73,29 @@ export async function* decrypt(backupKey: BackupKey, name: string, stored: Bytes
 
 async function* compressed(content: Bytes): AsyncGenerator<Buffer> {
   const source = Readable.from(content, { objectMode: false });
-  const gzip = createGzip({ level: 1 });
+  const gzip = createGzip({ level: levelFor(content), chunkSize: zipBytes });
   pipeline(source, gzip, () => {});
   for await (const piece of gzip) yield piece;
 }
+
+/**
+ * Level 1 takes 28 ms for a megabyte of random bytes, which do not become smaller, 8 ms for a megabyte of text, and level 0
+ * takes 3 ms. WAL has to be stored as fast as it is written: samples of it decide. Streams are not sampled.
+ */
+function levelFor(content: Bytes): 0 | 1 {
+  if (!Array.isArray(content)) return 1;
+  const samples = content.flatMap((bytes: Uint8Array) =>
+    sampleParts.map((part) => {
+      const at = Math.floor(bytes.length * part);
+      return bytes.subarray(at, at + sampleBytes);
+    }),
+  );
+  const sample = Buffer.concat(samples);
+  return gzipSync(sample, { level: 1 }).length > sample.length * 0.95 ? 0 : 1;
+}
+const sampleParts = [0, 0.2, 0.4, 0.6, 0.8];
+const sampleBytes = 8 * 1024;
+const zipBytes = 128 * 1024;
 
 async function* openFrames(backupKey: BackupKey, name: string, stored: Bytes): AsyncGenerator<Buffer> {
   const reader = new ByteReader(stored);
