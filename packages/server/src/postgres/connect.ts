@@ -27,17 +27,31 @@ export function endpointOf({
   return socket ? { path: socket } : { host, port };
 }
 
-/** TLS as the protocol defines it: an SSLRequest in clear text, a reply of one byte, then the handshake. */
+/**
+ * TLS as the protocol defines it: an SSLRequest in clear text, a reply of one byte, then the handshake. The server can be a
+ * stranger's (an import), so a failure leaves no open socket, and none whose later error would end the process.
+ */
 export async function connectSecure(address: Address): Promise<Socket> {
   const { host, tls } = address;
-  const plain = connect({ ...endpointOf(address), ...socketOptions });
-  plain.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]));
-  const [answer] = (await once(plain, 'data', { signal: AbortSignal.timeout(connectMs) })) as [Buffer];
-  if (answer.toString('latin1') !== 'S') {
+  const plain = quiet(connect({ ...endpointOf(address), ...socketOptions }));
+  try {
+    plain.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]));
+    const [answer] = (await once(plain, 'data', { signal: AbortSignal.timeout(connectMs) })) as [Buffer];
+    if (answer.toString('latin1') !== 'S')
+      throw new Error('The PostgreSQL server does not support TLS, but sslmode requires it.');
+    const socket = quiet(connectTls({ socket: plain, servername: host, ...tls }));
+    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(connectMs) }).catch((error) => {
+      socket.destroy();
+      throw error;
+    });
+    return socket;
+  } catch (error) {
     plain.destroy();
-    throw new Error('The PostgreSQL server does not support TLS, but sslmode requires it.');
+    throw error;
   }
-  const socket = connectTls({ socket: plain, servername: host, ...tls });
-  await once(socket, 'secureConnect', { signal: AbortSignal.timeout(connectMs) });
-  return socket;
+}
+
+/** An error is followed by 'close'. */
+function quiet<T extends Socket>(socket: T): T {
+  return socket.on('error', () => {});
 }
