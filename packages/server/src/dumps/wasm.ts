@@ -2,10 +2,10 @@
 // here, because a thread that is inside WebAssembly has no event loop.
 import { connect, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
+import { hideChannelBinding } from '../postgres/channel-binding.ts';
 import { connectSecure, endpointOf } from '../postgres/connect.ts';
 import type { Address } from '../postgres/database.ts';
 import { Pieces } from '../postgres/pieces.ts';
-import { hideChannelBinding } from './channel-binding.ts';
 import { DumpError, type DumpRun } from './pg-dump.ts';
 import { distance, ringBytes, slot, slots, type WorkerInput, type WorkerMessage } from './wasm-channel.ts';
 

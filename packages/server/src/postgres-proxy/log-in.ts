@@ -1,9 +1,10 @@
 // One connection: opens the way to PostgreSQL, follows the login, and passes bytes from then on.
 import type { Socket } from 'node:net';
+import { hideChannelBinding } from '../postgres/channel-binding.ts';
 import type { Address } from '../postgres/database.ts';
 import { connectBackend, unavailable } from './backend.ts';
 import type { CancelRequests } from './cancel.ts';
-import { openFlagCheck, openOfferFilter } from './channel-binding.ts';
+import { openFlagCheck } from './channel-binding.ts';
 import type { Counts, Refusal } from './counts.ts';
 import { openLoginReader } from './login-reader.ts';
 import { errorResponse, ProxyError } from './proxy-error.ts';
@@ -33,7 +34,7 @@ type Options<S> = {
 export async function logIn<S extends { address: Address }>(options: Options<S>): Promise<boolean> {
   const { client, server, counts, ended } = options;
   let reader: ((bytes: Buffer) => void) | null = null;
-  const filter = server.address.tls ? openOfferFilter() : null;
+  const filter = server.address.tls ? hideChannelBinding() : null;
   const backend = await connectBackend(server.address, (received) => {
     const bytes = filter ? filter(received) : received;
     counts.bytes.sent += bytes.length;

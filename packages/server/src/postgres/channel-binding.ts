@@ -1,13 +1,14 @@
-// The service ends TLS, so pg_dump believes that its connection is not encrypted, and refuses a server that offers
-// SCRAM-SHA-256-PLUS: every server with passwords and TLS does. This takes the offer out of the server's first messages.
-// Authentication then proceeds by SCRAM-SHA-256, inside TLS.
+// Channel binding ties a login to the TLS connection on which it happens. It cannot work where the service itself ends TLS:
+// for a client of the proxy, and for pg_dump as WebAssembly, which believes that its connection is not encrypted and refuses a
+// server that offers SCRAM-SHA-256-PLUS. Every server with passwords and TLS offers it, so the offer is removed from the
+// server's first messages. Authentication then proceeds by SCRAM-SHA-256, inside TLS.
 
 const sasl = 10;
 const plus = 'SCRAM-SHA-256-PLUS';
-/** A server that says more than this before it asks for a password is not PostgreSQL; pg_dump finds that out. */
+/** A server that says more than this before it asks for a password is not PostgreSQL; the client finds that out. */
 const maxBytes = 16 * 1024;
 
-/** Takes the server's bytes piece by piece, and returns what pg_dump gets. */
+/** Takes the server's bytes piece by piece, and returns what the client gets. */
 export function hideChannelBinding(): (piece: Buffer) => Buffer {
   let waiting: Buffer = Buffer.alloc(0);
   let isOver = false;
