@@ -139,10 +139,17 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
 
   const fill = async ({ project, serverId }: Filled, source: Source, run: JobRun): Promise<ImportReport> => {
     const server = servers.of(serverId);
-    const spool = await source(run);
+    const overdue = AbortSignal.timeout(maxMs);
+    const explain = (error: unknown) =>
+      overdue.aborted && !run.signal.aborted ? errors.importTooLong(maxMs) : error;
+    // The server of an import can send as slowly as it likes, and others wait for this turn.
+    const spool = await source({ ...run, signal: AbortSignal.any([run.signal, overdue]) }).catch(
+      (error: unknown) => {
+        throw explain(error);
+      },
+    );
     try {
       const full = new AbortController();
-      const overdue = AbortSignal.timeout(maxMs);
       const signal = AbortSignal.any([run.signal, full.signal, overdue]);
       const admitted = await headroom.admit(project.id, { evenFar: true });
       if (!admitted || admitted.isServerFull) throw errors.serverFull();
@@ -158,7 +165,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
         await measure({ control, server }, [databaseOf(project.id)]);
         return report;
       } catch (error) {
-        throw overdue.aborted && !full.signal.aborted ? errors.importTooLong(maxMs) : error;
+        throw full.signal.aborted ? error : explain(error);
       } finally {
         unwatch();
       }
