@@ -45,7 +45,11 @@ beforeAll(async () => {
            extensions.crypt('correct horse battery', extensions.gen_salt('bf', 10)), '{"name": "Ada"}', now(), '2026-01-02T03:04:05Z'),
           ('00000000-0000-4000-8000-000000000003', 'authenticated', 'eve@example.com',
            regexp_replace(extensions.crypt('correct horse battery', extensions.gen_salt('bf', 4)), '04', '31'), null, null, now()),
+          ('00000000-0000-4000-8000-000000000004', 'authenticated', 'bob@example.com', null, null, null, now()),
+          ('00000000-0000-4000-8000-000000000005', 'authenticated', 'mallory@example.com', null, null, null, now()),
           ('00000000-0000-4000-8000-000000000002', 'authenticated', null, null, null, null, now())`,
+        sql`update auth.users set banned_until = case email when 'bob@example.com' then now() - interval '1 day'
+          when 'mallory@example.com' then now() + interval '1 day' end`,
         sql`create table storage.objects (id uuid)`,
         sql`create table public.notes (id bigint generated always as identity primary key, code text default extensions.gen_salt('bf'),
           owner uuid references auth.users, body text)`,
@@ -80,7 +84,7 @@ describe('a server', { timeout: 60_000 }, () => {
   it('that looks like one of Supabase is copied, with its users', async () => {
     const { project, job } = await copyFrom(url());
     expect(job.error).toBeNull();
-    expect(job.result).toMatchObject({ tables: 1, rows: 1, users: 2 });
+    expect(job.result).toMatchObject({ tables: 1, rows: 1, users: 4 });
     const skipped = Object.fromEntries(
       job.result.skipped.map(({ entry, reason }: { entry: string; reason: string }) => [
         entry.replace(/ \(\d+ entries\)$/, ''),
@@ -110,6 +114,8 @@ describe('a server', { timeout: 60_000 }, () => {
         salted: true,
       },
     ]);
+    const banned = await run(rowhouse, project, 'select email from auth.users where banned_at is not null');
+    expect(banned.rows).toEqual([{ email: 'mallory@example.com' }]);
     const signIn = async (email: string, password: string) =>
       (
         await rowhouse.call('POST', `/projects/${project.slug}/auth/signin`, {

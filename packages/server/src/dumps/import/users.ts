@@ -98,7 +98,8 @@ function readUser(row: CopyRow, kind: Kind): User | string {
       updated_at: time(get('updated_at')),
       last_sign_in_at: time(get('last_sign_in_at')),
       email_verified_at: time(get(kind === 'rowhouse' ? 'email_verified_at' : 'email_confirmed_at')),
-      banned_at: time(get(kind === 'rowhouse' ? 'banned_at' : 'banned_until')),
+      banned_at: kind === 'rowhouse' ? time(get('banned_at')) : null,
+      banned_until: kind === 'supabase' ? time(get('banned_until')) : null,
     };
   } catch (error) {
     if (error instanceof RowhouseError) return error.message;
@@ -114,10 +115,11 @@ function time(value: string | null): string | null {
 const insertUsers = `
   insert into auth.users (id, email, email_key, role, data, created_at, updated_at, last_sign_in_at, email_verified_at, banned_at)
   select id, email, email_key, role, data::pg_catalog.jsonb, coalesce(created_at, pg_catalog.now()),
-         coalesce(updated_at, created_at, pg_catalog.now()), last_sign_in_at, email_verified_at, banned_at
+         coalesce(updated_at, created_at, pg_catalog.now()), last_sign_in_at, email_verified_at,
+         coalesce(banned_at, case when banned_until > pg_catalog.now() then pg_catalog.now() end)
   from pg_catalog.jsonb_to_recordset($1::pg_catalog.jsonb) as given (
     id uuid, email text, email_key text, role text, data text, created_at timestamptz, updated_at timestamptz,
-    last_sign_in_at timestamptz, email_verified_at timestamptz, banned_at timestamptz)
+    last_sign_in_at timestamptz, email_verified_at timestamptz, banned_at timestamptz, banned_until timestamptz)
   on conflict do nothing`;
 
 async function storePasswords(
