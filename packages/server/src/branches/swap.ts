@@ -3,7 +3,7 @@
 import { recordChange } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import type { Server } from '../engine/servers.ts';
-import { databaseOid, swapDatabases } from '../engine/swap-databases.ts';
+import { databaseOid, settledOid, swapDatabases } from '../engine/swap-databases.ts';
 import { errors } from '../errors.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -39,6 +39,7 @@ export async function swap(
             ${copy?.emptyBytes ?? null}::float8::bigint, ${copy?.bytes ?? null}::float8::bigint)`);
   try {
     await whilePaused(deps, held, { done }, async () => {
+      await checkPending(control, { kind, projectId, otherId });
       const logins = [await loginOf(control, projectId), await loginOf(control, otherId)] as const;
       await swapDatabases(server, ...logins);
       await record(control, { kind, projectId, otherId });
@@ -47,7 +48,7 @@ export async function swap(
   } catch (error) {
     // Nothing was exchanged, or it was and only the recording failed.
     await settle(deps, { kind, projectId, otherId, projectOid: projectOid ?? 0 });
-    if ((await databaseOid(server, projectId)) === projectOid) throw error;
+    if ((await settledOid(server, projectId)) === projectOid) throw error;
   }
   await tidy(deps, { kind, otherId }).catch(deps.onError);
 }
@@ -74,7 +75,7 @@ function findPending({ control, server }: { control: Control; server: Server }):
 }
 
 async function settle(deps: { control: Control; server: Server }, pending: Pending): Promise<void> {
-  const isSwapped = (await databaseOid(deps.server, pending.projectId)) !== pending.projectOid;
+  const isSwapped = (await settledOid(deps.server, pending.projectId)) !== pending.projectOid;
   if (isSwapped) await record(deps.control, pending);
   else await deps.control.change(sql`delete from swaps where project_id = ${pending.projectId}`);
 }
@@ -124,6 +125,14 @@ async function tidy(
   { kind, otherId }: Pick<Swap, 'kind' | 'otherId'>,
 ): Promise<void> {
   await (kind === 'reset' ? discard(deps, otherId) : settleFence(deps, otherId));
+}
+
+/** If the session with the lock of in-turn.ts was lost, another process may have settled this one. */
+async function checkPending(control: Control, { projectId, otherId }: Swap): Promise<void> {
+  const [row] = await control.query(
+    sql`select true as "isThere" from swaps where project_id = ${projectId} and other_id = ${otherId}`,
+  );
+  if (!row) throw errors.unavailable('The connection that held the lock was lost.');
 }
 
 async function loginOf(control: Control, id: string): Promise<{ id: string; passwordVersion: number }> {

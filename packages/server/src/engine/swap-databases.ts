@@ -11,6 +11,7 @@ type Project = { id: string; passwordVersion: number };
 /** Nothing may be connected to either database. Logins wait, and those that have begun fail: the name is another's now. */
 export async function swapDatabases(server: Server, one: Project, other: Project): Promise<void> {
   await server.maintenance.transaction(async (transaction) => {
+    await transaction.query(lockOf(one.id));
     const rename = (kind: 'database' | 'role', from: string, to: string) =>
       transaction.query(
         sql`alter ${kind === 'database' ? sql`database` : sql`role`} ${sql.id(from)} rename to ${sql.id(to)}`,
@@ -38,12 +39,31 @@ export async function swapDatabases(server: Server, one: Project, other: Project
   });
 }
 
+/**
+ * Which database the project has, after the end of an exchange that is under way: if the connection breaks at the commit,
+ * PostgreSQL can still be about to complete it. `id`: as `one` of swapDatabases.
+ */
+export function settledOid(server: Server, id: string): Promise<number | null> {
+  return server.maintenance.transaction(async (transaction) => {
+    await transaction.query(lockOf(id));
+    return oidOf(transaction, id);
+  });
+}
+
 /** Which database the project has now. null: none. */
-export async function databaseOid(server: Server, id: string): Promise<number | null> {
-  const [row] = await server.maintenance.query<{ oid: number }>(
+export function databaseOid(server: Server, id: string): Promise<number | null> {
+  return oidOf(server.maintenance, id);
+}
+
+async function oidOf(database: Queryable, id: string): Promise<number | null> {
+  const [row] = await database.query<{ oid: number }>(
     sql`select oid::int8::float8 as oid from pg_database where datname = ${databaseOf(id)}`,
   );
   return row?.oid ?? null;
+}
+
+function lockOf(id: string) {
+  return sql`select pg_advisory_xact_lock(hashtext('rowhouse swap'), hashtext(${id}))`;
 }
 
 /** A session is connected to the database, or ALTER DATABASE runs. */
