@@ -25,15 +25,17 @@ export async function verify(
 ): Promise<Verified> {
   const problems: string[] = [];
   let bytes = 0;
-  const check = async (what: string, act: () => Promise<string | null>) => {
+  /** `isPruned`: pruning goes on meanwhile, and what it has deleted is not missing. */
+  const check = async (what: string, act: () => Promise<string | null>, isPruned: () => Promise<boolean>) => {
     const problem = await act().catch((error: unknown) => {
       const isFinding =
         error instanceof DecryptionError || (error instanceof StorageError && error.problem === 'missing');
       if (!isFinding) throw error;
       return error.message;
     });
-    if (problem !== null && problems.length < maxProblems) problems.push(`${what}: ${problem}`);
     signal.throwIfAborted();
+    if (problem === null || problems.length >= maxProblems || (await isPruned())) return;
+    problems.push(`${what}: ${problem}`);
   };
 
   const backups = await listBackups(repository);
@@ -49,23 +51,36 @@ export async function verify(
     if (chainOf(backups, backup) === null) problems.push(`${backup.id}: a backup that it needs is missing`);
   }
   for (const { backup, part } of objects) {
-    await check(`${backup.id}/${part.name}`, async () => {
+    const read = async () => {
       const counted = await readPart(repository, names.part(repository, backup.id, part.name), signal);
       bytes += counted;
       return counted === part.bytes ? null : `it has ${counted} bytes instead of ${part.bytes}`;
-    });
+    };
+    await check(`${backup.id}/${part.name}`, read, () => isBackupPruned(repository, backup.id));
     step();
   }
   for (const { problem } of walOf) if (problem !== null) problems.push(problem);
   for (const { name, segmentBytes } of segments) {
-    await check(`WAL ${name}`, async () => {
+    const read = async () => {
       const content = await readSegment(repository, name, segmentBytes, signal);
       bytes += content?.length ?? 0;
       return content === null ? 'it is missing' : null;
-    });
+    };
+    await check(`WAL ${name}`, read, () => isWalPruned(repository, name, signal));
     step();
   }
   return { backups: backups.length, segments: segments.length, bytes, problems };
+}
+
+async function isBackupPruned(repository: Repository, id: string): Promise<boolean> {
+  return (await listBackups(repository)).every((backup) => backup.id !== id);
+}
+
+/** It lies before all WAL that is stored now, and the backups that are left lack none. */
+async function isWalPruned(repository: Repository, name: string, signal: AbortSignal): Promise<boolean> {
+  const walOf = await listWal(repository, await listBackups(repository), signal);
+  const [first] = walOf.flatMap(({ needed }) => needed);
+  return walOf.every(({ problem }) => problem === null) && (first === undefined || name < first.name);
 }
 
 /** Reads an object to its end. Of a tar, the headers must fit the content. */

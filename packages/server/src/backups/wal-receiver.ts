@@ -49,6 +49,7 @@ async function receive(request: Request, session: Session): Promise<void> {
   const { repository, slot, segmentBytes, everyMs, signal } = request;
   const { cluster, timeline, flushed } = await identifySystem(session);
   if (cluster !== repository.cluster) throw new Error('This is another PostgreSQL server.');
+  await refuseLaterTimelines(repository, timeline, signal);
   await storeHistory(request, session, timeline);
   const segments = await listSegments(repository, timeline, { signal });
   const from = await startOf(request, segments, flushed);
@@ -155,6 +156,22 @@ async function startOf(
   // The slot keeps whole segments, so the one that contains its position can still be sent from the beginning.
   const kept = state.restart - (state.restart % BigInt(segmentBytes));
   return end >= kept ? end : state.restart;
+}
+
+/** A copy of this server that was restored from the repository begins a new timeline. */
+async function refuseLaterTimelines(
+  repository: Repository,
+  timeline: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const { storage, cluster } = repository;
+  const later = (await storage.folders(`${cluster}/wal/`, signal)).find(
+    (name) => /^[0-9A-F]{8}$/.test(name) && name > timelineText(timeline),
+  );
+  if (later === undefined) return;
+  throw new Error(
+    `${storage.place} contains WAL of the timeline ${later}, and this server is on ${timelineText(timeline)}. A copy of it that was restored stores there too.`,
+  );
 }
 
 async function storeHistory(

@@ -61,7 +61,7 @@ async function createFrom(
 }
 
 /**
- * Whether a base backup runs, by any program. A recovery from it would copy the files again, as the backup has them: with
+ * Whether a base backup runs, by any program that uses BASE_BACKUP. A recovery from it would copy the files again, as the backup has them: with
  * changes that were made to the source after the copy. So the copy then goes through the log; also if the backup has begun
  * during the copy. One that begins later begins behind the last checkpoint of the copy.
  */

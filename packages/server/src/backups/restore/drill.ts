@@ -41,10 +41,11 @@ export async function runDrill(
     const mark = await markPresent(place.backups, deps.server, target);
     await untilStored(place.backups, deps.server, mark, { ...jobPatience, signal: either });
     const repository = await place.backups.repository();
+    const { timeline } = await place.backups.position();
     const restored = await recoverProject(
       {
         ...{ repository, target, signal: either, projectId: project.id, isCopy: project.isCopy },
-        plan: await planRestore(repository, target, either),
+        plan: await planRestore(repository, target, { timeline, signal: either }),
         workshop: openWorkshop(deps, { ...place, folder }),
         checkSpace: (bytes) => checkSpace(deps.disk, bytes),
         progress: () => {},

@@ -23,9 +23,16 @@ const replayBytesPerS = 60 * mb;
 const loadBytesPerS = 15 * mb;
 const startS = 4;
 
-/** Rejects with a conflict that names the range if `at` is outside of it. */
-export async function planRestore(repository: Repository, at: Date, signal?: AbortSignal): Promise<Plan> {
-  const backups = await listBackups(repository);
+/**
+ * Rejects with a conflict that names the range if `at` is outside of it. `timeline`: of the server whose past is wanted. Later
+ * ones are those of a copy that was restored from these backups and stores into the same place.
+ */
+export async function planRestore(
+  repository: Repository,
+  at: Date,
+  { timeline = Number.POSITIVE_INFINITY, signal }: { timeline?: number; signal?: AbortSignal } = {},
+): Promise<Plan> {
+  const backups = (await listBackups(repository)).filter((backup) => backup.timeline <= timeline);
   const chain = findChain(backups, at);
   const tip = chain?.at(-1);
   if (!chain || !tip) throw errors.restoreOutOfRange(at, await rangeOf(repository, backups));

@@ -54,7 +54,7 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
     });
   }
   const repository = openRepository(storage, masterKey, await findCluster(storage));
-  const plan = await planRestore(repository, to ?? endOfTime, signal);
+  const plan = await planRestore(repository, to ?? endOfTime, { signal });
   const folder = `${cluster}.restored`;
   await removeRecovery(folder);
   const runAs = findRunAs(cluster);
@@ -113,7 +113,7 @@ async function findChanges(
   const folder = `${beside}.newest`;
   await removeRecovery(folder);
   try {
-    const plan = await planRestore(repository, endOfTime, signal);
+    const plan = await planRestore(repository, endOfTime, { signal });
     const found = await recover(
       {
         ...{ repository, plan, keep: databasesNamed(plan, controlDatabase), target: null, signal },

@@ -73,7 +73,8 @@ export function openRestores(deps: RestoreDeps): Restores {
     const mark = await markPresent(backups, server, target);
     const state = await untilStored(backups, server, mark, requestPatience);
     if (state === 'stuck') await checkStored(backups, target);
-    const plan = await planRestore(await backups.repository(), target);
+    const { timeline } = await backups.position();
+    const plan = await planRestore(await backups.repository(), target, { timeline });
     const own = plan.tip.databases.find(({ name }) => name === `p_${source.id}`)?.oid ?? null;
     const amounts = amountsOf(plan, databasesToKeep(plan, source.id), own);
     checkSpace(deps.disk, amounts.layOutBytes + amounts.walBytes);
