@@ -4,11 +4,14 @@ import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Backups } from '../src/backups/backups.ts';
 import { chooseNext, compare, runDrill } from '../src/backups/restore/drill.ts';
+import { markPresent } from '../src/backups/restore/mark-present.ts';
 import { putSetting } from '../src/control/settings.ts';
 import { prepareBinaries } from '../src/engine/binaries.ts';
 import { clusterFolderOf } from '../src/engine/embedded.ts';
 import { createCluster, startPostmaster } from '../src/engine/postmaster.ts';
 import { findRunAs } from '../src/engine/run-as.ts';
+import { parseLsn } from '../src/postgres/lsn.ts';
+import { sql } from '../src/postgres/sql.ts';
 import { newFolder, startLab } from './backup-lab.ts';
 import { corpus, download, type Project, run } from './exports.ts';
 import { api, type TestService, until } from './helpers.ts';
@@ -170,6 +173,27 @@ it('snapshots name moments, and branches begin at one', { timeout: 400_000 }, as
   expect(gone.body.snapshots.map(({ name }: { name: string }) => name)).toEqual(['later']);
   for (const name of ['never', '%00', 'a%00b'])
     expect((await rowhouse.call('DELETE', `${snapshots}/${name}`)).status).toBe(404);
+
+  // A copy of files that are in the backup, whose parent is deleted since.
+  const copied = await rowhouse.call('POST', `/projects/${project.slug}/branches`, {
+    body: { name: 'Copied' },
+  });
+  expect(copied.status).toBe(201);
+  const at = await moment(lab);
+  expect((await rowhouse.call('DELETE', `/projects/${project.slug}`)).status).toBe(200);
+  const again = await restore(rowhouse, copied.body.project.slug, at);
+  expect([again.ended.status, again.ended.error]).toEqual(['done', null]);
+  expect((await run(rowhouse, again.copy, 'select n from t order by n')).rows).toEqual([{ n: 1 }, { n: 2 }]);
+});
+
+it('a mark lies behind its own commit, which ends a replay', { timeout: 100_000 }, async () => {
+  const lab = await startLab();
+  const { backups: opened, server } = (await startService(lab)).service.deps;
+  if (!opened) throw new Error('Backups are off.');
+  const [before] = await lab.database.query<{ lsn: string }>(
+    sql`select pg_current_wal_insert_lsn()::text as lsn`,
+  );
+  expect(await markPresent(opened, server, new Date(0))).toBeGreaterThan(parseLsn(before?.lsn ?? ''));
 });
 
 it('a restore that is cancelled, or whose process dies, leaves nothing', { timeout: 300_000 }, async () => {

@@ -26,7 +26,9 @@ export async function markPresent(backups: Backups, server: Server, target: Date
   const [row] = await maintenance.query<{ now: Date }>(sql`select clock_timestamp() as now`);
   const now = row?.now ?? new Date(0);
   if (target > now) throw errors.restoreOutOfRange(target, { ...(await range(backups)), newest: now });
-  await maintenance.query(sql`select pg_current_xact_id()`);
+  // Not only a transaction id: PostgreSQL flushes the commit of a transaction that has written nothing some time later, and the
+  // position below would lie before it.
+  await maintenance.query(sql`select pg_logical_emit_message(true, 'rowhouse', 'mark')`);
   const [mark] = await maintenance.query<{ lsn: string }>(
     sql`select pg_current_wal_flush_lsn()::text as lsn`,
   );

@@ -57,11 +57,12 @@ export async function restore(
     await removeLeft(path.dirname(place.folder));
     const repository = await place.backups.repository();
     if (mark !== null) await untilStored(place.backups, deps.server, mark, { ...jobPatience, signal });
-    const plan = mark === null ? work.plan : await planRestore(repository, target, signal);
+    const { timeline } = await place.backups.position();
+    const plan = mark === null ? work.plan : await planRestore(repository, target, { timeline, signal });
     const spool = await recoverProject(
       {
         ...{ repository, plan, projectId: source.id, target, workshop: openWorkshop(deps, place), signal },
-        isCopy: source.parent !== null,
+        isCopy: await isCopy(deps.control, source.id),
         checkSpace: (bytes) => checkSpace(deps.disk, bytes),
         progress: (fraction) => {
           if (deps.disk.isLow()) throw errors.serverFull();
@@ -80,6 +81,13 @@ export async function restore(
   if (into === 'in_place') await replace(deps, source.id, created.project.id, run.id);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { restored_to: target.toISOString(), into, seconds, ...report };
+}
+
+/** `parent` of the row is null if the parent is deleted, which changes nothing about where the files came from. */
+async function isCopy(control: Control, id: string): Promise<boolean> {
+  return (
+    (await control.query(sql`select from projects where id = ${id} and parent_id is not null`)).length > 0
+  );
 }
 
 export function openWorkshop({ server }: RestoreDeps, { dataFolder, folder }: Place) {
