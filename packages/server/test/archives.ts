@@ -2,6 +2,7 @@
 import { deflateSync } from 'node:zlib';
 
 export type WrittenEntry = {
+  dependencies?: number;
   kind: string;
   name?: string;
   schema?: string | null;
@@ -65,7 +66,9 @@ function writeEntry(entry: WrittenEntry, id: number, minor: number, offsets: boo
     ],
     ...(minor >= 14 ? [text('heap')] : []),
     ...(minor >= 16 ? [int(114)] : []),
-    ...[text(entry.owner ?? 'owner'), text('false'), text('7'), text(null), offset],
+    ...[text(entry.owner ?? 'owner'), text('false')],
+    ...Array.from({ length: entry.dependencies ?? 1 }, () => text('7')),
+    ...[text(null), offset],
   ]);
 }
 

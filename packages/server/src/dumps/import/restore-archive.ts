@@ -81,15 +81,14 @@ async function restoreEntry(opened: OpenArchive, entry: ArchiveEntry, runner: Ru
     runner.skip(entry.text, entry, 'Grants on large objects are not taken over.');
     return;
   }
-  for (const statement of splitStatements(entry.text)) await runner.statement(statement, entry);
+  for await (const statement of splitStatements(entry.text)) await runner.statement(statement, entry);
 }
 
 /** Of pg_dump 17 and newer: one entry for many, which lists their numbers. */
 async function createLargeObjects(entry: ArchiveEntry, runner: Runner): Promise<void> {
-  for (const oid of entry.text.split('\n')) {
-    if (!/^\d{1,10}$/.test(oid)) continue;
+  // One after the other: a text of 16 MB has millions of lines.
+  for (const [oid] of entry.text.matchAll(/^\d{1,10}$/gm))
     await runner.statement(`SELECT pg_catalog.lo_create('${oid}');`, entry);
-  }
 }
 
 const partBytes = 256 * 1024;

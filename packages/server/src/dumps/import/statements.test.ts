@@ -63,6 +63,14 @@ describe('a statement', () => {
   });
 });
 
+it('with very many spaces is judged at once', () => {
+  const spaces = ' '.repeat(985);
+  const startedAt = performance.now();
+  for (const text of [`set a =x${spaces}x`, `set a =${spaces}x`, `set a${spaces}x`, `set${spaces}a`])
+    expect(prepared(text)).toBe(text);
+  expect(performance.now() - startedAt).toBeLessThan(50);
+});
+
 describe('an entry', () => {
   const judged = (entry: Partial<Entry>, more: Partial<Origin> = {}) => {
     const result = judge(

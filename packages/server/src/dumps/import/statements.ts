@@ -40,7 +40,9 @@ function prepareSet(text: string): Prepared {
   if (/^(?:set|reset)\s+(?:local\s+|session\s+)?(?:session\s+authorization|role)\b/i.test(text))
     return nothingLost;
   if (text.length > maxSetChars) return { run: text };
-  const [, name = '', value = ''] = /^set\s+(\w+)\s*(?:=|to)\s*(.*?)\s*;?\s*$/is.exec(text) ?? [];
+  // No two parts of the pattern match the same text: spaces in a hostile statement would take seconds otherwise.
+  const [, name = '', rest = ''] = /^set\s+(\w+)\s*(?:=|to\b)(.*)$/is.exec(text) ?? [];
+  const value = rest.trim().replace(/;$/, '').trim();
   if (name.toLowerCase() === 'default_tablespace' && !/^(?:''|"")$/.test(value)) return nothingLost;
   return { run: text };
 }

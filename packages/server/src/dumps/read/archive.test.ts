@@ -90,6 +90,11 @@ describe('an archive', () => {
     expect(error.message).toContain(message);
   });
 
+  it('with an entry that has very many dependencies is refused, before they are read', async () => {
+    const bytes = writeArchive([{ kind: 'TABLE', name: 'teas', dependencies: 100_002 }]);
+    await expect(readAll(bytes)).rejects.toThrow('an entry of the dump has too many dependencies');
+  });
+
   it.each([
     ['lz4', 2],
     ['zstd', 3],

@@ -31,6 +31,8 @@ export const magic = 'PGDMP';
 
 /** A project can have 100,000 tables and indexes; a few entries belong to each. */
 const maxEntries = 500_000;
+/** Of an entry. They are read in one go, and all requests wait meanwhile. */
+const maxDependencies = 100_000;
 const maxTextBytes = 16 * 1024 * 1024;
 /** All texts are in memory at once. */
 const maxTocBytes = 128 * 1024 * 1024;
@@ -142,7 +144,8 @@ function readEntry(cursor: Cursor, { minor, offsetBytes }: Head): ArchiveEntry {
   if (minor >= 16) cursor.int(); // the kind of relation
   const owner = cursor.text();
   cursor.text(); // WITH OIDS
-  while (cursor.text() !== null); // dependencies
+  for (let count = 0; cursor.text() !== null; count++)
+    if (count > maxDependencies) throw new BrokenDump('an entry of the dump has too many dependencies');
   const state = cursor.byte();
   cursor.skip(offsetBytes);
   if (state < 1 || state > 3) throw new BrokenDump('an entry of the dump is not valid');

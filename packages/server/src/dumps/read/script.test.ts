@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { BrokenDump } from './broken-dump.ts';
 import { type DumpFile, dumpInMemory } from './dump-file.ts';
-import { readRows, readScript } from './script.ts';
+import { readRows, readScript, splitStatements } from './script.ts';
 
 async function read(text: string | Buffer, size = 1_000_000) {
   const file = dumpInMemory(Buffer.from(text as string));
@@ -15,6 +15,12 @@ async function read(text: string | Buffer, size = 1_000_000) {
     for await (const piece of readRows(file, rowsAt, size)) rows.push(Buffer.from(piece));
     found.push([statement, Buffer.concat(rows).toString()]);
   }
+  return found;
+}
+
+async function all(statements: AsyncIterable<string>): Promise<string[]> {
+  const found: string[] = [];
+  for await (const statement of statements) found.push(statement);
   return found;
 }
 
@@ -140,6 +146,22 @@ describe('a script', () => {
       for await (const item of readScript(endless)) expect(item).toBeUndefined();
     };
     await expect(all()).rejects.toThrow('longer than 64 MB');
+  });
+
+  it.each([
+    ['a script', () => read(';'.repeat(300_000))],
+    ['an entry of an archive', () => all(splitStatements(';'.repeat(300_000)))],
+  ])('with very many statements lets other work run meanwhile: %s', async (_what, act) => {
+    let turns = 0;
+    let isOver = false;
+    const count = () => {
+      turns++;
+      if (!isOver) setImmediate(count);
+    };
+    count();
+    expect(await act()).toEqual([]);
+    isOver = true;
+    expect(turns).toBeGreaterThan(250);
   });
 
   it('cut off at any place is never taken for a whole one', async () => {

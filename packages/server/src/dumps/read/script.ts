@@ -1,6 +1,7 @@
 // A plain dump: SQL as psql reads it, one statement at a time, with the rows of COPY … FROM stdin apart. Rows are never
 // taken for statements, even if their COPY fails.
 import { isUtf8 } from 'node:buffer';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
 import type { DumpFile } from './dump-file.ts';
 import { findEnd, untilEnd } from './rows.ts';
@@ -30,6 +31,8 @@ export type ScriptItem = Readonly<{
 const usualBytes = 256 * 1024;
 const maxStatementBytes = 64 * 1024 * 1024;
 const maxStepBytes = 2 * 1024 * 1024;
+/** Statements that are read in one go. A window has 100,000 of a hostile script, and all requests would wait for them. */
+const statementsAtOnce = 1_000;
 
 /** Gives every statement in order. Rows are passed over; readRows reads them. */
 export async function* readScript(file: DumpFile, windowBytes = usualBytes): AsyncGenerator<ScriptItem> {
@@ -38,7 +41,8 @@ export async function* readScript(file: DumpFile, windowBytes = usualBytes): Asy
   const input = new Input(file, windowBytes);
   let heading: Heading | null = null;
   let refused: string | null = null;
-  for (;;) {
+  for (let turn = 1; ; turn++) {
+    if (turn % statementsAtOnce === 0) await nextTurn();
     const found = scan.find(input.bytes, input.isLast);
     if (found.kind === 'more') {
       if (input.isLast) break;
@@ -123,14 +127,15 @@ class Input {
 }
 
 /** The statements of a text that is in memory, without the comments before them. The last may lack its semicolon. */
-export function splitStatements(text: string): string[] {
-  const statements: string[] = [];
+export async function* splitStatements(text: string): AsyncGenerator<string> {
   const scan = new StatementEnd();
-  for (let bytes = Buffer.from(text); ; ) {
+  let bytes = Buffer.from(text);
+  for (let turn = 1; ; turn++) {
+    if (turn % statementsAtOnce === 0) await nextTurn();
     const found = scan.find(bytes, true);
     const end = found.kind === 'end' ? found.at : bytes.length;
-    if (scan.hasBegun) statements.push(bytes.toString('utf8', scan.beginsAt, end).trim());
-    if (found.kind !== 'end') return statements;
+    if (scan.hasBegun) yield bytes.toString('utf8', scan.beginsAt, end).trim();
+    if (found.kind !== 'end') return;
     bytes = bytes.subarray(end);
     scan.restart();
   }
