@@ -1,6 +1,6 @@
-import { createServer, type Server, type Socket } from 'node:net';
+import { BlockList, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isPublic, readRemote } from '../src/dumps/import/remote.ts';
+import { isElsewhere, isPublic, readRemote } from '../src/dumps/import/remote.ts';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { run } from './exports.ts';
@@ -223,6 +223,17 @@ describe('an address', () => {
     ['2606:4700::1111', 'ipv6'],
     ['2a00:1450::1', 'ipv6'],
   ] as const)('%s is public', (ip, family) => expect(isPublic(ip, family)).toBe(true));
+
+  it('of this machine is not elsewhere, even if it is public', () => {
+    const own = new BlockList();
+    own.addAddress('8.8.8.8', 'ipv4');
+    own.addAddress('2606:4700::1111', 'ipv6');
+    expect(isElsewhere('8.8.8.8', 'ipv4', own)).toBe(false);
+    expect(isElsewhere('2606:4700:0:0::1111', 'ipv6', own)).toBe(false);
+    expect(isElsewhere('8.8.4.4', 'ipv4', own)).toBe(true);
+    expect(isElsewhere('10.0.0.1', 'ipv4', own)).toBe(false);
+    expect(isElsewhere('8.8.4.4', 'ipv4')).toBe(true);
+  });
 
   it('is read with its parts decoded', () => {
     expect(readRemote('postgresql://a%40b:p%2Fw@db.example.com/my%2Ddb?sslmode=verify-full').address).toEqual(

@@ -3,6 +3,7 @@
 // judged. Always by WebAssembly: an installed pg_dump would resolve the name again.
 import { lookup } from 'node:dns/promises';
 import { BlockList, isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { errors } from '../../errors.ts';
 import type { Address } from '../../postgres/database.ts';
 import { DumpError } from '../pg-dump.ts';
@@ -64,7 +65,7 @@ export async function resolveRemote({ address, name }: Remote, allowPrivate: boo
     throw errors.importSource(`The host "${name.slice(0, 100)}" cannot be found.`);
   });
   const usable = found.find(
-    ({ address: ip, family }) => allowPrivate || isPublic(ip, family === 6 ? 'ipv6' : 'ipv4'),
+    ({ address: ip, family }) => allowPrivate || isElsewhere(ip, family === 6 ? 'ipv6' : 'ipv4'),
   );
   if (!usable) throw errors.importSourcePrivate();
   return { ...address, host: usable.address };
@@ -156,6 +157,21 @@ for (const [net, prefix] of [
   ['3fff::', 20],
 ] as const)
   hidden.addSubnet(net, prefix, 'ipv6');
+
+/**
+ * A connection to a public address of this machine does not leave it, so no firewall in front of it would see it. `own`: the
+ * addresses of this machine now.
+ */
+export function isElsewhere(ip: string, family: 'ipv4' | 'ipv6', own = ownAddresses()): boolean {
+  return isPublic(ip, family) && !own.check(ip, family);
+}
+
+function ownAddresses(): BlockList {
+  const own = new BlockList();
+  for (const { address, family } of Object.values(networkInterfaces()).flatMap((list) => list ?? []))
+    own.addAddress(address, family === 'IPv6' ? 'ipv6' : 'ipv4');
+  return own;
+}
 
 export function isPublic(ip: string, family: 'ipv4' | 'ipv6'): boolean {
   if (hidden.check(ip, family)) return false;
