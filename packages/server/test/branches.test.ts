@@ -194,6 +194,9 @@ describe('a branch', () => {
     const patch = (body: object) => rowhouse.call('PATCH', `/projects/${branch.slug}`, { body });
     expect((await patch({ expires_at: null })).body.project.expires_at).toBeUndefined();
     expect((await patch({ expires_at: '2020-01-01T00:00:00Z' })).status).toBe(400);
+    // PostgreSQL itself reads no offset beyond 15:59.
+    const { body: far } = await patch({ expires_at: '2035-01-02T00:00:00+23:59' });
+    expect(far.project.expires_at).toBe('2035-01-01T00:01:00.000Z');
     expect((await patch({ expires_at: new Date(Date.now() + 300).toISOString() })).status).toBe(200);
     await until('the branch is deleted', async () => {
       const { body } = await rowhouse.call('GET', `/projects/${branch.slug}`);

@@ -84,7 +84,7 @@ async function claim(
                                 parent_id, expires_at)
           select id, ${parent.account_id}, server_id, ${slug}, ${name}, ${input.limit_mb}, ${copy.template},
                  ${copy.emptyBytes}::float8::bigint, ${copy.bytes}::float8::bigint, ${parent.id},
-                 ${input.expires_at ?? null}::timestamptz
+                 ${input.expires_at == null ? null : new Date(input.expires_at)}::timestamptz
           from spare
           returning *
         ),

@@ -46,7 +46,7 @@ export async function changeProject(
     control,
     id,
     sql`name = coalesce(${name?.trim() ?? null}, name), limit_mb = coalesce(${limitMb ?? null}::int, limit_mb),
-        expires_at = case when ${expiresAt === undefined} then expires_at else ${expiresAt ?? null}::timestamptz end`,
+        expires_at = case when ${expiresAt === undefined} then expires_at else ${expiresAt == null ? null : new Date(expiresAt)}::timestamptz end`,
     sql`deleted_at is null`,
   );
   if (!row) throw errors.projectNotFound(slug);
