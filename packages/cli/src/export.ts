@@ -1,4 +1,5 @@
 // rowhouse projects export: writes a project to a file, or to stdout. A file gets its name only when it is complete.
+import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { Transform, type Writable } from 'node:stream';
@@ -26,10 +27,12 @@ export async function exportProject(slug: string, options: ExportOptions): Promi
     await transfer(body, count.stream, process.stdout, count.stop);
     return;
   }
-  const part = `${output}.part`;
+  // A name that is not known before, and only a new file: one that another user has put there could be read by that user.
+  const part = `${output}.${randomBytes(6).toString('hex')}.part`;
   try {
     // It holds password hashes.
-    await transfer(body, count.stream, createWriteStream(part, { mode: 0o600 }), count.stop);
+    const target = createWriteStream(part, { mode: 0o600, flags: 'wx' });
+    await transfer(body, count.stream, target, count.stop);
     await rename(part, output);
   } catch (error) {
     await rm(part, { force: true });

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -105,6 +105,8 @@ describe('the command line with a running service', () => {
     expect(run(['snapshots', 'list', 'moments']).err).toContain('rowhouse snapshots create moments');
     const off = run(['snapshots', 'create', 'moments', 'before']);
     expect([off.status, off.err]).toEqual([1, expect.stringContaining('backups_off')]);
+    const dots = run(['snapshots', 'create', 'moments', '..']);
+    expect([dots.status, dots.err]).toEqual([1, expect.stringContaining('invalid_request')]);
     const refused = run(['snapshots', 'delete', 'moments', 'before']);
     expect([refused.status, refused.err]).toEqual([1, expect.stringContaining('--yes')]);
     const missing = run(['snapshots', 'delete', 'moments', 'before', '--yes']);
@@ -117,7 +119,13 @@ describe('the command line with a running service', () => {
     try {
       const file = path.join(folder, 'exported.dump');
       writeFileSync(file, 'an earlier one');
+      // Of another user of the machine, who would read along.
+      const planted = `${file}.part`;
+      writeFileSync(planted, 'planted', { mode: 0o666 });
       const { status, out } = run(['projects', 'export', 'exported', '--output', file]);
+      expect(readFileSync(planted, 'utf8')).toBe('planted');
+      rmSync(planted);
+      expect(statSync(file).mode & 0o777).toBe(0o600);
       expect(status).toBe(0);
       expect(out).toMatch(/^Exported exported to .*exported\.dump \([\d.]+ KB\)\.\n$/);
       expect(readFileSync(file, 'latin1').slice(0, 5)).toBe('PGDMP');

@@ -25,6 +25,9 @@ export async function createSnapshot(
 ): Promise<Snapshot> {
   const { id, server_id: serverId } = await getProjectRow(control, caller, slug);
   requireScope(caller, 'manage');
+  // In a URL they mean another path, so such a snapshot could not be deleted.
+  if (/^\.{1,2}$/.test(name.trim()))
+    throw errors.invalidRequest([{ path: 'name', problem: 'must not be "." or ".."' }]);
   if (!backups) throw errors.backupsOff();
   if (serverId !== server.id) throw notBackedUp();
   const at = await nextMillisecond(control);
