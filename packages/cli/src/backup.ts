@@ -96,11 +96,17 @@ function tableOf(backups: readonly Backup[]): string {
   );
 }
 
+/** As --to takes it. Rounded into the range, so that both ends can be restored. */
+function exactTime(iso: string | null, round: (seconds: number) => number): string {
+  if (!iso) return '-';
+  return new Date(round(Date.parse(iso) / 1000) * 1000).toISOString().replace('.000', '');
+}
+
 function summaryOf(answer: BackupsResponse): string {
   return formatFields([
     ['storage', answer.storage],
-    ['restorable from', formatTime(answer.oldest_restorable)],
-    ['restorable to', formatTime(answer.newest_restorable)],
+    ['restorable from', exactTime(answer.oldest_restorable, Math.ceil)],
+    ['restorable to', exactTime(answer.newest_restorable, Math.floor)],
     ['not stored yet', answer.lag_seconds === null ? '-' : `${answer.lag_seconds} s`],
     ['verified', formatTime(answer.last_verified_at)],
   ]);

@@ -33,7 +33,7 @@ export function addBranches(program: Command): void {
 
   add(
     'create <project>',
-    'Create a branch of a project and print its key. Requests of the project wait for a moment.',
+    'Create a branch of a project and print its key. Requests to the project wait while it is copied.',
   )
     .argument('<name>', 'name of the branch')
     .option('--limit-mb <number>', "size limit in megabytes (default: the project's)", positive)
@@ -48,12 +48,12 @@ export function addBranches(program: Command): void {
     )
     .action(create);
   add('list <project>', 'List the branches of a project, newest first.').action(list);
-  add('reset <branch>', "Replace the branch's data by the present data of its parent.")
+  add('reset <branch>', "Replace the branch's data with the current data of its parent.")
     .option('--yes', 'reset without confirmation')
     .action(reset);
   add(
     'promote <branch>',
-    "Replace the parent's data by the branch's. The parent's slug, keys and connection string stay. The branch is deleted and can be restored, with the parent's old data, for some days.",
+    "Replace the parent's data with the branch's. The parent's slug, keys and connection string stay. The branch is deleted and can be restored, with the parent's old data, for some days.",
   )
     .option('--yes', 'promote without confirmation')
     .action(promote);

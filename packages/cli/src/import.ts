@@ -124,19 +124,24 @@ type Report = {
   skipped_count: number;
 };
 
+const counted = (count: number, one: string) => `${count} ${count === 1 ? one : `${one}s`}`;
+
 function describe({ status, error, result }: Job): string {
   if (status !== 'done' || !result) {
     const lines = [
       `The import ${status === 'cancelled' ? 'was cancelled' : 'failed'}. Nothing was left behind.`,
     ];
     if (error) lines.push(error.message);
-    if (error?.hint) lines.push(`→ ${error.hint}`);
+    // The hint of the service is about a project that stays. This one is gone.
+    const hint =
+      error?.code === 'project_full' ? 'Import it again with a larger limit: --limit-mb.' : error?.hint;
+    if (hint) lines.push(`→ ${hint}`);
     return lines.map(clean).join('\n');
   }
   const { tables, rows, users, skipped, skipped_count: count } = result as Report;
   const more = count - skipped.length;
   return [
-    `Imported ${tables} tables, ${rows} rows and ${users} users.`,
+    `Imported ${counted(tables, 'table')}, ${counted(rows, 'row')} and ${counted(users, 'user')}.`,
     ...skipped.map(({ entry, reason }) => clean(`skipped  ${entry}: ${reason}`)),
     ...(more > 0 ? [`skipped  ${more} more`] : []),
   ].join('\n');

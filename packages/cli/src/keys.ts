@@ -24,6 +24,7 @@ export function addKeys(program: Command): void {
 
   add('list <slug>', "List a project's keys.").action(list);
   add('issue <slug>', 'Issue an additional key with fewer rights than the project key.')
+    .alias('create')
     .requiredOption('--name <name>', 'name that says what the key is for')
     .option(
       '--scope <scope>',

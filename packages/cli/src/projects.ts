@@ -60,7 +60,10 @@ export function addProjects(program: Command): void {
   add('restore <slug>', 'Restore a deleted project, or the state of an earlier time. Needs an account key.')
     .option('--to <time>', 'restore the state of this time into a new project: 2026-11-16T10:00:00Z')
     .option('--snapshot <name>', 'restore the state of this snapshot into a new project')
-    .option('--in-place', 'with --to: replace the project; its present state is kept as a deleted project')
+    .option(
+      '--in-place',
+      'with --to or --snapshot: replace the project; its current state is kept as a deleted project',
+    )
     .action((slug: string, options: RestoreOptions) => restore(slug, options, fieldsOf));
   add('compact <slug>', 'Return unused space of a project to the disk, and wait until that is done.').action(
     compact,

@@ -39,7 +39,7 @@ async function restoreTo(slug: string, options: ApiOptions, body: RestoreProject
   const tell = progressOf(options);
   try {
     while (job.status === 'running') {
-      tell(`Restoring … ${Math.floor(job.progress * 100)} % (about ${seconds} s in all)`);
+      tell(`Restoring … ${Math.floor(job.progress * 100)} % (about ${seconds} s in total)`);
       await sleep(lookMs);
       ({ job } = await callApi<JobResponse>(options, 'GET', ['jobs', job.id]));
     }
@@ -55,7 +55,7 @@ async function restoreTo(slug: string, options: ApiOptions, body: RestoreProject
   show(options, { ...started, job }, () => {
     const lines = [`Restored ${slug} as of ${job.result?.restored_to} into ${project.slug}.`];
     if (key) lines.push(`Project key, shown only once: ${key}`);
-    else lines.push(`The replaced state is the deleted project ${job.project}.`);
+    else lines.push(`To get the replaced state back: rowhouse projects restore ${job.project}`);
     return lines.map(clean).join('\n');
   });
 }

@@ -154,7 +154,7 @@ describe('the command line with a running service', () => {
       const { status, out } = run(['projects', 'import', file, '--name', 'Teas', '--slug', 'teas']);
       expect(status).toBe(0);
       expect(out).toMatch(
-        /^slug +teas\nkey +rh_proj_\w+ .*\njob +\w+\nImported 1 tables, 2 rows and 0 users\.\nskipped {2}create extension postgis;: /,
+        /^slug +teas\nkey +rh_proj_\w+ .*\njob +\w+\nImported 1 table, 2 rows and 0 users\.\nskipped {2}create extension postgis;: /,
       );
       const given = json('projects', 'import', file, '--name', 'Again', '--limit-mb', '64');
       expect(given).toMatchObject({
@@ -167,6 +167,12 @@ describe('the command line with a running service', () => {
       expect(broken.out).toContain(
         'The import failed. Nothing was left behind.\nThe dump cannot be imported: the dump ends too early.',
       );
+      writeFileSync(file, "create table teas as select repeat('x', 100) from generate_series(1, 50000);");
+      const full = run(['projects', 'import', file, '--name', 'Full', '--limit-mb', '1']);
+      expect([full.status, full.out]).toEqual([
+        1,
+        expect.stringContaining('with a larger limit: --limit-mb'),
+      ]);
       const missing = run(['projects', 'import', path.join(folder, 'none'), '--name', 'None']);
       expect([missing.status, missing.err]).toEqual([1, expect.stringContaining('cannot be read')]);
       expect(run(['projects', 'import', folder, '--name', 'None']).err).toContain('is a folder');

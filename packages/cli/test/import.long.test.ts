@@ -78,7 +78,7 @@ it('projects import goes on after connections that break, and continues an uploa
     const args = ['projects', 'import', file, '--name', 'Many'];
     proxy.cutAfter(5_000_000, 3);
     const { status, out, err } = await run(args, { ROWHOUSE_URL: proxy.url });
-    expect([status, out.includes('Imported 1 tables, 200000 rows')]).toEqual([0, true]);
+    expect([status, out.includes('Imported 1 table, 200000 rows')]).toEqual([0, true]);
     expect(err).toMatch(/sent \d+ %\n[\s\S]*Trying again in 1 s/);
     expect(proxy.cuts()).toBe(3);
     // What was sent before the cuts was not sent again.
@@ -89,9 +89,9 @@ it('projects import goes on after connections that break, and continues an uploa
     expect([taken.status, taken.err]).toEqual([1, expect.stringContaining('to continue')]);
     const upload = /--upload (\S+)/.exec(taken.err)?.[1] ?? '';
     const continued = await run([...args, '--upload', upload, '--slug', 'many-more']);
-    expect([continued.status, continued.out.includes('Imported 1 tables, 200000 rows')]).toEqual([0, true]);
+    expect([continued.status, continued.out.includes('Imported 1 table, 200000 rows')]).toEqual([0, true]);
     const piped = await run(['projects', 'import', '-', '--name', 'Piped'], {}, 'create table t ();\n');
-    expect([piped.status, piped.out.includes('Imported 1 tables')]).toEqual([0, true]);
+    expect([piped.status, piped.out.includes('Imported 1 table')]).toEqual([0, true]);
     const { uploads } = (await service.call('GET', '/api/dbaas/v2/uploads')).body;
     expect(uploads).toEqual([]);
   } finally {

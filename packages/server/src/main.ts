@@ -309,6 +309,11 @@ function greet(
     say('               This is the disk of the data: if it is lost, so are the backups.');
     say('               To fix it: set ROWHOUSE_BACKUP_URL to another disk or to a bucket.');
   }
+  // A copy of this file is all that is needed beside the backups, and the only thing that they do not contain.
+  if (key && embedded && !config.masterKey) {
+    say(`  master key   ${path.join(config.dataFolder, 'master.key')}`);
+    say('               Backups cannot be read without it. Keep a copy on another machine.');
+  }
   if (key) say(`  account key  ${key}   This key is shown only once. Store it now.`);
   const { disk } = service.deps;
   const facts = disk.facts();

@@ -43,7 +43,7 @@ for (const workers of ['1', '2'])
       await new Promise((resolve) => setTimeout(resolve, 2));
       expect(child.exitCode, printed).toBeNull();
     }
-    expect(printed).toMatch(/account key {2}rh_acct_\w+/);
+    expect(printed).toMatch(/master key {3}.*master\.key\n.*\n {2}account key {2}rh_acct_\w+/);
     // And once it is said to be ready, it is, in every process.
     while (!/^ready$/m.test(readFileSync(file, 'utf8')))
       await new Promise((resolve) => setTimeout(resolve, 5));

@@ -208,7 +208,7 @@ function refusalOf(refused: Refusal, { server, labels = [] }: Wish): Error {
     case 'draining':
       return errors.conflict(
         'The servers that fit are being drained and take no new projects.',
-        'Choose another server, or omit "server" and "labels".',
+        'Choose another server, add one, or end a drain: rowhouse servers drain <name> --undo.',
       );
     case 'full':
       return errors.noRoom();

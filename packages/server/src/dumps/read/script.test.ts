@@ -116,6 +116,7 @@ describe('a script', () => {
   it.each([
     ['is empty', '', 'empty'],
     ['is compressed', Buffer.from([0x1f, 0x8b, 8, 0]), 'gzip'],
+    ['is an export as CSV', Buffer.from('PK\x03\x04\x2d\x00'), 'zip'],
     ['is UTF-16', Buffer.from('\uFEFFselect 1;', 'utf16le'), 'UTF-16'],
     ['is of a whole server', '--\n-- PostgreSQL database cluster dump\n--\n', 'whole server'],
     ['is in another encoding', "SET client_encoding = 'LATIN1';", 'LATIN1'],

@@ -248,7 +248,13 @@ async function checkBeginning(file: DumpFile): Promise<void> {
     throw new BrokenDump('the file is UTF-16', 'Write it with pg_dump --file=…, not with > in PowerShell.');
   if (bytes.toString('latin1', 0, 7) === 'toc.dat')
     throw new BrokenDump('the dump has the format "tar"', 'Dump with --format=custom or --format=plain.');
-  if (bytes.includes(0)) throw new BrokenDump('this is not a dump of pg_dump');
+  if (bytes.toString('latin1', 0, 4) === 'PK\x03\x04')
+    throw new BrokenDump(
+      'this is a zip file',
+      'Export with --format custom or sql: CSV cannot be imported as a project.',
+    );
+  if (bytes.includes(0))
+    throw new BrokenDump('this is not a dump of pg_dump', 'Dump with --format=custom or --format=plain.');
   const text = bytes.toString('latin1');
   if (text.includes('-- PostgreSQL database cluster dump'))
     throw new BrokenDump('this is a dump of a whole server', 'Dump one database with pg_dump.');
