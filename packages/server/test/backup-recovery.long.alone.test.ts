@@ -184,6 +184,9 @@ it('what pruning leaves can be recovered, also after it was interrupted', { time
         if (deletions++ > 0) throw new Error('interrupted');
         await storage.delete(name);
       },
+      deleteAll: async () => {
+        throw new Error('interrupted');
+      },
     },
   };
   await expect(pruneIn(8, interrupted)).rejects.toThrow('interrupted');
