@@ -157,6 +157,10 @@ describe('servers', () => {
     expect([refused.status, refused.body.error.code]).toEqual([409, 'conflict']);
     expect((await rowhouse.call('DELETE', `${servers}/${(await on('test')).id}`)).status).toBe(409);
     expect((await rowhouse.call('DELETE', `${servers}/999`)).body.error.code).toBe('server_not_found');
+    for (const id of ['x', '0', '-1', '1e3', '99999999999999999999', '%00'])
+      expect((await rowhouse.call('POST', `${servers}/${id}/drain`)).body.error.code, id).toBe(
+        'server_not_found',
+      );
   });
 });
 

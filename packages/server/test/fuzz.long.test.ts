@@ -267,8 +267,8 @@ function neonHeaders(random: Random): Headers {
   };
 }
 
-/** They need a dump, an upload, a branch, or a service with backups. */
-const cannotSucceed = /\/(?:import|reset|promote)$|\/(?:uploads|backups)(?:\/|$)/;
+/** They need a dump, an upload, a branch, a further server, or a service with backups. */
+const cannotSucceed = /\/(?:import|reset|promote)$|\/(?:uploads|backups|servers)(?:\/|$)/;
 
 /** Said to be possible: too large for the project, or not in time. */
 const allowed5xx = new Set(['project_full', 'server_full', 'query_timeout']);

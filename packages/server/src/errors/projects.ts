@@ -72,8 +72,8 @@ export const projectErrors = {
       ...(facts && { details: facts }),
       ...extras,
     }),
-  serverNotFound: (id: number) =>
-    new RowhouseError('server_not_found', `There is no server ${id}.`, {
+  serverNotFound: (id: number | string) =>
+    new RowhouseError('server_not_found', `There is no server ${clip(String(id))}.`, {
       hint: 'List the servers with GET /api/dbaas/v2/servers.',
     }),
   noRoom: () =>

@@ -2,13 +2,15 @@
 import { AddServer, ChangeServer, ServerResponse, ServersResponse } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
+import { errors } from '../errors.ts';
 import { addServer, changeServer, listServers, removeServer } from '../fleet/manage.ts';
 import { requireAccount } from '../keys/caller.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 
+const isId = /^[1-9][0-9]{0,8}$/;
 const Params = Type.Object({
-  id: Type.String({ pattern: '^[1-9][0-9]{0,8}$', description: "The server's id." }),
+  id: Type.String({ pattern: isId.source, description: "The server's id." }),
 });
 type Params = { id: string };
 const description = 'Requires an account key.';
@@ -22,6 +24,12 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   const manage = (request: FastifyRequest) => {
     requireAccount(callerOf(request), 'manage servers');
     return { ...deps, onError };
+  };
+
+  /** Path parameters are not validated: what cannot be an id is not found. */
+  const idOf = ({ params: { id } }: { params: Params }): number => {
+    if (!isId.test(id)) throw errors.serverNotFound(id);
+    return Number(id);
   };
 
   app.get(
@@ -64,7 +72,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<ServerResponse> => ({
       ok: true,
-      server: await changeServer(manage(request), Number(request.params.id), request.body),
+      server: await changeServer(manage(request), idOf(request), request.body),
     }),
   );
 
@@ -81,7 +89,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<ServerResponse> => ({
       ok: true,
-      server: await changeServer(manage(request), Number(request.params.id), { state: 'draining' }),
+      server: await changeServer(manage(request), idOf(request), { state: 'draining' }),
     }),
   );
 
@@ -98,7 +106,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<ServerResponse> => ({
       ok: true,
-      server: await removeServer(manage(request), Number(request.params.id)),
+      server: await removeServer(manage(request), idOf(request)),
     }),
   );
 }
