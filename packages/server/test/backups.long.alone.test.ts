@@ -128,7 +128,9 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
       await lab.database.query(sql`select pg_switch_wal()`);
     }
     await lab.database.query(sql`checkpoint`);
+    // The service replaces a slot that was given up at its next attempt.
     const lost = async () => {
+      if (service.log.join('').includes('WAL WAS LOST')) return true;
       const [row] = await lab.database.query<{ status: string }>(
         sql`select wal_status as status from pg_replication_slots`,
       );
