@@ -82,7 +82,7 @@ async function explainLeft(error: unknown, upload: Upload | null, isFile: boolea
     return error;
   }
   const { hint, ...rest } = error.body.error;
-  const next = `What has arrived is kept for 24 hours: add --upload ${upload.id} to continue.`;
+  const next = `The uploaded part is kept for 24 hours: add --upload ${upload.id} to continue.`;
   return new Failure({ ...error.body, error: { ...rest, hint: hint ? `${hint} ${next}` : next } });
 }
 

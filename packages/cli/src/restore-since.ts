@@ -1,4 +1,4 @@
-// What the operator has to do after a restore to an earlier time: end again what was ended since, and know what is lost.
+// The report after a restore to an earlier time: access that has to be ended again, and projects that are lost.
 import { clean, formatTable } from './table.ts';
 import { formatTime } from './when.ts';
 

@@ -77,7 +77,7 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
         tags,
         summary: 'Continue an upload',
         description:
-          'Appends the body. The header Upload-Offset says how many bytes come before it; another number than the offset of the upload gets 409 with the right one in details.offset. What arrived is kept, also if the connection breaks.',
+          'Appends the body. The header Upload-Offset says how many bytes come before it; another number than the offset of the upload gets 409 with the right one in details.offset. The service keeps the bytes that arrived, even if the connection breaks.',
         params: UploadParams,
         body: { content: dumpContent },
         response: { 200: UploadResponse },
