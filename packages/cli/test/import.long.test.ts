@@ -81,7 +81,7 @@ it('projects import goes on after connections that break, and continues an uploa
     expect([status, out.includes('Imported 1 table, 200000 rows')]).toEqual([0, true]);
     expect(err).toMatch(/sent \d+ %\n[\s\S]*Trying again in 1 s/);
     expect(proxy.cuts()).toBe(3);
-    // What was sent before the cuts was not sent again.
+    // The client did not send the bytes from before the cuts again.
     expect(proxy.bytes()).toBeLessThan(30_000_000);
 
     // A command that fails says how to go on.

@@ -133,7 +133,7 @@ describe('a server', { timeout: 60_000 }, () => {
     expect(await signIn('ada@example.com', 'wrong horse battery')).toBe(401);
     expect(await signIn('eve@example.com', 'correct horse battery')).toBe(401);
     expect(await signIn('ada@example.com', 'correct horse battery')).toBe(200);
-    // From now on it is a hash as any other.
+    // The sign-in has replaced the hash by one of our own.
     expect(await hashOf()).toEqual([expect.stringMatching(/^\$pbkdf2-sha256\$/)]);
     expect(await signIn('ada@example.com', 'correct horse battery')).toBe(200);
     const policies = await run(rowhouse, project, 'select policyname, roles::text from pg_policies');

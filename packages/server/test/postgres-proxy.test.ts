@@ -245,7 +245,7 @@ describe('a statement through the PostgreSQL proxy', () => {
       last = proxy.counts.bytes.sent;
       return isStill;
     });
-    // What the kernel takes for a socket, at both ends, and 128 kB in the process: of 100 MB.
+    // Of 100 MB, only the buffers of the kernel at both ends and 128 kB in the process are filled.
     expect(proxy.counts.bytes.sent).toBeLessThan(20 * 1024 * 1024);
     stream.resume();
     expect((await result).rowCount).toBe(rows);

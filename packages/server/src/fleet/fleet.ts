@@ -196,7 +196,7 @@ export async function openFleet(options: Options): Promise<Fleet> {
   };
 }
 
-/** What an empty project takes on disk. */
+/** The size of an empty project on disk. */
 const emptyMb = 8;
 
 function refusalOf(refused: Refusal, { server, labels = [] }: Wish): Error {

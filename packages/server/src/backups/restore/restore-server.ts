@@ -35,7 +35,7 @@ export type RestoredServer = {
 };
 
 /**
- * What has changed between the restored moment and the last one that is stored. It is only a report: if it cannot be made,
+ * The changes of access between the restored moment and the last one that is stored. If this report cannot be made,
  * `problem` says why, and the restore is complete all the same.
  */
 export type Since = ({ until: string | null } & AccessChanges) | { problem: string };
