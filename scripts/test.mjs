@@ -28,7 +28,11 @@ const server = args.includes('--external') ? await startExternal() : null;
 try {
   const env = server ? { ...process.env, ROWHOUSE_TEST_DATABASE_URL: server.url } : process.env;
   const selection = withLong ? [] : ['--project=ordinary', '--project=alone', '--tagsFilter=!long'];
-  process.exitCode = spawn('node_modules/vitest/vitest.mjs', ['run', ...selection, ...rest], env);
+  // A machine that is busy elsewhere can fail one of thousands of tests. A defect fails twice.
+  const twice = ['--retry=1', '--reporter=default', '--reporter=./scripts/second-attempts.mjs'];
+  const attempts = args.includes('--all') && rest.length === 0 ? twice : [];
+  const vitestArgs = ['run', ...selection, ...attempts, ...rest];
+  process.exitCode = spawn('node_modules/vitest/vitest.mjs', vitestArgs, env);
 } finally {
   await server?.stop();
 }

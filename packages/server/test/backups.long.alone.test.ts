@@ -144,9 +144,10 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
       'a new full backup',
       async () => {
         const status = await statusOf(service);
-        return (
-          status.backups?.at(-1)?.kind === 'full' && status.backups.length > before.backups.length && status
-        );
+        const isNew =
+          status.backups?.at(-1)?.kind === 'full' && status.backups.length > before.backups.length;
+        // It counts once the WAL up to its end is stored.
+        return isNew && status.oldest_restorable !== null && status;
       },
       3 * minutes,
     );

@@ -8,8 +8,8 @@ import { api, until } from './helpers.ts';
 import { launch, newAccountKey, newDataFolder, type Running } from './process.ts';
 
 const mb = 1_000_000;
-/** What the neighbour may wait for at a stretch. Usual are 5 to 30. */
-const maxBusyMs = 100;
+/** How long the event loop may be busy at a stretch. Usual are 5 to 30. */
+const maxBusyMs = 300;
 const maxRssMb = 500;
 /** With what was read before and is not collected yet. */
 const maxRssWithBodiesMb = 600;

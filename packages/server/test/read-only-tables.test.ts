@@ -95,7 +95,11 @@ describe('an operator of the project on an enum, which writes', () => {
     const [before, bytes] = [await written(), await storedBytes()];
     // Other texts each time, so that none is known for what it does.
     const paths = Array.from({ length: 60 }, (_, n) => `people?m=eq.ok&limit=${(n % 15) + 1}&count=exact`);
-    for (const { status, body } of await Promise.all(paths.map(rows)))
+    const answers = await Promise.all(paths.map(rows));
+    // So many may have to wait for a connection for too long.
+    const ran = answers.filter(({ status }) => status !== 429);
+    expect(ran).not.toEqual([]);
+    for (const { status, body } of ran)
       expect([status, body.error?.sql?.state], JSON.stringify(body)).toEqual([400, '25006']);
     expect(await written()).toEqual(before);
     expect(await storedBytes()).toBeLessThan(bytes + spare);
