@@ -1,6 +1,11 @@
 // The change feed: makes a revoked key or a changed project take effect on every process within a second. It polls
-// instead of using LISTEN: the next poll returns what a broken connection missed, and while polls fail no cache is
-// trusted.
+// instead of using LISTEN: while polls fail, no cache is trusted.
+//
+// Polls compare snapshots, and those of one connection only: after a crash or a failover, transaction ids that were given
+// out before are given out again, so to an older snapshot a new revocation can look like one that it has seen. Each new
+// connection, and each new timeline, makes the process forget what it remembered.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
 import { currentHolds, type Hold, holdMs } from './holds.ts';
@@ -9,10 +14,13 @@ import { currentHolds, type Hold, holdMs } from './holds.ts';
 export type Change = { projectId: string | null; keyId: string | null; serverId: number | null };
 
 type Listener = (change: Change) => void;
+type ResetListener = () => void;
 type HoldsListener = (projectIds: ReadonlySet<string>) => void;
 
 export type Feed = {
   listen(listener: Listener): void;
+  /** Called when changes may have been missed: whatever was read from the control database before counts no more. */
+  listenToReset(listener: ResetListener): void;
   /** Called after each poll, and after the changes of that poll, with the projects whose requests have to wait (holds.ts). */
   listenToHolds(listener: HoldsListener): void;
   /** Whether caches may be used now. False once the last successful poll is too old. */
@@ -25,6 +33,8 @@ export const pollMs = 250;
 const pollHoldsMs = 10;
 /** Caches are not used if the last successful poll is older than this. */
 export const trustedMs = 900;
+/** A connection on which a poll takes longer counts as broken: its host may be gone without a word. */
+const answerMs = 2_000;
 
 /** For a `with` clause of the statement that makes the change, so that both commit together. */
 export function recordChange({ projectId, keyId, serverId }: Partial<Change>): Sql {
@@ -35,27 +45,25 @@ export function recordChange({ projectId, keyId, serverId }: Partial<Change>): S
 
 export function followChanges(control: Control): Feed {
   const listeners: Listener[] = [];
+  const resetListeners: ResetListener[] = [];
   const holdsListeners: HoldsListener[] = [];
   let areHoldsAnnounced = false;
-  let seen: string | null = null;
   let freshSince = Number.NEGATIVE_INFINITY;
-  let stopped = false;
-  let timer: NodeJS.Timeout | undefined;
-  let polling: Promise<void> = Promise.resolve();
+  let isFirst = true;
+  const stopping = new AbortController();
 
-  const poll = async () => {
-    const startedAt = performance.now();
-    try {
-      const { rows, snapshot, holds } = await readChanges(control, seen);
+  const follow = async (session: Queryable) => {
+    let seen: Position | null = null;
+    while (!stopping.signal.aborted) {
+      const startedAt = performance.now();
+      const { rows, position, holds } = await readChanges(session, seen);
+      const mayHaveMissed = seen ? seen.timeline !== position.timeline : !isFirst;
+      if (mayHaveMissed) for (const listener of resetListeners) listener();
       for (const row of rows) for (const listener of listeners) listener(row);
-      seen = snapshot;
-      freshSince = startedAt;
+      [seen, isFirst, freshSince] = [position, false, startedAt];
       reportHolds(holds);
-    } catch {
-      // Requests that need PostgreSQL get the same failure and report it.
-      if (areHoldsAnnounced && startedAt - freshSince > holdMs) reportHolds([]);
+      await pause();
     }
-    if (!stopped) timer = setTimeout(start, areHoldsAnnounced ? pollHoldsMs : pollMs);
   };
   const reportHolds = (holds: readonly Hold[]) => {
     const isChange = areHoldsAnnounced || holds.length > 0;
@@ -64,36 +72,52 @@ export function followChanges(control: Control): Feed {
     const closed = new Set(holds.filter(({ isClosed }) => isClosed).map(({ projectId }) => projectId));
     for (const listener of holdsListeners) listener(closed);
   };
-  const start = () => {
-    polling = poll();
+  const pause = () => {
+    const ms = areHoldsAnnounced ? pollHoldsMs : pollMs;
+    return sleep(ms, undefined, { signal: stopping.signal }).catch(() => {});
   };
-  start();
+  const run = async () => {
+    while (!stopping.signal.aborted) {
+      // Requests that need PostgreSQL get the same failure and report it.
+      await control.session(follow).catch(() => {});
+      if (areHoldsAnnounced && performance.now() - freshSince > holdMs) reportHolds([]);
+      await pause();
+    }
+  };
+  const running = run();
 
   return {
     listen: (listener) => void listeners.push(listener),
+    listenToReset: (listener) => void resetListeners.push(listener),
     listenToHolds: (listener) => void holdsListeners.push(listener),
     isFresh: () => performance.now() - freshSince < trustedMs,
     stop: async () => {
-      stopped = true;
-      clearTimeout(timer);
-      await polling;
+      stopping.abort();
+      await running;
     },
   };
 }
 
+/** What a poll has seen. The timeline is the one on which the server writes: a promotion begins a new one. */
+type Position = Readonly<{ snapshot: string; timeline: string }>;
+
 /** Changes that the last poll did not see. Compares snapshots, because sequence numbers become visible out of order. */
-async function readChanges(control: Control, seen: string | null) {
-  const rows = await control.query<Change & { snapshot: string; holds: Hold[] }>(sql`
+async function readChanges(session: Queryable, seen: Position | null) {
+  const asked = session.query<Change & Position & { holds: Hold[] }>(sql`
     select distinct pg_current_snapshot()::text as snapshot, ${currentHolds} as holds,
+           substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline,
            changes.project_id as "projectId", changes.key_id as "keyId", changes.server_id as "serverId"
-    from (select ${seen}::text::pg_snapshot as seen) as last
+    from (select ${seen?.snapshot ?? null}::text::pg_snapshot as seen) as last
     left join changes on changes.xid >= pg_snapshot_xmin(last.seen)
       and not pg_visible_in_snapshot(changes.xid, last.seen)`);
-  const [first] = rows;
+  asked.catch(() => {});
+  const rows = await Promise.race([asked, sleep(answerMs, null, { ref: false })]);
+  const [first] = rows ?? [];
+  if (!rows || !first) throw new Error(`no answer within ${answerMs} ms`);
   return {
     rows: rows.filter((row) => row.projectId ?? row.keyId ?? row.serverId),
-    snapshot: first?.snapshot ?? null,
-    holds: first?.holds ?? [],
+    position: { snapshot: first.snapshot, timeline: first.timeline },
+    holds: first.holds,
   };
 }
 

@@ -7,6 +7,7 @@ export type ProjectCache<T> = {
   of(projectId: string): Promise<T>;
   /** `isAffected`: tells for a change that names no project which entries it affects. */
   forget(change: Change, isAffected?: (value: NonNullable<T>) => boolean): void;
+  forgetAll(): void;
 };
 
 type Options = {
@@ -52,6 +53,11 @@ export function openProjectCache<T>(
       if (projectId !== null) cached.delete(projectId);
       if (!isAffected) return;
       for (const [project, value] of cached.entries()) if (isAffected(value)) cached.delete(project);
+    },
+    forgetAll: () => {
+      changes++;
+      pending.clear();
+      cached.clear();
     },
   };
 }

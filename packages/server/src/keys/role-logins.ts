@@ -15,6 +15,7 @@ export type RoleLogins = {
   /** Throws unless this is the role's current password. */
   verify(role: string, password: string): Promise<ProjectCaller>;
   forget(change: Change): void;
+  forgetAll(): void;
 };
 
 type Options = {
@@ -40,6 +41,7 @@ export function openRoleLogins({ control, masterKey, isFresh }: Options): RoleLo
       return caller;
     },
     forget: (change) => callers.forget(change),
+    forgetAll: callers.forgetAll,
   };
 }
 

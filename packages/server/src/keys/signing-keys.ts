@@ -13,6 +13,7 @@ export type SigningKeys = {
   /** Newest first. */
   of(projectId: string): Promise<readonly SigningKey[]>;
   forget(change: Change): void;
+  forgetAll(): void;
 };
 
 type Options = {
@@ -30,6 +31,7 @@ export function openSigningKeys({ control, masterKey, isFresh }: Options): Signi
   );
   return {
     of: cache.of,
+    forgetAll: cache.forgetAll,
     forget: (change) =>
       cache.forget(
         change,

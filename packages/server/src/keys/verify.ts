@@ -57,6 +57,13 @@ export function openKeyRing({ control, feed, masterKey, now, onError }: Options)
     }
   };
   feed.listen(forget);
+  feed.listenToReset(() => {
+    changes++;
+    signing.forgetAll();
+    roles.forgetAll();
+    pending.clear();
+    cached.clear();
+  });
   const signing = openSigningKeys({ control, masterKey, isFresh: feed.isFresh });
   const roles = openRoleLogins({ control, masterKey, isFresh: feed.isFresh });
 

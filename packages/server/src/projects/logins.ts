@@ -30,6 +30,10 @@ export function openLogins(control: Control, feed: Feed): Logins {
   feed.listen(({ projectId }) => {
     if (projectId !== null) forget(projectId);
   });
+  feed.listenToReset(() => {
+    changes++;
+    cached.clear();
+  });
 
   const recall = (caller: Caller, slug: string): ProjectLogin | null => {
     if (caller.kind === 'account')

@@ -137,6 +137,10 @@ export function openHeadroom({ control, servers, feed, isDiskLow, onError }: Opt
   feed.listen(({ projectId }) => {
     if (projectId !== null) forget(projectId);
   });
+  feed.listenToReset(() => {
+    loading.clear();
+    projects.clear();
+  });
   const forget = (projectId: string) => {
     loading.delete(projectId);
     projects.delete(projectId);
