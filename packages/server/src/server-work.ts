@@ -4,6 +4,7 @@ import { settleSwaps } from './branches/swap.ts';
 import type { Control } from './control/control.ts';
 import { endLockHogs } from './engine/lock-hogs.ts';
 import { shortenNotifyQueue } from './engine/notify-queue.ts';
+import { restrictPublicAccess } from './engine/public-access.ts';
 import type { Server } from './engine/servers.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { countUse } from './fleet/rows.ts';
@@ -73,6 +74,7 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
       if (tick % ticksBetweenReconciling === 0) {
         await attempt('reconciling', findDiscrepancies);
         await attempt('completing resets and promotions', () => settleSwaps(here));
+        await attempt('letting other roles in', () => restrictPublicAccess(server.maintenance));
         await attempt('counting projects', () => countUse(deps.control, server.id));
       }
       await attempt('deleting expired projects', () => deleteExpired(here));

@@ -5,6 +5,7 @@ import { type Address, type Database, openDatabase, type Queryable } from '../po
 import { sql } from '../postgres/sql.ts';
 import { type Finding, findOpenGuards } from './external.ts';
 import { type ProjectSchema, readProjectSchema } from './project-schema.ts';
+import { restrictPublicAccess } from './public-access.ts';
 import { ensureSharedRoles, type UserRole } from './shared-roles.ts';
 import { ensureTemplate } from './template.ts';
 import { openUserSettings, type UserSettings } from './user-settings.ts';
@@ -87,7 +88,7 @@ async function prepare(options: Options, maintenance: Database): Promise<Server>
   // The lock is in the maintenance database: other installations may share the server, and advisory locks are per database.
   const { template, shared } = await maintenance.session(async (session) => {
     await session.query(sql`select pg_advisory_lock(hashtext('rowhouse template'))`);
-    await revokePublicAccess(maintenance);
+    await restrictPublicAccess(maintenance);
     const found = await ensureSharedRoles(maintenance);
     return { template: await ensureTemplate(address, maintenance, projectSchema), shared: found };
   });
@@ -142,14 +143,4 @@ async function registerTemplate(
     insert into templates (name, migrations, guards)
     values (${name}, ${migrations.length}, ${guarded ? guards.length : 0})
     on conflict (name) do nothing`);
-}
-
-/** By default every role may connect to postgres and template1. If our role may not change that, external.ts reports it. */
-async function revokePublicAccess(maintenance: Database): Promise<void> {
-  const databases = await maintenance.query<{ name: string }>(sql`
-    select datname as name from pg_database
-    where datname in ('postgres', 'template1') and pg_has_role(current_user, datdba, 'member')`);
-  for (const { name } of databases) {
-    await maintenance.change(sql`revoke all on database ${sql.id(name)} from public`);
-  }
 }
