@@ -4,12 +4,12 @@ import { type BackupKeeper, forgetBackups } from './backups/keeper.ts';
 import type { Drills } from './backups/restore/drills.ts';
 import { forgetOldChanges } from './control/changes.ts';
 import type { Control } from './control/control.ts';
+import { holdLease } from './control/lease.ts';
 import type { Server } from './engine/servers.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { forgetOldIdempotencyKeys } from './idempotency.ts';
 import { forgetEndedKeys } from './keys/manage.ts';
 import { pause } from './pause.ts';
-import { sql } from './postgres/sql.ts';
 import type { Discrepancies } from './projects/reconcile.ts';
 import type { Upgrades } from './projects/upgrade.ts';
 import type { Reclaim } from './quotas/reclaim.ts';
@@ -32,6 +32,8 @@ type Deps = {
 export type Background = { discrepancies(): Discrepancies; stop(): Promise<void> };
 
 const tickMs = 2_000;
+/** After the connection was lost. Another process may be the one that works then. */
+const againMs = 300;
 const ticksBetweenForgetting = 15;
 /** How soon a server that was opened later gets its loops. */
 const lookMs = 500;
@@ -45,13 +47,8 @@ export function startBackground(deps: Deps, log: Log): Background {
     await act().catch((error) => log.error({ err: error }, `${what} failed; retrying`));
   };
 
-  const workWhileLocked = async (): Promise<void> => {
-    await deps.control.session(async (session, lost) => {
-      const [lock] = await session.query<{ mine: boolean }>(
-        sql`select pg_try_advisory_lock(hashtext('rowhouse keeper')) as mine`,
-      );
-      if (!lock?.mine) return;
-      const ended = AbortSignal.any([stopping.signal, lost]);
+  const workWhileLocked = (): Promise<void> =>
+    holdLease(deps.control, 'rowhouse keeper', stopping.signal, async (ended) => {
       await Promise.all([
         serversLoop(ended),
         tidyLoop(ended),
@@ -60,7 +57,6 @@ export function startBackground(deps: Deps, log: Log): Background {
         deps.drills?.run(ended),
       ]);
     });
-  };
 
   /** Starts the loops of servers that were reached, and ends those of servers that were removed. */
   const serversLoop = async (ended: AbortSignal): Promise<void> => {
@@ -104,11 +100,16 @@ export function startBackground(deps: Deps, log: Log): Background {
   };
 
   const run = async () => {
+    let isReported = false;
     while (!stopping.signal.aborted) {
-      await workWhileLocked().catch((error) =>
-        log.error({ err: error }, 'background work stopped; restarting'),
-      );
-      await pause(tickMs, stopping.signal);
+      const startedAt = performance.now();
+      await workWhileLocked().catch((error) => {
+        // While PostgreSQL is unavailable, the failure is logged once.
+        isReported &&= performance.now() - startedAt < tickMs;
+        if (!isReported) log.error({ err: error }, 'background work stopped; restarting');
+        isReported = true;
+      });
+      await pause(againMs, stopping.signal);
     }
   };
   const running = run();
