@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
  * entry applies.
  */
 const order = [
-  ['backup-url'],
+  ['backup-url', 'database-url'],
   ['errors', 'config', 'version', 'memory-budget', 'pause'],
   ['log'],
   ['postgres'],

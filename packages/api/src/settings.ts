@@ -127,7 +127,8 @@ export const settings = {
     default: null,
     unset: 'none',
     secret: true,
-    description: 'PostgreSQL server to use instead of the embedded one.',
+    description:
+      'PostgreSQL server to use instead of the embedded one. Separate several hosts of it by commas: host1:5432,host2:5432.',
   },
   ROWHOUSE_CONTROL_DATABASE: {
     type: 'text',

@@ -56,6 +56,7 @@ describe('readConfig', () => {
     [{ ROWHOUSE_DATABASE_URL: 'mysql://u@h/d' }],
     [{ ROWHOUSE_DATABASE_URL: 'postgres://host-without-user/d' }],
     [{ ROWHOUSE_DATABASE_URL: 'postgres://u:%zz@h/d' }],
+    [{ ROWHOUSE_DATABASE_URL: 'postgres://u@h1,h1/d' }],
     [{ ROWHOUSE_MASTER_KEY: 'abc' }],
     [{ ROWHOUSE_CONTROL_DATABASE: 'Robert"; drop' }],
     [{ ROWHOUSE_CORS_ORIGINS: 'app.example.com' }],

@@ -4,6 +4,7 @@ import { isIP } from 'node:net';
 import path from 'node:path';
 import { requirementOf, type Setting, type SettingName, settings } from '@rowhouse/api/settings';
 import { type BackupLocation, type Credentials, parseBackupUrl } from './backup-url.ts';
+import { splitHosts } from './database-url.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
 type Declared<Name extends SettingName> = (typeof settings)[Name];
@@ -176,11 +177,7 @@ function choice<T extends string>(value: string, { choices }: { choices: readonl
 }
 
 function databaseUrl(value: string): string | null {
-  const url = parseUrl(value);
-  if (!url || !['postgres:', 'postgresql:'].includes(url.protocol) || !url.hostname || !url.username) {
-    return null;
-  }
-  return canDecode(url.username, url.password, url.pathname) ? value : null;
+  return splitHosts(value) ? value : null;
 }
 
 function fileIn(folder: string) {

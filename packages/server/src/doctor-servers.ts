@@ -75,7 +75,7 @@ async function examineServer(row: ServerRow, masterKey: Buffer): Promise<Check[]
 async function guardsOf(check: string, address: Address): Promise<Check[]> {
   const database = openDatabase(address, { max: 1 });
   try {
-    const findings = await findOpenGuards(database);
+    const findings = await findOpenGuards(database, address);
     return findings.map(({ missing, risk, remedy }) => {
       return { check, state: 'warning' as const, found: `missing: ${missing}; ${risk}`, todo: remedy };
     });

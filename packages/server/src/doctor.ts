@@ -21,6 +21,7 @@ import { findRunAs, type RunAs } from './engine/run-as.ts';
 import { inspectPidFile } from './engine/server-processes.ts';
 import { templateOf } from './engine/template.ts';
 import { RowhouseError } from './errors.ts';
+import { hostNames } from './fleet/rows.ts';
 import { type Address, openDatabase } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
 import { examineProxy } from './postgres-proxy/examine.ts';
@@ -351,9 +352,9 @@ async function checkServer({ config }: Installation): Promise<Check[]> {
   await checkExternal(address);
   const database = openDatabase(address, { max: 1 });
   try {
-    const findings = await findOpenGuards(database);
+    const findings = await findOpenGuards(database, address);
     return [
-      ok('PostgreSQL', `${address.host}:${address.port} is usable`),
+      ok('PostgreSQL', `${hostNames(address).join(', ')} is usable`),
       ...findings.map(({ missing, risk, remedy }) =>
         warning('guard', `missing: ${missing}; ${risk}`, remedy),
       ),

@@ -22,6 +22,7 @@ import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
 import { openMasterKey, proveMasterKey, recordMasterKey, requireMasterKey } from './engine/master-key-fit.ts';
 import { RowhouseError } from './errors.ts';
+import { hostNames } from './fleet/rows.ts';
 import { createMetrics, type Metrics } from './http/metrics.ts';
 import { openLog, withoutSecrets } from './log.ts';
 import { proxyCounters, proxyGauges, restartGauges } from './metrics/metrics.ts';
@@ -292,7 +293,7 @@ function greet(
   const { server } = service.deps;
   const where = embedded
     ? `${config.dataFolder}${embedded.adopted ? ' (PostgreSQL was still running and is used again)' : ''}`
-    : `${server.address.host}:${server.address.port}`;
+    : hostNames(server.address).join(', ');
   say(`Rowhouse ${version} on PostgreSQL ${server.version}`);
   say(`  address      ${url}`);
   say(`  docs         ${url}/docs`);

@@ -198,6 +198,16 @@ export async function openService(options: Options): Promise<Service> {
   feed.listen(({ projectId }) => {
     if (projectId !== null) forgetContents(projectId);
   });
+  const forgetAllContents = () => {
+    headroom.forgetAll();
+    profiles.forgetAll();
+    tableCache.forgetAll();
+  };
+  feed.listenToReset(forgetAllContents);
+  servers.onPromotion((name, host) => {
+    forgetAllContents();
+    log.warn({ server: name, host }, 'a standby was promoted; connections go to it now');
+  });
   const branches: BranchDeps = {
     ...{ control, servers, diskOf, exports, imports, gate: sessions.gate, limits, now, onError },
     inTurn: openInTurn(control),

@@ -122,7 +122,7 @@ describe('a service with a role that is not a superuser', () => {
 
 it('with a superuser on a suitable server only databases of others stay open', async () => {
   const [findings, settings] = await asAdmin(async (admin) => [
-    await findOpenGuards(admin),
+    await findOpenGuards(admin, address()),
     await admin.query<{ fsync: string }>(sql`select current_setting('fsync') as fsync`),
   ]);
   const names = findings
@@ -182,7 +182,7 @@ describe('a service on an external server', () => {
 });
 
 it('database addresses of all usual forms are understood', () => {
-  expect(parseDatabaseUrl('postgres://u:p%40ss@db.example.com/app')).toEqual({
+  expect(parseDatabaseUrl('postgres://u:p%40ss@db.example.com/app')).toMatchObject({
     host: 'db.example.com',
     port: 5432,
     user: 'u',
@@ -196,4 +196,9 @@ it('database addresses of all usual forms are understood', () => {
     database: 'postgres',
     tls: { rejectUnauthorized: true },
   });
+  const { primary } = parseDatabaseUrl('postgres://u@h1:6000,h2/app');
+  expect(primary?.hosts).toEqual([
+    { host: 'h1', port: 6000 },
+    { host: 'h2', port: 5432 },
+  ]);
 });

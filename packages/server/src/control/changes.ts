@@ -5,6 +5,7 @@
 // out before are given out again, so to an older snapshot a new revocation can look like one that it has seen. Each new
 // connection, and each new timeline, makes the process forget what it remembered.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../pause.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
@@ -49,7 +50,6 @@ export function followChanges(control: Control): Feed {
   const holdsListeners: HoldsListener[] = [];
   let areHoldsAnnounced = false;
   let freshSince = Number.NEGATIVE_INFINITY;
-  let isFirst = true;
   const stopping = new AbortController();
 
   const follow = async (session: Queryable) => {
@@ -57,12 +57,13 @@ export function followChanges(control: Control): Feed {
     while (!stopping.signal.aborted) {
       const startedAt = performance.now();
       const { rows, position, holds } = await readChanges(session, seen);
-      const mayHaveMissed = seen ? seen.timeline !== position.timeline : !isFirst;
-      if (mayHaveMissed) for (const listener of resetListeners) listener();
+      // The first poll of a connection, or a new timeline.
+      if (seen?.timeline !== position.timeline) for (const listener of resetListeners) listener();
       for (const row of rows) for (const listener of listeners) listener(row);
-      [seen, isFirst, freshSince] = [position, false, startedAt];
+      seen = position;
+      freshSince = startedAt;
       reportHolds(holds);
-      await pause();
+      await rest(areHoldsAnnounced ? pollHoldsMs : pollMs);
     }
   };
   const reportHolds = (holds: readonly Hold[]) => {
@@ -72,16 +73,13 @@ export function followChanges(control: Control): Feed {
     const closed = new Set(holds.filter(({ isClosed }) => isClosed).map(({ projectId }) => projectId));
     for (const listener of holdsListeners) listener(closed);
   };
-  const pause = () => {
-    const ms = areHoldsAnnounced ? pollHoldsMs : pollMs;
-    return sleep(ms, undefined, { signal: stopping.signal }).catch(() => {});
-  };
+  const rest = (ms: number) => pause(ms, stopping.signal);
   const run = async () => {
     while (!stopping.signal.aborted) {
       // Requests that need PostgreSQL get the same failure and report it.
       await control.session(follow).catch(() => {});
       if (areHoldsAnnounced && performance.now() - freshSince > holdMs) reportHolds([]);
-      await pause();
+      await rest(pollMs);
     }
   };
   const running = run();

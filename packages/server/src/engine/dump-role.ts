@@ -2,6 +2,7 @@
 // has no right outside of the project's database, where pg_read_all_data would have some: a member of that reads
 // pg_authid, the password verifiers of every role on the server. pg_dump runs no code of a project; if it ever did, that
 // code would find nothing here that an export does not hand out anyway, in a transaction that cannot write.
+import { atPrimary } from '../postgres/connect.ts';
 import { type Address, isState } from '../postgres/database.ts';
 import { scramVerifier } from '../postgres/scram.ts';
 import { sql } from '../postgres/sql.ts';
@@ -16,7 +17,11 @@ export type DumpServer = Pick<Server, 'address' | 'maintenance' | 'masterKey' | 
 /** Makes the role where it is missing, or was made only in part. */
 export async function ensureDumpRole(server: DumpServer, id: string): Promise<Address> {
   const name = dumpRoleOf(id);
-  const login = { ...server.address, user: name, password: derivePassword(server.masterKey, name) };
+  const login = {
+    ...atPrimary(server.address),
+    user: name,
+    password: derivePassword(server.masterKey, name),
+  };
   const address = { ...login, database: databaseOf(id) };
   const [found] = await server.maintenance.query<{ ready: boolean }>(sql`
     select has_database_privilege(oid, ${address.database}, 'connect') as ready

@@ -1,6 +1,10 @@
 // A PostgreSQL server that Rowhouse does not run itself. Checks its version and the privileges of our role. The start is
 // refused if projects could not work there; a missing guard is reported, never skipped silently.
+import { splitHosts } from '../database-url.ts';
+import { RowhouseError } from '../errors.ts';
 import { type Address, openDatabase, type Queryable } from '../postgres/database.ts';
+import { type Host, Primary } from '../postgres/primary.ts';
+import { StandbyError } from '../postgres/session-errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { EngineError } from './engine-error.ts';
 
@@ -9,43 +13,58 @@ export type Finding = { missing: string; risk: string; remedy: string };
 
 export const oldestMajor = 16;
 
+/** Of a login, if there are several hosts: the next one is tried then. */
+const hostMs = 2_000;
+
 export function parseDatabaseUrl(text: string): Address {
-  const url = new URL(text);
+  const [url, ...others] = splitHosts(text) ?? [];
+  if (!url) throw new EngineError('The address of the PostgreSQL server is invalid.');
   const mode = url.searchParams.get('sslmode') ?? 'prefer';
-  return {
-    host: decodeURIComponent(url.hostname.replace(/^\[(.*)\]$/, '$1')),
-    port: url.port ? Number(url.port) : 5432,
+  const address: Address = {
+    ...hostOf(url),
     user: decodeURIComponent(url.username),
     password: decodeURIComponent(url.password),
     database: decodeURIComponent(url.pathname.slice(1)) || 'postgres',
     tls: ['disable', 'allow', 'prefer'].includes(mode) ? false : { rejectUnauthorized: mode !== 'require' },
+    ...(others.length > 0 && { connectMs: hostMs }),
+  };
+  return { ...address, primary: new Primary(address, [hostOf(url), ...others.map(hostOf)]) };
+}
+
+function hostOf({ hostname, port }: URL): Host {
+  return {
+    host: decodeURIComponent(hostname.replace(/^\[(.*)\]$/, '$1')),
+    port: port ? Number(port) : 5432,
   };
 }
 
 /** Throws unless projects can work on this server. */
 export async function checkExternal(address: Address): Promise<void> {
   const database = openDatabase(address, { max: 1 });
+  const explain = (error: unknown): never => {
+    if (!(error instanceof RowhouseError && error.cause instanceof StandbyError)) throw error;
+    throw new EngineError('The server is a standby and does not accept writes.', {
+      hint: 'Use the address of the primary, or list all hosts: postgres://user@host1:5432,host2:5432/postgres.',
+    });
+  };
   try {
-    const [role] = await database.query<{
-      name: string;
-      super: boolean;
-      createdb: boolean;
-      createrole: boolean;
-    }>(sql`
+    const [role] = await database
+      .query<{
+        name: string;
+        super: boolean;
+        createdb: boolean;
+        createrole: boolean;
+      }>(sql`
       select rolname as name, rolsuper as super, rolcreatedb as createdb, rolcreaterole as createrole
-      from pg_roles where rolname = current_user`);
-    const [server] = await database.query<{ major: number; standby: boolean }>(sql`
-      select current_setting('server_version_num')::int / 10000 as major, pg_is_in_recovery() as standby`);
+      from pg_roles where rolname = current_user`)
+      .catch(explain);
+    const [server] = await database.query<{ major: number }>(sql`
+      select current_setting('server_version_num')::int / 10000 as major`);
     if (!role || !server) throw new EngineError('The PostgreSQL server does not report the current role.');
     if (server.major < oldestMajor) {
       throw new EngineError(
         `The server is PostgreSQL ${server.major}; Rowhouse needs ${oldestMajor} or newer.`,
       );
-    }
-    if (server.standby) {
-      throw new EngineError('The server is a standby and does not accept writes.', {
-        hint: 'Use the address of the primary.',
-      });
     }
     if (!role.super && !(role.createdb && role.createrole)) {
       throw new EngineError(`The role "${role.name}" cannot create databases and roles.`, {
@@ -57,8 +76,8 @@ export async function checkExternal(address: Address): Promise<void> {
   }
 }
 
-/** The guards that a server lacks, embedded or external. For the embedded one the list must be empty. */
-export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
+/** The guards that the server at `address` lacks, embedded or external. For the embedded one the list must be empty. */
+export async function findOpenGuards(database: Queryable, address: Address): Promise<Finding[]> {
   const findings: Finding[] = [];
   const [facts] = await database.query<Facts>(sql`
     select current_user as role,
@@ -72,13 +91,14 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
            current_setting('max_connections')::int as connections,
            current_setting('max_prepared_transactions')::int as prepared,
            current_setting('fsync')::bool as fsync,
+           current_setting('synchronous_standby_names') <> '' as "isSynchronous",
            current_setting('full_page_writes')::bool as "fullPageWrites",
            array(
              select datname::text from pg_database
              where (datallowconn and not datistemplate or datname = 'template1')
                -- By OID: the answer is null for a database dropped meanwhile. By name it is an error.
                and has_database_privilege('public', oid, 'connect')
-               -- Access to these two is revoked at the start if our role may do so (servers.ts).
+               -- Access to these two is revoked at the start if our role may do so (public-access.ts).
                and not (datname in ('postgres', 'template1') and pg_has_role(current_user, datdba, 'member'))
            ) as "open"`);
   if (!facts) return findings;
@@ -136,6 +156,13 @@ export async function findOpenGuards(database: Queryable): Promise<Finding[]> {
   if (!facts.fsync || !facts.fullPageWrites) {
     report('durable writes', 'a crash can lose acknowledged changes', 'set fsync and full_page_writes to on');
   }
+  if ((address.primary?.hosts.length ?? 1) > 1 && !facts.isSynchronous) {
+    report(
+      'synchronous replication',
+      'a failover can lose acknowledged changes',
+      'set synchronous_standby_names, with Patroni by synchronous_mode: true',
+    );
+  }
   return findings;
 }
 
@@ -152,6 +179,7 @@ type Facts = {
   connections: number;
   prepared: number;
   fsync: boolean;
+  isSynchronous: boolean;
   fullPageWrites: boolean;
   open: string[];
 };

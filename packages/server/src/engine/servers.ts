@@ -105,7 +105,7 @@ async function prepare(options: Options, maintenance: Database): Promise<Server>
     version: facts.version.split(' ')[0] ?? facts.version,
     systemIdentifier: facts.systemIdentifier,
     superuser: facts.superuser,
-    findings: [...(await findOpenGuards(maintenance)), ...shared.findings],
+    findings: [...(await findOpenGuards(maintenance, address)), ...shared.findings],
     userSettings: await openUserSettings(maintenance),
     userRoles: shared.usable,
     masterKey: options.masterKey,

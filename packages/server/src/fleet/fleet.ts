@@ -7,8 +7,9 @@ import { checkExternal, parseDatabaseUrl } from '../engine/external.ts';
 import { openServer, type Server, type Servers } from '../engine/servers.ts';
 import { keepSpares, type Spares } from '../engine/spares.ts';
 import { errors } from '../errors.ts';
+import type { Address } from '../postgres/database.ts';
 import { type Candidate, choosePlace, type Refusal, type Wish } from './placement.ts';
-import { noteFirst, openAddress, readServers, type ServerRow } from './rows.ts';
+import { hostNames, noteFirst, openAddress, readServers, type ServerRow } from './rows.ts';
 import { openWatch, type Watch } from './watch.ts';
 
 /** A server as this process sees it. */
@@ -19,6 +20,8 @@ export type Member = Readonly<{
   isAnswering: boolean;
 }>;
 
+type PromotionListener = (server: string, host: string) => void;
+
 export type Fleet = Servers & {
   members(): readonly Member[];
   /** The server of a new project, and its spares. Throws if there is none. */
@@ -26,6 +29,8 @@ export type Fleet = Servers & {
   sparesOf(serverId: number): Spares;
   /** Resolves when the first attempt to open the server has ended, or after some seconds. */
   settled(serverId: number): Promise<void>;
+  /** Called when a standby of a server was promoted. */
+  onPromotion(listener: PromotionListener): void;
   /** Reads the servers again, after this process has changed one. */
   refresh(): Promise<void>;
   stop(): Promise<void>;
@@ -58,6 +63,11 @@ export async function openFleet(options: Options): Promise<Fleet> {
   const { control, feed, first, masterKey, onError } = options;
   const entries = new Map<number, Entry>();
   const stopping = new AbortController();
+  const promotionListeners: PromotionListener[] = [];
+  const followPromotions = (name: string, { primary }: Address) =>
+    primary?.onPromotion(({ host, port }) => {
+      for (const listener of promotionListeners) listener(name, `${host}:${port}`);
+    });
   /** Megabytes placed since the background work counted. */
   const placed = new Map<number, { of: number; mb: number }>();
 
@@ -82,6 +92,7 @@ export async function openFleet(options: Options): Promise<Fleet> {
     // The first server of other settings: its address is not known here.
     if (url === null) return;
     const address = parseDatabaseUrl(url);
+    followPromotions(row.name, address);
     entry.watch = openWatch({
       address,
       open: async () => {
@@ -132,13 +143,16 @@ export async function openFleet(options: Options): Promise<Fleet> {
     return next;
   };
 
-  await noteFirst(control, first.id, `${first.address.host}:${first.address.port}`, first.systemIdentifier);
+  await noteFirst(control, first.id, hostNames(first.address), first.systemIdentifier);
+  followPromotions(first.name, first.address);
+  const following = first.address.primary?.watch(stopping.signal);
   await refresh();
   const attempts = [...entries.values()].map(({ watch }) => watch?.firstAttempt);
   await Promise.race([Promise.all(attempts), sleep(startMs, undefined, { ref: false })]);
   feed.listen(({ serverId }) => {
     if (serverId !== null) refresh().catch(onError);
   });
+  feed.listenToReset(() => refresh().catch(onError));
   // Requests that need the control database report its failure.
   const timer = setInterval(() => refresh().catch(() => {}), refreshMs).unref();
 
@@ -186,11 +200,12 @@ export async function openFleet(options: Options): Promise<Fleet> {
       const attempt = entries.get(serverId)?.watch?.firstAttempt;
       await Promise.race([attempt, sleep(settleMs, undefined, { ref: false })]);
     },
+    onPromotion: (listener) => void promotionListeners.push(listener),
     refresh,
     stop: async () => {
       stopping.abort();
       clearInterval(timer);
-      await reading;
+      await Promise.all([reading, following]);
       await Promise.all([...entries.values()].map(remove));
     },
   };

@@ -1,6 +1,7 @@
 // What operators do with servers: add, list, change, remove.
 import type { AddServer, ChangeServer, Server as WireServer } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
+import { splitHosts } from '../database-url.ts';
 import { EngineError } from '../engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from '../engine/external.ts';
 import { dropProvisioned } from '../engine/provision.ts';
@@ -13,6 +14,7 @@ import type { Fleet, Member } from './fleet.ts';
 import {
   countProjects,
   deleteServer,
+  hostNames,
   insertServer,
   type ServerState,
   sealAddress,
@@ -36,7 +38,7 @@ export async function addServer(deps: Deps, input: AddServer): Promise<WireServe
   const { systemIdentifier } = await examine(address);
   const id = await insertServer(control, {
     name: input.name,
-    hosts: [`${address.host}:${address.port}`],
+    hosts: hostNames(address),
     address: sealAddress(masterKey, input.name, input.address),
     labels: input.labels ?? [],
     capacityMb: input.capacity_mb ?? null,
@@ -134,16 +136,10 @@ function toWire({ row, isAnswering }: Member): WireServer {
 
 /** Problems never contain the address: it has a password. */
 function readAddress(text: string): Address {
-  try {
-    const { protocol, hostname, username } = new URL(text);
-    if (['postgres:', 'postgresql:'].includes(protocol) && hostname !== '' && username !== '')
-      return parseDatabaseUrl(text);
-  } catch {
-    // Not an address, or a stray % in it.
-  }
+  if (splitHosts(text)) return parseDatabaseUrl(text);
   throw errors.invalidRequest(
     [{ path: 'address', problem: 'must have the form postgres://user:password@host:port/database' }],
-    'Only one host. Encode special characters of the password: %40 for @.',
+    'Separate the hosts of one server by commas: host1:5432,host2:5432. Encode special characters of the password: %40 for @.',
   );
 }
 

@@ -2,7 +2,7 @@
 import { recordChange } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { sealBytes, unsealBytes } from '../keys/seal.ts';
-import type { Queryable } from '../postgres/database.ts';
+import type { Address, Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
 /** `removing`: it gets no projects, and disappears once its spares are dropped. */
@@ -123,10 +123,14 @@ export async function countUse(control: Queryable, id: number): Promise<void> {
 export async function noteFirst(
   control: Queryable,
   id: number,
-  host: string,
+  hosts: readonly string[],
   systemIdentifier: string,
 ): Promise<void> {
   await control.query(sql`
-    update servers set hosts = ${[host]}::text[], system_identifier = ${systemIdentifier}
-    where id = ${id} and (hosts, system_identifier) is distinct from (${[host]}::text[], ${systemIdentifier})`);
+    update servers set hosts = ${[...hosts]}::text[], system_identifier = ${systemIdentifier}
+    where id = ${id} and (hosts, system_identifier) is distinct from (${[...hosts]}::text[], ${systemIdentifier})`);
+}
+
+export function hostNames(address: Address): string[] {
+  return (address.primary?.hosts ?? [address]).map(({ host, port }) => `${host}:${port}`);
 }

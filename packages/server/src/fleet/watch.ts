@@ -27,6 +27,7 @@ const stopMs = 3_000;
 export function openWatch({ address, open, onOpen, onError }: Options): Watch {
   const stopping = new AbortController();
   const database = openDatabase(address, { max: 1, queryMs: answerMs });
+  const following = address.primary?.watch(stopping.signal);
   let isOpen = false;
   let isAnswering = false;
   let isReported = false;
@@ -71,7 +72,10 @@ export function openWatch({ address, open, onOpen, onError }: Options): Watch {
     stop: async () => {
       stopping.abort();
       // A server that hangs must not prevent the service from stopping.
-      await Promise.race([running.then(() => database.end()), sleep(stopMs, undefined, { ref: false })]);
+      await Promise.race([
+        Promise.all([running, following]).then(() => database.end()),
+        sleep(stopMs, undefined, { ref: false }),
+      ]);
     },
   };
 }

@@ -13,23 +13,40 @@ export function unavailable(): ProxyError {
   });
 }
 
+/** `at`: the host to which it is connected. */
+export type Backend = Readonly<{ socket: Socket; at: Address }>;
+
 /** `receive` may keep the bytes. Throws a ProxyError if the server cannot be reached. */
 export async function connectBackend(
-  { socket: _unixSocket, ...address }: Address,
+  { socket: _unixSocket, primary, ...address }: Address,
   receive: (bytes: Buffer) => void,
-): Promise<Socket> {
-  // An error is followed by 'close', which the caller watches.
-  const quiet = (socket: Socket) => socket.on('error', () => {});
+): Promise<Backend> {
   try {
-    if (address.tls) return quiet(await connectSecure(address)).on('data', receive);
-    // A copy: all connections share the memory into which they read.
-    const backend = quiet(connectPlain(address, (bytes) => receive(Buffer.from(bytes))));
-    await once(backend, 'connect', { signal: AbortSignal.timeout(connectMs) }).catch((error) => {
-      backend.destroy();
-      throw error;
+    if (!primary) return { socket: await connect(address, receive), at: address };
+    return await primary.connect(async (host) => {
+      const at = { ...address, ...host };
+      const socket = await connect(at, receive);
+      socket.once(
+        'close',
+        primary.hold(host, () => socket.destroy()),
+      );
+      return { socket, at };
     });
-    return backend;
   } catch {
     throw unavailable();
   }
+}
+
+async function connect(address: Address, receive: (bytes: Buffer) => void): Promise<Socket> {
+  // An error is followed by 'close', which the caller watches.
+  const quiet = (socket: Socket) => socket.on('error', () => {});
+  if (address.tls) return quiet(await connectSecure(address)).on('data', receive);
+  // A copy: all connections share the memory into which they read.
+  const backend = quiet(connectPlain(address, (bytes) => receive(Buffer.from(bytes))));
+  const limitMs = address.connectMs ?? connectMs;
+  await once(backend, 'connect', { signal: AbortSignal.timeout(limitMs) }).catch((error) => {
+    backend.destroy();
+    throw error;
+  });
+  return backend;
 }

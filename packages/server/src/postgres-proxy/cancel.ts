@@ -49,7 +49,7 @@ function nameOf({ pid, secret }: CancelKey): string {
 
 /** PostgreSQL answers by closing the connection, after it has sent the signal. */
 async function sendTo(address: Address, { pid, secret }: CancelKey): Promise<void> {
-  const backend = await connectBackend(address, () => {});
+  const { socket: backend } = await connectBackend(address, () => {});
   backend.on('error', () => {});
   backend.write(new FrontendMessages().cancel(pid, secret).take());
   try {

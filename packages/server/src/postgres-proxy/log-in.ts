@@ -35,7 +35,7 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
   const { client, server, counts, ended } = options;
   let reader: ((bytes: Buffer) => void) | null = null;
   const filter = server.address.tls ? hideChannelBinding() : null;
-  const backend = await connectBackend(server.address, (received) => {
+  const { socket: backend, at } = await connectBackend(server.address, (received) => {
     const bytes = filter ? filter(received) : received;
     counts.bytes.sent += bytes.length;
     reader?.(bytes);
@@ -68,12 +68,15 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
       },
       onKey: (pid, secret) => {
         const connection = { server, pid, client };
-        const forgetKey = options.cancels.add({ pid, secret }, server.address);
+        const forgetKey = options.cancels.add({ pid, secret }, at);
         options.live.add(connection);
         forget = () => {
           forgetKey();
           options.live.delete(connection);
         };
+      },
+      onStandby: () => {
+        if (server.address.primary) fail(unavailable());
       },
       onRefused: (sqlstate) => {
         const reason = sqlstate.startsWith('28') ? 'password' : 'postgres';

@@ -4,11 +4,14 @@ export type LoginEvents = {
   /** PostgreSQL has accepted the password. */
   onAuthenticated(): void;
   onKey(pid: number, secret: Buffer): void;
+  /** The host accepts no writes. */
+  onStandby(): void;
   onRefused(sqlstate: string): void;
   onReady(): void;
 };
 
-const message = { authentication: 82, keyData: 75, error: 69, ready: 90 };
+const message = { authentication: 82, setting: 83, keyData: 75, error: 69, ready: 90 };
+const standby = Buffer.from('in_hot_standby\0on\0');
 /** More than any of the messages that are read here needs. The rest of a longer one is skipped. */
 const keptBytes = 1024;
 
@@ -28,6 +31,7 @@ export function openLoginReader(events: LoginEvents): (bytes: Buffer) => void {
       events.onAuthenticated();
     else if (kind === message.keyData && content.length > 4)
       events.onKey(content.readInt32BE(0), content.subarray(4));
+    else if (kind === message.setting && content.equals(standby)) events.onStandby();
     else if (kind === message.error) events.onRefused(sqlstateIn(content));
     else if (kind === message.ready) {
       isReady = true;

@@ -19,11 +19,14 @@ export function connectPlain(address: Address, receive: (bytes: Buffer) => void)
 
 const socketOptions = { noDelay: true, keepAlive: true };
 
-export function endpointOf({
-  host,
-  port,
-  socket,
-}: Address): { path: string } | { host: string; port: number } {
+/** The address of one host: the primary, as far as it is known. */
+export function atPrimary(address: Address): Address {
+  const { primary, ...rest } = address;
+  return primary ? { ...rest, ...primary.host } : address;
+}
+
+export function endpointOf(address: Address): { path: string } | { host: string; port: number } {
+  const { host, port, socket } = atPrimary(address);
   return socket ? { path: socket } : { host, port };
 }
 
@@ -32,15 +35,15 @@ export function endpointOf({
  * stranger's (an import), so a failure leaves no open socket, and none whose later error would end the process.
  */
 export async function connectSecure(address: Address): Promise<Socket> {
-  const { host, tls } = address;
+  const { host, tls, connectMs: limitMs = connectMs } = atPrimary(address);
   const plain = quiet(connect({ ...endpointOf(address), ...socketOptions }));
   try {
     plain.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]));
-    const [answer] = (await once(plain, 'data', { signal: AbortSignal.timeout(connectMs) })) as [Buffer];
+    const [answer] = (await once(plain, 'data', { signal: AbortSignal.timeout(limitMs) })) as [Buffer];
     if (answer.toString('latin1') !== 'S')
       throw new Error('The PostgreSQL server does not support TLS, but sslmode requires it.');
     const socket = quiet(connectTls({ socket: plain, servername: host, ...tls }));
-    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(connectMs) }).catch((error) => {
+    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(limitMs) }).catch((error) => {
       socket.destroy();
       throw error;
     });

@@ -3,7 +3,12 @@
 // during a change (outcome_unknown). Projects' statements do not use it.
 import pg from 'pg';
 import { errors, RowhouseError } from '../errors.ts';
+import { openClients, unreplicated } from './clients.ts';
+import type { Primary } from './primary.ts';
+import { isRaised } from './server-error.ts';
 import { type Sql, sql } from './sql.ts';
+import { sqlstate } from './sqlstate.ts';
+import { UnreplicatedError } from './unreplicated.ts';
 
 export type Address = Readonly<{
   host: string;
@@ -15,6 +20,10 @@ export type Address = Readonly<{
   tls: false | { rejectUnauthorized: boolean; servername?: string };
   /** A Unix socket of the same server, if there is one: cheaper than TCP. */
   socket?: string;
+  /** How long a login may take. */
+  connectMs?: number;
+  /** The server's hosts. With it, `host` and `port` are those of the first, and connections go to the primary only. */
+  primary?: Primary;
 }>;
 
 type Row = Record<string, unknown>;
@@ -66,15 +75,13 @@ export function openDatabase(
   address: Address,
   { max = 4, searchPath = 'public', queryMs = silenceMs, changeMs = silenceMs }: Options = {},
 ): Database {
-  const options = clientOptions(address, searchPath);
-  const pool = new pg.Pool({ ...options, max, idleTimeoutMillis: 30_000, query_timeout: queryMs });
-  // A connection that breaks between two statements is replaced at the next use. Without a listener on the pool (for
-  // idle connections) and on each connection (for those in use), the error event would end the process.
-  pool.on('error', () => {});
-  pool.on('connect', (client) => void client.on('error', () => {}));
+  const { pool, take, openAlone } = openClients(address, clientOptions(address, searchPath), {
+    max,
+    queryMs,
+  });
 
   const use = async <T>(run: (client: pg.PoolClient) => Promise<T>): Promise<T> => {
-    const client = await pool.connect().catch(rethrow(errors.unavailable));
+    const client = await take().catch(rethrow(errors.unavailable));
     let isBroken = false;
     try {
       return await run(client);
@@ -104,11 +111,12 @@ export function openDatabase(
         }
       }),
     session: async (run) => {
-      const client = new pg.Client(options);
       const lost = new AbortController();
+      const client = await openAlone({}, (opening) => {
+        opening.on('error', () => {});
+      }).catch(rethrow(errors.unavailable));
       client.on('error', () => lost.abort());
       client.on('end', () => lost.abort());
-      await client.connect().catch(rethrow(errors.unavailable));
       try {
         // Sessions wait for each other's advisory locks without a time limit.
         await client.query('set lock_timeout = 0');
@@ -118,10 +126,10 @@ export function openDatabase(
       }
     },
     follow: async (statement, onMessage, ended) => {
-      const client = new pg.Client({ ...options, query_timeout: 0 });
-      client.on('error', () => {});
-      client.on('notice', ({ message }) => onMessage(message ?? ''));
-      await client.connect().catch(rethrow(errors.unavailable));
+      const client = await openAlone({ query_timeout: 0 }, (opening) => {
+        opening.on('error', () => {});
+        opening.on('notice', ({ message }) => onMessage(message ?? ''));
+      }).catch(rethrow(errors.unavailable));
       // Terminated, not cancelled: this also works if the statement has not begun yet.
       let ending: Promise<unknown> = Promise.resolve();
       const stop = (pid: number) => {
@@ -161,14 +169,22 @@ async function send<R>(
   const result = await client
     .query({ text: statement.text, values: [...statement.values], ...limit })
     .catch(rethrow(onBreak));
+  if (unreplicated.has(client)) throw errors.outcomeUnknown(new UnreplicatedError());
   return result.rows as R[];
 }
 
 function rethrow(onBreak: (cause: unknown) => Error) {
   return (error: unknown): never => {
+    if (isStandbyRefusal(error)) throw errors.unavailable(error);
     if (error instanceof pg.DatabaseError && error.severity === 'ERROR') throw new PostgresError(error);
     throw onBreak(error);
   };
+}
+
+/** The service's own statements never ask for a read-only transaction: PostgreSQL is a standby. Nothing has happened. */
+function isStandbyRefusal(error: unknown): boolean {
+  if (!(error instanceof pg.DatabaseError) || error.code !== sqlstate.readOnlyTransaction) return false;
+  return !isRaised(error.routine === undefined ? {} : { routine: error.routine });
 }
 
 function isBreak(error: unknown): boolean {
@@ -184,7 +200,7 @@ function clientOptions(address: Address, searchPath: string): pg.ClientConfig {
     database: address.database,
     ssl: address.tls,
     application_name: 'rowhouse',
-    connectionTimeoutMillis: connectTimeoutMs,
+    connectionTimeoutMillis: address.connectMs ?? connectTimeoutMs,
     query_timeout: silenceMs,
     keepAlive: true,
     options: `-c statement_timeout=${statementTimeoutMs} -c lock_timeout=${lockTimeoutMs} -c search_path=${searchPath} -c TimeZone=UTC`,

@@ -13,6 +13,15 @@ export class TooLargeError extends Error {
   }
 }
 
+/** The host is a standby, where a primary is needed. */
+export class StandbyError extends Error {
+  override readonly name = 'StandbyError';
+
+  constructor() {
+    super('the host is a standby and does not accept writes');
+  }
+}
+
 /** PostgreSQL refused the connection with a FATAL error. */
 export class RefusedError extends Error {
   override readonly name = 'RefusedError';

@@ -6,36 +6,20 @@ import type { Address } from './database.ts';
 import { nextTurn } from './fair-reads.ts';
 import { FrontendMessages } from './frontend-messages.ts';
 import { PreparedStatements } from './prepared-statements.ts';
+import { type Receiver, silent } from './receiver.ts';
 import { scramClient } from './scram.ts';
-import { readServerError, type ServerError } from './server-error.ts';
-import { RefusedError, TooLargeError } from './session-errors.ts';
+import { readServerError } from './server-error.ts';
+import { RefusedError, StandbyError, TooLargeError } from './session-errors.ts';
+import { saysUnreplicated, UnreplicatedError } from './unreplicated.ts';
 
-export { RefusedError, TooLargeError };
-
-/** Receives the answers to one exchange, in PostgreSQL's order. The last call is `ready` or `lost`. */
-export type Receiver = {
-  rowDescription(bytes: Buffer, start: number, end: number): void;
-  parameterTypes(oids: number[]): void;
-  noData(): void;
-  bound(): void;
-  row(bytes: Buffer, start: number, end: number): void;
-  /** A part of a row too large to buffer; `left` bytes follow. Without this method, large rows are buffered as well. */
-  rowPart?(bytes: Buffer, start: number, end: number, left: number): void;
-  /** The command tag, or null if the row limit was reached first. */
-  complete(tag: string | null): void;
-  error(error: ServerError): void;
-  /** COPY switches to its own protocol. Only copy-in.ts and copy-out.ts speak it; to others the connection is useless after this. */
-  copy(direction: 'in' | 'out'): void;
-  /** A row of COPY … TO STDOUT; a large one comes by `rowPart`. */
-  copyData?(bytes: Buffer, start: number, end: number): void;
-  ready(status: 'idle' | 'transaction' | 'failed'): void;
-  lost(error: Error): void;
-};
+export { type Receiver, RefusedError, silent, TooLargeError };
 
 const maxRowBytes = 128 * 1024 * 1024;
 /** Larger rows are passed on in parts. */
 const bufferedRowBytes = 128 * 1024;
 const maxOtherBytes = 1024 * 1024;
+/** Longer notices are skipped. The one that is looked for is much shorter. */
+const maxNoticeBytes = 4096;
 
 export class Session {
   pid = 0;
@@ -47,6 +31,8 @@ export class Session {
   private readonly settings = new Map<string, string>();
   private readonly altered = new Set<string>();
   private isStarted = false;
+  private isStandby = false;
+  private onClosed: () => void = () => {};
   private secret: Buffer = Buffer.alloc(0);
   /** Exchanges in flight, in order. The first one is being answered. */
   private readonly receivers: Receiver[] = [];
@@ -79,7 +65,22 @@ export class Session {
     this.socket.on('close', () => this.fail(new Error('PostgreSQL closed the connection.')));
   }
 
+  /** At the primary, if the address has one. */
   static async open(address: Address, settings: Record<string, string>): Promise<Session> {
+    const { primary, ...rest } = address;
+    if (!primary) return Session.openAt(address, settings);
+    return primary.connect(async (host) => {
+      const session = await Session.openAt({ ...rest, ...host }, settings);
+      if (session.isStandby) {
+        session.destroy();
+        throw new StandbyError();
+      }
+      session.onClosed = primary.hold(host, () => session.destroy());
+      return session;
+    });
+  }
+
+  private static async openAt(address: Address, settings: Record<string, string>): Promise<Session> {
     const session = new Session(address, address.tls ? await connectSecure(address) : null);
     try {
       await session.start(settings);
@@ -207,6 +208,7 @@ export class Session {
     if (this.failure) return;
     const failure = new Error('The connection was closed.');
     this.failure = failure;
+    this.onClosed();
     this.out.terminate();
     this.socket.end(this.out.take());
     this.socket.resume();
@@ -218,10 +220,10 @@ export class Session {
   }
 
   private async start(settings: Record<string, string>): Promise<void> {
-    const { user, password, database } = this.address;
+    const { user, password, database, connectMs: limitMs = connectMs } = this.address;
     const scram = scramClient(password);
     await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => this.fail(new Error('PostgreSQL did not answer in time.')), connectMs);
+      const timer = setTimeout(() => this.fail(new Error('PostgreSQL did not answer in time.')), limitMs);
       const done = (error?: Error) => {
         clearTimeout(timer);
         if (error) reject(error);
@@ -254,10 +256,17 @@ export class Session {
   private noteSetting(text: string): void {
     const [name, value = ''] = text.split('\0');
     if (name === 'server_version') this.serverMajor = Number.parseInt(value, 10);
+    if (name === 'in_hot_standby') this.noteStandby(value === 'on');
     if (name === undefined || ignoredSettings.has(name)) return;
     if (!this.isStarted) this.settings.set(name, value);
     else if (this.settings.get(name) === value) this.altered.delete(name);
     else this.altered.add(name);
+  }
+
+  /** A primary does not become a standby without a restart. If a session says so, something else has taken its place. */
+  private noteStandby(isStandby: boolean): void {
+    if (this.isStarted && isStandby && !this.isStandby) this.fail(new StandbyError());
+    this.isStandby = isStandby;
   }
 
   private authenticate: (bytes: Buffer, start: number, end: number) => void = () => {};
@@ -265,6 +274,7 @@ export class Session {
   private fail(error: Error): void {
     if (this.failure) return;
     this.failure = error;
+    this.onClosed();
     this.socket.destroy();
     this.partial = [];
     this.partialBytes = 0;
@@ -333,8 +343,8 @@ export class Session {
       const type = bytes[at] as number;
       const size = bytes.readInt32BE(at + 1);
       const end = at + 1 + size;
-      // Notices are not used and can have any size, so they are skipped without being buffered.
-      if (type === 78 && end > bytes.length) {
+      // A notice can have any size, so a long one is skipped without being buffered.
+      if (type === 78 && end > bytes.length && size > maxNoticeBytes) {
         this.skipBytes = end - bytes.length;
         return;
       }
@@ -350,6 +360,8 @@ export class Session {
         return this.startPartial(bytes, at, 1 + size);
       }
       if (type !== 78) this.dispatch(type, bytes, at + 5, end);
+      else if (size <= maxNoticeBytes && saysUnreplicated(bytes.subarray(at + 5, end)))
+        throw new UnreplicatedError();
       at = end;
     }
   }
@@ -421,19 +433,6 @@ const unsent: Session[] = [];
 function flushAll(): void {
   for (const session of unsent.splice(0)) session.flush();
 }
-
-export const silent: Receiver = {
-  rowDescription: () => {},
-  parameterTypes: () => {},
-  noData: () => {},
-  bound: () => {},
-  row: () => {},
-  complete: () => {},
-  error: () => {},
-  copy: () => {},
-  ready: () => {},
-  lost: () => {},
-};
 
 function readOids(bytes: Buffer, start: number): number[] {
   const count = bytes.readUInt16BE(start);

@@ -5,6 +5,7 @@ import { loginOf, type ProjectLogin, resetPassword } from '../engine/provision.t
 import type { Server, Servers } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireWhole } from '../keys/caller.ts';
+import { atPrimary } from '../postgres/connect.ts';
 import { RefusedError, Session } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { getProjectRow } from './find.ts';
@@ -26,8 +27,8 @@ export async function getConnection(
   requireWhole(caller, 'read the database password');
   const login = loginOfRow(row);
   const server = servers.of(login.serverId);
-  const { tls, user, password, database, ...direct } = loginOf(server, login);
   await ensureLogin(server, login);
+  const { tls, user, password, database, ...direct } = atPrimary(loginOf(server, login));
   const { host, port, sslmode } = proxy ?? { ...direct, sslmode: tls ? 'require' : null };
   const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const options = new URLSearchParams(sslmode ? { sslmode } : {});

@@ -42,6 +42,7 @@ export type Headroom = {
   recall(projectId: string): { size_mb: number; limit_mb: number } | null;
   /** After its limit has changed. */
   forget(projectId: string): void;
+  forgetAll(): void;
   stop(): void;
 };
 
@@ -137,10 +138,11 @@ export function openHeadroom({ control, servers, feed, isDiskLow, onError }: Opt
   feed.listen(({ projectId }) => {
     if (projectId !== null) forget(projectId);
   });
-  feed.listenToReset(() => {
+  const forgetAll = () => {
     loading.clear();
     projects.clear();
-  });
+  };
+  feed.listenToReset(forgetAll);
   const forget = (projectId: string) => {
     loading.delete(projectId);
     projects.delete(projectId);
@@ -347,6 +349,7 @@ export function openHeadroom({ control, servers, feed, isDiskLow, onError }: Opt
         : null;
     },
     forget,
+    forgetAll,
     stop: () => {
       if (timer) clearInterval(timer);
       watched = new Set();

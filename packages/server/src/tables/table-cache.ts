@@ -28,6 +28,8 @@ export type TableCache = {
   of(project: ProjectLogin): CachedTables;
   /** For a project that has another database now. */
   forget(projectId: string): void;
+  /** After a promotion: versions of tables that were lost with the old primary can be given out again. */
+  forgetAll(): void;
 };
 
 /** Of one project and one role: end users have other privileges on a table than the project itself. */
@@ -63,6 +65,7 @@ export function openTableCache(): TableCache {
         if (key === projectId || key.startsWith(`${projectId} `)) byLogin.delete(key);
       }
     },
+    forgetAll: () => byLogin.clear(),
   };
 }
 

@@ -4,6 +4,7 @@ import { isUserLogin, loginOf, type ProjectLogin, restoreLogin } from '../../eng
 import type { Server } from '../../engine/servers.ts';
 import { errors } from '../../errors.ts';
 import { RefusedError, Session } from '../../postgres/session.ts';
+import { StandbyError } from '../../postgres/session-errors.ts';
 import { createSessionPool, type PoolLimits, type SessionPool } from '../../postgres/session-pool.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import { sessionSettings } from './session-settings.ts';
@@ -104,8 +105,9 @@ export function openServerSessions(
   };
 }
 
-/** No process listens, or PostgreSQL starts or stops. One project cannot cause this for the others. */
+/** No process listens, or PostgreSQL starts, stops or is a standby. One project cannot cause this for the others. */
 function isOutage(error: unknown): boolean {
+  if (error instanceof StandbyError) return true;
   if (error instanceof RefusedError) return error.sqlstate === sqlstate.cannotConnectNow;
   return ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '');
 }

@@ -50,6 +50,8 @@ export type StatementProfiles = {
   of(projectId: string, statement: Statement): StatementProfile;
   /** A statement may have changed tables: explicitly ('schema'), or through the project's code ('code'). */
   forget(projectId: string, by: 'schema' | 'code', cause?: StatementProfile | null): void;
+  /** After a promotion, which may have lost changes of tables. */
+  forgetAll(): void;
   /**
    * Call before a statement that can change tables. Call the returned function when its changes are forgotten.
    */
@@ -83,6 +85,24 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
     projects.set(projectId, project);
     return project;
   };
+  const forget: StatementProfiles['forget'] = (projectId, by, cause) => {
+    const project = projects.get(projectId);
+    if (!project) return;
+    project.changes++;
+    if (cause) cause.ownChanges++;
+    if (by === 'schema') {
+      project.hasCode = false;
+      project.schemaChanges++;
+      project.codelessUntil = Number.NEGATIVE_INFINITY;
+    }
+    const now = performance.now();
+    for (const profile of project.profiles.values()) {
+      profile.trustedUntil = Number.NEGATIVE_INFINITY;
+      // The check costs less than a change of tables, but more than an insert whose trigger may have changed one.
+      const from = by === 'schema' && profile.wasPlain ? now : now + askAgainMs;
+      profile.askFrom = Math.min(profile.askFrom, from);
+    }
+  };
   return {
     of: (projectId, statement) => {
       const project = profilesOf(projectId);
@@ -100,23 +120,9 @@ export function openStatementProfiles(countSessions: () => number): StatementPro
       }
       return profile;
     },
-    forget: (projectId, by, cause) => {
-      const project = projects.get(projectId);
-      if (!project) return;
-      project.changes++;
-      if (cause) cause.ownChanges++;
-      if (by === 'schema') {
-        project.hasCode = false;
-        project.schemaChanges++;
-        project.codelessUntil = Number.NEGATIVE_INFINITY;
-      }
-      const now = performance.now();
-      for (const profile of project.profiles.values()) {
-        profile.trustedUntil = Number.NEGATIVE_INFINITY;
-        // The check costs less than a change of tables, but more than an insert whose trigger may have changed one.
-        const from = by === 'schema' && profile.wasPlain ? now : now + askAgainMs;
-        profile.askFrom = Math.min(profile.askFrom, from);
-      }
+    forget,
+    forgetAll: () => {
+      for (const projectId of [...projects.keys()]) forget(projectId, 'schema');
     },
     beginChange: (projectId) => {
       const project = profilesOf(projectId);
