@@ -56,6 +56,21 @@ export async function* encrypt(backupKey: BackupKey, name: string, content: Byte
   yield sealFrame(key, number, Buffer.concat(pieces, size), true);
 }
 
+/** The same for a content that is there as a whole, in one go and one buffer. */
+export function encryptWhole(backupKey: BackupKey, name: string, content: Uint8Array): Buffer {
+  const salt = randomBytes(saltBytes);
+  const key = objectKey(backupKey, name, salt);
+  const zipped = gzipSync(content, { level: levelFor([content]), chunkSize: zipBytes });
+  const frames = [magic, backupKey.id, salt];
+  let number = 0;
+  let at = 0;
+  for (; zipped.length - at >= frameBytes; at += frameBytes) {
+    frames.push(sealFrame(key, number++, zipped.subarray(at, at + frameBytes), false));
+  }
+  frames.push(sealFrame(key, number, zipped.subarray(at), true));
+  return Buffer.concat(frames);
+}
+
 /** The content of the object `name`. Nothing is yielded that was not authenticated. */
 export async function* decrypt(backupKey: BackupKey, name: string, stored: Bytes): AsyncGenerator<Buffer> {
   const zipped = Readable.from(openFrames(backupKey, name, stored), { objectMode: false });

@@ -1,6 +1,7 @@
 // A repository (README.md): its objects by their names, and the descriptions of its backups.
 import { parseLsn } from '../postgres/lsn.ts';
 import { type BackupKey, backupKeyOf, decrypt, encrypt } from './encryption.ts';
+import { encryptInThread } from './encryption-thread.ts';
 import type { Content, Storage, Stored, StoredObject } from './storage/storage.ts';
 import { StorageError } from './storage/storage.ts';
 
@@ -107,7 +108,7 @@ export async function putOnce(
   signal?: AbortSignal,
 ): Promise<void> {
   try {
-    await putObject(repository, name, [content], signal);
+    await putWhole(repository, name, content, signal);
   } catch (error) {
     if (!(error instanceof StorageError) || error.problem !== 'exists') throw error;
     const present = await readObject(repository, name, {
@@ -117,6 +118,28 @@ export async function putOnce(
     if (!present.equals(content)) throw new RepositoryConflict(repository, name);
   }
 }
+
+async function putWhole(
+  { storage, key }: Repository,
+  name: string,
+  content: Buffer,
+  signal?: AbortSignal,
+): Promise<void> {
+  if (content.length < threadFromBytes) {
+    await storage.put(name, encrypt(key, name, [content]), signal);
+    return;
+  }
+  const encrypted = await encryptInThread(key, name, content);
+  signal?.throwIfAborted();
+  await storage.put(name, slices(encrypted), signal);
+}
+const threadFromBytes = 256 * 1024;
+
+/** Storage computes a checksum of each slice in the event loop. */
+function* slices(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes);
+}
+const sliceBytes = 1024 * 1024;
 
 /** Two servers with the same identity store into one place, so neither can be restored. */
 export class RepositoryConflict extends Error {

@@ -23,6 +23,7 @@ export class SegmentWriter {
   private readonly bytes: Buffer;
   private pieces: Tiered[];
   private present: Buffer;
+  private storing: Promise<void> = Promise.resolve();
 
   constructor(
     repository: Repository,
@@ -69,8 +70,14 @@ export class SegmentWriter {
     return count;
   }
 
-  /** Stores what is new: as a piece, or the whole segment if it is complete. One call at a time. */
-  async store(signal: AbortSignal): Promise<void> {
+  /** Stores what is new, after what is being stored: as a piece, or the whole segment if it is complete. */
+  store(signal: AbortSignal): Promise<void> {
+    this.storing = this.storing.catch(() => {}).then(() => this.storeNew(signal));
+    return this.storing;
+  }
+
+  private async storeNew(signal: AbortSignal): Promise<void> {
+    if (this.isComplete && !this.hasNew) return;
     if (this.isComplete) {
       await putOnce(this.repository, this.folder + this.name, this.bytes, signal);
       this.stored = this.received;

@@ -29,10 +29,7 @@ type Request = {
   onStored: (stored: bigint, flushed: bigint) => void;
 };
 
-/**
- * Complete segments that are stored at once, 16 MB of memory each. One at a time, each waits for the disk or the network
- * alone: beside a server that wrote 60 MB a second to the same disk, only 15 MB a second were stored.
- */
+/** Complete segments that are stored at once, 16 MB of memory each. One at a time, each waits for the disk or the network. */
 const maxWaiting = 4;
 const signOfLifeMs = 10_000;
 const lastStoreMs = 2_000;
@@ -67,9 +64,14 @@ async function receive(request: Request, session: Session): Promise<void> {
       content: await readSegment(repository, name, segmentBytes, signal),
     }),
   });
-  const waiting: SegmentWriter[] = [];
+  /** Complete segments that are being stored, oldest first. */
+  const waiting: { segment: SegmentWriter; stored: Promise<void> }[] = [];
   let serverEnd = flushed;
   let wake = () => {};
+  // A service that is stopped leaves nothing behind that could be stored, but does not wait for long.
+  const ending = new AbortController();
+  const endSoon = () => setTimeout(() => ending.abort(), lastStoreMs).unref();
+  signal.addEventListener('abort', endSoon, { once: true });
 
   // From the beginning of the segment: what is stored of it must equal what this server sends.
   const stream: WalStream = streamWal(
@@ -86,7 +88,9 @@ async function receive(request: Request, session: Session): Promise<void> {
         for (let at = 0; at < bytes.length; ) {
           at += current.add(bytes.subarray(at));
           if (!current.isComplete) continue;
-          waiting.push(current);
+          const storing = current.store(ending.signal);
+          storing.catch(() => {});
+          waiting.push({ segment: current, stored: storing });
           const next = current.start + BigInt(segmentBytes);
           current = new SegmentWriter(repository, { timeline, start: next, segmentBytes });
           if (waiting.length >= maxWaiting) stream.pause();
@@ -102,16 +106,14 @@ async function receive(request: Request, session: Session): Promise<void> {
   const confirm = () => stream.confirm(current.start + BigInt(current.received), stored);
   // Storing can take long, and PostgreSQL ends a connection that says nothing for a minute.
   const signOfLife = setInterval(confirm, signOfLifeMs);
-  const ending = new AbortController();
-  const storeNext = async (within: AbortSignal) => {
-    const batch = waiting.length > 0 ? [...waiting] : [current];
-    // All are awaited: none may still be stored when this process, or another one, begins again after a failure.
-    const results = await Promise.allSettled(batch.map((segment) => segment.store(within)));
-    for (const result of results) if (result.status === 'rejected') throw result.reason;
-    // The current one can have become complete while a piece of it was stored: then the rest is still to be stored.
-    while (waiting[0] && !waiting[0].hasNew) waiting.shift();
+  /** The oldest of the complete segments, or else what there is of the current one. */
+  const storeNext = async () => {
+    const first = waiting[0];
+    const segment = first?.segment ?? current;
+    await (first?.stored ?? segment.store(ending.signal));
+    if (first) waiting.shift();
     if (waiting.length < maxWaiting) stream.resume();
-    stored = (batch.at(-1) ?? current).storedEnd;
+    stored = segment.storedEnd;
     confirm();
     request.onStored(stored, serverEnd);
   };
@@ -123,20 +125,25 @@ async function receive(request: Request, session: Session): Promise<void> {
     await Promise.race([failed, sleep(everyMs, undefined, { signal: either }).catch(() => {})]);
   };
   let storing: Promise<void> = Promise.resolve();
+  const step = () => {
+    storing = storeNext();
+    return Promise.race([failed, storing]);
+  };
   try {
     while (!signal.aborted) {
-      storing = storeNext(AbortSignal.any([signal, ending.signal]));
-      await Promise.race([failed, storing]);
+      await step();
       if (waiting.length === 0) await pause();
     }
-    // A service that is stopped leaves nothing behind that could be stored.
-    storing = storeNext(AbortSignal.timeout(lastStoreMs));
-    await Promise.race([failed, storing]);
+    while (waiting.length > 0) await step();
+    await step();
   } finally {
     clearInterval(signOfLife);
+    signal.removeEventListener('abort', endSoon);
     ending.abort();
-    // A network file system can hang in a way that nothing ends.
-    await Promise.race([storing.catch(() => {}), sleep(lastStoreMs, undefined, { ref: false })]);
+    // None may still be stored when this process, or another one, begins again. But a network file system can hang in a way
+    // that nothing ends.
+    const all = Promise.allSettled([storing, ...waiting.map((each) => each.stored)]);
+    await Promise.race([all, sleep(lastStoreMs, undefined, { ref: false })]);
     stream.stop();
   }
 }
