@@ -16,8 +16,17 @@ export type S3Request = {
   body?: Uint8Array;
   signal?: AbortSignal | undefined;
 };
-/** `code`: S3's own error code, such as NoSuchKey. Empty for a success, whose body is not read yet. */
-export type S3Response = { status: number; code: string; response: IncomingMessage; text(): Promise<string> };
+/**
+ * `code`: S3's own error code, such as NoSuchKey. Empty for a success, whose body is not read yet. `attempt`: above 1, an earlier
+ * attempt may have taken effect although its answer was lost.
+ */
+export type S3Response = {
+  status: number;
+  code: string;
+  attempt: number;
+  response: IncomingMessage;
+  text(): Promise<string>;
+};
 
 const attempts = 5;
 const firstPauseMs = 200;
@@ -62,7 +71,9 @@ export function openS3Client(location: S3Location): S3Client {
 
   const send = async (request: S3Request): Promise<S3Response> => {
     for (let attempt = 1; ; attempt++) {
-      const answer = await once(request).then(read, (error: Error) => error);
+      const answer = await once(request)
+        .then((response) => read(response, attempt))
+        .catch((error: Error) => error);
       request.signal?.throwIfAborted();
       if (!(answer instanceof Error) && !isBusy(answer.status)) return answer;
       if (attempt === attempts) throw unavailable(url.host, answer);
@@ -76,13 +87,13 @@ export function openS3Client(location: S3Location): S3Client {
 }
 
 /** The body of an error is read at once: its code decides what happens next, and an unread body holds the connection. */
-async function read(response: IncomingMessage): Promise<S3Response> {
+async function read(response: IncomingMessage, attempt: number): Promise<S3Response> {
   const status = response.statusCode ?? 0;
   if (status >= 200 && status < 300) {
-    return { status, code: '', response, text: () => readText(response) };
+    return { status, code: '', attempt, response, text: () => readText(response) };
   }
   const text = await readText(response);
-  return { status, code: elementOf(text, 'Code') ?? '', response, text: async () => text };
+  return { status, code: elementOf(text, 'Code') ?? '', attempt, response, text: async () => text };
 }
 
 async function readText(response: IncomingMessage): Promise<string> {

@@ -3,7 +3,10 @@
 import { createHash } from 'node:crypto';
 import type { S3Location } from '../../backup-url.ts';
 import { openBatchDelete } from './s3-delete.ts';
-import { elementOf, elementsOf, openS3Client, type S3Client, type S3Response } from './s3-request.ts';
+import { openDownload } from './s3-download.ts';
+import { accept, refusal } from './s3-refusal.ts';
+import { elementOf, elementsOf, openS3Client, type S3Client } from './s3-request.ts';
+import { beginUpload, onlyNew, type Upload } from './s3-upload.ts';
 import {
   type Content,
   checkName,
@@ -16,7 +19,6 @@ import {
 /** S3 takes 10,000 parts of at least 5 MB. Later parts are larger, so that an object can have 800 GB. */
 const partBytes = 8 * 1024 * 1024;
 const partsPerSize = 500;
-const onlyNew = { 'If-None-Match': '*' };
 
 export function openS3(location: S3Location): Storage {
   const client = openS3Client(location);
@@ -35,7 +37,7 @@ export function openS3(location: S3Location): Storage {
         hash.update(part);
         bytes += part.length;
         if (last) {
-          upload ??= await beginUpload(client, place, name, signal);
+          upload ??= await beginUpload({ client, place }, name, signal);
           await upload.add(last);
         }
         last = part;
@@ -67,9 +69,7 @@ export function openS3(location: S3Location): Storage {
     put,
     get: async (name, signal) => {
       checkName(name);
-      const answer = await client.send({ method: 'GET', name, signal });
-      if (answer.status !== 200) throw await refusal(answer, place, name);
-      return readBody(answer, place);
+      return openDownload({ client, place }, name, signal);
     },
     list: async function* (prefix, signal) {
       for await (const xml of listPages(client, place, { prefix: prefixed(prefix) }, signal)) {
@@ -114,58 +114,6 @@ async function* inParts(content: Content): AsyncGenerator<Buffer> {
   if (size > 0) yield Buffer.concat(pieces, size);
 }
 
-type Upload = { add(part: Buffer): Promise<void>; complete(): Promise<void>; abort(): Promise<void> };
-
-async function beginUpload(
-  client: S3Client,
-  place: string,
-  name: string,
-  signal?: AbortSignal,
-): Promise<Upload> {
-  const begun = await client.send({ method: 'POST', name, query: { uploads: '' }, signal });
-  if (begun.status !== 200) throw await refusal(begun, place, name);
-  const uploadId = elementOf(await begun.text(), 'UploadId');
-  if (uploadId === null) throw new StorageError('unavailable', `${place} did not begin an upload.`);
-  const tags: string[] = [];
-  return {
-    add: async (body) => {
-      const query = { partNumber: String(tags.length + 1), uploadId };
-      const answer = await client.send({ method: 'PUT', name, query, body, signal });
-      await accept(answer, place, name);
-      tags.push(answer.response.headers.etag ?? '');
-    },
-    complete: async () => {
-      const parts = tags.map(
-        (tag, index) => `<Part><PartNumber>${index + 1}</PartNumber><ETag>${tag}</ETag></Part>`,
-      );
-      const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
-      const answer = await client.send({
-        ...{ method: 'POST', name, query: { uploadId }, body, headers: onlyNew, signal },
-      });
-      if (answer.status !== 200) throw await refusal(answer, place, name);
-      // S3 can answer 200 and report a failure in the body.
-      const code = elementOf(await answer.text(), 'Code');
-      if (code !== null) throw new StorageError('unavailable', `${place} did not complete ${name}: ${code}`);
-    },
-    // Without the signal: it may be what ended the upload. If this fails, removeUnfinished does it later.
-    abort: async () => {
-      await client.send({ method: 'DELETE', name, query: { uploadId } }).catch(() => {});
-    },
-  };
-}
-
-async function* readBody({ response }: S3Response, place: string): AsyncGenerator<Uint8Array> {
-  try {
-    for await (const piece of response) yield piece;
-  } catch (error) {
-    throw new StorageError('unavailable', `${place} broke off: ${(error as Error).message}`, {
-      cause: error,
-    });
-  } finally {
-    response.destroy();
-  }
-}
-
 /** The answers to one list, page by page. */
 async function* listPages(
   client: S3Client,
@@ -174,6 +122,7 @@ async function* listPages(
   signal?: AbortSignal,
 ): AsyncGenerator<string> {
   let token: string | null = null;
+  const passed = new Set<string>();
   do {
     const query = { 'list-type': '2', ...parameters, ...(token !== null && { 'continuation-token': token }) };
     const answer = await client.send({ method: 'GET', name: null, query, signal });
@@ -181,6 +130,10 @@ async function* listPages(
     const xml = await answer.text();
     yield xml;
     token = elementOf(xml, 'NextContinuationToken');
+    // Not an end: what is missing in a list counts as not stored.
+    if (token !== null && passed.has(token))
+      throw new StorageError('unavailable', `${place} repeats a page of its list.`);
+    if (token !== null) passed.add(token);
   } while (token !== null);
 }
 
@@ -214,32 +167,4 @@ async function abortUploads(
     aborted++;
   }
   return aborted;
-}
-
-/** Reads the rest of a success, so that the connection can be used again. */
-async function accept(answer: S3Response, place: string, name: string): Promise<void> {
-  if (answer.status < 200 || answer.status >= 300) throw await refusal(answer, place, name);
-  await answer.text();
-}
-
-async function refusal(answer: S3Response, place: string, name: string): Promise<StorageError> {
-  const { status, code } = answer;
-  if (status === 412 || code === 'PreconditionFailed' || code === 'ConditionalRequestConflict') {
-    return new StorageError('exists', `There is already an object ${name}.`);
-  }
-  if (code === 'NoSuchBucket') return new StorageError('denied', `The bucket of ${place} does not exist.`);
-  if (status === 404 && ['NoSuchKey', ''].includes(code))
-    return new StorageError('missing', `There is no object ${name}.`);
-  const message = elementOf(await answer.text(), 'Message') ?? '';
-  // Some services answer 404 to an unknown access key.
-  if (status === 401 || status === 403 || status === 404) {
-    return new StorageError(
-      'denied',
-      `${place} refuses the credentials: ${code || status} ${message}`.trim(),
-    );
-  }
-  if (status === 301 || status === 307) {
-    return new StorageError('denied', `${place} is in another region. Name it with region= in the URL.`);
-  }
-  return new StorageError('unavailable', `${place} answers ${status} ${code} ${message}`.trim());
 }
