@@ -5,7 +5,8 @@ import type { CreateProject, ImportFrom, ImportResponse, Job, JobResponse, Uploa
 import { type ApiOptions, callApi } from './api.ts';
 import { Failure, failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
-import { clean, formatFields } from './table.ts';
+import { startedFields } from './started.ts';
+import { clean } from './table.ts';
 import { importUpload, uploadDump } from './upload.ts';
 
 type ImportOptions = ApiOptions & { name: string; limitMb?: number; slug?: string; upload?: string };
@@ -27,14 +28,7 @@ export async function importProject(source: string, options: ImportOptions): Pro
     : await sendDump(source, input, options, tell);
   const { project, api_key: key } = started;
   // At once: the key is shown only once, and the wait can be interrupted.
-  if (!options.json)
-    show(options, project, ({ slug }) =>
-      formatFields([
-        ['slug', slug],
-        ['key', `${key}   This key is shown only once. Store it now.`],
-        ['job', started.job.id],
-      ]),
-    );
+  if (!options.json) show(options, started, ({ job }) => startedFields(project.slug, key, job.id));
   const job = await waitFor(started.job, options, tell);
   if (options.json) show(options, { ...started, job }, () => '');
   else show(options, job, describe);
@@ -77,7 +71,8 @@ async function sendDump(
 /** A file can be sent further by the next command; of stdin, what was sent is of no use any more. */
 async function explainLeft(error: unknown, upload: Upload | null, isFile: boolean, options: ImportOptions) {
   if (!upload || !(error instanceof Failure)) return error;
-  if (!isFile) {
+  // More of a file in the wrong format is of no use either.
+  if (!isFile || error.body.error.code === 'invalid_dump') {
     await callApi(options, 'DELETE', ['uploads', upload.id]).catch(() => {});
     return error;
   }
@@ -132,7 +127,6 @@ function describe({ status, error, result }: Job): string {
       `The import ${status === 'cancelled' ? 'was cancelled' : 'failed'}. Nothing was left behind.`,
     ];
     if (error) lines.push(error.message);
-    // The hint of the service is about a project that stays. This one is gone.
     const hint =
       error?.code === 'project_full' ? 'Import it again with a larger limit: --limit-mb.' : error?.hint;
     if (hint) lines.push(`→ ${hint}`);

@@ -275,3 +275,28 @@ describe('exports at once', () => {
     expect(response.complete).toBe(false);
   });
 });
+
+it('definitions that need more memory than pg_dump gets end the export, and nothing else', {
+  timeout: 300_000,
+}, async () => {
+  const project = await rowhouse.project('Large definitions');
+  // 1.2 GB of text, which PostgreSQL compresses to 14 MB.
+  for (let number = 1; number <= 10; number++) {
+    await run(
+      rowhouse,
+      project,
+      `do $$ begin
+         set local check_function_bodies = off;
+         execute format('create function big_${number}() returns int language sql as %L', 'select 1 --' || repeat('x', 120000000));
+       end $$`,
+    );
+  }
+  const answer = await rowhouse.call('GET', `/projects/${project.slug}/export?format=custom`, {
+    key: project.key,
+  });
+  expect([answer.status, answer.body.error?.code]).toEqual([409, 'conflict']);
+  expect(answer.body.error.message).toMatch(/memory/);
+  await noSession(rowhouse, project);
+  await isWell(project);
+  expect((await download(rowhouse, large, 'custom')).bytes.length).toBeGreaterThan(1_000_000);
+});

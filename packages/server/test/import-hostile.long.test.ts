@@ -215,6 +215,7 @@ describe('a dump that wants too much', { timeout: 60_000 }, () => {
     for (const dump of [copied, made, objects]) {
       const error = await fails(dump, 'name=Small&limit_mb=5');
       expect(error).toMatchObject({ code: 'project_full', details: { limit_mb: 5 } });
+      expect(error.hint).toBe('Import it again with a larger limit_mb.');
     }
     const { job } = await importDump(rowhouse, copied, 'name=Large&limit_mb=100');
     expect(job.result).toMatchObject({ tables: 1, rows: 20_000 });
@@ -325,9 +326,12 @@ describe('a damaged dump', { timeout: 120_000 }, () => {
   });
 
   it('that is none is refused', async () => {
-    for (const dump of [Buffer.from([0, 1, 2, 3]), Buffer.from('PGDMP'), Buffer.from('hello')])
+    for (const dump of [Buffer.from('PGDMP'), Buffer.from('hello')])
       expect((await fails(dump)).code).toBe('invalid_dump');
-    expect((await upload(rowhouse, '')).body.error.code).toBe('invalid_dump');
+    for (const dump of ['', Buffer.from([0, 1, 2, 3]), Buffer.from('PGDMP\x02\x00\x00\x04\x08\x01')]) {
+      const { status, body } = await upload(rowhouse, dump);
+      expect([status, body.error?.code]).toEqual([422, 'invalid_dump']);
+    }
   });
 });
 

@@ -59,6 +59,26 @@ describe('an upload in parts', { timeout: 60_000 }, () => {
     expect(readdirSync(uploadsFolder)).toEqual([]);
   });
 
+  it('in a format that cannot be imported is refused by its first bytes', async () => {
+    const packed = Buffer.concat([Buffer.from([0x1f, 0x8b, 8, 0]), Buffer.alloc(5_000, 1)]);
+    const { id } = (await begin()).body.upload;
+    for (const [method, target] of [
+      ['POST', '/projects/import?name=Packed'],
+      ['PATCH', `/uploads/${id}`],
+    ] as const) {
+      const { sending, answer } = connect(rowhouse, method, target, { 'upload-offset': '0' });
+      // More would follow.
+      sending.write(packed);
+      const { status, text } = await answer;
+      expect([status, JSON.parse(text).error]).toMatchObject([
+        422,
+        { code: 'invalid_dump', hint: expect.stringContaining('gunzip') },
+      ]);
+    }
+    expect(await offsetOf(id)).toBe(0);
+    await rowhouse.call('DELETE', `${api}/uploads/${id}`);
+  });
+
   it('goes on at once after a connection that only looks alive', async () => {
     const { id } = (await begin()).body.upload;
     const lost = connect(rowhouse, 'PATCH', `/uploads/${id}`, { 'upload-offset': '0' });

@@ -28,7 +28,8 @@ export async function* dumpByProgram(
   { address, args, env, signal }: DumpRun,
   environment: ProgramEnvironment,
 ): AsyncGenerator<Uint8Array> {
-  const child = spawn(program, [...args, ...placeArguments(address)], {
+  const [file, ...limited] = withinMemory([program, ...args, ...placeArguments(address)]);
+  const child = spawn(file, limited, {
     env: { ...withLocale(environment), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     windowsHide: true,
@@ -51,6 +52,15 @@ export async function* dumpByProgram(
     signal.removeEventListener('abort', stop);
     child.kill('SIGKILL');
   }
+}
+
+/** As for the WebAssembly (wasm-module.ts). Addresses count, so this is more. Where a shell cannot set it, there is no limit. */
+const maxMemoryKb = 2 * 1024 * 1024;
+
+/** The shell becomes the program, so that ending it ends the program. */
+function withinMemory(command: readonly string[]): [string, ...string[]] {
+  if (process.platform === 'win32') return command as [string, ...string[]];
+  return ['/bin/sh', '-c', `ulimit -v ${maxMemoryKb} 2> /dev/null; exec "$@"`, 'sh', ...command];
 }
 
 /** libpq finds a Unix socket by its folder and port. */

@@ -35,16 +35,26 @@ export type ModuleOptions = Omit<Options, 'wasmBinary' | 'noExitRuntime'>;
 /** The major version of this pg_dump: it reads servers of this version and older ones. */
 export const wasmMajor = 18;
 
+/**
+ * 1 GB, of 64 KB each. pg_dump keeps all definitions in memory until it has written the last one, and 100 MB of a function's
+ * text take 1 MB in PostgreSQL: a small project could take all the memory of the machine.
+ */
+const maxMemoryPages = 16_384;
+
 export async function loadDumpModule(options: ModuleOptions): Promise<DumpModule> {
   const require = createRequire(import.meta.url);
   const file = require.resolve('@electric-sql/pglite-tools/pg_dump');
   const text = readFileSync(file, 'utf8');
   const [, name] = /var (\w+)=\w+;var \w+="\/tmp\/out\.sql"/.exec(text) ?? [];
   const dynamicImport = 'await import("module")';
-  if (!name || !text.includes(dynamicImport))
+  const memoryLimit = 'maximum:32768';
+  if (!name || !text.includes(dynamicImport) || !text.includes(memoryLimit))
     throw new Error('@electric-sql/pglite-tools is another version.');
   // Code that is compiled here has no loader for import().
-  const changed = `${text.replace(dynamicImport, 'outerRequire("module")')}\nmodule.exports.factory = ${name};`;
+  const adapted = text
+    .replace(dynamicImport, 'outerRequire("module")')
+    .replace(memoryLimit, `maximum:${maxMemoryPages}`);
+  const changed = `${adapted}\nmodule.exports.factory = ${name};`;
   const module: { exports: { factory?: (options: Options) => Promise<DumpModule> } } = { exports: {} };
   compileFunction(changed, ['module', 'outerRequire', '__filename'], { filename: file })(
     module,

@@ -1,6 +1,9 @@
 // Errors of exports, imports and backups.
 import { clip, RowhouseError } from './rowhouse-error.ts';
 
+/** Ranges in a hint: the last ones. */
+const maxChoices = 3;
+
 export const dumpErrors = {
   exportRunning: () =>
     new RowhouseError('rate_limited', 'An export of this project is running already.', {
@@ -30,6 +33,11 @@ export const dumpErrors = {
   brokenDump: (problem: string, hint?: string) =>
     new RowhouseError('invalid_dump', `The dump cannot be imported: ${clip(problem)}.`, {
       ...(hint && { hint }),
+    }),
+  /** `details`: as of project_full. */
+  importFull: (details: unknown, hint: string) =>
+    new RowhouseError('project_full', 'The data does not fit into limit_mb. Nothing was left behind.', {
+      ...{ hint, details },
     }),
   /** `problem`: what PostgreSQL says about an entry of the dump. */
   importFailed: (problem: string) =>
@@ -126,18 +134,41 @@ export const dumpErrors = {
     }),
   backupFailed: (message: string, hint: string, cause: unknown) =>
     new RowhouseError('backup_failed', message, { hint, cause }),
-  /** `at` lies before the first backup, or after the last WAL that is stored. */
-  restoreOutOfRange: (at: Date, { oldest, newest }: { oldest: Date | null; newest: Date | null }) =>
-    new RowhouseError('conflict', `The state of ${at.toISOString()} is not in the backups.`, {
-      hint:
-        oldest && newest
-          ? `Choose a time from ${oldest.toISOString()} to ${newest.toISOString()}.`
-          : 'There is no complete backup yet. The operator can start one: rowhouse backup now.',
-      details: {
-        retryable: false,
-        oldest_restorable: oldest?.toISOString() ?? null,
-        newest_restorable: newest?.toISOString() ?? null,
+  /** `ranges`: what can be restored, oldest first. `at`: null for the last moment of all. */
+  restoreOutOfRange: (at: Date | null, ranges: readonly { from: Date; to: Date }[]) => {
+    const restorable = ranges.map(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }));
+    const choices = restorable.map(({ from, to }) => `from ${from} to ${to}`);
+    return new RowhouseError(
+      'conflict',
+      at ? `The state of ${at.toISOString()} is not in the backups.` : 'No backup can be restored.',
+      {
+        hint:
+          choices.length > 0
+            ? `Choose a time ${choices.slice(-maxChoices).join(', or ')}.`
+            : 'There is no complete backup yet. The operator can start one: rowhouse backup now.',
+        details: {
+          retryable: false,
+          oldest_restorable: restorable[0]?.from ?? null,
+          newest_restorable: restorable.at(-1)?.to ?? null,
+          restorable,
+        },
       },
+    );
+  },
+  drillFailed: (slug: string, problem: string, cause: unknown) =>
+    new RowhouseError('backup_failed', `The restore drill of ${slug} failed: ${problem}`, {
+      hint: 'Take a full backup now: POST /api/dbaas/v2/backups with {"kind": "full"}. Then look for the cause in the log.',
+      cause,
+    }),
+  drillUnavailable: () =>
+    new RowhouseError('conflict', 'Restore drills need the embedded PostgreSQL.', {
+      hint: 'Restore your PostgreSQL server with its own tools, beside the present one, and compare.',
+      details: { retryable: false },
+    }),
+  nothingToDrill: (reason: string) =>
+    new RowhouseError('conflict', reason, {
+      hint: 'Name a project on the first server.',
+      details: { retryable: false },
     }),
   snapshotNotFound: (name: string) =>
     new RowhouseError('snapshot_not_found', `The project has no snapshot "${clip(name)}".`, {

@@ -6,7 +6,7 @@ import type { Control } from '../../control/control.ts';
 import { newId } from '../../control/new-id.ts';
 import type { DiskWatch } from '../../engine/disk.ts';
 import { databaseOf } from '../../engine/provision.ts';
-import { errors } from '../../errors.ts';
+import { errors, RowhouseError } from '../../errors.ts';
 import type { Fleet } from '../../fleet/fleet.ts';
 import { dropFilledProjects } from '../../jobs/abandoned.ts';
 import type { JobRun, Jobs } from '../../jobs/jobs.ts';
@@ -14,6 +14,7 @@ import { checkLimit, createProject } from '../../projects/create.ts';
 import type { Headroom } from '../../quotas/headroom.ts';
 import { measure } from '../../quotas/sizes.ts';
 import { openArrivals } from './arrivals.ts';
+import { checkFirstBytes } from './first-bytes.ts';
 import { atPace, type Pace, uploadPace } from './pace.ts';
 import { dumpRemote, readRemote } from './remote.ts';
 import type { ImportReport } from './report.ts';
@@ -90,6 +91,20 @@ const spoolFactor = 4;
 /** Of a dump's unpacked data to limit_mb: PostgreSQL compresses long values itself. */
 const unpackedFactor = 16;
 const extraBytes = 64 * mb;
+
+/** For data that does not fit into limit_mb. What a full project is told is of no use: this one is dropped. */
+const hints = {
+  import: 'Import it again with a larger limit_mb.',
+  branch: 'Create the branch again with a larger limit_mb.',
+  restore: 'Raise limit_mb of the project with PATCH /api/dbaas/v2/projects/:slug, then restore it again.',
+};
+
+function orFull(hint: string) {
+  return (error: unknown): never => {
+    const isFull = error instanceof RowhouseError && error.code === 'project_full';
+    throw isFull ? errors.importFull(error.details, hint) : error;
+  };
+}
 
 type Source = (run: JobRun) => Promise<Spool>;
 
@@ -199,7 +214,9 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     try {
       const job = await jobs.start({ id, kind, accountId, projectId: project.id }, async (run) => {
         try {
-          return await turnsOf(created.serverId).take(run.signal, () => fill(created, source, run));
+          return await turnsOf(created.serverId).take(run.signal, () =>
+            fill(created, source, run).catch(orFull(hints[kind])),
+          );
         } finally {
           free();
         }
@@ -215,7 +232,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     spool: (limitMb, pieces) => fillSpool(spoolOptions(limitMb), pieces),
     load: (created, spool, run) =>
       turnsOf(created.serverId)
-        .take(run.signal, () => fill(created, async () => spool, run))
+        .take(run.signal, () => fill(created, async () => spool, run).catch(orFull(hints.restore)))
         .finally(() => spool.close()),
     uploads: {
       ...{ list: uploads.list, get: uploads.get, remove: uploads.remove },
@@ -232,7 +249,9 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       const free = takePlace();
       let spool: Spool | null = null;
       try {
-        spool = await arrivals.count(accountId, () => fillSpool(spoolOptions(limitMb), atPace(body, pace)));
+        spool = await arrivals.count(accountId, () =>
+          fillSpool(spoolOptions(limitMb), checkFirstBytes(atPace(body, pace))),
+        );
         return await startWith(accountId, input, spool, free);
       } catch (error) {
         free();

@@ -10,6 +10,7 @@ import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promis
 import path from 'node:path';
 import type { Upload } from '@rowhouse/api';
 import { errors, RowhouseError } from '../../errors.ts';
+import { checkFirstBytes } from './first-bytes.ts';
 import { atPace, type Pace } from './pace.ts';
 import { isAlive, type Spool, spoolOf, writeAll } from './spool.ts';
 
@@ -189,7 +190,8 @@ export function openUploads({ folder, pace, perAccount, keepMs, isDiskLow, onErr
       const { handle, size, signal, putBack } = await hold(accountId, id);
       try {
         if (size !== offset) throw errors.uploadOffset(size);
-        await write(handle, offset, maxBytesOf(id), atPace(body, pace, signal));
+        const pieces = atPace(body, pace, signal);
+        await write(handle, offset, maxBytesOf(id), offset === 0 ? checkFirstBytes(pieces) : pieces);
         return describe(id, await handle.stat());
       } finally {
         await handle.close().finally(putBack);

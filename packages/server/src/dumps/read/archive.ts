@@ -89,7 +89,7 @@ class Reading {
 
 const formats: Record<number, string> = { 3: 'tar', 4: 'plain', 5: 'directory' };
 
-function readHead(cursor: Cursor): Head {
+export function readHead(cursor: Cursor): Head {
   for (const letter of magic) {
     if (cursor.byte() !== letter.charCodeAt(0)) throw new BrokenDump('this is not a dump of pg_dump');
   }

@@ -2,6 +2,7 @@
 // taken for statements, even if their COPY fails.
 import { isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { beginningBytes, checkScriptBeginning } from './beginning.ts';
 import { BrokenDump, endsTooEarly } from './broken-dump.ts';
 import type { DumpFile } from './dump-file.ts';
 import { findEnd, untilEnd } from './rows.ts';
@@ -36,7 +37,7 @@ const statementsAtOnce = 1_000;
 
 /** Gives every statement in order. Rows are passed over; readRows reads them. */
 export async function* readScript(file: DumpFile, windowBytes = usualBytes): AsyncGenerator<ScriptItem> {
-  await checkBeginning(file);
+  checkScriptBeginning(await file.read(0, beginningBytes));
   const scan = new StatementEnd();
   const input = new Input(file, windowBytes);
   let heading: Heading | null = null;
@@ -237,30 +238,6 @@ function noteStrings(scan: StatementEnd, statement: string): void {
   const [, value] =
     /^set\s+standard_conforming_strings\s*(?:=|to)\s*'?(on|off)'?\s*;$/i.exec(statement) ?? [];
   if (value) scan.standardStrings = value.toLowerCase() === 'on';
-}
-
-async function checkBeginning(file: DumpFile): Promise<void> {
-  const bytes = await file.read(0, 4096);
-  if (bytes.length === 0) throw new BrokenDump('the dump is empty');
-  if (bytes[0] === 0x1f && bytes[1] === 0x8b)
-    throw new BrokenDump('the file is compressed with gzip', 'Unpack it first: gunzip file.sql.gz');
-  if ((bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff))
-    throw new BrokenDump('the file is UTF-16', 'Write it with pg_dump --file=…, not with > in PowerShell.');
-  if (bytes.toString('latin1', 0, 7) === 'toc.dat')
-    throw new BrokenDump('the dump has the format "tar"', 'Dump with --format=custom or --format=plain.');
-  if (bytes.toString('latin1', 0, 4) === 'PK\x03\x04')
-    throw new BrokenDump(
-      'this is a zip file',
-      'Export with --format custom or sql: CSV cannot be imported as a project.',
-    );
-  if (bytes.includes(0))
-    throw new BrokenDump('this is not a dump of pg_dump', 'Dump with --format=custom or --format=plain.');
-  const text = bytes.toString('latin1');
-  if (text.includes('-- PostgreSQL database cluster dump'))
-    throw new BrokenDump('this is a dump of a whole server', 'Dump one database with pg_dump.');
-  const [, encoding] = /^SET client_encoding = '([^']*)';/m.exec(text) ?? [];
-  if (encoding && encoding !== 'UTF8')
-    throw new BrokenDump(`the encoding of the dump is ${encoding}`, 'Dump with --encoding=UTF8.');
 }
 
 /** pg_dump writes a last line: without it, the file was cut off between two statements. */
