@@ -4,7 +4,16 @@ import { success } from './envelope.ts';
 
 const time = { format: 'date-time' };
 
-export const jobKinds = ['import', 'branch', 'reset', 'restore', 'backup', 'verify', 'prune'] as const;
+export const jobKinds = [
+  'import',
+  'branch',
+  'reset',
+  'restore',
+  'backup',
+  'verify',
+  'prune',
+  'drill',
+] as const;
 export type JobKind = (typeof jobKinds)[number];
 
 export const Job = Type.Object(
@@ -45,3 +54,6 @@ export type Job = Static<typeof Job>;
 
 export const JobResponse = success({ job: Job });
 export type JobResponse = Static<typeof JobResponse>;
+
+export const JobsResponse = success({ jobs: Type.Array(Job, { description: 'Newest first.' }) });
+export type JobsResponse = Static<typeof JobsResponse>;

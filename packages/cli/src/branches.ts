@@ -17,6 +17,7 @@ import { failure } from './failure.ts';
 import { positive } from './numbers.ts';
 import { note, progressOf, show } from './output.ts';
 import { fieldsOf } from './projects.ts';
+import { startedFields } from './started.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime, parseWhen } from './when.ts';
 
@@ -78,10 +79,17 @@ async function create(project: string, name: string, options: CreateOptions): Pr
   };
   const path = ['projects', project, 'branches'];
   const created = await callApi<CreatedBranchResponse>(options, 'POST', path, { body });
-  const answer = created.job ? await whenFilled(options, created, created.job) : created;
-  show(options, answer, ({ project: branch, api_key: apiKey }) =>
-    formatFields([...fieldsOf(branch), ['key', `${apiKey}   This key is shown only once. Store it now.`]]),
-  );
+  const { job, api_key: key } = created;
+  if (!job) {
+    show(options, created, ({ project: branch }) =>
+      formatFields([...fieldsOf(branch), ['key', `${key}   This key is shown only once. Store it now.`]]),
+    );
+    return;
+  }
+  // At once: the key is shown only once, and the wait can be interrupted.
+  if (!options.json) show(options, created, ({ project: branch }) => startedFields(branch.slug, key, job.id));
+  const filled = await whenFilled(options, created, job);
+  show(options, filled, ({ project: branch }) => formatFields(fieldsOf(branch)));
 }
 
 /** Stopping the command does not stop the job. */

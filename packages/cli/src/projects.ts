@@ -213,10 +213,12 @@ export function fieldsOf(project: Project): [string, string | number][] {
 }
 
 function tableOf(projects: readonly Project[], deleted: boolean): string {
+  const withParents = projects.some(({ parent }) => parent);
   return formatTable(
     [
       { title: 'SLUG' },
       { title: 'NAME', max: 40 },
+      ...(withParents ? [{ title: 'PARENT' }] : []),
       { title: 'SIZE MB', align: 'right' },
       { title: 'LIMIT MB', align: 'right' },
       { title: 'STATUS' },
@@ -225,6 +227,7 @@ function tableOf(projects: readonly Project[], deleted: boolean): string {
     projects.map((project) => [
       project.slug,
       project.name,
+      ...(withParents ? [project.parent ?? '-'] : []),
       project.size_mb.toFixed(2),
       project.limit_mb,
       project.status,

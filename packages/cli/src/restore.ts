@@ -4,6 +4,7 @@ import type { JobResponse, ProjectResponse, RestoreProject, RestoringResponse } 
 import { type ApiOptions, callApi } from './api.ts';
 import { failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
+import { startedFields } from './started.ts';
 import { clean, formatFields } from './table.ts';
 
 export type RestoreOptions = ApiOptions & { to?: string; snapshot?: string; inPlace?: boolean };
@@ -36,6 +37,8 @@ async function restoreTo(slug: string, options: ApiOptions, body: RestoreProject
   const started = await callApi<RestoringResponse>(options, 'POST', ['projects', slug, 'restore'], { body });
   const { project, api_key: key, estimated_seconds: seconds } = started;
   let { job } = started;
+  // At once: the key is shown only once, and the wait can be interrupted.
+  if (key && !options.json) show(options, started, () => startedFields(project.slug, key, job.id));
   const tell = progressOf(options);
   try {
     while (job.status === 'running') {
@@ -54,8 +57,7 @@ async function restoreTo(slug: string, options: ApiOptions, body: RestoreProject
     );
   show(options, { ...started, job }, () => {
     const lines = [`Restored ${slug} as of ${job.result?.restored_to} into ${project.slug}.`];
-    if (key) lines.push(`Project key, shown only once: ${key}`);
-    else lines.push(`To get the replaced state back: rowhouse projects restore ${job.project}`);
+    if (!key) lines.push(`To get the replaced state back: rowhouse projects restore ${job.project}`);
     return lines.map(clean).join('\n');
   });
 }

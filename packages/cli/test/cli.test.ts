@@ -89,6 +89,19 @@ describe('the command line with a running service', () => {
     expect(run(['branches', 'list', 'branched']).out).toMatch(
       /^SLUG .*EXPIRES\nlive-one +Live .*-\npreview +Preview +0\.\d+ +ready .*UTC .*UTC\n$/,
     );
+    expect(run(['projects', 'list']).out).toMatch(
+      /^SLUG +NAME +PARENT .*\n(.*\n)*preview +Preview +branched /,
+    );
+    // The key comes first, not when the job is done.
+    const second = run(['branches', 'create', 'branched', 'Two', '--slug', 'live-two', '--live']);
+    const started = /^slug +live-two\nkey +rh_proj_\w+ .*\njob +(\w+)\nslug +live-two\n/.exec(second.out);
+    const job = started?.[1] ?? '';
+    expect(run(['jobs', 'list']).out).toMatch(
+      new RegExp(`^ID +KIND .*\\n${job} +branch +live-two +done +100 % `),
+    );
+    expect(run(['jobs', 'show', job]).out).toMatch(/^kind +branch\nproject +live-two\nstatus +done$/m);
+    expect(run(['jobs', 'cancel', job]).out).toBe(`Job ${job} has ended already: done.\n`);
+    expect(run(['jobs', 'show', 'none']).err).toContain('job_not_found');
     for (const action of ['reset', 'promote']) {
       const refused = run(['branches', action, 'preview']);
       expect([refused.status, refused.err.includes('--yes')]).toEqual([1, true]);
@@ -97,7 +110,7 @@ describe('the command line with a running service', () => {
     expect(run(['branches', 'promote', 'preview', '--yes']).out).toContain(
       'rowhouse projects restore preview',
     );
-    for (const slug of ['branched', 'live-one']) run(['projects', 'delete', slug, '--yes']);
+    for (const slug of ['branched', 'live-one', 'live-two']) run(['projects', 'delete', slug, '--yes']);
   });
 
   it('snapshots: lists none, and says what is missing', { tags: 'long' }, () => {
@@ -173,6 +186,11 @@ describe('the command line with a running service', () => {
         1,
         expect.stringContaining('with a larger limit: --limit-mb'),
       ]);
+      writeFileSync(file, Buffer.from([0x1f, 0x8b, 8, 0]));
+      const packed = run(['projects', 'import', file, '--name', 'Packed']);
+      expect([packed.status, packed.err]).toEqual([1, expect.stringContaining('gunzip')]);
+      // There is no use in sending more of it.
+      expect(packed.err).not.toContain('--upload');
       const missing = run(['projects', 'import', path.join(folder, 'none'), '--name', 'None']);
       expect([missing.status, missing.err]).toEqual([1, expect.stringContaining('cannot be read')]);
       expect(run(['projects', 'import', folder, '--name', 'None']).err).toContain('is a folder');
@@ -348,7 +366,11 @@ describe('doctor', () => {
       found: expect.stringContaining('on the disk of the data'),
     });
     const elsewhere = newDataFolder();
-    expect(backups({ ROWHOUSE_BACKUP_URL: `file:${elsewhere}` })).toMatchObject({ state: 'ok' });
+    expect(backups({ ROWHOUSE_BACKUP_URL: `file:${elsewhere}` })).toMatchObject({
+      ...{ state: 'warning', found: expect.stringContaining('on the disk of the data') },
+    });
+    // Devices are a file system of their own.
+    expect(backups({ ROWHOUSE_BACKUP_URL: 'file:/dev/backups' })).toMatchObject({ state: 'ok' });
     writeFileSync(`${elsewhere}/file`, '');
     expect(backups({ ROWHOUSE_BACKUP_URL: `file:${elsewhere}/file` })).toMatchObject({ state: 'problem' });
   });

@@ -158,13 +158,18 @@ describe('a project that a job fills', () => {
 
 describe('a job', () => {
   it('is visible only to its account and to keys of its project', async () => {
-    const { job, finish } = await startFilling();
+    const { job, finish, apiKey } = await startFilling();
     const other = await rowhouse.project('Other');
     const hidden = await getJob(job.id, other.key);
     expect([hidden.status, hidden.body.error.code]).toEqual([404, 'job_not_found']);
     expect((await rowhouse.call('DELETE', `${api}/jobs/${job.id}`, { key: other.key })).status).toBe(404);
     for (const id of ['nosuchjob', '%00', 'a'.repeat(200)]) expect((await getJob(id)).status).toBe(404);
+    const listed = async (key: string) =>
+      (await rowhouse.call('GET', `${api}/jobs`, { key })).body.jobs.map(({ id }: { id: string }) => id);
+    expect((await listed(rowhouse.accountKey))[0]).toBe(job.id);
+    expect(await listed(other.key)).toEqual([]);
     finish();
     expect((await ended(job.id)).status).toBe('done');
+    expect(await listed(apiKey)).toEqual([job.id]);
   });
 });

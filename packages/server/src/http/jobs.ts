@@ -1,8 +1,8 @@
 // Jobs over HTTP: progress, and an end on request.
-import { JobResponse } from '@rowhouse/api';
+import { JobResponse, JobsResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
-import { cancelJob, getJob } from '../jobs/rows.ts';
+import { cancelJob, getJob, listJobs } from '../jobs/rows.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 
@@ -11,6 +11,23 @@ type Params = { id: string };
 
 export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
   const tags = ['jobs'];
+
+  app.get(
+    '/jobs',
+    {
+      schema: {
+        tags,
+        summary: 'List jobs',
+        description:
+          'Requires the scope manage. The last 100 jobs that the key can see. A job is kept for 30 days after its end.',
+        response: { 200: JobsResponse },
+      },
+    },
+    async (request): Promise<JobsResponse> => ({
+      ok: true,
+      jobs: await listJobs(control, callerOf(request)),
+    }),
+  );
 
   app.get<{ Params: Params }>(
     '/jobs/:id',

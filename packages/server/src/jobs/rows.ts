@@ -4,7 +4,7 @@ import type { Control } from '../control/control.ts';
 import { isId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
-import { sql } from '../postgres/sql.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
 
 export type JobError = NonNullable<Job['error']>;
 
@@ -12,6 +12,7 @@ type Row = Omit<Job, 'started_at' | 'ended_at'> & { started_at: Date; ended_at: 
 
 /** The heartbeat comes every second. A machine that is busy or suspended for less than this loses no job. */
 const aliveFor = sql`interval '60 seconds'`;
+const maxListed = 100;
 const keptFor = sql`interval '30 days'`;
 const columns = sql`
   jobs.id, jobs.kind, jobs.status, jobs.progress, jobs.started_at, jobs.ended_at, jobs.error, jobs.result,
@@ -29,16 +30,29 @@ export async function insertJob(
   return toJob(row);
 }
 
-/** Account keys see all jobs of the account; keys of a project with the scope `manage` see those of the project. */
 export async function getJob(control: Control, caller: Caller, id: string): Promise<Job> {
   requireScope(caller, 'manage');
   if (!isId(id)) throw errors.jobNotFound(id);
-  const visible =
-    caller.kind === 'account' ? sql`true` : sql`project_id is not distinct from ${caller.projectId}`;
-  const [row] = await control.query<Row>(sql`
-    select ${columns} from jobs where id = ${id} and account_id = ${caller.accountId} and ${visible}`);
+  const [row] = await control.query<Row>(
+    sql`select ${columns} from jobs where id = ${id} and ${visibleTo(caller)}`,
+  );
   if (!row) throw errors.jobNotFound(id);
   return toJob(row);
+}
+
+/** Newest first. Older ones are forgotten after some days. */
+export async function listJobs(control: Control, caller: Caller): Promise<Job[]> {
+  requireScope(caller, 'manage');
+  const rows = await control.query<Row>(sql`
+    select ${columns} from jobs where ${visibleTo(caller)} order by started_at desc, id limit ${maxListed}`);
+  return rows.map(toJob);
+}
+
+/** Account keys see all jobs of the account; keys of a project with the scope `manage` see those of the project. */
+function visibleTo(caller: Caller): Sql {
+  const own =
+    caller.kind === 'account' ? sql`true` : sql`project_id is not distinct from ${caller.projectId}`;
+  return sql`account_id = ${caller.accountId} and ${own}`;
 }
 
 /** Asks for the end of a job. The process that runs it reads this with its next heartbeat. */
