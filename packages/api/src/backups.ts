@@ -24,11 +24,26 @@ export type Backup = Static<typeof Backup>;
 
 export const BackupsResponse = success({
   backups: Type.Array(Backup, { description: 'Oldest first.' }),
-  storage: Type.String({ description: 'Where the backups are.' }),
-  oldest_restorable: timeOrNull(
-    'Every moment from here to newest_restorable can be restored. null: none can.',
+  damaged: Type.Array(
+    Type.Object({ id: Type.String(), problem: Type.String() }, { additionalProperties: false }),
+    {
+      description:
+        'Backups whose descriptions cannot be read. They cannot be restored, and neither can backups that refer to them.',
+    },
   ),
-  newest_restorable: timeOrNull('The moment up to which changes are stored.'),
+  storage: Type.String({ description: 'Where the backups are.' }),
+  is_on_data_disk: Type.Boolean({
+    description: 'Whether the backups are on the disk of the data. If that disk is lost, so are the backups.',
+  }),
+  oldest_restorable: timeOrNull('The first moment that can be restored. null: there is none.'),
+  newest_restorable: timeOrNull('The last moment that can be restored.'),
+  restorable: Type.Array(
+    Type.Object({ from: Type.String(time), to: Type.String(time) }, { additionalProperties: false }),
+    {
+      description:
+        'Every moment of these ranges can be restored, oldest first. There are several if WAL was lost in between, or if the installation itself was restored.',
+    },
+  ),
   lag_seconds: Type.Union([Type.Number(), Type.Null()], {
     description: 'The age of the oldest change that is not stored yet. null: unknown.',
   }),
@@ -50,3 +65,13 @@ export const TakeBackup = Type.Object(
   { additionalProperties: false },
 );
 export type TakeBackup = Static<typeof TakeBackup>;
+
+export const DrillRestore = Type.Object(
+  {
+    project: Type.Optional(
+      Type.String({ description: 'The slug of a project. Without it, projects take turns.' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type DrillRestore = Static<typeof DrillRestore>;

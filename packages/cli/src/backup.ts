@@ -1,4 +1,5 @@
-// rowhouse backup: takes, lists, verifies and prunes backups through a running service.
+// rowhouse backup: takes, lists, verifies and prunes backups, and proves that they can be restored, through a running
+// service.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Backup, BackupsResponse, Job, JobResponse } from '@rowhouse/api';
 import type { Command } from 'commander';
@@ -13,8 +14,8 @@ const lookMs = 500;
 export function addBackup(program: Command): void {
   const backup = program
     .command('backup')
-    .summary('take, list, verify and prune backups')
-    .description('Take, list, verify and prune backups. Needs an account key.');
+    .summary('take, list, verify and prune backups, and try a restore')
+    .description('Take, list, verify and prune backups, and try a restore. Needs an account key.');
   const add = (usage: string, about: string) => withApiOptions(backup.command(usage).description(about));
 
   add('now', 'Take a backup and wait until it is done.')
@@ -22,6 +23,10 @@ export function addBackup(program: Command): void {
     .action(now);
   add('list', 'List backups, and the times that can be restored.').action(list);
   add('verify', 'Read all backups back and check them.').action(verify);
+  add(
+    'drill [project]',
+    'Restore a project into a temporary copy, as of now, and compare it with the live one. Without a project, they take turns.',
+  ).action(drill);
   add(
     'prune',
     'Delete backups that are older than ROWHOUSE_BACKUP_DAYS and that no other backup needs.',
@@ -39,7 +44,9 @@ async function now(options: ApiOptions & { full?: boolean }): Promise<void> {
 
 async function list(options: ApiOptions): Promise<void> {
   const answer = await callApi<BackupsResponse>(options, 'GET', ['backups']);
-  show(options, answer, (given) => [tableOf(given.backups), summaryOf(given)].join('\n\n'));
+  show(options, answer, (given) =>
+    [tableOf(given.backups), summaryOf(given), ...warningsOf(given)].join('\n\n'),
+  );
 }
 
 async function verify(options: ApiOptions): Promise<void> {
@@ -48,6 +55,23 @@ async function verify(options: ApiOptions): Promise<void> {
   show(options, answer, ({ job: { result } }) => {
     return `${result.backups} backups and ${result.segments} WAL segments are complete and undamaged.`;
   });
+}
+
+async function drill(project: string | undefined, options: ApiOptions): Promise<void> {
+  type Result = { project: string; compared_tables: number; changed_tables: number; seconds: number };
+  const body = project === undefined ? {} : { project };
+  const answer = await run<Result>(options, ['backups', 'drill'], 'Restoring aside', body);
+  show(options, answer, ({ job: { result } }) => {
+    const { compared_tables: compared, changed_tables: changed, seconds } = result;
+    const others = changed === 0 ? '' : ` ${countOf(changed)} changed meanwhile and could not be compared.`;
+    return clean(
+      `${result.project} was restored aside in ${seconds} s. ${countOf(compared)} ${compared === 1 ? 'equals' : 'equal'} the live data.${others}`,
+    );
+  });
+}
+
+function countOf(tables: number): string {
+  return `${tables} ${tables === 1 ? 'table' : 'tables'}`;
 }
 
 async function prune(options: ApiOptions): Promise<void> {
@@ -97,17 +121,41 @@ function tableOf(backups: readonly Backup[]): string {
 }
 
 /** As --to takes it. Rounded into the range, so that both ends can be restored. */
-function exactTime(iso: string | null, round: (seconds: number) => number): string {
-  if (!iso) return '-';
+function exactTime(iso: string, round: (seconds: number) => number): string {
   return new Date(round(Date.parse(iso) / 1000) * 1000).toISOString().replace('.000', '');
 }
 
 function summaryOf(answer: BackupsResponse): string {
+  const ranges = answer.restorable.flatMap(({ from, to }): [string, string][] => [
+    ['restorable from', exactTime(from, Math.ceil)],
+    ['restorable to', exactTime(to, Math.floor)],
+  ]);
   return formatFields([
     ['storage', answer.storage],
-    ['restorable from', exactTime(answer.oldest_restorable, Math.ceil)],
-    ['restorable to', exactTime(answer.newest_restorable, Math.floor)],
+    ...(ranges.length > 0 ? ranges : [['restorable', 'nothing yet'] as [string, string]]),
     ['not stored yet', answer.lag_seconds === null ? '-' : `${answer.lag_seconds} s`],
     ['verified', formatTime(answer.last_verified_at)],
   ]);
+}
+
+/** Each is a paragraph. */
+function warningsOf({ damaged, is_on_data_disk: isOnDataDisk }: BackupsResponse): string[] {
+  const lines = damaged.map(({ id, problem }) => clean(`  ${id}: ${problem}`));
+  return [
+    ...(damaged.length > 0
+      ? [
+          [
+            'WARNING: These backups are damaged. They and the backups that need them cannot be restored.',
+            ...lines,
+            'To fix it: rowhouse backup now --full. Then look for the cause in the storage.',
+          ].join('\n'),
+        ]
+      : []),
+    ...(isOnDataDisk
+      ? [
+          'WARNING: The backups are on the disk of the data. If it is lost, so are the backups.\n' +
+            'To fix it: set ROWHOUSE_BACKUP_URL to a folder on another disk, or to a bucket.',
+        ]
+      : []),
+  ];
 }

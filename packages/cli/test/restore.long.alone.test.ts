@@ -55,6 +55,7 @@ type Body = {
   error?: { code: string };
   project?: { status: string };
   backups?: unknown[];
+  restorable?: unknown[];
   rows?: { at?: string; id?: number }[];
 };
 type Ended = { project?: string; slug?: string; name: string; command: string };
@@ -178,4 +179,23 @@ it('an installation comes back from its backups and its master key', { timeout: 
   expect(all.stdout).not.toContain('AGAIN');
   const newest = await call(whole.url, rotated.api_key ?? '', '/projects/shop/query', select);
   expect(newest.error).toBeUndefined();
+
+  // The moments before the restore are still offered, and can be restored.
+  const there = { ROWHOUSE_URL: whole.url.replace('/api/dbaas/v2', ''), ROWHOUSE_API_KEY: service.key };
+  for (;;) {
+    const { restorable = [] } = await call(whole.url, service.key, '/backups');
+    if (restorable.length > 1) break;
+    await sleep(200);
+  }
+  const listed = rowhouse(['backup', 'list'], there).stdout;
+  expect(listed.match(/^restorable from /gm)).toHaveLength(2);
+  expect(listed).toContain('on the disk of the data');
+  expect(rowhouse(['snapshots', 'list', 'shop'], there).stdout).toMatch(/^one row .* yes$/m);
+  const early = rowhouse(['projects', 'restore', 'shop', '--snapshot', 'one row', '--json'], there);
+  expect([early.status, early.stderr]).toEqual([0, '']);
+  const { project: copy, api_key: copyKey } = JSON.parse(early.stdout);
+  const rowsThen = await call(whole.url, copyKey, `/projects/${copy.slug}/query`, {
+    query: 'select id from t',
+  });
+  expect(rowsThen.rows).toEqual([{ id: 1 }]);
 });

@@ -3,7 +3,7 @@
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { accountKeyProblem } from './accounts.ts';
-import { examineBackups } from './backups/examine.ts';
+import { examineBackups, examineDrills } from './backups/examine.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { openControl } from './control/control.ts';
 import { examineServers } from './doctor-servers.ts';
@@ -59,6 +59,12 @@ const examinations: Examination[] = [
   { check: 'PostgreSQL', look: checkServer, only: 'external' },
   { check: 'servers', look: ({ config }) => examineServers(config), inside: true },
   { check: 'backups', look: ({ config }) => examineBackups(config), inside: true },
+  {
+    check: 'restore drills',
+    look: ({ config }) => examineDrills(config),
+    inside: true,
+    only: 'embedded',
+  },
 ];
 
 async function examine(): Promise<Check[]> {

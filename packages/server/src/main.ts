@@ -306,7 +306,7 @@ function greet(
   say(`  data         ${where}`);
   const { backups } = service.deps;
   say(`  backups      ${backups ? backups.place : 'off'}`);
-  if (backups && config.backup === null) {
+  if (backups?.isOnDataDisk) {
     say('               This is the disk of the data: if it is lost, so are the backups.');
     say('               To fix it: set ROWHOUSE_BACKUP_URL to another disk or to a bucket.');
   }

@@ -174,7 +174,10 @@ export async function openService(options: Options): Promise<Service> {
       {},
       'WAL WAS LOST FOR BACKUPS: the storage was unavailable for so long that PostgreSQL gave up the replication slot, to keep the disk from filling up. Times since then cannot be restored until the next full backup is complete. It begins now',
     );
-  const backups = options.backups ? openBackups({ control, server, now, onSlotLost }, options.backups) : null;
+  const dataFolder = options.restores?.dataFolder ?? null;
+  const backups = options.backups
+    ? openBackups({ control, server, dataFolder, now, onSlotLost }, options.backups)
+    : null;
   const writerQueue = openWriterQueue();
   feed.listen(({ projectId }) => {
     if (projectId !== null) writerQueue.open(projectId);
@@ -220,7 +223,7 @@ export async function openService(options: Options): Promise<Service> {
   };
   const restoreDeps: RestoreDeps = {
     ...{ control, server, servers, disk, jobs, imports, backups, limits, now, onError },
-    dataFolder: options.restores?.dataFolder ?? null,
+    dataFolder,
     ...(options.exports?.programs && { programs: options.exports.programs }),
     exchange: (projectId, otherId) =>
       branches.inTurn(server, async () => {
@@ -232,9 +235,7 @@ export async function openService(options: Options): Promise<Service> {
   if (options.background) await restores.tidy().catch(onError);
   const keeper = backups && options.background ? openBackupKeeper({ backups, server, now }, log) : null;
   const drills =
-    keeper && backups && options.restores
-      ? openDrills(restoreDeps, { ...options.restores, backups }, log)
-      : null;
+    backups && options.restores ? openDrills(restoreDeps, { ...options.restores, backups }, log) : null;
   const background = options.background
     ? startBackground({ control, servers, upgrades, reclaim, limits, now, backups: keeper, drills }, log)
     : null;
@@ -261,6 +262,7 @@ export async function openService(options: Options): Promise<Service> {
     branches,
     jobs,
     backups,
+    drills,
     restores,
     keyRing,
     logins,

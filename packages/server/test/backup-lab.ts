@@ -43,7 +43,7 @@ export async function startLab(
 }
 
 /** What `rowhouse doctor` says about the backups of a lab. */
-export function examineBackups(lab: Lab, repository: string, controlDatabase: string) {
+export function examineBackups(lab: Lab, repository: string, controlDatabase: string, wanted = 'backups') {
   const env = {
     ...{ PATH: process.env.PATH, ROWHOUSE_DATA: lab.folder, ROWHOUSE_BACKUP_URL: `file:${repository}` },
     ROWHOUSE_MASTER_KEY: lab.masterKey.toString('hex'),
@@ -52,7 +52,7 @@ export function examineBackups(lab: Lab, repository: string, controlDatabase: st
   const program = path.resolve(import.meta.dirname, '../dist/doctor.js');
   const checks = JSON.parse(execFileSync(process.execPath, [program], { env, encoding: 'utf8' }));
   return (checks as { check: string; state: string; found: string; todo?: string }[]).find(
-    ({ check }) => check === 'backups',
+    ({ check }) => check === wanted,
   );
 }
 

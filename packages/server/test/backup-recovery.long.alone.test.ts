@@ -5,8 +5,9 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { takeBaseBackup } from '../src/backups/base-backup.ts';
+import { chainOf, listBackups } from '../src/backups/descriptions.ts';
 import { prune } from '../src/backups/prune.ts';
-import { chainOf, listBackups, type Repository } from '../src/backups/repository.ts';
+import type { Repository } from '../src/backups/repository.ts';
 import { ensureSlot } from '../src/backups/slot.ts';
 import { verify } from '../src/backups/verify.ts';
 import { continuousEnd, listSegments } from '../src/backups/wal-archive.ts';
@@ -162,7 +163,7 @@ it('what pruning leaves can be recovered, also after it was interrupted', { time
   const streaming = stream(lab, repository);
   const day = 24 * 3_600_000;
   const pruneIn = (days: number, on = repository) =>
-    prune(on, { retentionDays: 7, now: Date.now() + days * day });
+    prune(on, { retentionDays: 7, now: Date.now() + days * day, isBackupRunning: false });
   const first = await take(lab, repository, null);
   const firstIncremental = await take(lab, repository, first);
   await database.query(sql`create table kept as select g from generate_series(1, 1000) g`);

@@ -13,7 +13,7 @@ import {
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { BackupOptions } from '../src/backups/backups.ts';
-import { chainOf, listBackups } from '../src/backups/repository.ts';
+import { chainOf, listBackups } from '../src/backups/descriptions.ts';
 import { findRunAs } from '../src/engine/run-as.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -151,8 +151,13 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
       },
       3 * minutes,
     );
-    // What lies before the gap does not count as restorable up to now.
-    expect(after.oldest_restorable).toBe(after.backups.at(-1).ended_at);
+    // What lies before the gap can be restored as well, but is not restorable up to now.
+    expect(after.oldest_restorable).toBe(before.oldest_restorable);
+    expect(after.restorable).toEqual([
+      { from: before.oldest_restorable, to: expect.any(String) },
+      { from: after.backups.at(-1).ended_at, to: after.newest_restorable },
+    ]);
+    expect(after.restorable[0].to < after.restorable[1].from).toBe(true);
     await lab.database.query(sql`create table later as select 7 as seven`);
     await allStored(service);
     const repository = await repositoryOf(lab, folder);
@@ -224,9 +229,14 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     const folder = newFolder('repository');
     const service = await openWithBackups(lab, folder);
     await firstBackup(service);
+    const since = Date.now();
     expect((await runJob(service, '/backups', { kind: 'incremental' })).result.backup.kind).toBe(
       'incremental',
     );
+    // Metrics know of it at once, not at the next list.
+    const metrics = String((await service.call('GET', '/metrics')).body);
+    const [, age] = /^rowhouse_backup_age_seconds (\S+)$/m.exec(metrics) ?? [];
+    expect(Number(age)).toBeLessThanOrEqual((Date.now() - since) / 1000);
     await allStored(service);
     expect((await statusOf(service)).last_verified_at).toBeNull();
     expect((await runJob(service, '/backups/verify')).status).toBe('done');
@@ -259,6 +269,64 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     await expect(listBackups(other)).rejects.toThrow('another master key');
   });
 
+  it('a backup whose description is damaged is reported, and blocks nothing', async () => {
+    const lab = await startLab();
+    const folder = newFolder('repository');
+    let shiftMs = 0;
+    const service = await openWithBackups(lab, folder, {
+      ...{ restores: { dataFolder: lab.folder }, now: () => Date.now() + shiftMs },
+      imports: { folder: newFolder('imports'), allowPrivateHosts: false },
+    });
+    await firstBackup(service);
+    const project = await service.project('Shop');
+    await allStored(service);
+    const [description] = filesIn(folder, /\/backup$/);
+    const id = path.basename(path.dirname(description ?? ''));
+    const before = new Date().toISOString();
+    writeFileSync(path.join(folder, description ?? ''), '');
+
+    const damaged = await statusOf(service);
+    expect([damaged.ok, damaged.backups, damaged.restorable]).toEqual([true, [], []]);
+    expect(damaged.damaged).toEqual([{ id, problem: expect.stringContaining('damaged') }]);
+    const refused = await service.call('POST', `/projects/${project.slug}/restore`, { body: { to: before } });
+    expect([refused.status, refused.body.error?.code]).toEqual([409, 'conflict']);
+    // The service takes a new one by itself, at its next list.
+    shiftMs = 11 * minutes;
+    await firstBackup(service);
+    const isLogged = (line: string) => line.includes('A BACKUP IS DAMAGED') && line.includes(id);
+    expect(service.log.filter(isLogged)).toHaveLength(1);
+    expect(String((await service.call('GET', '/metrics')).body)).toMatch(/^rowhouse_backup_damaged 1$/m);
+    const found = examineBackups(lab, folder, service.controlDatabase);
+    expect([found?.state, found?.found]).toEqual(['problem', expect.stringContaining(id)]);
+
+    shiftMs = 0;
+    await allStored(service);
+    const started = await service.call('POST', `/projects/${project.slug}/restore`, {
+      body: { to: new Date().toISOString() },
+    });
+    expect(started.status, JSON.stringify(started.body)).toBe(202);
+    const restored = await until(
+      'the restore ends',
+      async () => {
+        const { job } = (await service.call('GET', `${api}/jobs/${started.body.job.id}`)).body;
+        return job.status !== 'running' && job;
+      },
+      2 * minutes,
+    );
+    expect([restored.status, restored.error]).toEqual(['done', null]);
+    const verified = await runJob(service, '/backups/verify');
+    expect(verified.error.details.problems).toEqual([expect.stringContaining(`${id}/backup`)]);
+    const parts = filesIn(folder, /\.tar$/).length;
+    expect((await runJob(service, '/backups/prune')).result).toMatchObject({ backups: [], unfinished: 0 });
+    expect(filesIn(folder, /\.tar$/)).toHaveLength(parts);
+
+    // Without the list of its files, a backup cannot be the parent of an incremental one: the next one is full.
+    const [manifest] = filesIn(folder, /\/manifest$/).filter((name) => !name.includes(id));
+    writeFileSync(path.join(folder, manifest ?? ''), '');
+    const next = await runJob(service, '/backups', { kind: 'incremental' });
+    expect([next.status, next.result?.backup.kind]).toEqual(['done', 'full']);
+  });
+
   it('an interrupted backup is not a backup, and only an account key reaches backups', async () => {
     const lab = await startLab();
     const folder = newFolder('repository');
@@ -285,6 +353,8 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     await lab.database.query(sql`create role plain login createdb createrole password 'plain'`);
     const at = { ...lab.engine.address, user: 'plain', password: 'plain' };
     const service = await openWithBackups(lab, newFolder('repository'), { at });
+    // The service tries it first, and only one backup runs at a time.
+    await until('its own backup has failed', async () => service.log.join('').includes('A BACKUP FAILED'));
     const job = await runJob(service, '/backups', { kind: 'full' });
     expect([job.status, job.error?.code]).toEqual(['failed', 'backup_failed']);
     expect(job.error.hint).toContain('REPLICATION');
@@ -318,7 +388,11 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     expect((await statusOf(service)).backups).toHaveLength(before);
     await lab.database.query(sql`drop tablespace "else where"`);
     expect((await runJob(service, '/backups', { kind: 'full' })).status).toBe('done');
-    expect(examineBackups(lab, folder, service.controlDatabase)?.state).toBe('ok');
+    const well = examineBackups(lab, folder, service.controlDatabase);
+    expect([well?.state, well?.found]).toEqual([
+      'warning',
+      expect.stringMatching(/on the disk of the data$/),
+    ]);
   });
 
   it('off: no slot is left behind, and requests say so', async () => {

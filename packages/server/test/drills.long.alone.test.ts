@@ -1,4 +1,4 @@
-// The nightly drill as the service runs it: a project whose backup is damaged is reported everywhere, and no other one is.
+// Drills as the service runs them, every night and on demand: a project whose backup is damaged is reported everywhere, and no other one is.
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
@@ -7,13 +7,13 @@ import { putSetting } from '../src/control/settings.ts';
 import { databaseOf } from '../src/engine/provision.ts';
 import { examineBackups, newFolder, startLab } from './backup-lab.ts';
 import { run } from './exports.ts';
-import { until } from './helpers.ts';
-import { startService } from './restoring.ts';
+import { api, until } from './helpers.ts';
+import { end, startService } from './restoring.ts';
 
 const hourMs = 60 * 60_000;
 
 it('a drill that fails is in the log, the metrics, doctor and the usage of the project, until one succeeds', {
-  timeout: 300_000,
+  timeout: 400_000,
 }, async () => {
   const lab = await startLab();
   const folder = newFolder('repository');
@@ -38,9 +38,17 @@ it('a drill that fails is in the log, the metrics, doctor and the usage of the p
   };
   const failedAt = async (project: { slug: string }) =>
     (await rowhouse.call('GET', `/projects/${project.slug}/usage`)).body.usage.failed_restore_drill_at;
+  const ask = (body: object, key = rowhouse.accountKey) =>
+    rowhouse.call('POST', `${api}/backups/drill`, { body, key });
+  const drill = async (body: object) => {
+    const started = await ask(body);
+    expect(started.status, JSON.stringify(started.body)).toBe(202);
+    return end(rowhouse, started.body.job.id);
+  };
+  const proven = () => examineBackups(lab, folder, rowhouse.controlDatabase, 'restore drills');
   const examined = () => examineBackups(lab, folder, rowhouse.controlDatabase);
   expect([await metric('failing_projects'), await failedAt(shop)]).toEqual([0, null]);
-  expect(examined()?.state).toBe('ok');
+  expect(examined()?.state).toBe('warning');
 
   // The turn of the damaged project, and two days after the last drill.
   await putSetting(control, 'drilled_project', other.id);
@@ -59,6 +67,21 @@ it('a drill that fails is in the log, the metrics, doctor and the usage of the p
   // The service and the project are as before.
   expect((await run(rowhouse, shop, 'select count(*) from t')).rows).toEqual([{ count: 1000 }]);
 
+  // On demand: the other project passes, which says nothing about this one.
+  expect(proven()).toMatchObject({ state: 'warning', found: expect.stringContaining('has been proven yet') });
+  const other2 = await drill({ project: other.slug });
+  expect(other2).toMatchObject({ kind: 'drill', project: other.slug, status: 'done', error: null });
+  expect(other2.result).toMatchObject({ project: other.slug, changed_tables: 0 });
+  expect(other2.result.compared_tables).toBeGreaterThan(0);
+  expect(proven()?.state).toBe('ok');
+  const again = await drill({ project: shop.slug });
+  expect([again.status, again.error.code]).toEqual(['failed', 'backup_failed']);
+  expect([await metric('failures'), await metric('failing_projects')]).toEqual([2, 1]);
+  // Without a project, the next one in turn.
+  expect((await drill({})).project).toBe(other.slug);
+  expect((await ask({ project: 'nobody' })).status).toBe(404);
+  expect((await ask({}, shop.key)).status).toBe(403);
+
   // Repaired: the same project is tried again after an hour. One that is deleted meanwhile is not a problem any more.
   writeFileSync(part, whole);
   const gone = { projectId: 'gone', slug: 'gone', problem: 'it was damaged' };
@@ -66,8 +89,10 @@ it('a drill that fails is in the log, the metrics, doctor and the usage of the p
   await until('both are counted', async () => (await metric('failing_projects')) === 2);
   shiftMs = 1.1 * hourMs;
   await until('the drill succeeds', async () => (await metric('failing_projects')) === 0, 180_000);
-  expect(await metric('failures')).toBe(1);
+  expect(await metric('failures')).toBe(2);
   expect(await metric('age_seconds')).toBeLessThan(300);
   expect(await failedAt(shop)).toBeNull();
-  expect(examined()?.state).toBe('ok');
+  expect(examined()?.state).toBe('warning');
+  await putSetting(control, 'drilled_at', new Date(Date.now() - 73 * hourMs).toISOString());
+  expect(proven()).toMatchObject({ state: 'warning', found: expect.stringContaining('proven since') });
 });

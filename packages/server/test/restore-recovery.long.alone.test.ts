@@ -173,7 +173,10 @@ it('a project is restored to the very commit, without the others', { timeout: 30
   if (!(beyond instanceof RowhouseError)) throw beyond;
   expect([beyond.code, beyond.details]).toEqual([
     'conflict',
-    { retryable: false, oldest_restorable: full.ended_at, newest_restorable: expect.any(String) },
+    {
+      ...{ retryable: false, oldest_restorable: full.ended_at, newest_restorable: expect.any(String) },
+      restorable: [{ from: full.ended_at, to: expect.any(String) }],
+    },
   ]);
   const { newest_restorable: newest } = beyond.details as { newest_restorable: string };
   expect(Date.parse(newest)).toBeGreaterThanOrEqual(end.getTime());

@@ -9,6 +9,7 @@ import { putSetting } from '../src/control/settings.ts';
 import { prepareBinaries } from '../src/engine/binaries.ts';
 import { clusterFolderOf } from '../src/engine/embedded.ts';
 import { createCluster, startPostmaster } from '../src/engine/postmaster.ts';
+import { databaseOf } from '../src/engine/provision.ts';
 import { findRunAs } from '../src/engine/run-as.ts';
 import { parseLsn } from '../src/postgres/lsn.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -91,7 +92,10 @@ it('a project is restored to earlier moments, with all its objects and users', {
   expect([future.status, future.body.error.code, future.body.error.details]).toEqual([
     409,
     'conflict',
-    { retryable: false, oldest_restorable: oldest?.ended_at, newest_restorable: expect.any(String) },
+    {
+      ...{ retryable: false, oldest_restorable: oldest?.ended_at, newest_restorable: expect.any(String) },
+      restorable: [{ from: oldest?.ended_at, to: expect.any(String) }],
+    },
   ]);
   expect((await ask(rowhouse, project.slug, { into: 'new' })).status).toBe(400);
   expect((await ask(rowhouse, project.slug, { to: 'yesterday' })).status).toBe(400);
@@ -184,6 +188,35 @@ it('snapshots name moments, and branches begin at one', { timeout: 400_000 }, as
   const again = await restore(rowhouse, copied.body.project.slug, at);
   expect([again.ended.status, again.ended.error]).toEqual(['done', null]);
   expect((await run(rowhouse, again.copy, 'select n from t order by n')).rows).toEqual([{ n: 1 }, { n: 2 }]);
+});
+
+it('a project whose code does not end delays no other restore', { timeout: 300_000 }, async () => {
+  const lab = await startLab();
+  const rowhouse = await startService(lab);
+  const [slow, quick] = [await rowhouse.project('Slow'), await rowhouse.project('Quick')];
+  await run(
+    rowhouse,
+    slow,
+    `create function wait() returns int language plpgsql as $$
+     begin
+       if current_database() <> '${databaseOf(slow.id)}' then perform pg_sleep(600); end if;
+       return 1;
+     end $$`,
+    'create materialized view waiting as select wait()',
+  );
+  await run(rowhouse, quick, 'create table t as select 1 as one');
+  const at = await moment(lab);
+  const { body: first } = await ask(rowhouse, slow.slug, { to: at });
+  const refreshes = sql`select from pg_stat_activity where state = 'active' and query ~* '^refresh materialized'`;
+  const loads = async () => (await lab.database.query(refreshes)).length > 0;
+  await until('the slow project is loaded', loads, 120_000);
+  const { ended, copy } = await restore(rowhouse, quick.slug, at);
+  expect([ended.status, ended.error]).toEqual(['done', null]);
+  expect((await run(rowhouse, copy, 'select one from t')).rows).toEqual([{ one: 1 }]);
+  expect(await loads()).toBe(true);
+  expect((await rowhouse.call('DELETE', `${api}/jobs/${first.job.id}`)).status).toBe(202);
+  expect((await end(rowhouse, first.job.id)).status).toBe('cancelled');
+  expect((await rowhouse.call('GET', `/projects/${first.project.slug}`)).status).toBe(404);
 });
 
 it('a mark lies behind its own commit, which ends a replay', { timeout: 100_000 }, async () => {
@@ -282,7 +315,7 @@ it('a drill restores projects in turn and finds what differs', { timeout: 300_00
     const project = await chooseNext(all);
     if (!project) throw new Error('There is no project.');
     await putSetting(deps.control, 'drilled_project', project.id);
-    return runDrill(all, place, project, signal);
+    return runDrill(all, place, project, { signal });
   };
   const [first, second, third] = [await drill(), await drill(), await drill()];
   expect([first, second].map((one) => one?.slug).sort()).toEqual(projects.map(({ slug }) => slug).sort());

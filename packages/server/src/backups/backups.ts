@@ -8,15 +8,12 @@ import { errors } from '../errors.ts';
 import { parseLsn, segmentName } from '../postgres/lsn.ts';
 import { sql } from '../postgres/sql.ts';
 import { takeBaseBackup } from './base-backup.ts';
+import { isOnDataDisk } from './data-disk.ts';
+import { chainOf, isDamage, isMissing, type ListedBackups, readBackups } from './descriptions.ts';
 import { describeFailure } from './failure.ts';
 import { type Pruned, prune } from './prune.ts';
-import {
-  type BackupDescription,
-  chainOf,
-  listBackups,
-  openRepository,
-  type Repository,
-} from './repository.ts';
+import { type BackupDescription, openRepository, type Repository } from './repository.ts';
+import { listRestorable, listWal, type Restorable } from './restorable.ts';
 import { ensureSlot, findSlot, type SlotState, slotName } from './slot.ts';
 import { openStorage } from './storage/open.ts';
 import { refuseTablespaces } from './tablespaces.ts';
@@ -34,8 +31,15 @@ export type BackupOptions = {
 
 type Run = { signal: AbortSignal; progress: (fraction: number) => void };
 
-export type BackupStatus = {
-  backups: BackupDescription[];
+/** What is in the repository, as of one look. All lists have the oldest first. */
+export type Look = ListedBackups & {
+  /** Backups from which recovery reaches the present. */
+  usable: BackupDescription[];
+  /** Everything that can be restored, the past of this server before it was restored itself included. */
+  restorable: Restorable[];
+};
+
+export type BackupStatus = Look & {
   slot: SlotState | null;
   /** When the newest stored WAL was stored. null: none is. */
   newestStoredAt: Date | null;
@@ -50,6 +54,8 @@ export type Backups = {
   options: BackupOptions;
   slot: string;
   place: string;
+  /** If that disk is lost, so are the backups. */
+  isOnDataDisk: boolean;
   repository(): Promise<Repository>;
   position(): Promise<Position>;
   status(): Promise<BackupStatus>;
@@ -57,29 +63,34 @@ export type Backups = {
   prepareSlot(): Promise<{ wasLost: boolean }>;
   /** Rejects if there is something on the server that a restore could not bring back. */
   checkServer(): Promise<void>;
+  /** When the last backup that any process has taken ended. null: none was taken. */
+  lastTakenAt(): Promise<number | null>;
   /** `incremental` becomes full if there is nothing that it could refer to. */
   take(kind: 'full' | 'incremental', run: Run): Promise<BackupDescription>;
   prune(signal: AbortSignal): Promise<Pruned>;
   verify(run: Run): Promise<Verified>;
-  /** Whole backups from which recovery reaches the present, oldest first. */
-  usable(): Promise<BackupDescription[]>;
+  look(): Promise<Look>;
   close(): void;
 };
 
 type Deps = {
   control: Control;
   server: Server;
+  /** Of the embedded PostgreSQL. null: the data is elsewhere. */
+  dataFolder: string | null;
   now: () => number;
   /** PostgreSQL has given up the slot: WAL is missing in the repository. */
   onSlotLost: () => void;
 };
 
-export function openBackups({ control, server, now, onSlotLost }: Deps, options: BackupOptions): Backups {
+export function openBackups(
+  { control, server, dataFolder, now, onSlotLost }: Deps,
+  options: BackupOptions,
+): Backups {
   const { location, reserveBytes, retentionDays, rateMb } = options;
   const { maintenance, address, masterKey, installation } = server;
   const storage = openStorage(location, reserveBytes);
   const slot = slotName(installation);
-  const known = new Map<string, BackupDescription>();
   let cluster: string | null = null;
 
   const position = async (): Promise<Position> => {
@@ -105,23 +116,31 @@ export function openBackups({ control, server, now, onSlotLost }: Deps, options:
     return openRepository(storage, masterKey, cluster);
   };
 
-  const usable = async (): Promise<BackupDescription[]> => {
+  const look = async (): Promise<Look> => {
     const opened = await repository();
     const { timeline, segmentBytes } = await position();
-    const backups = (await listBackups(opened, known)).filter((backup) => backup.timeline === timeline);
-    const segments = await listSegments(opened, timeline);
+    const listed = await readBackups(opened).catch((error: unknown) => {
+      throw describeFailure(error);
+    });
+    const { backups } = listed;
+    const wal = await listWal(opened, backups);
+    const segments = wal.get(timeline) ?? [];
     const last = segments.at(-1)?.name ?? '';
     // WAL before this is stored, or lost.
     const kept = (await findSlot(maintenance, slot))?.restart ?? null;
     const keptFrom = kept === null ? null : kept - (kept % BigInt(segmentBytes));
-    return backups.filter((backup) => {
+    const usable = backups.filter((backup) => {
       const start = parseLsn(backup.start_lsn);
-      if (keptFrom === null || chainOf(backups, backup) === null) return false;
+      if (backup.timeline !== timeline || keptFrom === null || chainOf(backups, backup) === null)
+        return false;
       // The WAL of a backup that has just been taken may not be stored yet.
       if (segmentName(timeline, start, segmentBytes) > last) return start >= keptFrom;
       const end = continuousEnd(segments, start, timeline, segmentBytes);
       return end !== null && segmentName(timeline, end - 1n, segmentBytes) >= last && end >= keptFrom;
     });
+    const stored = listRestorable(backups, wal, timeline);
+    const coming = usable.filter((backup) => stored.every(({ tip }) => tip !== backup));
+    return { ...listed, usable, restorable: [...stored, ...coming.flatMap((one) => soon(backups, one))] };
   };
 
   const prepareSlot = async () => {
@@ -137,17 +156,21 @@ export function openBackups({ control, server, now, onSlotLost }: Deps, options:
       await checkServer();
       // Before the backup begins: from here on PostgreSQL keeps the WAL that it needs.
       await prepareSlot();
-      const parent = kind === 'incremental' ? ((await usable()).at(-1) ?? null) : null;
+      const parent = kind === 'incremental' ? ((await look()).usable.at(-1) ?? null) : null;
       const request = {
         ...{ repository: await repository(), address, maintenance, progress: run.progress, signal },
         maxRateKb: rateMb === 0 ? null : rateMb * 1024,
       };
       const backup = await takeBaseBackup({ ...request, parent }).catch((error: unknown) => {
-        // PostgreSQL may not have the summaries of the WAL since the parent: they were off, or are older than it keeps.
-        if (!parent || !lacksSummaries(error)) throw error;
+        // PostgreSQL may not have the summaries of the WAL since the parent: they were off, or are older than it keeps. Or the
+        // list of the parent's files, which PostgreSQL needs, is damaged: then no incremental backup of it will succeed.
+        const isUseless = lacksSummaries(error) || isDamage(error) || isMissing(error);
+        if (!parent || !isUseless) throw error;
         return takeBaseBackup({ ...request, parent: null });
       });
-      await prune(await repository(), { retentionDays, now: now() }, signal);
+      await putSetting(control, 'backup_taken_at', backup.ended_at);
+      // This backup is complete, and the lock keeps others from beginning.
+      await prune(await repository(), { retentionDays, now: now(), isBackupRunning: false }, signal);
       return backup;
     }).catch((error: unknown) => {
       throw describeFailure(error);
@@ -157,31 +180,35 @@ export function openBackups({ control, server, now, onSlotLost }: Deps, options:
     options,
     slot,
     place: storage.place,
+    isOnDataDisk: isOnDataDisk(location, dataFolder),
     repository,
     position,
-    usable,
+    look,
     prepareSlot,
     checkServer,
     take,
+    lastTakenAt: async () => Date.parse((await findSetting(control, 'backup_taken_at')) ?? '') || null,
     status: async () => {
       const opened = await repository();
       const state = await findSlot(maintenance, slot);
       const { timeline, segmentBytes } = await position();
-      const backups = await listBackups(opened, known).catch((error: unknown) => {
-        throw describeFailure(error);
-      });
       return {
-        backups,
+        ...(await look()),
         slot: state,
         newestStoredAt: await newestStored(opened, timeline, segmentBytes, state?.restart ?? null),
         lastVerifiedAt: await findSetting(control, 'backup_verified_at'),
         now: new Date(now()),
       };
     },
-    prune: async (signal) =>
-      prune(await repository(), { retentionDays, now: now() }, signal).catch((error: unknown) => {
-        throw describeFailure(error);
-      }),
+    prune: async (signal) => {
+      // One that begins after this has no parts that are old.
+      const isBackupRunning = await isRunning(control);
+      return prune(await repository(), { retentionDays, now: now(), isBackupRunning }, signal).catch(
+        (error: unknown) => {
+          throw describeFailure(error);
+        },
+      );
+    },
     verify: async (run) => {
       const startedAt = new Date(now()).toISOString();
       const verified = await verify(await repository(), run).catch((error: unknown) => {
@@ -192,6 +219,13 @@ export function openBackups({ control, server, now, onSlotLost }: Deps, options:
     },
     close: () => storage.close(),
   };
+}
+
+/** The WAL that makes the backup consistent is kept, but not stored yet: a restore waits a moment for it. */
+function soon(backups: readonly BackupDescription[], tip: BackupDescription): Restorable[] {
+  const chain = chainOf(backups, tip) ?? [];
+  const from = parseLsn(tip.start_lsn);
+  return [{ chain, tip, from, end: from, storedAt: new Date(tip.ended_at), isClosed: false }];
 }
 
 /** One base backup at a time, of all processes. The lock is given up when the process or its connection dies. */
@@ -212,6 +246,16 @@ function exclusively<T>(
     }
     return act(AbortSignal.any([signal, lost]));
   });
+}
+
+/** Whether a process holds the lock above. Taking it to find out could refuse a backup that begins just now. */
+async function isRunning(control: Control): Promise<boolean> {
+  const rows = await control.query(sql`
+    select from pg_locks
+    where locktype = 'advisory' and granted and objsubid = 1
+      and database = (select oid from pg_database where datname = current_database())
+      and (classid::bigint << 32 | objid::bigint) = hashtext('rowhouse backup')::bigint`);
+  return rows.length > 0;
 }
 
 /** object_not_in_prerequisite_state by BASE_BACKUP, or a syntax error by a server before PostgreSQL 17. */

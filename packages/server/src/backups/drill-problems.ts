@@ -1,7 +1,8 @@
 // The projects whose last restore drill failed, until one of them succeeds. In the control database: every process, the
-// usage of a project and doctor report it. Only the process that does the background work writes it.
+// usage of a project and doctor report it.
 import type { Control } from '../control/control.ts';
-import { findSetting, putSetting } from '../control/settings.ts';
+import { findSetting } from '../control/settings.ts';
+import { sql } from '../postgres/sql.ts';
 
 export type DrillProblem = { projectId: string; slug: string; failedAt: string; problem: string };
 
@@ -30,9 +31,13 @@ export async function forgetDrillProblem(control: Control, projectId: string): P
   await change(control, projectId, []);
 }
 
+/** In one statement: a drill that an operator asks for can end in another process at the same time. */
 async function change(control: Control, projectId: string, now: DrillProblem[]): Promise<void> {
-  const before = await listDrillProblems(control);
-  const others = before.filter((one) => one.projectId !== projectId);
-  if (others.length === before.length && now.length === 0) return;
-  await putSetting(control, 'drill_problems', JSON.stringify([...others, ...now]));
+  const added = JSON.stringify(now);
+  await control.query(sql`
+    insert into settings (name, value) values ('drill_problems', ${added})
+    on conflict (name) do update set value = (
+      select (coalesce(jsonb_agg(one order by place), '[]') || ${added}::text::jsonb)::text
+      from jsonb_array_elements(settings.value::jsonb) with ordinality as old (one, place)
+      where one ->> 'projectId' <> ${projectId})`);
 }

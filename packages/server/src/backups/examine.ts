@@ -1,26 +1,67 @@
-// What `rowhouse doctor` says about backups. It reads names only, so it needs neither the service nor the master key.
+// What `rowhouse doctor` says about backups. It needs neither the service nor the master key. With the key, it also reads the
+// descriptions of the backups.
 import type { BackupLocation } from '../backup-url.ts';
 import { backupLocation, type Config } from '../config.ts';
+import { openControl } from '../control/control.ts';
 import { peekSetting } from '../control/settings.ts';
 import { clusterFolderOf, embeddedAddress } from '../engine/embedded.ts';
 import { parseDatabaseUrl } from '../engine/external.ts';
 import { inspectInstallation } from '../engine/master-key-fit.ts';
 import { inspectPidFile } from '../engine/server-processes.ts';
 import { type Address, openDatabase } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { isOnDataDisk } from './data-disk.ts';
+import { type DamagedBackup, isDamage, readBackups } from './descriptions.ts';
 import { parseDrillProblems } from './drill-problems.ts';
-import { listClusters } from './repository.ts';
+import { listClusters, openRepository } from './repository.ts';
 import { findSlot, slotName } from './slot.ts';
 import { openStorage } from './storage/open.ts';
+import type { Storage } from './storage/storage.ts';
 import { describeTablespaces, listTablespaces, tablespaceHint } from './tablespaces.ts';
 
 type Finding = { state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
 const elsewhere = 'Set ROWHOUSE_BACKUP_URL to a folder on another disk, or to a bucket.';
+const anew = 'Take a full backup now: rowhouse backup now --full. Then look for the cause in the log.';
+/** There is a drill every night. */
+const provenForMs = 3 * 24 * 60 * 60 * 1000;
 /** The slot is told every second or two. */
 const manyBytes = 64 * 1024 * 1024;
 
 export async function examineBackups(config: Config): Promise<{ check: 'backups' } & Finding> {
   const location = backupLocation(config);
   return { check: 'backups', ...(await examine(config, location)) };
+}
+
+/** Only a restore proves that backups can be restored. null: there is nothing to say. */
+export async function examineDrills(config: Config): Promise<({ check: string } & Finding)[]> {
+  if (!backupLocation(config)) return [];
+  const address = await runningAt(config);
+  if (!address || !(await hasProjects(address, config.controlDatabase))) return [];
+  const check = 'restore drills';
+  const last = await peekSetting(address, config.controlDatabase, 'drilled_at');
+  if (last !== null && Date.now() - Date.parse(last) < provenForMs)
+    return [{ check, state: 'ok', found: `a project was last restored and compared at ${last}` }];
+  const found =
+    last === null
+      ? 'no restore from these backups has been proven yet'
+      : `no restore has been proven since ${last}`;
+  const todo =
+    'Try one now: rowhouse backup drill. The service does this every night; its log has the reason if it fails.';
+  return [{ check, state: 'warning', found, todo }];
+}
+
+async function hasProjects(address: Address, controlDatabase: string): Promise<boolean> {
+  // The tables are there as soon as the installation has an id.
+  if ((await peekSetting(address, controlDatabase, 'installation')) === null) return false;
+  const control = openControl(address, controlDatabase);
+  try {
+    const rows = await control.query(
+      sql`select from projects where deleted_at is null and filled_by is null limit 1`,
+    );
+    return rows.length > 0;
+  } finally {
+    await control.end();
+  }
 }
 
 async function examine(config: Config, location: BackupLocation | null): Promise<Finding> {
@@ -41,12 +82,13 @@ async function examine(config: Config, location: BackupLocation | null): Promise
       : `none in ${storage.place}`;
     const address = await runningAt(config);
     const problem =
-      address &&
-      ((await examineTablespaces(address)) ??
-        (await examineDrill(address, config.controlDatabase)) ??
-        (await examineSlot(address, config.controlDatabase)));
+      (await examineDescriptions(config, storage)) ??
+      (address &&
+        ((await examineTablespaces(address)) ??
+          (await examineDrill(address, config.controlDatabase)) ??
+          (await examineSlot(address, config.controlDatabase))));
     if (problem) return { ...problem, found: `${found}; ${problem.found}` };
-    if (config.backup === null)
+    if (isOnDataDisk(location, config.databaseUrl ? null : config.dataFolder))
       return { state: 'warning', found: `${found}, on the disk of the data`, todo: elsewhere };
     return { state: 'ok', found: newest ? found : `${found} yet; a running service takes one` };
   } catch (error) {
@@ -55,6 +97,25 @@ async function examine(config: Config, location: BackupLocation | null): Promise
   } finally {
     storage.close();
   }
+}
+
+async function examineDescriptions(config: Config, storage: Storage): Promise<Finding | null> {
+  const inspection = await inspectInstallation(config);
+  if (!('key' in inspection)) return null;
+  const damaged: DamagedBackup[] = [];
+  for (const cluster of await listClusters(storage)) {
+    const listed = await readBackups(openRepository(storage, inspection.key, cluster)).catch((error) => {
+      // All of them: these are the backups of another installation, or the check of the master key has more to say.
+      if (isDamage(error)) return null;
+      throw error;
+    });
+    damaged.push(...(listed?.damaged ?? []));
+  }
+  const [first] = damaged;
+  if (!first) return null;
+  const more = damaged.length === 1 ? '' : ` (and ${damaged.length - 1} more)`;
+  const found = `the backup ${first.id}${more} is damaged and cannot be restored: ${first.problem}`;
+  return { state: 'problem', found, todo: anew };
 }
 
 /** The address of the server, if it runs. Nothing is started for this. */
@@ -69,10 +130,9 @@ async function examineDrill(address: Address, controlDatabase: string): Promise<
   const problems = parseDrillProblems(await peekSetting(address, controlDatabase, 'drill_problems'));
   const [first, ...others] = problems;
   if (!first) return null;
-  const todo = 'Take a full backup now: rowhouse backup now --full. Then look for the cause in the log.';
   const more = others.length === 0 ? '' : ` (and of ${others.length} more)`;
   const found = `the restore drill of ${first.slug}${more} failed at ${first.failedAt}: ${first.problem}`;
-  return { state: 'problem', found, todo };
+  return { state: 'problem', found, todo: anew };
 }
 
 async function examineTablespaces(address: Address): Promise<Finding | null> {

@@ -3,6 +3,7 @@
 import type { Server } from '../engine/servers.ts';
 import { pause } from '../pause.ts';
 import type { Backups } from './backups.ts';
+import type { DamagedBackup } from './descriptions.ts';
 import type { BackupDescription } from './repository.ts';
 import { dueBackup } from './schedule.ts';
 import { dropSlot, findSlot, slotName } from './slot.ts';
@@ -16,7 +17,9 @@ export type BackupKeeper = {
   /** Attempts that failed since the start. */
   failures(): { wal: number; backup: number };
   /** When the last usable backup ended. null: there is none. */
-  lastBackupAt(): number | null;
+  lastBackupAt(): Promise<number | null>;
+  /** Backups that cannot be restored, because their descriptions cannot be read. */
+  damaged(): number;
   /** NaN while another process stores WAL. */
   lag(): Promise<{ bytes: number; seconds: number }>;
 };
@@ -37,6 +40,8 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
   let confirmations = 0;
   let caughtUpAt = now();
   let isElected = false;
+  /** Ids of backups whose descriptions cannot be read. */
+  let damaged: ReadonlySet<string> = new Set();
   /** null: to be listed. */
   let usable: BackupDescription[] | null = null;
   let listedAt = 0;
@@ -94,14 +99,25 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
     }
   };
 
+  /** Each once when it is found, and all again after a restart. */
+  const reportDamaged = (found: readonly DamagedBackup[]): void => {
+    for (const { id, problem } of found) {
+      if (damaged.has(id)) continue;
+      log.error({ id, problem, place: backups.place }, 'A BACKUP IS DAMAGED and cannot be restored');
+    }
+    damaged = new Set(found.map(({ id }) => id));
+  };
+
   const takeIfDue = async (ended: AbortSignal): Promise<void> => {
     // At every look, not only when a backup is due: WAL after the creation of a tablespace cannot be replayed elsewhere.
     await backups.checkServer();
     const { lsn } = await backups.position();
     // Listing all WAL of a week takes many requests to S3. Only this process could notice a gap in it.
     if (!usable || now() - listedAt >= listEveryMs || dueBackup(usable, lsn, now())) {
-      usable = await backups.usable();
-      listedAt = now();
+      const at = now();
+      const found = await backups.look();
+      [usable, listedAt] = [found.usable, at];
+      reportDamaged(found.damaged);
     }
     lastBackupAt = Date.parse(usable.at(-1)?.ended_at ?? '') || null;
     const due = dueBackup(usable, lsn, now());
@@ -124,13 +140,15 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
   const scheduleLoop = async (ended: AbortSignal): Promise<void> => {
     let failedPauseMs = firstBackupPauseMs;
     let prunedAt = now();
+    const pruneIfDue = async () => {
+      if (ended.aborted || now() - prunedAt < pruneEveryMs) return;
+      await backups.prune(ended);
+      prunedAt = now();
+    };
     while (!ended.aborted) {
       try {
-        await takeIfDue(ended);
-        if (now() - prunedAt >= pruneEveryMs) {
-          await backups.prune(ended);
-          prunedAt = now();
-        }
+        // Also if the backup fails: storage that is full gets space again only by pruning.
+        await takeIfDue(ended).finally(pruneIfDue);
         backupFailure.ended();
         failedPauseMs = firstBackupPauseMs;
         await rest(scheduleEveryMs, ended);
@@ -153,7 +171,13 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
       });
     },
     failures: () => failures,
-    lastBackupAt: () => (isElected ? lastBackupAt : null),
+    lastBackupAt: async () => {
+      if (!isElected) return null;
+      // Another process may have taken one since the last list, which is up to ten minutes old.
+      const taken = await backups.lastTakenAt();
+      return taken !== null && taken > listedAt ? taken : lastBackupAt;
+    },
+    damaged: () => damaged.size,
     lag: async () => {
       if (!isElected) return { bytes: Number.NaN, seconds: Number.NaN };
       const bytes = (await findSlot(maintenance, slot))?.lagBytes ?? Number.NaN;

@@ -21,8 +21,8 @@ const plan = (backups: BackupDescription[]) => planPruning(backups, new Date(now
 describe('pruning', () => {
   it('deletes nothing while no backup is as old as the retention', () => {
     const full = backup(6, 'full');
-    expect(plan([full, backup(1, 'incremental', full)])).toEqual({ deleted: [], walFrom: null });
-    expect(plan([])).toEqual({ deleted: [], walFrom: null });
+    expect(plan([full, backup(1, 'incremental', full)])).toMatchObject({ deleted: [], walFrom: null });
+    expect(plan([])).toMatchObject({ deleted: [], walFrom: null });
   });
 
   it('keeps the newest backup before the horizon, and the WAL since it', () => {
@@ -58,6 +58,22 @@ describe('pruning', () => {
     const { deleted, walFrom } = plan([full, orphan]);
     expect(deleted).toEqual([]);
     expect(walFrom?.lsn).toBe(980n);
+  });
+
+  it('deletes no backup while one whose description cannot be read may need it', () => {
+    const [first, second] = [backup(20, 'full'), backup(10, 'full')];
+    const lost = backup(9, 'full');
+    const third = backup(5, 'incremental', lost);
+    const withDamaged = (backups: BackupDescription[], ...damaged: BackupDescription[]) => {
+      const ids = damaged.map(({ id }) => id);
+      const { deleted, deletedDamaged } = planPruning(backups, new Date(now - 7 * day), ids);
+      return [...deleted.map(({ id }) => id), ...deletedDamaged];
+    };
+    expect(withDamaged([first, second, third])).toEqual([first.id]);
+    // Newer than the one that the horizon needs; then older, with one that descends from it; then older and alone.
+    expect(withDamaged([first, second], lost)).toEqual([]);
+    expect(withDamaged([first, backup(8, 'full'), third], lost)).toEqual([]);
+    expect(withDamaged([first, backup(8, 'full')], lost)).toEqual([first.id, lost.id]);
   });
 
   it('after any sequence of days, every kept backup has its ancestors and the horizon its WAL', () => {

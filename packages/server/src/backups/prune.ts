@@ -1,53 +1,86 @@
 // Deletes what is older than the retention, and never what a kept backup needs (README.md, Deleting).
 import { parseLsn, segmentName } from '../postgres/lsn.ts';
-import {
-  type BackupDescription,
-  chainOf,
-  listBackups,
-  names,
-  namesOf,
-  type Repository,
-  timelineText,
-} from './repository.ts';
+import { chainOf, listBackupIds, readBackups } from './descriptions.ts';
+import { type BackupDescription, names, namesOf, type Repository, timelineText } from './repository.ts';
 import { coveringPieces, listSegments, pieceName } from './wal-archive.ts';
 
 export type Pruned = { backups: string[]; segments: number; unfinished: number };
 export type PrunePlan = {
   deleted: BackupDescription[];
+  /** Ids. Their descriptions cannot be read, and nothing that is kept can need them. */
+  deletedDamaged: string[];
   /** WAL before this position is not needed. null: no WAL may be deleted. */
   walFrom: { timeline: number; lsn: bigint } | null;
 };
 
 const dayMs = 24 * 60 * 60 * 1000;
 
-/** `backups`: whole ones, oldest first. */
-export function planPruning(backups: readonly BackupDescription[], horizon: Date): PrunePlan {
+/**
+ * `backups`: whole ones, oldest first. `damaged`: ids of backups whose descriptions cannot be read. They may become readable
+ * again, and what they need is not known. So no backup is deleted while one of them could be needed.
+ */
+export function planPruning(
+  backups: readonly BackupDescription[],
+  horizon: Date,
+  damaged: readonly string[] = [],
+): PrunePlan {
   const kept = new Set<BackupDescription>();
   const old = backups.filter((backup) => new Date(backup.ended_at) <= horizon);
   // An incremental backup whose ancestors are missing cannot be the one that the horizon needs.
   const base = old.findLast((backup) => chainOf(backups, backup) !== null);
-  if (!base) return { deleted: [], walFrom: null };
+  if (!base) return { deleted: [], deletedDamaged: [], walFrom: null };
   const tips = [base, ...backups.slice(backups.indexOf(base) + 1)];
   for (const tip of tips) for (const backup of chainOf(backups, tip) ?? [tip]) kept.add(backup);
+  // An id begins with the time of the backup.
+  const isNeeded = (id: string) =>
+    id > base.id || [...kept].some((backup) => descendsFrom(backups, backup, id));
+  // A backup that is newer than the base does not need WAL from before the base, whether it can be read or not.
+  const walFrom = { timeline: base.timeline, lsn: parseLsn(base.start_lsn) };
+  if (damaged.some(isNeeded)) return { deleted: [], deletedDamaged: [], walFrom };
   return {
     deleted: backups.filter((backup) => !kept.has(backup)),
-    walFrom: { timeline: base.timeline, lsn: parseLsn(base.start_lsn) },
+    deletedDamaged: [...damaged],
+    walFrom,
   };
 }
 
+/** `id` need not be one of `backups`. */
+function descendsFrom(backups: readonly BackupDescription[], backup: BackupDescription, id: string): boolean {
+  const passed = new Set<string>();
+  for (let { parent } = backup; parent !== null && !passed.has(parent); ) {
+    if (parent === id) return true;
+    passed.add(parent);
+    const next = parent;
+    parent = backups.find((one) => one.id === next)?.parent ?? null;
+  }
+  return false;
+}
+
+type Pruning = {
+  retentionDays: number;
+  now: number;
+  /** Its parts have no description yet, and one part can take longer than a day. */
+  isBackupRunning: boolean;
+};
+
 export async function prune(
   repository: Repository,
-  { retentionDays, now }: { retentionDays: number; now: number },
+  { retentionDays, now, isBackupRunning }: Pruning,
   signal?: AbortSignal,
 ): Promise<Pruned> {
-  const backups = await listBackups(repository);
-  const { deleted, walFrom } = planPruning(backups, new Date(now - retentionDays * dayMs));
-  for (const { id } of deleted) await deleteBackup(repository, id, signal);
+  const { backups, damaged } = await readBackups(repository, signal);
+  const unreadable = damaged.map(({ id }) => id);
+  const horizon = new Date(now - retentionDays * dayMs);
+  const { deleted, deletedDamaged, walFrom } = planPruning(backups, horizon, unreadable);
+  const spent = [...deleted.map(({ id }) => id), ...deletedDamaged];
+  for (const id of spent) await deleteBackup(repository, id, signal);
   const segments = walFrom ? await deleteWal(repository, walFrom, backups, signal) : 0;
-  const whole = new Set(backups.map(({ id }) => id));
+  const pruned = { backups: spent, segments };
+  if (isBackupRunning) return { ...pruned, unfinished: 0 };
+  const whole = new Set([...backups.map(({ id }) => id), ...unreadable]);
   const interrupted = await deleteInterrupted(repository, whole, now, signal);
   const uploads = await repository.storage.removeUnfinished(new Date(now - dayMs), signal);
-  return { backups: deleted.map(({ id }) => id), segments, unfinished: interrupted + uploads };
+  return { ...pruned, unfinished: interrupted + uploads };
 }
 
 /** The description first: from then on the backup does not exist, whatever happens to the rest. */
@@ -105,7 +138,7 @@ async function deleteInterrupted(
 ): Promise<number> {
   const { storage } = repository;
   let deleted = 0;
-  for (const id of await storage.folders(names.backups(repository), signal)) {
+  for (const id of await listBackupIds(repository, signal)) {
     if (whole.has(id)) continue;
     let newest = 0;
     let isWhole = false;

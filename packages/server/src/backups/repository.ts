@@ -1,5 +1,4 @@
-// A repository (README.md): its objects by their names, and the descriptions of its backups.
-import { parseLsn } from '../postgres/lsn.ts';
+// A repository (README.md): its objects by their names.
 import { type BackupKey, backupKeyOf, decrypt, encrypt } from './encryption.ts';
 import { encryptInThread } from './encryption-thread.ts';
 import type { Content, Storage, Stored, StoredObject } from './storage/storage.ts';
@@ -150,67 +149,4 @@ export class RepositoryConflict extends Error {
       `${storage.place} already contains other WAL of the server ${cluster} (${object}). A copy of this server uses it too.`,
     );
   }
-}
-
-/** Whole backups, oldest first. A description never changes, so `known` saves reading it again. */
-export async function listBackups(
-  repository: Repository,
-  known: Map<string, BackupDescription> = new Map(),
-): Promise<BackupDescription[]> {
-  const found: BackupDescription[] = [];
-  // Not by listing all objects: a backup has one for each database.
-  for (const id of await repository.storage.folders(names.backups(repository))) {
-    const backup = await readDescription(repository, id, known.get(id)).catch((error: unknown) => {
-      if (error instanceof StorageError && error.problem === 'missing') return null;
-      throw error;
-    });
-    if (!backup) continue;
-    known.set(id, backup);
-    found.push(backup);
-  }
-  // By position, not by time: clocks can be set back.
-  const place = ({ timeline, start_lsn }: BackupDescription) =>
-    (BigInt(timeline) << 64n) + parseLsn(start_lsn);
-  return found.sort((a, b) => (place(a) < place(b) ? -1 : 1));
-}
-
-/** `known`: what was read before. It is only checked that it still exists. */
-export async function readDescription(
-  repository: Repository,
-  id: string,
-  known?: BackupDescription,
-): Promise<BackupDescription> {
-  if (known && (await exists(repository, names.backup(repository, id)))) return known;
-  const text = (await readObject(repository, names.backup(repository, id))).toString('utf8');
-  const backup = JSON.parse(text) as BackupDescription;
-  if (backup.format !== 1) {
-    throw new Error(`The backup ${id} has format ${backup.format}, which this version does not know.`);
-  }
-  return backup;
-}
-
-/** The backups to restore for this time, the full one first. null: no backup is that old, or its ancestors are missing. */
-export function findChain(backups: readonly BackupDescription[], at: Date): BackupDescription[] | null {
-  const tip = backups.filter((backup) => new Date(backup.ended_at) <= at).at(-1);
-  return tip ? chainOf(backups, tip) : null;
-}
-
-/** A backup and its ancestors, the full one first. null: one is missing. */
-export function chainOf(
-  backups: readonly BackupDescription[],
-  tip: BackupDescription,
-): BackupDescription[] | null {
-  const chain = [tip];
-  for (let at = tip; at.parent !== null; ) {
-    const parent = backups.find(({ id }) => id === at.parent);
-    if (!parent || chain.includes(parent)) return null;
-    chain.unshift(parent);
-    at = parent;
-  }
-  return chain;
-}
-
-async function exists({ storage }: Repository, name: string): Promise<boolean> {
-  for await (const object of storage.list(name)) if (object.name === name) return true;
-  return false;
 }

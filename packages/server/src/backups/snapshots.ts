@@ -9,6 +9,7 @@ import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { getProjectRow } from '../projects/find.ts';
 import type { Backups } from './backups.ts';
+import { findRestorable } from './restorable.ts';
 
 type Deps = { control: Control; backups: Backups | null };
 /** The first server, the only one that is backed up. */
@@ -76,12 +77,9 @@ export async function listSnapshots(
   const rows = await control.query<{ name: string; at: Date }>(
     sql`select name, at from snapshots where project_id = ${id} order by at desc, name`,
   );
-  const oldest = rows.length > 0 && backups ? (await backups.usable())[0]?.ended_at : undefined;
-  return rows.map(({ name, at }) => ({
-    name,
-    at: at.toISOString(),
-    is_restorable: oldest !== undefined && at >= new Date(oldest),
-  }));
+  const restorable = rows.length > 0 && backups ? (await backups.look()).restorable : [];
+  const isRestorable = (at: Date) => findRestorable(restorable, at) !== null;
+  return rows.map(({ name, at }) => ({ name, at: at.toISOString(), is_restorable: isRestorable(at) }));
 }
 
 export async function deleteSnapshot(

@@ -1,58 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
-import { formatLsn, segmentName } from '../postgres/lsn.ts';
-import { type BackupDescription, names, openRepository, putObject } from './repository.ts';
+import { expect, it } from 'vitest';
+import { newRepository, segmentBytes } from '../../test/stored-repository.ts';
+import { segmentName } from '../postgres/lsn.ts';
+import { names } from './repository.ts';
 import { planRestore } from './restore/plan.ts';
-import { openFolder } from './storage/folder.ts';
 import { verify } from './verify.ts';
 
-const segmentBytes = 1024 * 1024;
 const { signal } = new AbortController();
-
-function newRepository() {
-  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-verify-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const storage = openFolder(folder, 0);
-  const repository = openRepository(storage, Buffer.alloc(32, 7), '1');
-
-  const store = async (name: string, content: Buffer) => {
-    const { bytes: stored_bytes, sha256 } = await putObject(repository, name, [content]);
-    return { bytes: content.length, stored_bytes, sha256 };
-  };
-  const storeWal = (timeline: number, segment: number) =>
-    store(
-      names.wal(repository, timeline) + segmentName(timeline, BigInt(segment * segmentBytes), segmentBytes),
-      Buffer.alloc(segmentBytes, segment),
-    );
-  /** A full backup that ended in this hour; its WAL is one segment. */
-  const storeBackup = async (hour: number, timeline: number, segment: number): Promise<BackupDescription> => {
-    const at = `2026-11-16T0${hour}:00:00.000Z`;
-    const id = `${at.replace(/[-:.]/g, '')}-full`;
-    await storeWal(timeline, segment);
-    const backup: BackupDescription = {
-      ...{ format: 1, id, kind: 'full', parent: null, cluster: '1', timeline, postgres: '18.4' },
-      ...{ segment_bytes: segmentBytes, started_at: at, ended_at: at, databases: [] },
-      start_lsn: formatLsn(BigInt(segment * segmentBytes)),
-      end_lsn: formatLsn(BigInt(segment * segmentBytes + 100)),
-      parts: [{ name: 'rest.tar', ...(await store(names.part(repository, id, 'rest.tar'), tar)) }],
-      manifest: {
-        name: 'manifest',
-        ...(await store(names.part(repository, id, 'manifest'), Buffer.from('{}'))),
-      },
-    };
-    await store(names.backup(repository, id), Buffer.from(JSON.stringify(backup)));
-    return backup;
-  };
-  const remove = (name: string) => rmSync(path.join(folder, name), { recursive: true });
-  return { repository, storeBackup, remove };
-}
-
-/** One file without content. */
-const tar = Buffer.alloc(512);
-tar.write('PG_VERSION');
-tar.write('00000000000', 124);
 
 it('what pruning deletes meanwhile is not reported as missing, and what is lost is', async () => {
   const { repository, storeBackup, remove } = newRepository();

@@ -1,16 +1,9 @@
 // Reads back what is stored: every object of the backups is decrypted, and the WAL since each of them must have no gap.
 // That finds changed bytes, missing objects and a wrong key. Only a restore proves more.
 import { formatLsn, parseLsn, segmentName } from '../postgres/lsn.ts';
+import { chainOf, isDamage, isMissing, listBackups, readBackups } from './descriptions.ts';
 import { DecryptionError } from './encryption.ts';
-import {
-  type BackupDescription,
-  chainOf,
-  getObject,
-  listBackups,
-  names,
-  type Repository,
-} from './repository.ts';
-import { StorageError } from './storage/storage.ts';
+import { type BackupDescription, getObject, names, type Repository } from './repository.ts';
 import { readTarHeader } from './tar-parts.ts';
 import { continuousEnd, listSegments, readSegment } from './wal-archive.ts';
 
@@ -28,17 +21,16 @@ export async function verify(
   /** `isPruned`: pruning goes on meanwhile, and what it has deleted is not missing. */
   const check = async (what: string, act: () => Promise<string | null>, isPruned: () => Promise<boolean>) => {
     const problem = await act().catch((error: unknown) => {
-      const isFinding =
-        error instanceof DecryptionError || (error instanceof StorageError && error.problem === 'missing');
-      if (!isFinding) throw error;
-      return error.message;
+      if (!isDamage(error) && !isMissing(error)) throw error;
+      return (error as Error).message;
     });
     signal.throwIfAborted();
     if (problem === null || problems.length >= maxProblems || (await isPruned())) return;
     problems.push(`${what}: ${problem}`);
   };
 
-  const backups = await listBackups(repository);
+  const { backups, damaged } = await readBackups(repository, signal);
+  for (const { id, problem } of damaged.slice(0, maxProblems)) problems.push(`${id}/backup: ${problem}`);
   const objects = backups.flatMap((backup) =>
     [...backup.parts, backup.manifest].map((part) => ({ backup, part })),
   );
@@ -48,7 +40,8 @@ export async function verify(
   const step = () => progress(++done / (objects.length + segments.length + 1));
 
   for (const backup of backups) {
-    if (chainOf(backups, backup) === null) problems.push(`${backup.id}: a backup that it needs is missing`);
+    if (chainOf(backups, backup) === null)
+      problems.push(`${backup.id}: a backup that it needs is missing or damaged`);
   }
   for (const { backup, part } of objects) {
     const read = async () => {

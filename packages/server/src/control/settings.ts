@@ -7,6 +7,7 @@ export type SettingName =
   | 'installation'
   | 'master_key_check'
   | 'account_key_shown'
+  | 'backup_taken_at'
   | 'backup_verified_at'
   | 'drilled_at'
   | 'drill_tried_at'

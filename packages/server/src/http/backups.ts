@@ -1,8 +1,17 @@
 // Backups over HTTP, for the operator.
-import { type Backup, BackupsResponse, type Job, type JobKind, JobResponse, TakeBackup } from '@rowhouse/api';
+import {
+  type Backup,
+  BackupsResponse,
+  DrillRestore,
+  type Job,
+  type JobKind,
+  JobResponse,
+  TakeBackup,
+} from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { BackupStatus, Backups } from '../backups/backups.ts';
 import type { BackupDescription } from '../backups/repository.ts';
+import { rangesOf } from '../backups/restorable.ts';
 import { errors } from '../errors.ts';
 import type { JobRun } from '../jobs/jobs.ts';
 import { requireAccount } from '../keys/caller.ts';
@@ -32,7 +41,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
     { schema: { tags, summary: 'List backups', description, response: { 200: BackupsResponse } } },
     async (request): Promise<BackupsResponse> => {
       const { backups } = opened(request);
-      return toResponse(await backups.status(), await backups.usable(), backups.place);
+      return toResponse(await backups.status(), backups);
     },
   );
 
@@ -79,6 +88,31 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
     },
   );
 
+  app.post<{ Body: DrillRestore }>(
+    '/backups/drill',
+    {
+      schema: {
+        tags,
+        summary: 'Prove that a project can be restored',
+        description: `${description} Restores a project into a temporary copy, as of now, and compares every table with the live one. This also happens every night. The job fails if the restore fails or finds a difference. Requires the embedded PostgreSQL.`,
+        body: DrillRestore,
+        response: { 202: JobResponse },
+      },
+    },
+    async (request, reply): Promise<JobResponse> => {
+      const { accountId } = opened(request);
+      const { drills, jobs } = deps;
+      if (!drills) throw errors.drillUnavailable();
+      const project = await drills.choose(callerOf(request), request.body.project ?? null);
+      const job = await jobs.start({ kind: 'drill', accountId, projectId: project.id }, async (run) => {
+        const { slug, compared, changed, seconds } = await drills.drill(project, run);
+        return { project: slug, compared_tables: compared, changed_tables: changed, seconds };
+      });
+      reply.status(202);
+      return { ok: true, job };
+    },
+  );
+
   app.post(
     '/backups/prune',
     {
@@ -98,20 +132,22 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
 }
 
 function toResponse(
-  { backups, slot, newestStoredAt, lastVerifiedAt, now }: BackupStatus,
-  usable: readonly BackupDescription[],
-  storage: string,
+  { backups, damaged, usable, restorable, slot, newestStoredAt, lastVerifiedAt, now }: BackupStatus,
+  { place, isOnDataDisk }: Backups,
 ): BackupsResponse {
   const isCurrent = slot?.restart != null && slot.lagBytes === 0;
-  const newest = isCurrent ? now : newestStoredAt;
+  const ranges = rangesOf(restorable, usable.length > 0 ? (isCurrent ? now : newestStoredAt) : null);
   const behindSeconds = newestStoredAt && (now.getTime() - newestStoredAt.getTime()) / 1000;
   const lag = isCurrent ? 0 : (slot?.confirmSeconds ?? behindSeconds);
   return {
     ok: true,
     backups: backups.map(summaryOf),
-    storage,
-    oldest_restorable: usable[0]?.ended_at ?? null,
-    newest_restorable: usable.length > 0 ? (newest?.toISOString() ?? null) : null,
+    damaged,
+    storage: place,
+    is_on_data_disk: isOnDataDisk,
+    oldest_restorable: ranges[0]?.from.toISOString() ?? null,
+    newest_restorable: ranges.at(-1)?.to.toISOString() ?? null,
+    restorable: ranges.map(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() })),
     lag_seconds: lag === null ? null : Math.round(Math.max(0, lag) * 10) / 10,
     lag_bytes: slot?.lagBytes ?? null,
     last_verified_at: lastVerifiedAt,

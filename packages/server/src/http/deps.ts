@@ -1,6 +1,7 @@
 // The dependencies of the routes, created by main.ts or by a test.
 import type { Logger } from 'pino';
 import type { Backups } from '../backups/backups.ts';
+import type { Drills } from '../backups/restore/drills.ts';
 import type { Restores } from '../backups/restore/restores.ts';
 import type { BranchDeps } from '../branches/deps.ts';
 import type { Control } from '../control/control.ts';
@@ -34,6 +35,8 @@ export type Deps = Readonly<{
   restores: Restores;
   /** null: backups are off. */
   backups: Backups | null;
+  /** null: backups are off, or PostgreSQL is run by others. */
+  drills: Drills | null;
   keyRing: KeyRing;
   logins: Logins;
   masterKey: Buffer;

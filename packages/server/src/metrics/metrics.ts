@@ -64,7 +64,11 @@ export function backupGauges(keeper: BackupKeeper, control: Control, now: () => 
     },
     rowhouse_backup_age_seconds: {
       help: 'Time since the last backup ended. NaN: there is none.',
-      read: () => (now() - (keeper.lastBackupAt() ?? Number.NaN)) / 1000,
+      read: async () => (now() - ((await keeper.lastBackupAt()) ?? Number.NaN)) / 1000,
+    },
+    rowhouse_backup_damaged: {
+      help: 'Backups that cannot be restored, because their descriptions cannot be read.',
+      read: () => keeper.damaged(),
     },
     rowhouse_backup_wal_lag_bytes: {
       help: 'WAL that is not stored in the backups yet.',

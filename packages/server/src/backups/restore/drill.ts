@@ -23,13 +23,16 @@ export type Drill = {
   seconds: number;
 };
 
+/** How much of the whole is done when the tables are compared. */
+const recoveredPart = 0.9;
+
 export type DrilledProject = { id: string; slug: string; isCopy: boolean };
 
 export async function runDrill(
   deps: RestoreDeps,
   place: { dataFolder: string; backups: Backups },
   project: DrilledProject,
-  signal: AbortSignal,
+  { signal, progress = () => {} }: { signal: AbortSignal; progress?: (fraction: number) => void },
 ): Promise<Drill> {
   const startedAt = performance.now();
   const folder = path.join(place.dataFolder, 'restores', `drill-${project.id}`);
@@ -48,7 +51,7 @@ export async function runDrill(
         plan: await planRestore(repository, target, { timeline, signal: either }),
         workshop: openWorkshop(deps, { ...place, folder }),
         checkSpace: (bytes) => checkSpace(deps.disk, bytes),
-        progress: () => {},
+        progress: (fraction) => progress(fraction * recoveredPart),
       },
       async ({ server: { address, database } }) => {
         await database.change(
@@ -92,7 +95,7 @@ export async function chooseNext({ control, server }: RestoreDeps): Promise<Dril
   return next ?? null;
 }
 
-/** null: it was deleted. */
+/** null: it was deleted, is not ready, or is on a server that is not backed up. */
 export async function findDrilled(
   { control, server }: RestoreDeps,
   id: string,

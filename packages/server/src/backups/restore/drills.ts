@@ -1,16 +1,25 @@
-// A drill every night, by the process that does the background work. A failure is loud, stays known until the same project
-// passes a drill, and is tried again within the hour.
+// A drill every night, by the process that does the background work, and whenever an operator asks for one. A failure is
+// loud, stays known until the same project passes a drill, and is tried again within the hour.
 import { findSetting, putSetting } from '../../control/settings.ts';
+import { errors, RowhouseError } from '../../errors.ts';
+import type { Caller } from '../../keys/caller.ts';
 import { pause } from '../../pause.ts';
+import { getProjectRow } from '../../projects/find.ts';
 import type { Backups } from '../backups.ts';
 import { forgetDrillProblem, listDrillProblems, putDrillProblem } from '../drill-problems.ts';
-import { chooseNext, type DrilledProject, findDrilled, runDrill } from './drill.ts';
+import { chooseNext, type Drill, type DrilledProject, findDrilled, runDrill } from './drill.ts';
 import type { RestoreDeps } from './restores.ts';
 
 type Log = Record<'info' | 'error', (details: object, message: string) => void>;
 
+type Run = { signal: AbortSignal; progress?: (fraction: number) => void };
+
 export type Drills = {
   run(ended: AbortSignal): Promise<void>;
+  /** `slug`: null for the project whose turn it is. Rejects if it cannot be drilled. */
+  choose(caller: Caller, slug: string | null): Promise<DrilledProject>;
+  /** One that was chosen, now. Rejects with the reason if the drill fails. */
+  drill(project: DrilledProject, run: Run): Promise<Drill>;
   /** Since the start. */
   failures(): number;
   /** How many projects have not passed a drill since one of them failed. */
@@ -36,32 +45,43 @@ export function openDrills(
   const timeOf = async (name: 'drilled_at' | 'drill_tried_at') =>
     Date.parse((await findSetting(control, name)) ?? '') || null;
 
-  const drill = async (project: DrilledProject, ended: AbortSignal): Promise<void> => {
+  const drill = async (project: DrilledProject, run: Run): Promise<Drill> => {
+    const { id, slug } = project;
     try {
-      const done = await runDrill(deps, place, project, ended);
+      const done = await runDrill(deps, place, project, run);
       if (done.problems.length > 0) throw new Error(done.problems.slice(0, 20).join('; '));
       await putSetting(control, 'drilled_at', new Date(now()).toISOString());
-      await forgetDrillProblem(control, project.id);
+      await forgetDrillProblem(control, id);
       log.info(done, 'a project was restored aside and equals the live one');
+      return done;
     } catch (error) {
-      if (ended.aborted) throw error;
+      if (run.signal.aborted) throw error;
       failures++;
-      const { id, slug } = project;
       // First of all, and whatever happens to the control database.
       log.error({ err: error, project: slug }, 'A RESTORE DRILL FAILED: backups may not be restorable');
       const problem = error instanceof Error ? error.message : String(error);
       await putDrillProblem(control, {
         ...{ projectId: id, slug, problem, failedAt: new Date(now()).toISOString() },
       });
+      throw errors.drillFailed(slug, problem, error);
     }
   };
+
+  /** The failure is recorded, and the next attempt follows. */
+  const tryDrill = async (project: DrilledProject, signal: AbortSignal): Promise<void> => {
+    await drill(project, { signal }).catch((error: unknown) => {
+      if (!(error instanceof RowhouseError)) throw error;
+    });
+  };
+
+  const noteTurn = ({ id }: DrilledProject) => putSetting(control, 'drilled_project', id);
 
   /** `startedAt`: after a first start there is nothing to restore yet, and the first night is soon enough. */
   const look = async (startedAt: number, ended: AbortSignal): Promise<void> => {
     const [failed] = await listDrillProblems(control);
     if (failed && now() - Date.parse(failed.failedAt) >= hourMs) {
       const project = await findDrilled(deps, failed.projectId);
-      if (project) await drill(project, ended);
+      if (project) await tryDrill(project, ended);
       else await forgetDrillProblem(control, failed.projectId);
       return;
     }
@@ -70,12 +90,26 @@ export function openDrills(
     if (!isDue(last || startedAt, now())) return;
     const project = await chooseNext(deps);
     if (!project) return;
-    await drill(project, ended);
-    await putSetting(control, 'drilled_project', project.id);
+    await tryDrill(project, ended);
+    await noteTurn(project);
     await putSetting(control, 'drill_tried_at', new Date(now()).toISOString());
   };
 
   return {
+    drill,
+    choose: async (caller, slug) => {
+      if (slug === null) {
+        const next = await chooseNext(deps);
+        if (!next) throw errors.nothingToDrill('There is no project to restore.');
+        await noteTurn(next);
+        return next;
+      }
+      const { id } = await getProjectRow(control, caller, slug);
+      const project = await findDrilled(deps, id);
+      if (!project)
+        throw errors.nothingToDrill('This project is on a server that Rowhouse does not back up.');
+      return project;
+    },
     failures: () => failures,
     failing: async () => (await listDrillProblems(control)).length,
     verifiedAt: () => timeOf('drilled_at'),

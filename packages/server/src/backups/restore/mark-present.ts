@@ -6,12 +6,10 @@ import { errors } from '../../errors.ts';
 import { parseLsn } from '../../postgres/lsn.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Backups } from '../backups.ts';
+import { doubtMs, findRestorable, rangesOf } from '../restorable.ts';
 import { findSlot } from '../slot.ts';
-import { rangeOf } from './plan.ts';
 
 const lookMs = 100;
-/** Between the clocks of PostgreSQL and of the storage, and between a commit and its storing. */
-const doubtMs = 10_000;
 
 type Patience = { withinMs: number; stuckMs: number; signal?: AbortSignal };
 
@@ -25,7 +23,7 @@ export async function markPresent(backups: Backups, server: Server, target: Date
   const { maintenance } = server;
   const [row] = await maintenance.query<{ now: Date }>(sql`select clock_timestamp() as now`);
   const now = row?.now ?? new Date(0);
-  if (target > now) throw errors.restoreOutOfRange(target, { ...(await range(backups)), newest: now });
+  if (target > now) throw errors.restoreOutOfRange(target, rangesOf((await backups.look()).restorable, now));
   // Not only a transaction id: PostgreSQL flushes the commit of a transaction that has written nothing some time later, and the
   // position below would lie before it.
   await maintenance.query(sql`select pg_logical_emit_message(true, 'rowhouse', 'mark')`);
@@ -60,11 +58,8 @@ export async function untilStored(
 
 /** For a storage that is unavailable: earlier moments are in it. Rejects with a conflict that names the newest time. */
 export async function checkStored(backups: Backups, target: Date): Promise<void> {
-  const { oldest, newest } = await range(backups);
-  if (newest === null || target.getTime() > newest.getTime() - doubtMs)
-    throw errors.restoreOutOfRange(target, { oldest, newest });
-}
-
-async function range(backups: Backups) {
-  return rangeOf(await backups.repository(), (await backups.status()).backups);
+  const { restorable } = await backups.look();
+  const found = findRestorable(restorable, target);
+  if (found && (found.isClosed || target.getTime() <= found.storedAt.getTime() - doubtMs)) return;
+  throw errors.restoreOutOfRange(target, rangesOf(restorable));
 }

@@ -1,20 +1,11 @@
 // What a restore to a moment needs: which backups, which WAL, how much of both, and whether that moment is kept.
 import { errors } from '../../errors.ts';
-import { parseLsn } from '../../postgres/lsn.ts';
-import { type BackupDescription, chainOf, findChain, listBackups, type Repository } from '../repository.ts';
-import { continuousEnd, listSegments } from '../wal-archive.ts';
+import { readBackups } from '../descriptions.ts';
+import type { Repository } from '../repository.ts';
+import { findRestorable, listRestorable, listWal, type Restorable, rangesOf } from '../restorable.ts';
 import { isKept } from './lay-out.ts';
 
-export type Plan = Readonly<{
-  chain: readonly BackupDescription[];
-  tip: BackupDescription;
-  /** WAL from the start of the newest backup up to the end of what is stored without a gap. */
-  from: bigint;
-  end: bigint;
-}>;
-
-/** `newest`: null while the WAL of the newest backup is incomplete. */
-export type Range = { oldest: Date | null; newest: Date | null };
+export type Plan = Pick<Restorable, 'chain' | 'tip' | 'from' | 'end'>;
 
 const mb = 1024 * 1024;
 /** For an estimate. Replay was measured at about 60 MB of WAL a second; the other two rates are assumed. */
@@ -23,34 +14,17 @@ const replayBytesPerS = 60 * mb;
 const loadBytesPerS = 15 * mb;
 const startS = 4;
 
-/**
- * Rejects with a conflict that names the range if `at` is outside of it. `timeline`: of the server whose past is wanted. Later
- * ones are those of a copy that was restored from these backups and stores into the same place.
- */
+/** Rejects with a conflict that names what can be restored. `at`: null for the last moment. `timeline`: see listRestorable. */
 export async function planRestore(
   repository: Repository,
-  at: Date,
-  { timeline = Number.POSITIVE_INFINITY, signal }: { timeline?: number; signal?: AbortSignal } = {},
+  at: Date | null,
+  { timeline, signal }: { timeline?: number; signal?: AbortSignal } = {},
 ): Promise<Plan> {
-  const backups = (await listBackups(repository)).filter((backup) => backup.timeline <= timeline);
-  const chain = findChain(backups, at);
-  const tip = chain?.at(-1);
-  if (!chain || !tip) throw errors.restoreOutOfRange(at, await rangeOf(repository, backups));
-  const segments = await listSegments(repository, tip.timeline, { signal });
-  const from = parseLsn(tip.start_lsn);
-  const end = continuousEnd(segments, from, tip.timeline, tip.segment_bytes);
-  if (end === null || end < parseLsn(tip.end_lsn))
-    throw errors.restoreOutOfRange(at, await rangeOf(repository, backups));
-  return { chain, tip, from, end };
-}
-
-/** From the end of the oldest backup whose ancestors are there to the last WAL after the newest one. */
-export async function rangeOf(repository: Repository, backups: readonly BackupDescription[]): Promise<Range> {
-  const usable = backups.filter((backup) => chainOf(backups, backup) !== null);
-  const [oldest, tip] = [usable[0], usable.at(-1)];
-  if (!oldest || !tip) return { oldest: null, newest: null };
-  const segments = await listSegments(repository, tip.timeline);
-  return { oldest: new Date(oldest.ended_at), newest: segments.at(-1)?.storedAt ?? null };
+  const { backups } = await readBackups(repository, signal);
+  const restorable = listRestorable(backups, await listWal(repository, backups, signal), timeline);
+  const found = findRestorable(restorable, at);
+  if (!found) throw errors.restoreOutOfRange(at, rangesOf(restorable));
+  return found;
 }
 
 export type Amounts = { layOutBytes: number; walBytes: number; projectBytes: number };

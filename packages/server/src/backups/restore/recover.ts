@@ -9,8 +9,9 @@ import type { RunAs } from '../../engine/run-as.ts';
 import { errors } from '../../errors.ts';
 import { parseLsn } from '../../postgres/lsn.ts';
 import type { Repository } from '../repository.ts';
+import type { Range } from '../restorable.ts';
 import { layOutFor } from './lay-out.ts';
-import { amountsOf, type Plan, type Range } from './plan.ts';
+import { amountsOf, type Plan } from './plan.ts';
 import { feedWal } from './wal-feed.ts';
 
 export type Workshop = Readonly<{
@@ -128,7 +129,7 @@ async function replay(
     if (atEnd === looksAtEnd) {
       if (plan.end - replayed > maxLeftBytes)
         throw errors.restoreBroken('The stored WAL cannot be replayed up to that time.');
-      if (target) throw errors.restoreOutOfRange(target, rangeOfPlan(plan, lastCommit));
+      if (target) throw errors.restoreOutOfRange(target, [rangeOfPlan(plan, lastCommit)]);
       return lastCommit;
     }
     await Promise.race([server.failed, sleep(lookMs, undefined, { signal })]);
@@ -136,5 +137,5 @@ async function replay(
 }
 
 function rangeOfPlan({ chain, tip }: Plan, newest: Date | null): Range {
-  return { oldest: new Date((chain[0] ?? tip).ended_at), newest: newest ?? new Date(tip.ended_at) };
+  return { from: new Date((chain[0] ?? tip).ended_at), to: newest ?? new Date(tip.ended_at) };
 }

@@ -53,13 +53,13 @@ export async function restore(
   run: JobRun,
 ): Promise<Record<string, unknown>> {
   const startedAt = performance.now();
-  const report = await inTurn(deps.control, run.signal, async (signal) => {
+  const spool = await inTurn(deps.control, run.signal, async (signal) => {
     await removeLeft(path.dirname(place.folder));
     const repository = await place.backups.repository();
     if (mark !== null) await untilStored(place.backups, deps.server, mark, { ...jobPatience, signal });
     const { timeline } = await place.backups.position();
     const plan = mark === null ? work.plan : await planRestore(repository, target, { timeline, signal });
-    const spool = await recoverProject(
+    return recoverProject(
       {
         ...{ repository, plan, projectId: source.id, target, workshop: openWorkshop(deps, place), signal },
         isCopy: await isCopy(deps.control, source.id),
@@ -75,9 +75,11 @@ export async function restore(
         return deps.imports.spool(created.project.limit_mb, pieces);
       },
     );
-    const progress = (fraction: number) => run.progress(recoveredPart + fraction * (1 - recoveredPart));
-    return deps.imports.load(created, spool, { ...run, signal, progress });
   });
+  // Not in turn with other restores: this runs code of the project (materialized views, indexes), which can take hours. Imports
+  // have their own turns.
+  const progress = (fraction: number) => run.progress(recoveredPart + fraction * (1 - recoveredPart));
+  const report = await deps.imports.load(created, spool, { ...run, progress });
   if (into === 'in_place') await replace(deps, source.id, created.project.id, run.id);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { restored_to: target.toISOString(), into, seconds, ...report };

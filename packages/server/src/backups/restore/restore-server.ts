@@ -42,7 +42,6 @@ export type Since = ({ until: string | null } & AccessChanges) | { problem: stri
 
 /** The rest of the progress is for the report. */
 const restoredPart = 0.8;
-const endOfTime = new Date(8.64e15);
 const spareBytes = 512 * 1024 * 1024;
 
 export async function restoreServer(request: Request): Promise<RestoredServer> {
@@ -54,7 +53,7 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
     });
   }
   const repository = openRepository(storage, masterKey, await findCluster(storage));
-  const plan = await planRestore(repository, to ?? endOfTime, { signal });
+  const plan = await planRestore(repository, to, { signal });
   const folder = `${cluster}.restored`;
   await removeRecovery(folder);
   const runAs = findRunAs(cluster);
@@ -113,7 +112,7 @@ async function findChanges(
   const folder = `${beside}.newest`;
   await removeRecovery(folder);
   try {
-    const plan = await planRestore(repository, endOfTime, { signal });
+    const plan = await planRestore(repository, null, { signal });
     const found = await recover(
       {
         ...{ repository, plan, keep: databasesNamed(plan, controlDatabase), target: null, signal },
