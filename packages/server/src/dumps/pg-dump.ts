@@ -16,7 +16,9 @@ export class DumpError extends Error {
   constructor(said: string) {
     // The program calls itself pg_dump, or by the name of the file that runs the WebAssembly.
     const [, problem] = /^[\w.-]+: error: (.*)$/m.exec(said) ?? [];
-    super((problem ?? /^pg_dump: (.*)$/m.exec(said)?.[1] ?? 'failed').trim());
+    // The C library and WebAssembly say this in their own words, without the name of the program.
+    const lacksMemory = /\bmemory\b/i.test(said) ? 'it needs more memory than it gets' : null;
+    super((problem ?? /^pg_dump: (.*)$/m.exec(said)?.[1] ?? lacksMemory ?? 'failed').trim());
   }
 }
 
