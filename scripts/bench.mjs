@@ -11,6 +11,7 @@ const suites = [
   'users',
   'quotas',
   'postgres-proxy',
+  'fleet-simulation',
   'export',
   'branches',
   'backups',
