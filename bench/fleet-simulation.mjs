@@ -31,7 +31,7 @@ function simulate() {
   const stage = (name, moves) => {
     const disk = spread(fleet, ({ storedMb }) => storedMb);
     const traffic = spread(fleet, ({ rate }) => rate);
-    const largest = Math.max(...all.map(({ rate }) => rate)) * servers;
+    const largest = all.reduce((most, { rate }) => Math.max(most, rate), 0) * servers;
     stages.push([name, moves, part(disk.most), part(disk.least), part(traffic.most), part(traffic.least)]);
     return largest;
   };

@@ -42,8 +42,9 @@ export function choosePlace(candidates: readonly Candidate[], wish: Wish): Choic
     ({ capacityMb, usedMb }) => capacityMb === null || usedMb + wish.limitMb <= capacityMb,
   );
   const answering = roomy.filter(({ id, isAnswering }) => isAnswering && !wish.without?.has(id));
-  const [best] = [...answering].sort(byUse(candidates));
-  if (best) return { id: best.id };
+  const compare = byUse(candidates);
+  const [first, ...others] = answering;
+  if (first) return { id: others.reduce((best, one) => (compare(one, best) < 0 ? one : best), first).id };
   const stages: [readonly Candidate[], Refusal][] = [
     [named, 'unknown'],
     [labelled, 'labels'],
