@@ -29,6 +29,11 @@ export type ClientOptions = ServiceOptions & {
    * numeric as strings. A number inside json is returned as a string or BigInt only if it would be rounded.
    */
   numbers?: Numbers;
+  /**
+   * Reads (`readOnly` queries and tables) can be answered by a standby whose data is at most this old, in milliseconds.
+   * They always include the changes that this client has made. Without it, the primary answers everything.
+   */
+  maxStalenessMs?: number;
 };
 
 /** The result of a statement. */

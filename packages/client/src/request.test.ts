@@ -1,6 +1,6 @@
 // What is sent again and what is not, with a network that is made up here.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { createClient } from './client.ts';
+import { type ClientOptions, createClient } from './client.ts';
 import type { RowhouseError } from './errors.ts';
 
 beforeEach(() => void vi.useFakeTimers());
@@ -8,7 +8,7 @@ afterEach(() => void vi.useRealTimers());
 
 type Sent = { url: string; headers: Record<string, string>; body: unknown };
 
-function answering(...answers: (Response | Error)[]) {
+function answering(answers: readonly (Response | Error)[], options: Partial<ClientOptions> = {}) {
   const sent: Sent[] = [];
   const fetch = async (url: unknown, init: RequestInit = {}) => {
     sent.push({
@@ -20,7 +20,8 @@ function answering(...answers: (Response | Error)[]) {
     if (answer instanceof Error) throw answer;
     return answer;
   };
-  const db = createClient({ apiKey: 'rh_proj_x', project: 'shop', fetch: fetch as typeof globalThis.fetch });
+  const own = { apiKey: 'rh_proj_x', project: 'shop', fetch: fetch as typeof globalThis.fetch };
+  const db = createClient({ ...own, ...options });
   return { sent, db };
 }
 
@@ -40,7 +41,7 @@ it.each([
   ['429 overloaded', failing(429, 'overloaded', {}, { 'retry-after': '1' })],
   ['503 unavailable', failing(503, 'unavailable', {}, { 'retry-after': '1' })],
 ])('%s has not run and is sent again', async (_, first) => {
-  const { db, sent } = answering(first);
+  const { db, sent } = answering([first]);
   expect(await settled(db.query('select 1'))).toMatchObject({ ok: true });
   expect(sent.length).toBe(2);
 });
@@ -53,18 +54,18 @@ it.each([
   ['502 of a proxy', new Response('<html>', { status: 502 })],
   ['a lost connection', lost()],
 ])('%s may have run and is not', async (_, first) => {
-  const { db, sent } = answering(first);
+  const { db, sent } = answering([first]);
   expect(await settled(db.query('insert into t values (1)'))).toMatchObject({ name: 'RowhouseError' });
   expect(sent.length).toBe(1);
 });
 
 it('what only reads, or has an Idempotency-Key, is sent again after a lost connection', async () => {
-  const reading = answering(lost(), new Response('<html>', { status: 502 }));
+  const reading = answering([lost(), new Response('<html>', { status: 502 })]);
   expect(await settled(reading.db.table('teas'))).toMatchObject({ ok: true });
   expect(reading.sent.length).toBe(3);
 
   const running = failing(409, 'conflict', { details: { retryable: true } }, { 'retry-after': '1' });
-  const writing = answering(lost(), running);
+  const writing = answering([lost(), running]);
   expect(await settled(writing.db.query('select 1', [], { idempotencyKey: true }))).toMatchObject({
     ok: true,
   });
@@ -72,13 +73,13 @@ it('what only reads, or has an Idempotency-Key, is sent again after a lost conne
   expect(keys[0]).toMatch(/^[0-9a-f-]{36}$/);
   expect(keys).toEqual([keys[0], keys[0], keys[0]]);
 
-  const own = answering();
+  const own = answering([]);
   await settled(own.db.table('teas').insert({ name: 'x' }, { idempotencyKey: 'order-66' }));
   expect(own.sent[0]?.headers['idempotency-key']).toBe('order-66');
 });
 
 it('waits as long as it is asked to, but not for minutes', async () => {
-  const { db, sent } = answering(failing(429, 'rate_limited', {}, { 'retry-after': '7' }));
+  const { db, sent } = answering([failing(429, 'rate_limited', {}, { 'retry-after': '7' })]);
   const work = Promise.resolve(db.query('select 1'));
   await vi.advanceTimersByTimeAsync(6_900);
   expect(sent.length).toBe(1);
@@ -86,14 +87,14 @@ it('waits as long as it is asked to, but not for minutes', async () => {
   await work;
   expect(sent.length).toBe(2);
 
-  const long = answering(failing(429, 'rate_limited', {}, { 'retry-after': '60' }));
+  const long = answering([failing(429, 'rate_limited', {}, { 'retry-after': '60' })]);
   expect(await settled(long.db.query('select 1'))).toMatchObject({ retryable: true, retryAfterS: 60 });
   expect(long.sent.length).toBe(1);
 });
 
 it('gives up after as many repeats as were asked for', async () => {
   const busy = () => failing(503, 'unavailable');
-  const { db, sent } = answering(busy(), busy(), busy(), busy());
+  const { db, sent } = answering([busy(), busy(), busy(), busy()]);
   expect(await settled(db.query('select 1'))).toMatchObject({ code: 'unavailable', retryable: true });
   expect(sent.length).toBe(3);
 });
@@ -150,7 +151,7 @@ it.each([
   ['a redirect', new Response(null, { status: 302, headers: { location: 'http://elsewhere/' } })],
   ['null', Response.json(null, { status: 500 })],
 ])('%s is no answer', async (_, answer) => {
-  const { db } = answering(answer);
+  const { db } = answering([answer]);
   expect(await settled(db.query('select 1'))).toMatchObject({
     name: 'RowhouseError',
     code: 'invalid_response',
@@ -158,7 +159,7 @@ it.each([
 });
 
 it('a name never becomes another path', async () => {
-  const { db, sent } = answering();
+  const { db, sent } = answering([]);
   for (const name of ['', '.', '..'])
     expect(await settled(db.table(name))).toMatchObject({ code: 'invalid_request' });
   expect(sent).toEqual([]);
@@ -175,4 +176,48 @@ it.each(['localhost:8765', 'ftp://a/', '127.0.0.1', ''])('"%s" is no address of 
 
 it.each(['', 'a b', 'ключ', 'a\nb'])('"%s" is no key', (apiKey) => {
   expect(() => createClient({ apiKey, project: 'shop' })).toThrow('apiKey');
+});
+
+/** As the service writes it. */
+const at = (server: number, timeline: number, lsn: number) =>
+  `${server}-${String(timeline).padStart(10, '0')}-${String(lsn).padStart(16, '0')}`;
+const positioned = (position: string, more: Record<string, string> = {}) => {
+  const response = ok();
+  for (const [name, value] of Object.entries({ 'rowhouse-position': position, ...more }))
+    response.headers.set(name, value);
+  return response;
+};
+
+it('with maxStalenessMs, reads name the position of the last change', async () => {
+  const { db, sent } = answering(
+    [
+      positioned(at(1, 1, 900)),
+      // It was made before the other, and answered later.
+      positioned(at(1, 1, 800)),
+      ok(),
+      positioned(at(1, 2, 5)),
+      lost(),
+      failing(400, 'sql_error'),
+      positioned(at(2, 1, 7)),
+      ...[ok(), positioned(at(2, 1, 9), { 'idempotency-replayed': 'true' })],
+    ],
+    { maxStalenessMs: 5_000 },
+  );
+  for (let n = 0; n < 10; n++) await settled(db.query('update t set n = 1'));
+  expect(sent.map(({ headers }) => headers['rowhouse-min-position'])).toEqual([
+    ...[undefined, at(1, 1, 900), at(1, 1, 900), at(1, 1, 900), at(1, 2, 5)],
+    ...['unknown', 'unknown', at(2, 1, 7), at(2, 1, 7), 'unknown'],
+  ]);
+  expect(sent[0]?.headers['rowhouse-max-staleness']).toBe('5000ms');
+});
+
+it('a lost response to a read does not count as a change, and without maxStalenessMs nothing is asked', async () => {
+  const stale = answering([positioned(at(1, 1, 1)), lost()], { maxStalenessMs: 500 });
+  await settled(stale.db.query('insert into t values (1)'));
+  await settled(stale.db.query('select 1', [], { readOnly: true }));
+  await settled(stale.db.query('select 1', [], { readOnly: true }));
+  expect(stale.sent.at(-1)?.headers['rowhouse-min-position']).toBe(at(1, 1, 1));
+  const plain = answering([positioned(at(1, 1, 1))]);
+  for (let n = 0; n < 2; n++) await settled(plain.db.query('select 1'));
+  expect(Object.keys(plain.sent.at(-1)?.headers ?? {})).not.toContain('rowhouse-min-position');
 });

@@ -55,21 +55,31 @@ const prefix = '/api/dbaas/v2';
 /** After floods, the service requests longer waits. Then the application decides, not a timer in the client. */
 const longestWaitS = 20;
 
+type Options = ServiceOptions & { maxStalenessMs?: number };
+
 /** `root`: the first segments of all paths. */
-export function openService(options: ServiceOptions, numbers: Numbers, root: readonly string[]): Service {
+export function openService(options: Options, numbers: Numbers, root: readonly string[]): Service {
   const { apiKey, retries = 2, timeoutMs = 60_000, url = 'http://127.0.0.1:8765' } = options;
   if (!/^[\x21-\x7e]+$/.test(apiKey)) throw misuse('The apiKey is missing or malformed.');
   const base = readUrl(url);
+  const { maxStalenessMs } = options;
+  /** Of the last change: reads from standbys have to include it. If it is `unknown`, the primary answers. */
+  let position = '';
 
   const begin = async (call: Call, body: string | undefined, key: string | undefined): Promise<Answering> => {
     const { method, token } = call;
+    const mayChange = method !== 'GET' && !(call.body as { read_only?: boolean } | undefined)?.read_only;
     const address = base + addressOf(call, root);
     const watch = watchOver(call, timeoutMs && Math.max(timeoutMs, call.timeoutMs ?? 0), base);
-    const response = await watch.over(() =>
+    const sending = watch.over(() =>
       (options.fetch ?? fetch)(address, {
         method,
         headers: {
           'x-api-key': apiKey,
+          ...(maxStalenessMs && {
+            'rowhouse-max-staleness': `${maxStalenessMs}ms`,
+            ...(position && { 'rowhouse-min-position': position }),
+          }),
           ...(token && { authorization: `Bearer ${token}` }),
           ...(body && { 'content-type': 'application/json' }),
           ...(key && { 'idempotency-key': key }),
@@ -80,6 +90,15 @@ export function openService(options: ServiceOptions, numbers: Numbers, root: rea
         signal: watch.signal,
       }),
     );
+    const response = await sending.catch((error) => {
+      if (mayChange) position = 'unknown';
+      throw error;
+    });
+    const { headers } = response;
+    const next = headers.has('idempotency-replayed') ? 'unknown' : headers.get('rowhouse-position');
+    // Responses can arrive in another order than their changes were made. The server comes first; `unknown` has none.
+    if (next && (Number.parseInt(next, 10) !== Number.parseInt(position, 10) || next > position))
+      position = next;
     if (response.ok) return { response, watch };
     throw readFailure(response, await watch.over(() => response.text()), base);
   };

@@ -133,6 +133,7 @@ export async function buildApp(
         'Idempotency-Replayed',
         'X-Project-Size',
         'X-Project-Limit',
+        'Rowhouse-Position',
       ],
       maxAge: 600,
       strictPreflight: false,

@@ -2,7 +2,8 @@
 // by its supervisor: as a standby, as a cluster manager would.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type Embedded, startEmbedded } from '../src/engine/embedded.ts';
@@ -10,7 +11,6 @@ import { parseDatabaseUrl } from '../src/engine/external.ts';
 import { findRunAs } from '../src/engine/run-as.ts';
 import type { Address } from '../src/postgres/database.ts';
 import { type Sql, sql } from '../src/postgres/sql.ts';
-import { newFolder } from './backup-lab.ts';
 import { asAdmin, until } from './helpers.ts';
 import { freePort, postmasterPid } from './process.ts';
 
@@ -24,9 +24,16 @@ export type Pair = {
   address(): Address;
 };
 
-/** `synchronous`: a commit waits for the standby. */
-export async function startPair({ synchronous = true } = {}): Promise<Pair> {
+type Options = { synchronous?: boolean; onEnd?: (close: () => Promise<void>) => void };
+
+/** `synchronous`: a commit waits for the standby. `onEnd`: takes what stops both. */
+export async function startPair({ synchronous = true, onEnd = onTestFinished }: Options = {}): Promise<Pair> {
   const masterKey = randomBytes(32);
+  const newFolder = (name: string) => {
+    const folder = mkdtempSync(path.join(tmpdir(), `rowhouse-${name}-`));
+    onEnd(async () => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
+    return folder;
+  };
   const [first, second] = [newFolder('primary'), newFolder('standby')];
   const ports = [await freePort(), await freePort()] as const;
   const start = async (folder: string, port: number, source: number | null): Promise<Node> => {
@@ -61,7 +68,7 @@ export async function startPair({ synchronous = true } = {}): Promise<Pair> {
     await start(first, ports[0], ports[1]),
     await start(second, ports[1], ports[0]),
   ];
-  onTestFinished(async () => {
+  onEnd(async () => {
     for (const { engine } of nodes) await engine.stop();
   });
   const at = nodes[0].engine.address;

@@ -1,9 +1,11 @@
 // A project's database and roles. Every step is idempotent, so an interrupted one is simply repeated.
 import { errors } from '../errors.ts';
 import { type Address, isState, openDatabase } from '../postgres/database.ts';
+import type { Host } from '../postgres/primary.ts';
 import { scramVerifier } from '../postgres/scram.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import type { WalPosition } from '../postgres/wal-position.ts';
 import { derivePassword } from './role-passwords.ts';
 import type { Server } from './servers.ts';
 import { anonymousRole, type UserRole, userRole } from './shared-roles.ts';
@@ -207,7 +209,14 @@ export type ProjectLogin = Readonly<{
   loginAs?: 'auth' | UserLogin;
   /** The acting user, for the logins `user` and `anon`. Without one such a session can do nothing. */
   actingUser?: ActingUser;
+  /** The caller allows a read to be answered by a standby. */
+  staleness?: Staleness;
+  /** The standby to log in to, instead of the primary. */
+  standby?: Host;
 }>;
+
+/** The standby's data is at most `maxMs` old. `min`: it has everything that was committed before. */
+export type Staleness = Readonly<{ maxMs: number; min: WalPosition | null }>;
 
 type UserLogin = 'user' | 'anon';
 /** A signed-in end user (`claims`: the claims of the access token, as JSON), or anonymous. */
@@ -239,11 +248,13 @@ export function isUserLogin(loginAs: ProjectLogin['loginAs']): loginAs is UserLo
 
 export function loginOf(
   server: Server,
-  { id, passwordVersion, loginAs }: Omit<ProjectLogin, 'serverId'>,
+  { id, passwordVersion, loginAs, standby }: Omit<ProjectLogin, 'serverId'>,
 ): Address {
+  const { primary, ...rest } = server.address;
   const user = loginRoleOf(id, loginAs);
   const password = derivePassword(server.masterKey, user, loginAs ? 1 : passwordVersion);
-  return { ...server.address, user, password, database: databaseOf(id) };
+  const address = standby || !primary ? { ...rest, ...standby } : server.address;
+  return { ...address, user, password, database: databaseOf(id) };
 }
 
 function loginRoleOf(id: string, loginAs: ProjectLogin['loginAs']): string {

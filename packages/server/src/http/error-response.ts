@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { errors, RowhouseError } from '../errors.ts';
 import { isState, PostgresError } from '../postgres/database.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { unknownPosition, wantsPosition } from './staleness.ts';
 import { isUploading } from './upload-time.ts';
 
 declare module 'fastify' {
@@ -36,6 +37,7 @@ export function errorResponder(log: Logger, { statusOf, bodyOf }: Voice = ownVoi
     request.failure = error;
     return reply
       .headers(headersOf(error, status, request.id))
+      .headers(wantsPosition(request) ? unknownPosition : {})
       .status(status)
       .send(bodyOf(error, request.id));
   };

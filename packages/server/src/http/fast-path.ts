@@ -15,6 +15,7 @@ import { answerQuery, queryRoute } from './query.ts';
 import { RequestDeadline } from './request-deadline.ts';
 import type { Finished } from './request-log.ts';
 import { json, ResponseReader, sizeHeaders } from './response-reader.ts';
+import { stalenessHeader } from './staleness.ts';
 import { answerInsert, answerPage, tableRoute } from './tables.ts';
 import { validatorCompiler } from './validation.ts';
 
@@ -155,6 +156,7 @@ function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: Inco
     headers.expect !== undefined ||
     headers['content-encoding'] !== undefined ||
     headers['idempotency-key'] !== undefined ||
+    headers[stalenessHeader] !== undefined ||
     headers['transfer-encoding'] !== undefined ||
     !hasOrdinaryBody(method, headers) ||
     hasRepeated(rawHeaders)

@@ -5,6 +5,14 @@ import { ErrorBody } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { idempotencyHeader } from './idempotency.ts';
+import { minPositionHeader, stalenessHeader } from './staleness.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Standbys can answer, or the response says from which position on they know the change. */
+    readsStandbys?: boolean;
+  }
+}
 
 /** Only documentation: the header is validated where it is used, so that requests without it cost nothing. */
 const RepeatHeader = Type.Object({
@@ -13,6 +21,22 @@ const RepeatHeader = Type.Object({
       pattern: '^[\\x21-\\x7e]{1,255}$',
       description:
         'Makes a request safe to repeat. The first response for a key is stored for 24 hours and returned again, with Idempotency-Replayed: true. The same key with a different body gets 409.',
+    }),
+  ),
+});
+
+const StandbyHeaders = Type.Object({
+  [stalenessHeader]: Type.Optional(
+    Type.String({
+      pattern: '^[0-9]{1,6}(ms|s|m)$',
+      description:
+        'Allows an answer from a standby whose data is at most this old, such as 5s. For reads with a key for all tables. With a change, the response has a Rowhouse-Position.',
+    }),
+  ),
+  [minPositionHeader]: Type.Optional(
+    Type.String({
+      description:
+        'The Rowhouse-Position of an earlier response: an answer from a standby includes everything up to there.',
     }),
   ),
 });
@@ -61,12 +85,15 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
     },
     transform: ({ schema, url, route }) => {
       const response = { ...(schema.response as object), default: { description: 'Failure', ...ErrorBody } };
-      const headers = route.method === 'POST' && { headers: RepeatHeader };
-      const { acceptsToken, needsToken } = route.config ?? {};
+      const { acceptsToken, needsToken, readsStandbys } = route.config ?? {};
+      const headers = Type.Object({
+        ...(route.method === 'POST' && RepeatHeader.properties),
+        ...(readsStandbys && StandbyHeaders.properties),
+      });
       const security = acceptsToken && {
         security: [...(needsToken ? [] : keyAlone), { apiKey: [], accessToken: [] }],
       };
-      return { schema: { ...schema, ...headers, ...security, response }, url };
+      return { schema: { ...schema, headers, ...security, response }, url };
     },
   });
   await app.register(fastifySwaggerUi, {

@@ -11,6 +11,7 @@ import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
 import { type ResponseReader, readerOf, respond } from './response-reader.ts';
+import { allowStaleness } from './staleness.ts';
 
 type Params = { slug: string };
 
@@ -28,7 +29,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     queryPath,
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true, hasTimeout: true, notesChanges: true },
+      config: { exactNumbers: true, hasTimeout: true, notesChanges: true, readsStandbys: true },
       schema: {
         tags,
         summary: 'Run a SQL statement',
@@ -39,10 +40,11 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request, reply) => {
       const caller = callerOf(request);
-      const project = await deps.logins.of(caller, request.params.slug);
+      const login = await deps.logins.of(caller, request.params.slug);
+      const project = allowStaleness(request.headers, caller, login);
       const reader = readerOf(reply);
       const answer = answerQuery(deps, caller, project, request.body, reader);
-      return respond(deps, request, reply, reader, answer, project.id);
+      return respond(deps, request, reply, reader, answer, project);
     },
   );
 
@@ -50,7 +52,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/batch',
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true, hasTimeout: true, notesChanges: true },
+      config: { exactNumbers: true, hasTimeout: true, notesChanges: true, readsStandbys: true },
       schema: {
         tags,
         summary: 'Run several statements in one transaction',
@@ -75,7 +77,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
       };
       const reader = readerOf(reply);
       const answer = runBatch(deps.query, project, input, reader);
-      return respond(deps, request, reply, reader, answer, project.id);
+      return respond(deps, request, reply, reader, answer, project);
     },
   );
 }

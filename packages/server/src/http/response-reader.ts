@@ -1,11 +1,13 @@
 // A response as a stream with backpressure. The headers are sent with the first write.
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ProjectLogin } from '../engine/provision.ts';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
 import type { Reader } from '../query/exchange/reader.ts';
 import type { Deps } from './deps.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { onResponseEnd } from './response-end.ts';
+import { positionHeaders, unknownPosition, wantsPosition } from './staleness.ts';
 
 export const json = 'application/json; charset=utf-8';
 
@@ -13,8 +15,9 @@ export const json = 'application/json; charset=utf-8';
 const unsentBytes = 256 * 1024;
 
 export function readerOf(reply: FastifyReply, status = 200): ResponseReader {
-  const begin = () => {
+  const begin = (isCommitted: boolean) => {
     reply.hijack();
+    if (!isCommitted && wantsPosition(reply.request)) reply.headers(unknownPosition);
     return reply.getHeaders() as OutgoingHttpHeaders;
   };
   return new ResponseReader(reply.raw, begin, reply.request.deadline, status);
@@ -33,16 +36,18 @@ export async function respond(
   reply: FastifyReply,
   reader: ResponseReader,
   answering: Promise<Answer>,
-  /** The project, if the request may have made it larger. */
-  projectId?: string,
+  /** The project, if the request may have changed something. */
+  project?: ProjectLogin,
 ): Promise<FastifyReply> {
   try {
     const answer = await answering;
+    if (project && !reader.hasBegun && wantsPosition(request))
+      reply.headers(await positionHeaders(deps, project));
     if (reader.deadline.isOver) {
       if (answer instanceof HeldAnswer) answer.release();
       return reply;
     }
-    if (projectId !== undefined && answer !== null) reply.headers(sizeHeaders(deps, projectId));
+    if (project && answer !== null) reply.headers(sizeHeaders(deps, project.id));
     if (answer instanceof HeldAnswer) {
       reader.send(answer, {}, reply.statusCode);
       return reply;
@@ -61,13 +66,16 @@ export class ResponseReader implements Reader {
   hasBegun = false;
   readonly deadline: RequestDeadline;
   private readonly raw: ServerResponse;
-  private readonly begin: () => OutgoingHttpHeaders;
+  private readonly begin: (isCommitted: boolean) => OutgoingHttpHeaders;
   private readonly status: number;
 
-  /** `begin` is called once, when the response turns out to be a stream. It returns the headers. */
+  /**
+   * `begin` is called once, when the response turns out to be a stream. It returns the headers. `isCommitted`: what the
+   * request has changed, if anything.
+   */
   constructor(
     raw: ServerResponse,
-    begin: () => OutgoingHttpHeaders,
+    begin: (isCommitted: boolean) => OutgoingHttpHeaders,
     deadline: RequestDeadline,
     status = 200,
   ) {
@@ -111,7 +119,7 @@ export class ResponseReader implements Reader {
     if (!this.hasBegun) {
       this.hasBegun = true;
       this.deadline.end();
-      raw.writeHead(this.status, { ...this.begin(), 'content-type': json });
+      raw.writeHead(this.status, { ...this.begin(false), 'content-type': json });
     }
     // Node emits "drain" only after a write that returned false.
     return raw.write(bytes, onSent) || raw.writableLength < unsentBytes;
@@ -132,7 +140,7 @@ export class ResponseReader implements Reader {
     this.hasBegun = true;
     this.deadline.end();
     const ended = { 'content-type': json, 'content-length': held.size };
-    raw.writeHead(status, { ...this.begin(), ...headers, ...ended });
+    raw.writeHead(status, { ...this.begin(true), ...headers, ...ended });
     onResponseEnd(raw, () => held.release());
     const sendMore = () => {
       let hasRoom = true;

@@ -32,6 +32,7 @@ import { checkEncoding } from './json-body.ts';
 import { defaultTimeoutMs } from './query.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { json, type ResponseReader, readerOf, respond, sizeHeaders } from './response-reader.ts';
+import { allowStaleness, positionHeaders, wantsPosition } from './staleness.ts';
 import { requireTables, tableAccessOf } from './table-access.ts';
 
 type Params = { slug: string; table: string };
@@ -76,7 +77,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     tablePath,
     {
-      config: { acceptsToken: true },
+      config: { acceptsToken: true, readsStandbys: true },
       onRequest,
       schema: {
         tags,
@@ -104,6 +105,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       config: {
         exactNumbers: true,
         acceptsToken: true,
+        readsStandbys: true,
         notesChanges: true,
         beforeReplay: checkSession(deps),
       },
@@ -140,11 +142,12 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
         return reply
           .status(201)
           .headers(sizeHeaders(deps, project.id))
+          .headers(wantsPosition(request) ? await positionHeaders(deps, project) : {})
           .header('content-type', json)
           .send(answer);
       }
       const inserting = answerInsert(deps, caller, targetOf(request, project, reader), body);
-      return respond(deps, request, reply, reader, statusOf(reply, inserting), project.id);
+      return respond(deps, request, reply, reader, statusOf(reply, inserting), project);
     },
   );
 
@@ -152,7 +155,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     tablePath,
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true, acceptsToken: true, notesChanges: true },
+      config: { exactNumbers: true, acceptsToken: true, notesChanges: true, readsStandbys: true },
       onRequest,
       schema: {
         tags,
@@ -169,14 +172,14 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       const reader = readerOf(reply);
       const call = await writingCall(deps, request, 'update', reader);
       const changing = updateRows(deps.tables, call, request.body);
-      return respond(deps, request, reply, reader, answerOf(changing), call.project.id);
+      return respond(deps, request, reply, reader, answerOf(changing), call.project);
     },
   );
 
   app.delete<{ Params: Params }>(
     tablePath,
     {
-      config: { acceptsToken: true, notesChanges: true },
+      config: { acceptsToken: true, notesChanges: true, readsStandbys: true },
       onRequest,
       schema: {
         tags,
@@ -192,7 +195,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       const reader = readerOf(reply);
       const call = await writingCall(deps, request, 'delete', reader);
       const deleting = deleteRows(deps.tables, call);
-      return respond(deps, request, reply, reader, answerOf(deleting), call.project.id);
+      return respond(deps, request, reply, reader, answerOf(deleting), call.project);
     },
   );
 }
@@ -287,7 +290,8 @@ async function writingCall(
 /** As the acting user, if there is one; with a publishable key alone, as `anon`. */
 async function loginOf(deps: Deps, request: FastifyRequest<{ Params: Params }>): Promise<ProjectLogin> {
   const caller = callerOf(request);
-  return actingAs(caller, request.login ?? (await deps.logins.of(caller, request.params.slug)));
+  const login = request.login ?? (await deps.logins.of(caller, request.params.slug));
+  return actingAs(caller, allowStaleness(request.headers, caller, login));
 }
 
 /** A publishable key has no scope for rows: it can do what the acting user can do, or else `anon`. */

@@ -4,8 +4,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ask } from './ask.ts';
 import type { Address } from './database.ts';
+import { openFreshness } from './freshness.ts';
 import { Session } from './session.ts';
 import { RefusedError, StandbyError } from './session-errors.ts';
+import { type Look, lookAtEnd, lookAtHost, type WalPosition } from './wal-position.ts';
 
 export type Host = Readonly<{ host: string; port: number }>;
 /** A connection to the primary. It is cut when another host has become the primary. */
@@ -17,6 +19,8 @@ const answerMs = 2_000;
 const watchMs = 250;
 /** A search that found no primary counts for this long, so that an outage does not cost the hosts a login per request. */
 const searchAgainMs = 200;
+/** A write that is done waits no longer than this for its position. */
+const positionMs = 500;
 
 export class Primary {
   readonly hosts: readonly Host[];
@@ -29,6 +33,11 @@ export class Primary {
   private readonly promotionListeners: ((host: Host) => void)[] = [];
   private searching: Promise<void> | null = null;
   private failedAt = Number.NEGATIVE_INFINITY;
+  private readonly freshness = openFreshness();
+  /** The sessions by which the hosts are watched. */
+  private readonly watching = new Map<Host, Session>();
+  private lookingAtEnd: Promise<unknown> = Promise.resolve();
+  private nextEnd: Promise<WalPosition | null> | null = null;
   /** What each host said last, for the error message. */
   private readonly states = new Map<Host, string>();
 
@@ -43,6 +52,45 @@ export class Primary {
   /** The primary, as far as it is known. */
   get host(): Host {
     return this.current;
+  }
+
+  /** A standby whose data is at most this old, and which may have reached `min`, or null. */
+  findStandby(maxMs: number, min: WalPosition | null): Host | null {
+    // Of a promotion that this process has not noticed yet.
+    if (min && min.timeline > this.timeline) return null;
+    return this.freshness.find(maxMs);
+  }
+
+  /** Whether a standby that has replayed this much still fits. */
+  isFresh(standby: Host, replayed: number, maxMs: number): boolean {
+    return this.freshness.isFresh(standby, replayed, maxMs);
+  }
+
+  /**
+   * A position behind everything that was committed before the call. null: the primary does not answer. Calls that come
+   * while one is asked for share the next one: a flood of them must not delay the watch.
+   */
+  end(): Promise<WalPosition | null> {
+    this.nextEnd ??= this.lookingAtEnd.then(() => {
+      this.nextEnd = null;
+      const looking = this.lookAtEnd();
+      this.lookingAtEnd = looking;
+      return looking;
+    });
+    return this.nextEnd;
+  }
+
+  /** Ends a backend of a standby. Nothing that a role of a project can do prevents it. */
+  terminate(standby: Host, { pid, user }: { pid: number; user: string }): void {
+    const session = this.watching.get(standby);
+    if (!session) return;
+    ask(
+      session,
+      'select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and usename = $2',
+      [String(pid), user],
+      { timeoutMs: answerMs, terminate: () => session.destroy() },
+      // The watch notices a session that is lost.
+    ).catch(() => {});
   }
 
   /** Opens a connection to the primary. Tries a second time if another host turns out to be the primary. */
@@ -86,15 +134,25 @@ export class Primary {
     while (!signal.aborted) {
       try {
         session ??= await this.logIn(host);
-        this.note(host, await readTimeline(session));
+        this.watching.set(host, session);
+        this.note(host, performance.now(), await lookAtHost(session, answerMs));
       } catch (error) {
+        this.watching.delete(host);
         session?.destroy();
         session = null;
         this.noteAbsent(host, error);
       }
       await sleep(watchMs, undefined, { signal, ref: false }).catch(() => {});
     }
+    this.watching.delete(host);
     session?.close();
+  }
+
+  private async lookAtEnd(): Promise<WalPosition | null> {
+    const session = this.watching.get(this.current);
+    if (!session || this.isLost) return null;
+    const looking = lookAtEnd(session, positionMs).catch(() => null);
+    return Promise.race([looking, sleep(positionMs, null, { ref: false })]);
   }
 
   private find(): Promise<void> {
@@ -111,7 +169,7 @@ export class Primary {
       try {
         const session = await this.logIn(host);
         try {
-          this.note(host, await readTimeline(session));
+          this.note(host, performance.now(), await lookAtHost(session, answerMs));
         } finally {
           session.close();
         }
@@ -133,25 +191,31 @@ export class Primary {
     return Session.open(address, { application_name: 'rowhouse watch' });
   }
 
-  /** `timeline`: null for a standby. */
-  private note(host: Host, timeline: number | null): void {
+  /** `at`: when it was asked. */
+  private note(host: Host, at: number, { timeline, receives, lsn }: Look): void {
     this.states.set(host, timeline === null ? 'a standby' : `a primary on timeline ${timeline}`);
     if (timeline === null) {
+      // One that does not follow the primary may have what the primary has not.
+      if (receives !== null && receives === this.timeline) this.freshness.noteStandby(host, lsn);
+      else this.freshness.forget(host);
       if (host !== this.current) return;
       this.isLost = this.hosts.length > 1;
       this.cut((held) => held.host === host);
     } else if (timeline > this.timeline || (this.isLost && timeline === this.timeline)) {
       const isPromotion = this.timeline > 0 && timeline > this.timeline;
+      if (isPromotion) this.freshness.forgetAll();
       this.timeline = timeline;
       this.current = host;
       this.isLost = false;
       this.cut((held) => held.host !== host);
       if (isPromotion) for (const listener of this.promotionListeners) listener(host);
     }
+    if (timeline === this.timeline && host === this.current) this.freshness.notePrimary(at, lsn);
   }
 
   /** Its connections stay: if it only hangs, their statements still end. A new primary ends them. */
   private noteAbsent(host: Host, error: unknown): void {
+    this.freshness.forget(host);
     this.states.set(host, error instanceof Error ? error.message || error.name : String(error));
   }
 
@@ -177,15 +241,4 @@ function isAbsence(error: unknown): boolean {
   const state = error instanceof RefusedError ? error.sqlstate : (error as { code?: unknown }).code;
   const isState = typeof state === 'string' && /^[0-9A-Z]{5}$/.test(state) && !/^E[A-Z]+$/.test(state);
   return !isState || state.startsWith('57P');
-}
-
-/** null: the host is a standby. The WAL file that is written now begins with the timeline. */
-async function readTimeline(session: Session): Promise<number | null> {
-  const [row] = await ask(
-    session,
-    `select case when not pg_is_in_recovery() then substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end`,
-    [],
-    { timeoutMs: answerMs, terminate: () => session.destroy() },
-  );
-  return typeof row?.[0] === 'string' ? Number.parseInt(row[0], 16) : null;
 }

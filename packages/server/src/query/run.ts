@@ -1,5 +1,6 @@
 // One statement from request to answer, top to bottom: parse it, then run it in the cheapest way that is safe for it.
 //
+//   0. a read that may be stale → a standby, if one is fresh enough (standby-reads.ts)
 //   1. a short, plain read      → a pipeline: behind other reads in a session that they share
 //   2. any other plain read     → an exclusive session
 //   3. everything that may grow → admission (admission.ts), and within it
@@ -35,6 +36,7 @@ import type { QueryInput, StatementRequest } from './sessions/request.ts';
 import { distrust, isPlain, type StatementProfiles } from './sessions/statement-profiles.ts';
 import { canGroup, type GroupCommit } from './sharing/group-commit.ts';
 import { canPipeline, type Pipelines } from './sharing/pipelines.ts';
+import { atStandby, checkStandby, unlessOutdated } from './standby-reads.ts';
 import type { Parser } from './statement/parser.ts';
 import type { Statement } from './statement/statement.ts';
 
@@ -112,6 +114,11 @@ async function run(deps: QueryDeps, request: StatementRequest): Promise<Answer> 
   if (deps.sessions.gate.isClosed(project.id))
     await passGate(deps.sessions, project, reader, request.input.timeoutMs);
   if (reader.isGone) throw noteFate(hungUp(), 'undone');
+  if (project.staleness !== undefined) {
+    const there = atStandby(deps, request);
+    const answered = there && (await unlessOutdated(reader, () => inSession(deps, there, null)));
+    if (answered) return answered.answer;
+  }
   const isOrdinary = mayShare(request);
   if (isOrdinary && canPipeline(profile)) {
     const exchange = await inPipeline(deps, request);
@@ -201,6 +208,7 @@ function inSession(
   const frame = frameOf(input, project.actingUser, use === 'read' && statement.isProven);
   const terms = { reader, timeoutMs, use, ...(supervise && { supervise }) } as const;
   return withSession(deps, project, terms, async (exclusive) => {
+    if (project.standby) await checkStandby(deps, project, exclusive);
     // VACUUM runs the project's functions in indexes. They must write nothing; VACUUM itself is not affected.
     if (statement.isVacuum) await exclusive.command('set default_transaction_read_only = on');
     // As long as the change may be undone, nothing of its answer is sent.

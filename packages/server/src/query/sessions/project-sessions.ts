@@ -1,7 +1,8 @@
 // Sessions in projects' databases: opening them, resetting them between two requests, and ending them by force.
-import type { ProjectLogin } from '../../engine/provision.ts';
+import { loginOf, type ProjectLogin } from '../../engine/provision.ts';
 import type { Servers } from '../../engine/servers.ts';
 import type { Terminations } from '../../engine/terminations.ts';
+import type { Host } from '../../postgres/primary.ts';
 import type { Session } from '../../postgres/session.ts';
 import type { PoolLimits } from '../../postgres/session-pool.ts';
 import { type Gate, openGate } from './gate.ts';
@@ -37,6 +38,10 @@ export type ProjectSessions = {
   terminate(session: Session, waitMs?: number): void;
   /** A statement hit a limit of PostgreSQL. If it was the notification queue, other projects of the server hit it too. */
   limitReached(project: ProjectLogin): void;
+  /** A standby on which a read may run, as fresh as the caller wants it. */
+  findStandby(project: ProjectLogin): Host | null;
+  /** Whether the project's standby, which has replayed this much, is as fresh as the caller wants it. */
+  isFresh(project: ProjectLogin, replayed: number): boolean;
   /** Lets the requests of a project wait, and closes its sessions as their statements end. */
   readonly gate: Gate;
   counts(): Counts;
@@ -80,13 +85,15 @@ export function openProjectSessions(
   limitsOf: (serverId: number) => PoolLimits,
   { terminations, onTraces }: { terminations: Terminations; onTraces: OnTraces },
 ): ProjectSessions {
-  const byServer = new Map<number, ServerSessions>();
-  const at = ({ serverId }: ProjectLogin): ServerSessions => {
-    const found = byServer.get(serverId);
+  /** Those of standbys by server and host. */
+  const byServer = new Map<number | string, ServerSessions>();
+  const at = ({ serverId, standby }: ProjectLogin): ServerSessions => {
+    const key = standby ? `${serverId} ${standby.host} ${standby.port}` : serverId;
+    const found = byServer.get(key);
     if (found) return found;
     const server = servers.of(serverId);
     const made = openServerSessions(server, limitsOf(serverId), { ensureCurrent, onOpened });
-    byServer.set(serverId, made);
+    byServer.set(key, made);
     return made;
   };
   const onOpened = (project: ProjectLogin, session: Session) => {
@@ -141,6 +148,17 @@ export function openProjectSessions(
       setMode(session, 'read');
     } else if (use !== 'read' && readOnly.delete(session)) setMode(session, 'write');
     return session;
+  };
+
+  /** Called by timers, so it never throws. */
+  const endAtStandby = (owner: ProjectLogin, standby: Host, pid: number) => {
+    try {
+      const server = servers.of(owner.serverId);
+      const { user } = loginOf(server, owner);
+      server.address.primary?.terminate(standby, { pid, user });
+    } catch {
+      // The server was removed.
+    }
   };
 
   const take = async (project: ProjectLogin): Promise<Session> => {
@@ -198,11 +216,20 @@ export function openProjectSessions(
       at(project).aside(poolKeyOf(project), project, (session) => within(asideMs, session, use(session))),
     terminate: (session, waitMs = terminateMs) => {
       const owner = owners.get(session);
-      if (owner) terminations.end(owner, session.pid);
+      if (owner?.standby) endAtStandby(owner, owner.standby, session.pid);
+      else if (owner) terminations.end(owner, session.pid);
       // A server that hangs sends none.
       setTimeout(() => session.destroy(), waitMs).unref();
     },
     limitReached: (project) => at(project).limitReached(),
+    findStandby: ({ serverId, staleness }) =>
+      (staleness && servers.of(serverId).address.primary?.findStandby(staleness.maxMs, staleness.min)) ??
+      null,
+    isFresh: ({ serverId, standby, staleness }, replayed) => {
+      const { primary } = servers.of(serverId).address;
+      if (!primary || !standby || !staleness || replayed < (staleness.min?.lsn ?? 0)) return false;
+      return primary.isFresh(standby, replayed, staleness.maxMs);
+    },
     counts,
     countsOf: (serverId) => byServer.get(serverId)?.pool.counts() ?? { open: 0, idle: 0, waiting: 0 },
     loadOf: (serverId) => {

@@ -59,7 +59,7 @@ export function openServerSessions(
     try {
       return await start(project);
     } catch (error) {
-      if (!isRestorable(error, project)) throw noteOutage(error);
+      if (project.standby || !isRestorable(error, project)) throw noteOutage(error);
     }
     return start(await restoreLogin(server, project)).catch((error) => {
       throw noteOutage(error);
