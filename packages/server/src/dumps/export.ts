@@ -42,6 +42,8 @@ type Limits = {
   atOnce: number;
   stallMs: number;
   maxMs: number;
+  /** Of pg_dump as WebAssembly, if it is not the usual limit. */
+  maxMemoryMb?: number | undefined;
 };
 const defaultLimits: Limits = { atOnce: 2, stallMs: 60_000, maxMs: 60 * 60_000 };
 
@@ -53,7 +55,7 @@ export function openExports({
   programs,
   limits = {},
 }: Deps): Exports {
-  const { atOnce, stallMs, maxMs } = { ...defaultLimits, ...limits };
+  const { atOnce, stallMs, maxMs, maxMemoryMb } = { ...defaultLimits, ...limits };
   // Looked for once, when it is first needed.
   let found: Promise<Native | null> | null = null;
   const findNative = () => (found ??= findProgram(programs));
@@ -73,7 +75,9 @@ export function openExports({
       let isEmpty = true;
       let isDone = false;
       try {
-        const pieces = await makePieces(format, { address, sessionName, signal, findNative });
+        const pieces = await makePieces(format, {
+          ...{ address, sessionName, signal, findNative, maxMemoryMb },
+        });
         for await (const piece of pieces) {
           await keepUp(write, piece, stallMs, signal);
           isEmpty = false;
@@ -114,6 +118,7 @@ type Making = {
   sessionName: string;
   signal: AbortSignal;
   findNative: () => Promise<Native | null>;
+  maxMemoryMb?: number | undefined;
 };
 export type Native = { major: number; environment: ProgramEnvironment };
 
@@ -124,11 +129,11 @@ export async function findProgram(environment?: ProgramEnvironment): Promise<Nat
 
 /** The dump as it comes. `findNative`: an installed pg_dump, if there is one. */
 export async function makePieces(format: ExportFormat, making: Making): Promise<AsyncIterable<Uint8Array>> {
-  const { address, sessionName, signal, findNative } = making;
+  const { address, sessionName, signal, findNative, maxMemoryMb } = making;
   if (format === 'csv') return exportCsv(address, sessionName, signal);
   const serverMajor = await checkTables(making);
   const run = {
-    ...{ address, signal },
+    ...{ address, signal, maxMemoryMb },
     args: dumpArguments(format, address),
     env: dumpEnvironment(address, sessionName),
   };

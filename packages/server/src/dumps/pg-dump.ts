@@ -7,6 +7,8 @@ export type DumpRun = Readonly<{
   args: string[];
   env: Record<string, string>;
   signal: AbortSignal;
+  /** Of pg_dump as WebAssembly, if it is not the usual limit. */
+  maxMemoryMb?: number | undefined;
 }>;
 
 /** pg_dump has ended without having dumped everything. The message holds its first error. */

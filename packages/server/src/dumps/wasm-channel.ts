@@ -24,6 +24,7 @@ export type WorkerInput = {
   ring: SharedArrayBuffer;
   args: string[];
   env: Record<string, string>;
+  maxMemoryMb: number;
 };
 
 export type WorkerMessage =

@@ -35,13 +35,9 @@ export type ModuleOptions = Omit<Options, 'wasmBinary' | 'noExitRuntime'>;
 /** The major version of this pg_dump: it reads servers of this version and older ones. */
 export const wasmMajor = 18;
 
-/**
- * 1 GB, of 64 KB each. pg_dump keeps all definitions in memory until it has written the last one, and 100 MB of a function's
- * text take 1 MB in PostgreSQL: a small project could take all the memory of the machine.
- */
-const maxMemoryPages = 16_384;
+const pagesInMb = 16;
 
-export async function loadDumpModule(options: ModuleOptions): Promise<DumpModule> {
+export async function loadDumpModule(options: ModuleOptions, maxMemoryMb: number): Promise<DumpModule> {
   const require = createRequire(import.meta.url);
   const file = require.resolve('@electric-sql/pglite-tools/pg_dump');
   const text = readFileSync(file, 'utf8');
@@ -53,7 +49,7 @@ export async function loadDumpModule(options: ModuleOptions): Promise<DumpModule
   // Code that is compiled here has no loader for import().
   const adapted = text
     .replace(dynamicImport, 'outerRequire("module")')
-    .replace(memoryLimit, `maximum:${maxMemoryPages}`);
+    .replace(memoryLimit, `maximum:${maxMemoryMb * pagesInMb}`);
   const changed = `${adapted}\nmodule.exports.factory = ${name};`;
   const module: { exports: { factory?: (options: Options) => Promise<DumpModule> } } = { exports: {} };
   compileFunction(changed, ['module', 'outerRequire', '__filename'], { filename: file })(

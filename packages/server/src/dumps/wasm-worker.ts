@@ -120,14 +120,15 @@ function postPiece(): void {
   }
 }
 
-const dump = await loadDumpModule({
+const options = {
   print: () => {},
   printErr: say,
-  onExit: (code) => {
+  onExit: (code: number) => {
     exitCode = code;
   },
-  preRun: [(module) => void Object.assign(module.ENV, input.env)],
-});
+  preRun: [(module: DumpModule) => void Object.assign(module.ENV, input.env)],
+};
+const dump = await loadDumpModule(options, input.maxMemoryMb);
 dump._pgl_set_rw_cbs(
   dump.addFunction((pointer, max) => receive(dump, pointer, max), 'iii'),
   dump.addFunction((pointer, size) => send(dump, pointer, size), 'iii'),

@@ -9,8 +9,20 @@ import { Pieces } from '../postgres/pieces.ts';
 import { DumpError, type DumpRun } from './pg-dump.ts';
 import { distance, ringBytes, slot, slots, type WorkerInput, type WorkerMessage } from './wasm-channel.ts';
 
+/**
+ * pg_dump keeps all definitions in memory until it has written the last one, and 100 MB of a function's text take 1 MB in
+ * PostgreSQL: a small project could take all the memory of the machine.
+ */
+const usualMemoryMb = 1024;
+
 /** The dump as it comes. Ends its thread and its connection however it ends. */
-export async function* dumpByWasm({ address, args, env, signal }: DumpRun): AsyncGenerator<Uint8Array> {
+export async function* dumpByWasm({
+  address,
+  args,
+  env,
+  signal,
+  maxMemoryMb = usualMemoryMb,
+}: DumpRun): AsyncGenerator<Uint8Array> {
   const control = new Int32Array(new SharedArrayBuffer(slots * Int32Array.BYTES_PER_ELEMENT));
   const pieces = new Pieces((size) => {
     Atomics.add(control, slot.acknowledged, size);
@@ -21,7 +33,7 @@ export async function* dumpByWasm({ address, args, env, signal }: DumpRun): Asyn
   if (signal.aborted) fail();
   const socket = await openSocket(address);
   const feed = feedRing(socket, control, address.tls ? hideChannelBinding() : (bytes) => bytes);
-  const worker = startWorker({ control: control.buffer, ring: feed.ring, args, env });
+  const worker = startWorker({ control: control.buffer, ring: feed.ring, args, env, maxMemoryMb });
   worker.on('message', (message: WorkerMessage) => {
     if (message.kind === 'send') socket.write(message.bytes);
     else if (message.kind === 'room') feed.goOn();
