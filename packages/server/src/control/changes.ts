@@ -96,7 +96,7 @@ export function followChanges(control: Control): Feed {
   };
 }
 
-/** What a poll has seen. The timeline is the one on which the server writes: a promotion begins a new one. */
+/** The state that a poll has seen. The timeline is the one on which the server writes: a promotion begins a new one. */
 type Position = Readonly<{ snapshot: string; timeline: string }>;
 
 /** Changes that the last poll did not see. Compares snapshots, because sequence numbers become visible out of order. */

@@ -1,4 +1,4 @@
-// Who may connect to the databases that a server has from the start. By default PostgreSQL lets every role in, and so it
+// Roles that may connect to the databases that a server has from the start. By default PostgreSQL lets every role in, and so it
 // would let in the roles of projects. Other roles of the server keep the access that they had: they may belong to its
 // monitoring, or to a cluster manager such as Patroni, whose old primary rejoins only if its role for pg_rewind gets in.
 import type { Database } from '../postgres/database.ts';

@@ -10,7 +10,7 @@ export type Look = Readonly<{
   timeline: number | null;
   /** Of the WAL that a standby receives. null: it receives none, or our role may not know. */
   receives: number | null;
-  /** What a primary has flushed, and a standby has replayed. */
+  /** The end of the WAL that a primary has flushed, or a standby has replayed. */
   lsn: number;
 }>;
 

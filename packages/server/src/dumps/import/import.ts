@@ -92,7 +92,7 @@ const spoolFactor = 4;
 const unpackedFactor = 16;
 const extraBytes = 64 * mb;
 
-/** For data that does not fit into limit_mb. What a full project is told is of no use: this one is dropped. */
+/** For data that does not fit into limit_mb. The hints for a full project do not help: this one is dropped. */
 const hints = {
   import: 'Import it again with a larger limit_mb.',
   branch: 'Create the branch again with a larger limit_mb.',
