@@ -1,5 +1,5 @@
-// Encrypts whole objects in a thread. A segment of WAL has 256 frames: frame by frame in the event loop, each waits for its
-// turn several times, and beside a server that wrote 60 MB of WAL a second only 15 MB a second were stored.
+// Encrypts whole objects in a thread. A segment of WAL has 256 frames, and frame by frame in the event loop each takes several
+// turns of it: on a busy machine, encrypting and writing a segment took 1.3 s, and flushing it 0.05 s.
 import { Worker } from 'node:worker_threads';
 import type { BackupKey } from './encryption.ts';
 
