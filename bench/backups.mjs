@@ -56,13 +56,16 @@ async function fill(target, mb) {
 
 const insert = `return wrk.format('POST', nil, headers, '{"query": "insert into items (v) values ($1)", "params": ["' .. math.random(1000000) .. '"]}')`;
 
-function inserts({ place, service }) {
-  return wrk(place, `${service.url}/query`, {
+async function inserts({ place, service }) {
+  const { rate } = wrk(place, `${service.url}/query`, {
     headers: `, ['x-api-key'] = '${service.key}'`,
     request: insert,
     connections: 16,
     seconds,
-  }).rate;
+  });
+  // wrk held up the event loop: it has to notice now which connections the service has closed meanwhile.
+  await sleep(100);
+  return rate;
 }
 
 async function writers() {
@@ -75,14 +78,14 @@ async function writers() {
       await service.query('create table items (id bigint generated always as identity primary key, v text)');
     // So much that a base backup at its default rate lasts longer than a turn.
     const neighbour = await stored.service.makeProject('Neighbour', limitMb);
-    await fill(neighbour, seconds * 80);
+    await fill(neighbour, seconds * 40);
     await untilBackup(stored.service);
     await sleep(3_000);
     const rates = { without: [], stored: [], during: [] };
     for (let turn = -1; turn < turns; turn++) {
-      const [alone, beside] = [inserts(without), inserts(stored)];
+      const [alone, beside] = [await inserts(without), await inserts(stored)];
       const running = await stored.service.asAccount('POST', '/backups', { kind: 'full' });
-      const during = inserts(stored);
+      const during = await inserts(stored);
       await untilDone(stored.service, running);
       if (turn < 0) continue;
       rates.without.push(alone);
@@ -106,6 +109,8 @@ async function restoring() {
     const others = await Promise.all([1, 2, 3].map((n) => service.makeProject(`Other ${n}`, limitMb)));
     await fill(shop, project);
     for (const other of others) await fill(other, 100);
+    // The first one begins by itself, and another is refused while it runs.
+    await untilBackup(service);
     await untilDone(service, await service.asAccount('POST', '/backups', { kind: 'full' }));
     await shop.query('create table marks (n int)');
     for (const [turn, other] of others.entries()) {
@@ -142,6 +147,7 @@ let rates;
 let restored;
 try {
   rates = await writers();
+  console.error(JSON.stringify(rates));
   restored = await restoring();
 } finally {
   rmSync(folder, { recursive: true, force: true });

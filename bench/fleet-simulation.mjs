@@ -97,9 +97,10 @@ async function call(method, target, body) {
 }
 
 /** The median of several requests, in milliseconds. */
-async function answers(count, target) {
+async function answers(count, target, pauseMs = 0) {
   const took = [];
   for (let n = 0; n < count; n++) {
+    await sleep(pauseMs);
     const began = performance.now();
     await call('GET', target);
     took.push(performance.now() - began);
@@ -132,7 +133,8 @@ async function measure({ child, tookMs }, data, { slug, lastPage }) {
     perSecond(get.rate),
     ms(await answers(20, `${api}/projects?limit=50`)),
     ms(await answers(5, `${api}/projects?limit=50&page=${lastPage}`)),
-    ms(await answers(5, '/metrics')),
+    // Requests within a second share one reading.
+    ms(await answers(5, '/metrics', 1_200)),
     `${number(Math.round(Number(await psql(data, "select pg_database_size('rowhouse')")) / 1024 ** 2))} MB`,
   ];
 }
@@ -144,6 +146,63 @@ async function keyLookUps(data) {
     where keys.hash = sha256($1::text::bytea)`.replaceAll(/\s+/g, ' ');
   const url = await superuserUrl(data, 'rowhouse');
   return pgbench(folder, url, statement, { seconds, highestId: projects, clients: 8 }).rate;
+}
+
+/** The statements of the background work that are repeated for each server, here for one of the many, in milliseconds. */
+async function serverPass(data) {
+  const dist = (name) => import(`../packages/server/dist/${name}.js`);
+  const [{ openControl }, { openDatabase }, { findOutdated }, { readProjectSchema }] = await Promise.all([
+    ...[dist('control/control'), dist('postgres/database'), dist('projects/upgrade')],
+    dist('engine/project-schema'),
+  ]);
+  const [{ settleLoginGates }, { countUse }, { forgetEndedKeys }] = await Promise.all([
+    ...[dist('quotas/direct-login-gate'), dist('fleet/rows'), dist('keys/manage')],
+  ]);
+  const { hostname, port: at, username, password } = new URL(await superuserUrl(data));
+  const address = {
+    ...{
+      host: hostname,
+      port: Number(at),
+      user: username,
+      password: decodeURIComponent(password),
+      tls: false,
+    },
+    database: 'postgres',
+  };
+  const [control, maintenance] = [openControl(address, 'rowhouse'), openDatabase(address, { max: 1 })];
+  const [row] = (
+    await psql(data, "select server_id || ' ' || template from projects where slug = 'x1'")
+  ).split('\n');
+  const [id, template] = [Number(row.split(' ')[0]), row.split(' ')[1]];
+  const server = { id, template, maintenance, projectSchema: await readProjectSchema(true) };
+  const timed = async (run) => {
+    const took = [];
+    for (let n = 0; n < 7; n++) {
+      const began = performance.now();
+      await run();
+      took.push(performance.now() - began);
+    }
+    return ms(median(took));
+  };
+  try {
+    return [
+      [
+        'projects with an older schema',
+        'each server, every 2 s',
+        await timed(() => findOutdated(control, server)),
+      ],
+      [
+        'login gates of full projects',
+        'each server, every 2 s',
+        await timed(() => settleLoginGates({ control, server })),
+      ],
+      ['projects and their sizes', 'each server, every 30 s', await timed(() => countUse(control, id))],
+      ['ended keys', 'once, every 30 s', await timed(() => forgetEndedKeys(control))],
+    ];
+  } finally {
+    await control.end();
+    await maintenance.end();
+  }
 }
 
 const { makeKey } = await import('../packages/server/dist/keys/form.js');
@@ -166,6 +225,7 @@ try {
   const lastPage = Math.floor(projects / 50);
   const many = await measure(running, data, { slug: `'x' .. math.random(1, ${projects})`, lastPage });
   const keys = await keyLookUps(data);
+  const pass = await serverPass(data);
   const what = [
     'start',
     'idle, a second: service + PostgreSQL',
@@ -186,6 +246,11 @@ try {
           title: 'The control database',
           header: ['', '1 project', `${number(projects)} projects`],
           rows: what.map((name, index) => [name, few[index], many[index]]),
+        },
+        {
+          title: `The background work, with ${number(projects / servers)} projects on a server`,
+          header: ['what it looks for', 'how often', 'time'],
+          rows: pass,
         },
       ],
       notes: [

@@ -64,8 +64,9 @@ export async function startService(folder, script = 'packages/server/dist/main.j
     if (!answer.ok) throw new Error(JSON.stringify(answer));
     return answer;
   };
-  const makeProject = async (name, limitMb = 4000) => {
-    const { project, api_key: key } = await call('POST', '/projects', account, { name, limit_mb: limitMb });
+  const makeProject = async (name, limitMb = 4000, more = {}) => {
+    const body = { name, limit_mb: limitMb, ...more };
+    const { project, api_key: key } = await call('POST', '/projects', account, body);
     const target = `/projects/${project.slug}`;
     return {
       key,

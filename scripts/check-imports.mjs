@@ -17,8 +17,9 @@ const order = [
   ['engine'],
   ['keys', 'postgres-proxy'],
   ['fleet'],
-  ['quotas', 'idempotency', 'jobs'],
-  ['projects'],
+  ['adoption'],
+  ['quotas', 'idempotency', 'jobs', 'people'],
+  ['projects', 'saved'],
   ['query/statement', 'query/json'],
   ['query/exchange'],
   ['query/sessions'],
@@ -32,6 +33,7 @@ const order = [
   ['tables', 'users', 'dumps'],
   ['dumps/import'],
   ['branches'],
+  ['moves'],
   ['backups/storage'],
   ['backups'],
   ['backups/restore'],
@@ -39,17 +41,18 @@ const order = [
   ['accounts', 'background'],
   ['metrics'],
   ['http'],
+  ['http/console'],
   ['service', 'workers'],
   ['app'],
   ['doctor-servers'],
-  ['doctor', 'master-key', 'restore'],
+  ['doctor', 'master-key', 'restore', 'adopt'],
   ['main'],
 ];
 const levels = new Map(order.flatMap((modules, level) => modules.map((module) => [module, level])));
 
 /** Packages of ours that a package may import. */
 const api = ['@rowhouse/api', '@rowhouse/api/settings'];
-const packages = { api: [], server: api, cli: api, client: [] };
+const packages = { api: [], server: api, cli: api, client: [], console: ['@rowhouse/api'] };
 const drivers = ['pg', 'pg-protocol', 'pg-cursor'];
 
 /** The problems of one file, given its path from the root and its text. */
@@ -57,6 +60,9 @@ export function problemsOf(file, text) {
   const [, name, area] = /^packages\/([^/]+)\/(src|test)\//.exec(file) ?? [];
   if (!name || area === 'test' || file.endsWith('.test.ts')) return [];
   const problems = [];
+  // A value of the API package would bring its schemas and their library into the page.
+  if (name === 'console' && /import (?!type )[^;]*from '@rowhouse\/api'/.test(text))
+    problems.push('the console may import only types from @rowhouse/api');
   for (const [, from] of text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)) {
     if (from.startsWith('.')) {
       if (name === 'server') problems.push(...upward(file, from));

@@ -24,6 +24,7 @@ export function setup({ tests = false, client = true, clients = false } = {}) {
     tests ? [] : ['packages/api', 'packages/server', 'packages/cli', ...(client ? ['packages/client'] : [])],
   );
   if (client) bundleClient();
+  buildConsole();
 }
 
 /** Runs once for each state of `files`. `more`: additional arguments of npm. `finish`: a final step. */
@@ -91,6 +92,38 @@ function bundleClient() {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   if (result.status !== 0) fail('The client could not be built: see above.');
+}
+
+/** Builds the page at /console, if its sources or its libraries have changed. */
+function buildConsole() {
+  const folder = path.join(root, 'packages', 'console');
+  const marker = path.join(folder, 'dist', '.built');
+  const hash = createHash('sha256').update(readFileSync(path.join(root, 'package-lock.json')));
+  for (const name of ['index.html', 'vite.config.ts', 'package.json', 'build', 'public', 'src']) {
+    for (const file of filesIn(path.join(folder, name))) {
+      if (!file.includes('.test.')) hash.update(path.relative(folder, file)).update(readFileSync(file));
+    }
+  }
+  const wanted = `${hash.digest('hex')}\n`;
+  if (existsSync(marker) && readFileSync(marker, 'utf8') === wanted) return;
+  const vite = path.join(
+    path.dirname(createRequire(import.meta.url).resolve('vite/package.json')),
+    'bin',
+    'vite.js',
+  );
+  const result = spawnSync(process.execPath, [vite, 'build'], {
+    cwd: folder,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  if (result.status !== 0) fail('The console could not be built: see above.');
+  writeFileSync(marker, wanted);
+}
+
+function filesIn(place) {
+  if (!statSync(place).isDirectory()) return [place];
+  return readdirSync(place)
+    .sort()
+    .flatMap((name) => filesIn(path.join(place, name)));
 }
 
 function fail(message) {

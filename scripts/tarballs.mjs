@@ -1,13 +1,13 @@
 // Packs the published packages as npm would publish them, and checks the tarballs before they are published.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 
 const needed = ['package.json', 'README.md', 'LICENSE'];
 const allowed =
-  /^(bin\/[\w-]+\.mjs|dist\/(.+\.([cm]?js|[cm]?js\.map|d\.[cm]?ts)|cjs\/package\.json)|migrations\/.+\.sql|data\/.+\.txt)$/;
+  /^(bin\/[\w-]+\.mjs|dist\/(.+\.([cm]?js|[cm]?js\.map|d\.[cm]?ts)|cjs\/package\.json)|migrations\/.+\.sql|data\/.+\.txt|console\/.+)$/;
 
 /** The packages that are published, each after those that it depends on: the order in which npm must get them. */
 export function publishedPackages(root) {
@@ -33,6 +33,7 @@ export function tarballName(name, version) {
 export function pack(root, folders, destination) {
   rmSync(destination, { recursive: true, force: true });
   mkdirSync(destination, { recursive: true });
+  const console = copyConsole(root);
   const args = [
     'pack',
     '--loglevel=error',
@@ -48,7 +49,20 @@ export function pack(root, folders, destination) {
         stdio: ['ignore', 'ignore', 'inherit'],
         shell: process.platform === 'win32',
       });
+  // In a clone, the service takes the console from its own package.
+  rmSync(console, { recursive: true, force: true });
   if (result.status !== 0) throw new Error('npm pack failed: see above.');
+}
+
+/** The built console becomes part of the server's package. Returns the folder of the copy. */
+function copyConsole(root) {
+  const copy = path.join(root, 'packages', 'server', 'console');
+  const source = path.join(root, 'packages', 'console');
+  rmSync(copy, { recursive: true, force: true });
+  if (!existsSync(source)) return copy;
+  if (!existsSync(path.join(source, 'dist', 'index.html'))) throw new Error('The console is not built.');
+  cpSync(path.join(source, 'dist'), copy, { recursive: true });
+  return copy;
 }
 
 /** `versions`: the version of each Rowhouse package by name, as it must be packed and depended on. */

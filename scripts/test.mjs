@@ -4,6 +4,7 @@
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
+import { installBrowsers } from './browsers.mjs';
 import { root, setup } from './setup.mjs';
 import { startExternal } from './test-server.mjs';
 
@@ -14,12 +15,13 @@ const takesName = (arg) => arg === '-t' || arg === '--testNamePattern';
 const files = rest.filter((arg, index) => !arg.startsWith('-') && !takesName(rest[index - 1]));
 const withLong = args.includes('--all') || rest.some(takesName) || files.length > 0;
 
-// Other people's clients take long to install, and only the tests in compatibility/ use them.
-const users = readdirSync(path.join(root, 'compatibility')).filter((name) => name.includes('.test.'));
-const areUsed =
-  files.length === 0 || files.some((part) => users.some((name) => `compatibility/${name}`.includes(part)));
-const clients = withLong && areUsed;
-setup({ tests: true, clients });
+// Other people's clients and browsers take long to install, and only the tests in one folder use them.
+const runsIn = (folder) => {
+  const users = readdirSync(path.join(root, folder)).filter((name) => name.includes('.test.'));
+  return files.length === 0 || files.some((part) => users.some((name) => `${folder}/${name}`.includes(part)));
+};
+setup({ tests: true, clients: withLong && runsIn('compatibility') });
+if (runsIn('packages/console/test')) installBrowsers();
 if (rest.length === 0) {
   run('node_modules/@biomejs/biome/bin/biome', ['ci', '--error-on-warnings', '.']);
   run('scripts/check-imports.mjs', []);

@@ -22,9 +22,17 @@ export const errorCodes = {
   invalid_api_key: { status: 401, meaning: 'The API key is mistyped, unknown, expired, or revoked.' },
   invalid_credentials: { status: 401, meaning: 'The email address or the password is wrong.' },
   invalid_token: { status: 401, meaning: "The user's access token is invalid for this project." },
+  session_required: {
+    status: 401,
+    meaning: 'The session of the console is missing, has ended, or has expired. Sign in again.',
+  },
   forbidden: {
     status: 403,
     meaning: 'The key is valid, but it does not allow this request. The hint names what is missing.',
+  },
+  confirmation_required: {
+    status: 403,
+    meaning: 'The console shows keys and connection strings only shortly after the API key was entered.',
   },
   project_not_found: { status: 404, meaning: 'The project does not exist, or the key has no access to it.' },
   table_not_found: {
@@ -35,7 +43,9 @@ export const errorCodes = {
   user_not_found: { status: 404, meaning: 'The user does not exist.' },
   upload_not_found: { status: 404, meaning: 'The upload does not exist, was imported, or has expired.' },
   job_not_found: { status: 404, meaning: 'The job does not exist, or it ended more than 30 days ago.' },
+  query_not_found: { status: 404, meaning: 'The saved query, draft or entry of the history does not exist.' },
   snapshot_not_found: { status: 404, meaning: 'The project has no snapshot with this name.' },
+  session_not_found: { status: 404, meaning: 'The session does not exist, or it has ended.' },
   server_not_found: { status: 404, meaning: 'The server does not exist.' },
   key_not_found: { status: 404, meaning: 'The key does not exist.' },
   route_not_found: { status: 404, meaning: 'There is no endpoint at this path.' },

@@ -9,6 +9,8 @@ export const jobKinds = [
   'branch',
   'reset',
   'restore',
+  'move',
+  'drain',
   'backup',
   'verify',
   'prune',
@@ -29,6 +31,10 @@ export const Job = Type.Object(
     progress: Type.Number({ minimum: 0, maximum: 1, description: 'An estimate. It never decreases.' }),
     started_at: Type.String(time),
     ended_at: Type.Union([Type.String(time), Type.Null()]),
+    details: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+      description:
+        'What the job does at present, or did last. Of a move: `mode` (`online` or `dump`), `reason` (why by a dump) and `phase` (`copying tables`, `copying rows`, `catching up` or `switching`).',
+    }),
     error: Type.Union(
       [
         Type.Object(

@@ -55,7 +55,18 @@ export const RunBatch = Type.Object(
   {
     statements: Type.Array(
       Type.Object(
-        { query, params: Type.Optional(params), limit: Type.Optional(limit) },
+        {
+          query,
+          params: Type.Optional(params),
+          limit: Type.Optional(limit),
+          expect_affected: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              description:
+                'If this statement affects another number of rows, the whole batch is rolled back and gets 409. The rows of a SELECT count too.',
+            }),
+          ),
+        },
         { additionalProperties: false },
       ),
       { minItems: 1, maxItems: maxStatements },

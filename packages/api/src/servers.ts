@@ -1,6 +1,7 @@
 // Wire types of the PostgreSQL servers on which project databases live.
 import Type, { type Static } from 'typebox';
 import { success } from './envelope.ts';
+import { Job } from './jobs.ts';
 
 const label = Type.String({ pattern: '^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$' });
 const labels = Type.Array(label, {
@@ -76,6 +77,29 @@ export type ChangeServer = Static<typeof ChangeServer>;
 
 export const ServerResponse = success({ server: Server });
 export type ServerResponse = Static<typeof ServerResponse>;
+export const DrainServer = Type.Object(
+  {
+    move: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          'Move the projects of the server to others, a few at a time. A job reports the progress.',
+      }),
+    ),
+    max_pause_ms: Type.Optional(
+      Type.Integer({
+        minimum: 100,
+        maximum: 120_000,
+        description: 'How long requests of a project may wait while it is moved. Default: 20000.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type DrainServer = Static<typeof DrainServer>;
+
+export const DrainResponse = success({ server: Server, job: Type.Optional(Job) });
+export type DrainResponse = Static<typeof DrainResponse>;
 export const ServersResponse = success({
   servers: Type.Array(Server, { description: 'The first one holds the control database.' }),
 });

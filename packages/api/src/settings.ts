@@ -264,7 +264,7 @@ export const settings = {
     min: 0,
     max: 1_000,
     unit: 'MB',
-    default: 40,
+    default: 12,
     description:
       'How many MB a base backup reads per second at most, so that it does not slow down requests. 0 removes the limit.',
   },
@@ -285,6 +285,22 @@ export const settings = {
     unset: 'none',
     description:
       'Proxies whose X-Forwarded-For header is trusted: a comma-separated list of addresses, ranges or loopback.',
+  },
+  ROWHOUSE_CONSOLE: {
+    type: 'choice',
+    choices: ['on', 'off'],
+    default: 'on',
+    description: 'Whether the service has the console, the web page at /console.',
+  },
+  ROWHOUSE_CONSOLE_HOSTS: {
+    type: 'text',
+    placeholder: 'list',
+    format: 'a comma-separated list of host names or addresses, each with or without a port',
+    example: 'db.example.com,db.example.com:8443',
+    default: null,
+    unset: 'only this machine: localhost, 127.0.0.1 and ::1',
+    description:
+      'Host names under which browsers may open the console, in addition to those of this machine. They need HTTPS.',
   },
   ROWHOUSE_PASSWORD_ITERATIONS: {
     type: 'integer',

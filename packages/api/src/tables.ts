@@ -189,6 +189,92 @@ export const TablesResponse = success({
   ),
 });
 
+export const definitionParts = [
+  'indexes',
+  'constraints',
+  'policies',
+  'triggers',
+  'views',
+  'functions',
+  'extensions',
+] as const;
+export type DefinitionPart = (typeof definitionParts)[number];
+
+export const SchemaQuery = Type.Object(
+  {
+    include: Type.Optional(
+      Type.String({
+        maxLength: 200,
+        description:
+          'Parts to add, separated by commas: indexes, constraints, policies, triggers, views, functions (with their definitions), extensions (installed and available).',
+        examples: ['indexes,policies'],
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type SchemaQuery = Static<typeof SchemaQuery>;
+
+const ofTable = { schema: Type.String(), table: Type.String(), name: Type.String() };
+const definition = Type.Union([Type.String(), Type.Null()], {
+  description: 'null: there is none, or all texts of this part together exceed 512 KB.',
+});
+
+const definitions = {
+  indexes: Type.Array(
+    Type.Object({
+      ...ofTable,
+      unique: Type.Boolean(),
+      primary: Type.Boolean(),
+      valid: Type.Boolean(),
+      size_bytes: Type.Number(),
+      definition,
+    }),
+  ),
+  constraints: Type.Array(
+    Type.Object({
+      ...ofTable,
+      kind: Type.Enum(['check', 'foreign_key', 'not_null', 'primary_key', 'unique', 'exclusion', 'trigger']),
+      valid: Type.Boolean(),
+      definition,
+    }),
+  ),
+  policies: Type.Array(
+    Type.Object({
+      ...ofTable,
+      command: Type.Enum(['select', 'insert', 'update', 'delete', 'all']),
+      permissive: Type.Boolean(),
+      roles: names,
+      using: text,
+      check: text,
+    }),
+  ),
+  triggers: Type.Array(Type.Object({ ...ofTable, enabled: Type.Boolean(), definition })),
+  views: Type.Array(
+    Type.Object({
+      schema: Type.String(),
+      name: Type.String(),
+      kind: Type.Enum(['view', 'materialized_view']),
+      security_invoker: Type.Boolean(),
+      definition,
+    }),
+  ),
+  functions: Type.Array(Type.Record(Type.String(), Type.Unknown())),
+  extensions: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      schema: text,
+      version: Type.Union([Type.String(), Type.Null()], { description: 'null: not installed.' }),
+      default_version: text,
+      comment: text,
+    }),
+  ),
+  truncated: Type.Array(Type.String(), {
+    description: 'Present with include: the parts that have more than 5,000 entries.',
+  }),
+};
+export type Definitions = Partial<{ [Name in keyof typeof definitions]: Static<(typeof definitions)[Name]> }>;
+
 export const SchemaResponse = success({
   tables: Type.Array(
     Type.Object({
@@ -217,7 +303,16 @@ export const SchemaResponse = success({
     }),
   ),
   enums: Type.Array(Type.Object({ schema: Type.String(), name: Type.String(), values: names })),
-  functions: Type.Array(Type.Record(Type.String(), Type.Unknown())),
+  indexes: Type.Optional(definitions.indexes),
+  constraints: Type.Optional(definitions.constraints),
+  policies: Type.Optional(definitions.policies),
+  triggers: Type.Optional(definitions.triggers),
+  views: Type.Optional(definitions.views),
+  functions: Type.Array(Type.Record(Type.String(), Type.Unknown()), {
+    description: 'With include=functions, each has its definition.',
+  }),
+  extensions: Type.Optional(definitions.extensions),
+  truncated: Type.Optional(definitions.truncated),
 });
 
 export type PageResponse = Static<typeof PageResponse>;

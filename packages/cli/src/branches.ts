@@ -17,6 +17,7 @@ import { failure } from './failure.ts';
 import { positive } from './numbers.ts';
 import { note, progressOf, show } from './output.ts';
 import { fieldsOf } from './projects.ts';
+import { skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime, parseWhen } from './when.ts';
@@ -89,7 +90,9 @@ async function create(project: string, name: string, options: CreateOptions): Pr
   // At once: the key is shown only once, and the wait can be interrupted.
   if (!options.json) show(options, created, ({ project: branch }) => startedFields(branch.slug, key, job.id));
   const filled = await whenFilled(options, created, job);
-  show(options, filled, ({ project: branch }) => formatFields(fieldsOf(branch)));
+  show(options, filled, ({ project: branch, job: ended }) =>
+    [formatFields(fieldsOf(branch)), ...(ended ? skippedLines(ended) : [])].join('\n'),
+  );
 }
 
 /** Stopping the command does not stop the job. */

@@ -5,6 +5,7 @@ import type { CreateProject, ImportFrom, ImportResponse, Job, JobResponse, Uploa
 import { type ApiOptions, callApi } from './api.ts';
 import { Failure, failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
+import { skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
 import { clean } from './table.ts';
 import { importUpload, uploadDump } from './upload.ts';
@@ -115,13 +116,12 @@ type Report = {
   tables: number;
   rows: number;
   users: number;
-  skipped: { entry: string; reason: string }[];
-  skipped_count: number;
 };
 
 const counted = (count: number, one: string) => `${count} ${count === 1 ? one : `${one}s`}`;
 
-function describe({ status, error, result }: Job): string {
+function describe(job: Job): string {
+  const { status, error, result } = job;
   if (status !== 'done' || !result) {
     const lines = [
       `The import ${status === 'cancelled' ? 'was cancelled' : 'failed'}. Nothing was left behind.`,
@@ -132,11 +132,9 @@ function describe({ status, error, result }: Job): string {
     if (hint) lines.push(`→ ${hint}`);
     return lines.map(clean).join('\n');
   }
-  const { tables, rows, users, skipped, skipped_count: count } = result as Report;
-  const more = count - skipped.length;
+  const { tables, rows, users } = result as Report;
   return [
     `Imported ${counted(tables, 'table')}, ${counted(rows, 'row')} and ${counted(users, 'user')}.`,
-    ...skipped.map(({ entry, reason }) => clean(`skipped  ${entry}: ${reason}`)),
-    ...(more > 0 ? [`skipped  ${more} more`] : []),
+    ...skippedLines(job),
   ].join('\n');
 }

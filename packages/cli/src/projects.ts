@@ -17,6 +17,7 @@ import { type ApiOptions, callApi, withApiOptions } from './api.ts';
 import { askToDelete } from './ask.ts';
 import { exportProject, formats } from './export.ts';
 import { importProject } from './import.ts';
+import { move } from './move.ts';
 import { positive } from './numbers.ts';
 import { note, progressOf, show } from './output.ts';
 import { type RestoreOptions, restore } from './restore.ts';
@@ -65,6 +66,22 @@ export function addProjects(program: Command): void {
       'with --to or --snapshot: replace the project; its current state is kept as a deleted project',
     )
     .action((slug: string, options: RestoreOptions) => restore(slug, options, fieldsOf));
+  add(
+    'move <slug>',
+    'Move a project to another server, and wait until that is done. Requests wait during the switch; direct connections are closed. Needs an account key.',
+  )
+    .argument('<server>', 'name of the server')
+    .addOption(
+      new Option('--mode <mode>', 'online: by replication; dump: by a dump, while requests wait')
+        .choices(['auto', 'online', 'dump'])
+        .default(undefined, 'auto: online where possible'),
+    )
+    .option(
+      '--max-pause-ms <number>',
+      'undo the move if requests would wait longer (default: 20000)',
+      positive,
+    )
+    .action(move);
   add('compact <slug>', 'Return unused space of a project to the disk, and wait until that is done.').action(
     compact,
   );

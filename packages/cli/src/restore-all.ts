@@ -1,11 +1,8 @@
 // rowhouse restore: the whole installation from its backups, into an empty data folder.
-import { spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
-import { Failure, type FailureBody, failure } from './failure.ts';
-import { type OutputOptions, progressOf, show } from './output.ts';
+import { type OutputOptions, show } from './output.ts';
+import { runProgram } from './program.ts';
 import { describeSince, type Since } from './restore-since.ts';
-import { findProgram } from './server.ts';
 import { environmentOf, withSettings } from './settings.ts';
 import { clean, formatFields } from './table.ts';
 import { formatTime } from './when.ts';
@@ -42,7 +39,7 @@ export function addRestore(program: Command): void {
 async function restoreAll(options: Options): Promise<void> {
   const env = environmentOf(options);
   if (options.from !== undefined) env.ROWHOUSE_BACKUP_URL = options.from;
-  const answer = await run(env, options);
+  const answer = await runProgram<Restored>('restore', [options.to ?? ''], env, options, 'Restoring');
   show(options, answer, ({ data, from, backup, projects, last_change_at: last, since }) =>
     [
       formatFields([
@@ -56,25 +53,4 @@ async function restoreAll(options: Options): Promise<void> {
       ...(since ? describeSince(since) : []),
     ].join('\n\n'),
   );
-}
-
-async function run(env: NodeJS.ProcessEnv, options: Options): Promise<Restored> {
-  const child = spawn(process.execPath, [findProgram('restore'), options.to ?? ''], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env,
-  });
-  const started = new Promise<never>((_, reject) => child.once('error', reject));
-  const tell = progressOf(options);
-  const read = async (): Promise<Restored | FailureBody | null> => {
-    for await (const line of createInterface({ input: child.stdout })) {
-      const said = JSON.parse(line) as { progress?: number } | Restored | FailureBody;
-      if ('ok' in said) return said;
-      tell(`Restoring … ${said.progress} %`);
-    }
-    return null;
-  };
-  const answer = await Promise.race([read(), started]).finally(() => tell(null));
-  if (!answer) throw failure('restore_failed', 'The command ended without an answer.');
-  if (!answer.ok) throw new Failure(answer);
-  return answer;
 }

@@ -4,6 +4,7 @@ import type { JobResponse, ProjectResponse, RestoreProject, RestoringResponse } 
 import { type ApiOptions, callApi } from './api.ts';
 import { failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
+import { skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
 import { clean, formatFields } from './table.ts';
 
@@ -58,6 +59,6 @@ async function restoreTo(slug: string, options: ApiOptions, body: RestoreProject
   show(options, { ...started, job }, () => {
     const lines = [`Restored ${slug} as of ${job.result?.restored_to} into ${project.slug}.`];
     if (!key) lines.push(`To get the replaced state back: rowhouse projects restore ${job.project}`);
-    return lines.map(clean).join('\n');
+    return [...lines.map(clean), ...skippedLines(job)].join('\n');
   });
 }

@@ -1,18 +1,21 @@
-// rowhouse servers: adds, lists, drains and removes the PostgreSQL servers on which projects live.
-import type { AddServer, Server, ServerResponse, ServersResponse } from '@rowhouse/api';
+// rowhouse servers: adds, lists, drains, adopts and removes the PostgreSQL servers on which projects live.
+import type { AddServer, DrainResponse, Server, ServerResponse, ServersResponse } from '@rowhouse/api';
 import type { Command } from 'commander';
+import { adopt } from './adopt.ts';
 import { type ApiOptions, callApi, withApiOptions } from './api.ts';
 import { failure } from './failure.ts';
+import { waitForJob } from './move.ts';
 import { positive } from './numbers.ts';
-import { show } from './output.ts';
+import { note, show } from './output.ts';
+import { withSettings } from './settings.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 
 export function addServers(program: Command): void {
   const servers = program
     .command('servers')
-    .summary('add, list, drain and remove PostgreSQL servers')
+    .summary('add, list, drain, adopt and remove PostgreSQL servers')
     .description(
-      'Add, list, drain and remove the PostgreSQL servers on which projects live. Needs an account key.',
+      'Add, list, drain, adopt and remove the PostgreSQL servers on which projects live. Needs an account key.',
     );
   const add = (usage: string, about: string) => withApiOptions(servers.command(usage).description(about));
 
@@ -25,15 +28,47 @@ export function addServers(program: Command): void {
     .option('--capacity-connections <number>', 'most connections that serve requests', positive)
     .action(addOne);
   add('list', 'List servers with their state, use and labels.').action(list);
-  add('drain <name>', 'Place no new projects on a server. Those that it has stay.')
+  add(
+    'drain <name>',
+    'Place no new projects on a server, and move those that it has to others, a few at a time. Waits until that is done.',
+  )
+    .option('--keep-projects', 'move none of its projects')
+    .option(
+      '--max-pause-ms <number>',
+      'leave a project whose requests would wait longer (default: 20000)',
+      positive,
+    )
     .option('--undo', 'place new projects on it again')
     .action(drain);
+  withSettings(
+    add(
+      'adopt <name> [address]',
+      'Leave the embedded PostgreSQL: add the server if it is not known, move all projects to it, and then, with --finish ' +
+        'while the service is stopped, make it the first server. The data folder is kept as a way back.',
+    ),
+    ['ROWHOUSE_DATA'],
+  )
+    .option(
+      '--max-pause-ms <number>',
+      'leave a project whose requests would wait longer (default: 20000)',
+      positive,
+    )
+    .option('--finish', 'the last step, while the service is stopped: copy the control database')
+    .option('--drop-deleted', 'with --finish: leave deleted projects behind, in the data folder')
+    .option('--as <name>', 'with --finish: the name of the control database there (default: as it is now)')
+    .option('--undo', 'come back to the data folder, while the service is stopped')
+    .action((name, address, options) => adopt(name, address, options, insert));
   add('remove <name>', 'Remove a server that has no projects.').action(remove);
 }
 
 type AddOptions = ApiOptions & { label?: string[]; capacityMb?: number; capacityConnections?: number };
 
 async function addOne(name: string, given: string | undefined, options: AddOptions): Promise<void> {
+  const server = await insert(name, given, options);
+  show(options, { ok: true, server }, () => formatFields(fieldsOf(server)));
+}
+
+async function insert(name: string, given: string | undefined, options: AddOptions): Promise<Server> {
   const address = given ?? process.env.ROWHOUSE_SERVER_URL;
   if (!address)
     throw failure(
@@ -48,8 +83,7 @@ async function addOne(name: string, given: string | undefined, options: AddOptio
     ...(options.capacityMb !== undefined && { capacity_mb: options.capacityMb }),
     ...(options.capacityConnections !== undefined && { capacity_connections: options.capacityConnections }),
   };
-  const answer = await callApi<ServerResponse>(options, 'POST', ['servers'], { body });
-  show(options, answer, ({ server }) => formatFields(fieldsOf(server)));
+  return (await callApi<ServerResponse>(options, 'POST', ['servers'], { body })).server;
 }
 
 async function list(options: ApiOptions): Promise<void> {
@@ -57,12 +91,26 @@ async function list(options: ApiOptions): Promise<void> {
   show(options, answer, ({ servers }) => tableOf(servers));
 }
 
-async function drain(name: string, options: ApiOptions & { undo?: boolean }): Promise<void> {
-  const { id } = await find(options, name);
-  const answer = options.undo
-    ? await callApi<ServerResponse>(options, 'PATCH', ['servers', String(id)], { body: { state: 'ready' } })
-    : await callApi<ServerResponse>(options, 'POST', ['servers', String(id), 'drain']);
-  show(options, answer, ({ server }) => formatFields(fieldsOf(server)));
+type DrainOptions = ApiOptions & { undo?: boolean; keepProjects?: boolean; maxPauseMs?: number };
+
+async function drain(name: string, options: DrainOptions): Promise<void> {
+  const { id, projects } = await find(options, name);
+  if (options.undo) {
+    const body = { state: 'ready' };
+    const answer = await callApi<ServerResponse>(options, 'PATCH', ['servers', String(id)], { body });
+    return show(options, answer, ({ server }) => formatFields(fieldsOf(server)));
+  }
+  const body = {
+    ...(!options.keepProjects && { move: true }),
+    ...(options.maxPauseMs !== undefined && { max_pause_ms: options.maxPauseMs }),
+  };
+  const answer = await callApi<DrainResponse>(options, 'POST', ['servers', String(id), 'drain'], { body });
+  const job = answer.job && (await waitForJob(options, answer.job, `Moving ${projects} projects`));
+  show(options, { ...answer, ...(job && { job }) }, ({ server }) => formatFields(fieldsOf(server)));
+  if (!job) return;
+  const { moved, left } = job.result as { moved: number; left: { project: string; reason: string }[] };
+  note(options, `Projects moved: ${moved}.`);
+  for (const { project, reason } of left) note(options, clean(`${project} stays: ${reason}`));
 }
 
 async function remove(name: string, options: ApiOptions): Promise<void> {

@@ -62,11 +62,28 @@ it('servers are added, listed, drained and removed, and doctor checks them', {
     const answer = await service.call('POST', `/projects/${project.slug}/query`, { key: projectKey, body });
     expect(answer.body.rows).toEqual([{ port }]);
   }
-  expect(run(['servers', 'drain', 'db2']).out).toMatch(/state +draining/);
+  expect(run(['servers', 'drain', 'db2', '--keep-projects']).out).toMatch(/state +draining/);
   expect(run(['projects', 'create', 'Late', '--server', 'db2']).err).toContain('drained');
   expect(run(['servers', 'drain', 'db2', '--undo']).out).toMatch(/state +ready/);
   expect(run(['servers', 'remove', 'db2']).err).toContain('has 1 projects');
   expect(run(['servers', 'remove', 'db3']).err).toContain('no server "db3"');
+  const portOf = async () => {
+    const body = { query: 'select inet_server_port() as port' };
+    const answer = await service.call('POST', `/projects/${project.slug}/query`, { key: projectKey, body });
+    return answer.body.rows;
+  };
+  const moved = run(['projects', 'move', project.slug, 'embedded']);
+  expect([moved.status, moved.out]).toEqual([
+    0,
+    expect.stringContaining('to embedded (online). Requests waited'),
+  ]);
+  expect(await portOf()).not.toEqual([{ port }]);
+  expect(run(['projects', 'move', project.slug, 'embedded']).err).toContain('already');
+  expect(run(['projects', 'move', project.slug, 'db2']).status).toBe(0);
+  const drained = run(['servers', 'drain', 'db2']);
+  expect([drained.status, drained.err]).toEqual([0, expect.stringContaining('Projects moved: 1.')]);
+  expect(await portOf()).not.toEqual([{ port }]);
+  expect(run(['servers', 'drain', 'db2', '--undo']).out).toMatch(/state +ready/);
   expect(doctor()).toMatchObject([
     { state: 'ok', found: expect.stringContaining('usable') },
     { state: 'warning', found: expect.stringContaining('not backed up') },

@@ -69,7 +69,16 @@ export type QueryOptions = PostOptions & {
 /** Options for all statements of a batch together. */
 export type BatchOptions = PostOptions & Pick<QueryOptions, 'timeoutMs' | 'readOnly'>;
 /** An entry of a batch. */
-export type BatchStatement = string | Sql | { query: string; params?: readonly unknown[]; limit?: number };
+export type BatchStatement =
+  | string
+  | Sql
+  | {
+      query: string | Sql;
+      params?: readonly unknown[];
+      limit?: number;
+      /** If this statement affects another number of rows, the whole batch is rolled back and throws `conflict`. */
+      expectAffected?: number;
+    };
 
 /** `db.query`. */
 export interface Query {
@@ -264,8 +273,9 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     ),
     batch: async (entries: readonly BatchStatement[], more?: BatchOptions) => {
       const statements = entries.map((entry) => {
-        const { query: text, params, limit } = isEntry(entry) ? entry : { query: entry };
-        return { ...readStatement(text, params), limit };
+        const { query: text, params, ...more } = isEntry(entry) ? entry : { query: entry };
+        const { limit, expectAffected: expect_affected } = more as Partial<BatchEntry>;
+        return { ...readStatement(text, params), limit, expect_affected };
       });
       return (await send(toCall('batch', { statements }, more))).results.map(finish);
     },
@@ -298,7 +308,9 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
   return client as unknown as Client<Database>;
 }
 
-function isEntry(entry: BatchStatement): entry is Exclude<BatchStatement, string | Sql> {
+type BatchEntry = Extract<BatchStatement, { query: unknown }>;
+
+function isEntry(entry: BatchStatement): entry is BatchEntry {
   return typeof entry === 'object' && 'query' in entry;
 }
 

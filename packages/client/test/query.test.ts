@@ -226,6 +226,12 @@ describe('batch', () => {
       details: { statement: 1 },
     });
     expect((await db.query('select from log')).row_count).toBe(1);
+    const expecting = { query: db.sql`update log set n = ${9} where n = ${8}`, expectAffected: 1 };
+    expect(await failureOf(db.batch(['delete from log', expecting]))).toMatchObject({
+      code: 'conflict',
+      details: { affected: 0, expect_affected: 1, statement: 1 },
+    });
+    expect((await db.batch([{ query: 'select from log', expectAffected: 1 }])).length).toBe(1);
     expect(await failureOf(db.batch(['insert into log values (3)'], { readOnly: true }))).toMatchObject({
       code: 'sql_error',
     });

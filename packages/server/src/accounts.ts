@@ -7,7 +7,7 @@ import { sql } from './postgres/sql.ts';
 
 type Wishes = { accountKey: string | null; newAccountKey: boolean };
 
-const accountId = 'default';
+export const accountId = 'default';
 
 /**
  * Calls `show` with the key if a new one was created, otherwise with null. The key counts as created only after `show`: a
@@ -17,7 +17,7 @@ const accountId = 'default';
 export async function ensureAccount(
   control: Control,
   wishes: Wishes,
-  show: (madeKey: string | null) => void,
+  show: (madeKey: string | null) => void | Promise<void>,
 ): Promise<void> {
   await control.session(async (session) => {
     await session.query(sql`select pg_advisory_lock(hashtext('rowhouse account'))`);
@@ -32,7 +32,7 @@ export async function ensureAccount(
         await setAccountKey(transaction, accountId, wanted);
       });
     }
-    show(made);
+    await show(made);
     if (!isShown) await keepSetting(session, 'account_key_shown', 'true');
   });
 }

@@ -2,14 +2,15 @@
 import { createServer } from 'node:http';
 import fastifyCors from '@fastify/cors';
 import { apiPrefix } from '@rowhouse/api';
-import Fastify, { type FastifyInstance } from 'fastify';
-import Type from 'typebox';
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { errors } from './errors.ts';
+import { actAsRoutes } from './http/act-as.ts';
 import { authRoutes } from './http/auth.ts';
 import { backupRoutes } from './http/backups.ts';
 import { branchRoutes } from './http/branches.ts';
 import { identify, readRequestId } from './http/caller.ts';
 import { compactRoutes } from './http/compact.ts';
+import { type ConsoleOptions, registerConsole } from './http/console/console.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
 import { exportRoutes } from './http/export.ts';
@@ -19,13 +20,16 @@ import { importRoutes } from './http/import.ts';
 import { jobRoutes } from './http/jobs.ts';
 import { takeJson } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
+import { logRoutes } from './http/logs.ts';
 import type { Metrics } from './http/metrics.ts';
+import { moveRoutes } from './http/moves.ts';
 import { neonRoutes } from './http/neon.ts';
 import { registerOpenApi } from './http/openapi.ts';
 import { projectRoutes } from './http/projects.ts';
 import { queryRoutes } from './http/query.ts';
 import { registerDeadlines } from './http/request-deadline.ts';
 import { type Finished, logRequest } from './http/request-log.ts';
+import { savedQueryRoutes } from './http/saved-queries.ts';
 import { schemaRoutes } from './http/schema.ts';
 import { serverRoutes } from './http/servers.ts';
 import { metricsRoute, serviceRoutes } from './http/service.ts';
@@ -35,7 +39,7 @@ import { tableRoutes } from './http/tables.ts';
 import { uploadRoutes } from './http/uploads.ts';
 import { usageRoutes } from './http/usage.ts';
 import { userRoutes } from './http/users.ts';
-import { validatorCompiler } from './http/validation.ts';
+import { refuseUnknownParameters, validatorCompiler } from './http/validation.ts';
 
 type Options = {
   corsOrigins: '*' | readonly string[];
@@ -46,12 +50,13 @@ type Options = {
   timeouts?: typeof defaultTimeouts;
   /** Until it returns true, the service is not ready, although it answers. */
   isAnnounced?: () => boolean;
+  /** null: the service has no console. */
+  console: ConsoleOptions | null;
 };
 
 /** Against slow clients: for the headers, for the whole request (a large import takes long), and how often both are checked. */
 const defaultTimeouts = { headersMs: 10_000, requestMs: 300_000, checkMs: 2_000 };
 
-const NoQuery = Type.Object({}, { additionalProperties: false });
 /** For all endpoints except statements and rows. */
 const maxBodyBytes = 256 * 1024;
 
@@ -64,11 +69,13 @@ export async function buildApp(
     trustedProxies,
     timeouts = defaultTimeouts,
     isAnnounced = () => true,
+    ...options
   }: Options,
 ): Promise<FastifyInstance> {
   const onFinished = (finished: Finished) => {
     logRequest(deps.log, finished);
     metrics.count(finished);
+    deps.projectLog.note(finished);
   };
   const fastPath = openFastPath(deps, onFinished);
   const app = Fastify({
@@ -119,6 +126,9 @@ export async function buildApp(
       status: reply.statusCode,
       ms: reply.elapsedTime,
       keyId: request.caller?.keyId,
+      projectId: projectOf(deps, request),
+      failure: request.failure,
+      statement: request.deadline?.statement ?? null,
     });
     done();
   });
@@ -154,28 +164,11 @@ export async function buildApp(
       api.addHook('onRequest', async (request) => {
         Object.assign(request, await identify(request, deps.keyRing));
       });
-      refuseUnknownParameters(api);
-      acceptIdempotencyKeys(api, deps.idempotency);
-      projectRoutes(api, deps);
-      usageRoutes(api, deps);
-      compactRoutes(api, deps);
-      exportRoutes(api, deps);
-      await api.register(async (scope) => importRoutes(scope, deps));
-      await api.register(async (scope) => uploadRoutes(scope, deps));
-      branchRoutes(api, deps);
-      jobRoutes(api, deps);
-      backupRoutes(api, deps);
-      serverRoutes(api, deps);
-      snapshotRoutes(api, deps);
-      keyRoutes(api, deps);
-      queryRoutes(api, deps);
-      tableRoutes(api, deps);
-      schemaRoutes(api, deps);
-      authRoutes(api, deps);
-      userRoutes(api, deps);
+      await apiRoutes(api, deps);
     },
     { prefix: apiPrefix },
   );
+  if (options.console) await registerConsole(app, deps, options.console, (api) => apiRoutes(api, deps));
   await app.register(async (scope) => {
     refuseUnknownParameters(scope);
     neonRoutes(scope, deps);
@@ -187,11 +180,37 @@ export async function buildApp(
   return app;
 }
 
-/** Unknown query parameters are rejected on every endpoint, not ignored. */
-function refuseUnknownParameters(app: FastifyInstance): void {
-  app.addHook('onRoute', (route) => {
-    route.schema = { querystring: NoQuery, ...route.schema };
-  });
+/** The project that a request was about, if it is known without a look-up. */
+function projectOf(deps: Deps, { caller, params }: FastifyRequest): string | undefined {
+  const slug = (params as { slug?: unknown } | undefined)?.slug;
+  return caller && typeof slug === 'string' ? deps.logins.recall(caller, slug)?.id : undefined;
+}
+
+/** The routes of the API. A hook before them identifies the caller. */
+async function apiRoutes(api: FastifyInstance, deps: Deps): Promise<void> {
+  refuseUnknownParameters(api);
+  acceptIdempotencyKeys(api, deps.idempotency);
+  projectRoutes(api, deps);
+  usageRoutes(api, deps);
+  logRoutes(api, deps);
+  compactRoutes(api, deps);
+  exportRoutes(api, deps);
+  await api.register(async (scope) => importRoutes(scope, deps));
+  await api.register(async (scope) => uploadRoutes(scope, deps));
+  branchRoutes(api, deps);
+  moveRoutes(api, deps);
+  jobRoutes(api, deps);
+  backupRoutes(api, deps);
+  serverRoutes(api, deps);
+  snapshotRoutes(api, deps);
+  keyRoutes(api, deps);
+  queryRoutes(api, deps);
+  savedQueryRoutes(api, deps);
+  tableRoutes(api, deps);
+  schemaRoutes(api, deps);
+  authRoutes(api, deps);
+  userRoutes(api, deps);
+  actAsRoutes(api, deps);
 }
 
 /** The metrics on a separate port, which callers cannot reach. */
@@ -218,6 +237,7 @@ function watchRoutes(app: FastifyInstance): () => void {
       const method = app.supportedMethods.filter(
         (name) => !methods.has(name) && !['OPTIONS', 'CONNECT'].includes(name),
       );
+      if (method.length === 0) continue;
       app.route({
         url,
         method,

@@ -10,11 +10,14 @@ import type { Fleet } from './fleet/fleet.ts';
 import { forgetOldIdempotencyKeys } from './idempotency.ts';
 import { forgetEndedKeys } from './keys/manage.ts';
 import { pause } from './pause.ts';
+import { forgetEndedSessions } from './people/sessions.ts';
 import type { Discrepancies } from './projects/reconcile.ts';
 import type { Upgrades } from './projects/upgrade.ts';
 import type { Reclaim } from './quotas/reclaim.ts';
 import { forgetOldUsage, recordUsage } from './quotas/usage.ts';
+import { forgetOldHistory } from './saved/history.ts';
 import { type Log, type ServerWork, startServerWork } from './server-work.ts';
+import { forgetOldActing } from './users/act-as.ts';
 
 type Deps = {
   control: Control;
@@ -80,7 +83,10 @@ export function startBackground(deps: Deps, log: Log): Background {
       await attempt('forgetting old answers', () => forgetOldIdempotencyKeys(deps.control, deps.now()));
       if (tick % ticksBetweenForgetting === 0) {
         await attempt('forgetting old changes', () => forgetOldChanges(deps.control));
+        await attempt('forgetting sessions of the console', () => forgetEndedSessions(deps));
         await attempt('forgetting old keys', () => forgetEndedKeys(deps.control));
+        await attempt('forgetting old acting', () => forgetOldActing(deps.control));
+        await attempt('forgetting old history', () => forgetOldHistory(deps.control));
       }
       await pause(tickMs, ended);
     }

@@ -1,7 +1,7 @@
 import { requirementOf, type Setting, settings } from '@rowhouse/api/settings';
 import { fastify } from 'fastify';
 import { describe, expect, it } from 'vitest';
-import { backupLocation, ConfigError, readConfig } from './config.ts';
+import { backupLocation, ConfigError, consoleUrl, readConfig, urlOf } from './config.ts';
 
 const problemsOf = (env: Record<string, string>) => {
   try {
@@ -102,6 +102,17 @@ describe('readConfig', () => {
     [{ ROWHOUSE_PUBLIC_HOST: '-db.example.com' }],
     [{ ROWHOUSE_POSTGRES_TLS_CERT: 'certificate.pem' }],
     [{ ROWHOUSE_POSTGRES_TLS_KEY: 'key.pem' }],
+    [{ ROWHOUSE_CONSOLE: 'yes' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: '' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: '*' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: 'a.example.com,' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: '*.example.com' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: 'https://db.example.com' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: 'db.example.com/console' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: 'db.example.com:99999' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: 'user@db.example.com' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: 'fd00::1' }],
+    [{ ROWHOUSE_CONSOLE_HOSTS: '[db.example.com]' }],
     [{ ROWHOUSE_TYPO: '1' }],
     [{ ROWHOUSE_PORT: '0', ROWHOUSE_WORKERS: '2' }],
     [{ ROWHOUSE_ACCOUNT_KEY: 'x', ROWHOUSE_NEW_ACCOUNT_KEY: '1' }],
@@ -242,5 +253,33 @@ describe('declared settings', () => {
       expect(setting.description, name).toMatch(/^[A-Z].*\.$/);
       if (setting.default !== null) expect(problemsOf({ [name]: String(setting.default) }), name).toEqual([]);
     }
+  });
+});
+
+describe('the console', () => {
+  it('takes hosts as browsers send them', () => {
+    const given = 'DB.Example.com, db.example.com:8443,10.0.0.7,[FD00::0:1]:8765';
+    expect(readConfig({ ROWHOUSE_CONSOLE_HOSTS: given }, '/').consoleHosts).toEqual([
+      'db.example.com',
+      'db.example.com:8443',
+      '10.0.0.7',
+      '[fd00::1]:8765',
+    ]);
+  });
+
+  it.each([
+    [{}, 'http://127.0.0.1:8765/console/'],
+    [{ ROWHOUSE_HOST: 'localhost' }, 'http://localhost:8765/console/'],
+    [{ ROWHOUSE_HOST: '::1' }, 'http://[::1]:8765/console/'],
+    [{ ROWHOUSE_HOST: '0.0.0.0' }, 'http://127.0.0.1:8765/console/'],
+    [{ ROWHOUSE_HOST: '::' }, 'http://127.0.0.1:8765/console/'],
+    [{ ROWHOUSE_HOST: '10.0.0.7' }, null],
+    [
+      { ROWHOUSE_HOST: '10.0.0.7', ROWHOUSE_CONSOLE_HOSTS: 'a.example.com,b.example.com' },
+      'https://a.example.com/console/',
+    ],
+  ])('with %j is opened at %j', (env, url) => {
+    const config = readConfig(env as Record<string, string>, '/');
+    expect(consoleUrl(config, urlOf(config.host, config.port))).toBe(url);
   });
 });

@@ -42,6 +42,15 @@ export function urlOf(host: string, port: number): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
+/** Where a browser can open the console; null if it cannot, because only another machine reaches the service. */
+export function consoleUrl({ host, consoleHosts }: Config, url: string): string | null {
+  const [first] = consoleHosts ?? [];
+  if (first !== undefined) return `https://${first}/console/`;
+  const { port } = new URL(url);
+  if (host === '0.0.0.0' || host === '::') return `http://127.0.0.1:${port}/console/`;
+  return /^(localhost|127\.[\d.]+|::1)$/.test(host) ? `${url}/console/` : null;
+}
+
 function readValues(env: Env, workingFolder: string, problems: string[]) {
   const value = <Name extends SettingName, T>(
     name: Name,
@@ -85,6 +94,8 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     backupRateMb: value('ROWHOUSE_BACKUP_RATE_MB', integer),
     corsOrigins: value('ROWHOUSE_CORS_ORIGINS', origins),
     trustedProxies: value('ROWHOUSE_TRUSTED_PROXIES', proxies),
+    console: value('ROWHOUSE_CONSOLE', choice),
+    consoleHosts: value('ROWHOUSE_CONSOLE_HOSTS', hosts),
     passwordIterations: value('ROWHOUSE_PASSWORD_ITERATIONS', integer),
     smtpUrl: value('ROWHOUSE_SMTP_URL', smtpUrl),
     mailFrom: value('ROWHOUSE_MAIL_FROM', mailAddress),
@@ -219,6 +230,19 @@ function origins(value: string): '*' | readonly string[] | null {
     return url && url.origin !== 'null' && url.href === `${url.origin}/` ? url.origin : null;
   });
   return found.every((origin) => origin !== null) ? found : null;
+}
+
+/** In the form that browsers send them: lower case, an IPv6 address in brackets. */
+function hosts(value: string): readonly string[] | null {
+  const found = value.split(',').map((entry) => {
+    const [, bracketed, plain = '', port = ''] =
+      /^(?:\[([^\]]+)\]|([^:/@\s]+))(:\d{1,5})?$/.exec(entry.trim()) ?? [];
+    const host = bracketed ?? plain;
+    if (hostName(host) === null || Boolean(bracketed) !== (isIP(host) === 6)) return null;
+    const url = parseUrl(`https://${bracketed ? `[${host}]` : host}${port}`);
+    return url && `${url.hostname}${port}`;
+  });
+  return found.every((host) => host !== null) ? found : null;
 }
 
 function proxies(value: string): readonly string[] | null {

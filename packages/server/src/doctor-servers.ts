@@ -1,5 +1,6 @@
 // `rowhouse doctor`: the further servers of the installation. Apart from doctor.ts, because these checks need the control
 // database and the master key, which opens the stored addresses.
+import { type Mark, placeOf, readMark } from './adoption/mark.ts';
 import type { Config } from './config.ts';
 import { openControl } from './control/control.ts';
 import { clusterFolderOf, embeddedAddress } from './engine/embedded.ts';
@@ -14,12 +15,22 @@ type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string
 
 /** Empty if the first server is the only one, or is not running: it is not started for this. */
 export async function examineServers(config: Config): Promise<Check[]> {
+  const mark = config.databaseUrl ? null : readMark(config.dataFolder);
+  if (mark) return [adoptedBy(mark)];
   const inspection = await inspectInstallation(config);
   const address = 'key' in inspection ? firstAddress(config, inspection.key) : null;
   if (!('key' in inspection) || !address) return [];
   const rows = await readFurther(address, config.controlDatabase);
   const checks = await Promise.all(rows.map((row) => examineServer(row, inspection.key)));
   return checks.flat();
+}
+
+function adoptedBy(mark: Mark): Check {
+  return {
+    ...{ check: 'servers', state: 'warning' },
+    found: `the installation of this data folder is on ${placeOf(mark)}`,
+    todo: `Start the service with ROWHOUSE_DATABASE_URL. To come back: rowhouse servers adopt ${mark.server} --undo.`,
+  };
 }
 
 function firstAddress({ databaseUrl, dataFolder }: Config, masterKey: Buffer): Address | null {

@@ -19,6 +19,7 @@ import { inspectInstallation } from './engine/master-key-fit.ts';
 import { readProjectSchema } from './engine/project-schema.ts';
 import { findRunAs, type RunAs } from './engine/run-as.ts';
 import { inspectPidFile } from './engine/server-processes.ts';
+import { findFirst } from './engine/servers.ts';
 import { templateOf } from './engine/template.ts';
 import { RowhouseError } from './errors.ts';
 import { hostNames } from './fleet/rows.ts';
@@ -318,9 +319,7 @@ async function examineProjects(address: Address, config: Config, serverName: str
     if (!facts?.made) return ok('projects', 'none yet');
     const [known] = await control.query(sql`select 1 where to_regclass('templates') is not null`);
     if (!known) return ok('projects', 'from an earlier version; the next start upgrades them');
-    const [server] = await control.query<{ id: number }>(
-      sql`select id from servers where name = ${serverName}`,
-    );
+    const server = await findFirst(control, serverName);
     if (!server) return ok('projects', 'none yet');
     const projectSchema = await readProjectSchema(facts.superuser);
     const found = await findOutdated(control, {

@@ -1,4 +1,5 @@
 // A constructor for each error that the service reports to callers, by domain.
+import { consoleErrors } from './errors/console.ts';
 import { dumpErrors } from './errors/dumps.ts';
 import { projectErrors } from './errors/projects.ts';
 import { requestErrors } from './errors/requests.ts';
@@ -14,5 +15,6 @@ export const errors = {
   ...userErrors,
   ...projectErrors,
   ...dumpErrors,
+  ...consoleErrors,
   ...serviceErrors,
 };

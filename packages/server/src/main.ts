@@ -5,9 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import { accountKeyProblem, ensureAccount } from './accounts.ts';
+import { accountId, accountKeyProblem, ensureAccount } from './accounts.ts';
+import { refuseAdopted } from './adoption/mark.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
-import { backupLocation, type Config, ConfigError, readConfig, urlOf } from './config.ts';
+import { backupLocation, type Config, ConfigError, consoleUrl, readConfig, urlOf } from './config.ts';
 import { prepareControl } from './control/control.ts';
 import { lockDataFolder, openDataFolder } from './engine/data-folder.ts';
 import {
@@ -27,6 +28,7 @@ import { createMetrics, type Metrics } from './http/metrics.ts';
 import { openLog, withoutSecrets } from './log.ts';
 import { proxyCounters, proxyGauges, restartGauges } from './metrics/metrics.ts';
 import { createRegistry } from './metrics/registry.ts';
+import { createLink, linkMinutes } from './people/links.ts';
 import type { Address } from './postgres/database.ts';
 import { MigrationError } from './postgres/migrations.ts';
 import { isPublicHostMissing, publicAddress } from './postgres-proxy/public-address.ts';
@@ -67,6 +69,7 @@ async function startFirst(config: Config): Promise<void> {
   started.push(lock.release);
   if (config.databaseUrl) await checkExternal(parseDatabaseUrl(config.databaseUrl));
   const masterKey = await openMasterKey(config);
+  if (!config.databaseUrl) await refuseAdopted(config.dataFolder, masterKey);
   const log = openLog(config);
   const { address, embedded } = await startEngine(config, masterKey, log);
   if (embedded) await proveMasterKey(config, address, masterKey);
@@ -242,6 +245,7 @@ async function listen(config: Config, service: Service, metrics: Metrics): Promi
     metricsHere: metricsPort === null,
     trustedProxies: config.trustedProxies ?? [],
     isAnnounced: () => isAnnounced,
+    console: config.console === 'on' ? { hosts: config.consoleHosts ?? [] } : null,
   });
   started.push(() => drain(app));
   await listenOn(app, config.host, config.port, 'ROWHOUSE_PORT');
@@ -283,13 +287,13 @@ async function drain(app: FastifyInstance): Promise<void> {
   clearInterval(sweep);
 }
 
-function greet(
+async function greet(
   config: Config,
   service: Service,
   embedded: Embedded | null,
   url: string,
   key: string | null,
-): void {
+): Promise<void> {
   const { server } = service.deps;
   const where = embedded
     ? `${config.dataFolder}${embedded.adopted ? ' (PostgreSQL was still running and is used again)' : ''}`
@@ -297,6 +301,7 @@ function greet(
   say(`Rowhouse ${version} on PostgreSQL ${server.version}`);
   say(`  address      ${url}`);
   say(`  docs         ${url}/docs`);
+  await greetWithConsole(config, service, url, key !== null);
   const direct = publicAddress(config);
   if (direct) say(`  PostgreSQL   ${direct.host}:${direct.port}`);
   if (isPublicHostMissing(config)) {
@@ -329,6 +334,23 @@ function greet(
     say(`  warning      missing: ${missing}. Risk: ${risk}.`);
     say(`               To fix it: ${remedy}`);
   }
+}
+
+/**
+ * The link signs in once. It is printed beside a new account key, which allows more, and to a terminal: other output may be
+ * kept by a supervisor where more people can read it.
+ */
+async function greetWithConsole(
+  config: Config,
+  service: Service,
+  url: string,
+  isFirst: boolean,
+): Promise<void> {
+  const page = config.console === 'on' ? consoleUrl(config, url) : null;
+  if (page === null) return;
+  const code = isFirst || process.stdout.isTTY ? await createLink(service.deps, accountId) : null;
+  say(`  console      ${page}${code === null ? '' : `#link=${code}`}`);
+  if (code !== null) say(`               This link signs in once, within ${linkMinutes} minutes.`);
 }
 
 async function stopAll(): Promise<void> {

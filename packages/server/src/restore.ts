@@ -71,7 +71,11 @@ function tell(fraction: number): void {
 
 function describe(error: unknown): { message: string; hint?: string | undefined } {
   if (interrupted.signal.aborted) return { message: 'The restore was interrupted. Nothing was changed.' };
-  if (error instanceof ConfigError) return { message: error.problems.join(' ') };
+  if (error instanceof ConfigError) {
+    const hint =
+      '--from gives ROWHOUSE_BACKUP_URL, and --data gives ROWHOUSE_DATA. Others are environment variables.';
+    return { message: error.problems.join(' '), hint };
+  }
   if (error instanceof EngineError)
     return { message: [error.message, ...error.lines].join(' '), hint: error.hint };
   if (error instanceof RowhouseError) return { message: error.message, hint: error.hint };

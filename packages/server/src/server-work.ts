@@ -8,6 +8,7 @@ import { restrictPublicAccess } from './engine/public-access.ts';
 import type { Server } from './engine/servers.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import { countUse } from './fleet/rows.ts';
+import { reopenStrays, settleMoves } from './moves/settle.ts';
 import { pause } from './pause.ts';
 import { deleteExpired } from './projects/expire.ts';
 import { type Discrepancies, reconcile } from './projects/reconcile.ts';
@@ -33,6 +34,8 @@ export type ServerWork = { discrepancies(): Discrepancies; stop(): Promise<void>
 
 const tickMs = 2_000;
 const ticksBetweenReconciling = 15;
+/** Reconciling compares all projects of a server: with many, it comes less often, and takes at most this part of the time. */
+const reconcilingShare = 0.01;
 /** Between two batches: statements of callers come first. */
 const shortPauseMs = 50;
 /** A further server that hangs must not prevent the service from stopping. */
@@ -69,14 +72,19 @@ export function startServerWork(deps: Deps, server: Server, log: Log, until: Abo
   };
 
   const tidyLoop = async (): Promise<void> => {
+    let reconcileAt = 0;
     for (let tick = 0; !ended.aborted; tick++) {
       // Each step separately: a failure in one project must not prevent the other steps.
-      if (tick % ticksBetweenReconciling === 0) {
+      if (tick % ticksBetweenReconciling === 0 && performance.now() >= reconcileAt) {
+        const startedAt = performance.now();
         await attempt('reconciling', findDiscrepancies);
         await attempt('completing resets and promotions', () => settleSwaps(here));
         await attempt('letting other roles in', () => restrictPublicAccess(server.maintenance));
+        await attempt('reopening projects', () => reopenStrays(here));
         await attempt('counting projects', () => countUse(deps.control, server.id));
+        reconcileAt = startedAt + (performance.now() - startedAt) / reconcilingShare;
       }
+      await attempt('completing moves', () => settleMoves(here));
       await attempt('deleting expired projects', () => deleteExpired(here));
       await attempt('telling direct connections', () => settleLoginGates(here));
       await attempt('letting direct connections in again', () => endPauses(server, deps.now()));

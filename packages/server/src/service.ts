@@ -33,7 +33,10 @@ import {
   serviceCounters,
   serviceGauges,
 } from './metrics/metrics.ts';
+import { openProjectLog } from './metrics/project-log.ts';
 import type { Counters, Gauges, LabelledGauges } from './metrics/registry.ts';
+import type { MoveDeps } from './moves/move.ts';
+import { locateProject } from './moves/rows.ts';
 import type { Address } from './postgres/database.ts';
 import type { PublicAddress } from './postgres-proxy/public-address.ts';
 import { openLogins } from './projects/logins.ts';
@@ -105,7 +108,7 @@ export async function openService(options: Options): Promise<Service> {
   await checkMasterKey(control, masterKey);
   const installation = await keepSetting(control, 'installation', randomUUID());
   const server = await openServer({
-    ...{ id: await registerFirst(control, options.serverName), name: options.serverName },
+    ...(await registerFirst(control, options.serverName)),
     ...{ control, holdsControl: true, address, masterKey, installation },
   });
   const onError = (error: unknown) => log.error({ err: error }, 'background work failed');
@@ -152,6 +155,7 @@ export async function openService(options: Options): Promise<Service> {
   const profiles = openStatementProfiles(() => sessions.counts().open);
   const sessions = openProjectSessions(servers, upgrades.ensure, limitsOf, {
     terminations,
+    locate: (projectId) => locateProject(control, projectId),
     onTraces: (projectId, source, found) => {
       traces.count(source);
       profiles.suspect(projectId);
@@ -161,7 +165,8 @@ export async function openService(options: Options): Promise<Service> {
   feed.listenToHolds(sessions.gate.follow);
   const pipelines = openPipelines(sessions, Math.min(share, budget));
   const groupCommit = openGroupCommit(sessions);
-  const headroom = openHeadroom({ control, servers, feed, isDiskLow: disk.isLow, onError });
+  const { findDatabase } = sessions;
+  const headroom = openHeadroom({ control, servers, feed, findDatabase, isDiskLow: disk.isLow, onError });
   const imports = openImports({ control, servers, jobs, headroom, disk, limits, onError }, options.imports);
   const relief = options.disk
     ? openDiskRelief({ server, disk, stop: stopSession, onError })
@@ -221,6 +226,10 @@ export async function openService(options: Options): Promise<Service> {
     },
     startFromPast: (...args) => restores.branch(...args),
   };
+  const moves: MoveDeps = {
+    ...{ control, servers, jobs, imports, gate: sessions.gate, inTurn: branches.inTurn, onError },
+    ...{ ensureCurrent: branches.ensureCurrent, forget: branches.forget, setHome: sessions.homes.set },
+  };
   const restoreDeps: RestoreDeps = {
     ...{ control, server, servers, disk, jobs, imports, backups, limits, now, onError },
     dataFolder,
@@ -260,6 +269,7 @@ export async function openService(options: Options): Promise<Service> {
     exports,
     imports,
     branches,
+    moves,
     jobs,
     backups,
     drills,
@@ -272,6 +282,7 @@ export async function openService(options: Options): Promise<Service> {
     users,
     idempotency,
     usageLooks,
+    projectLog: openProjectLog(now),
     countRefused: refusals.count,
     proxy: options.proxy ?? null,
     limits,

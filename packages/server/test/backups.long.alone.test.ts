@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
@@ -339,6 +340,12 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
     expect(filesIn(folder, /\/backup$/)).toEqual([]);
     const second = await runJob(service, '/backups', { kind: 'full' });
     expect([second.status, second.error?.code]).toEqual(['failed', 'conflict']);
+    // Parts as old as these are removed if they are left of a backup, but not while one runs.
+    const parts = filesIn(folder, /base\/.*\.tar$/);
+    const old = new Date(Date.now() - 48 * 60 * minutes);
+    for (const name of parts) utimesSync(path.join(folder, name), old, old);
+    expect((await runJob(service, '/backups/prune')).result).toMatchObject({ unfinished: 0 });
+    expect(filesIn(folder, /base\/.*\.tar$/)).toEqual(expect.arrayContaining(parts));
     const project = await service.project();
     const refused = await service.call('GET', `${api}/backups`, { key: project.key });
     expect([refused.status, refused.body.error.code]).toEqual([403, 'forbidden']);

@@ -144,6 +144,8 @@ describe('a branch', () => {
       `grant select on t to ${roleOf(parent.id)}_auth`,
       `alter role ${roleOf(parent.id)} set search_path = public, "odd, name"`,
       `alter role ${roleOf(parent.id)} in database ${databaseOf(parent.id)} set work_mem = '5MB'`,
+      `alter role ${roleOf(parent.id)} set idle_in_transaction_session_timeout = '1ms'`,
+      `alter role ${roleOf(parent.id)} in database ${databaseOf(parent.id)} set transaction_timeout = '1ms'`,
     );
     const privileges = () =>
       asAdmin((admin) =>
@@ -273,7 +275,8 @@ describe('a branch that is refused', () => {
     ).toBe(404);
     const { bavail, bsize } = statfsSync(tmpdir());
     const second = await openSecondProcess(rowhouse, {
-      disk: { folder: tmpdir(), reserveBytes: bavail * bsize },
+      // Other processes can free space meanwhile.
+      disk: { folder: tmpdir(), reserveBytes: 2 * bavail * bsize },
     });
     try {
       const { status, body: full } = await second.call('POST', path, {

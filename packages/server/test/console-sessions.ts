@@ -22,6 +22,18 @@ export const withoutSessions = [
   'docs/security.md',
 ];
 
+/** docs/fleet.md has steps that need several servers. patroni.long.alone.test.ts runs them. */
+export const fleetSteps = '## From one machine to a fleet';
+
+/** A section of a page with its heading, and the page without it. */
+export function cutSection(markdown: string, heading: string): { section: string; rest: string } {
+  const [before = '', after] = markdown.split(`${heading}\n`);
+  if (after === undefined) return { section: '', rest: markdown };
+  const end = after.search(/^## /m);
+  const until = end === -1 ? after.length : end;
+  return { section: `${heading}\n${after.slice(0, until)}`, rest: before + after.slice(until) };
+}
+
 /** Runs the commands of a page one after another in one shell. `edit` puts real addresses and keys into them. */
 export async function runConsole(
   markdown: string,

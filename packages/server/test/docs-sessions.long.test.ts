@@ -3,7 +3,14 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { asPattern, pagesIn, runConsole, withoutSessions } from './console-sessions.ts';
+import {
+  asPattern,
+  cutSection,
+  fleetSteps,
+  pagesIn,
+  runConsole,
+  withoutSessions,
+} from './console-sessions.ts';
 import { freePort, launch, newAccountKey, usedDataFolder } from './process.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
@@ -33,9 +40,8 @@ it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(
         .replace('http://127.0.0.1:8765', service.url)
         .replace('rh_acct_…', key)
         .replace(/ \.rowhouse\b/, ` ${folder}`);
-    const { ran, problems } = await runConsole(readFileSync(path.join(root, file), 'utf8'), edit, {
-      cwd: root,
-    });
+    const page = cutSection(readFileSync(path.join(root, file), 'utf8'), fleetSteps).rest;
+    const { ran, problems } = await runConsole(page, edit, { cwd: root });
     for (const { command, shown, output } of ran) {
       if (hasPsql || !command.startsWith('psql '))
         expect(output, `${command}\n${problems}`).toMatch(asPattern(shown));

@@ -1,10 +1,11 @@
 // Drills as the service runs them, every night and on demand: a project whose backup is damaged is reported everywhere, and no other one is.
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, it } from 'vitest';
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
 import { putDrillProblem } from '../src/backups/drill-problems.ts';
 import { putSetting } from '../src/control/settings.ts';
-import { databaseOf } from '../src/engine/provision.ts';
+import { databaseOf, roleOf } from '../src/engine/provision.ts';
 import { examineBackups, newFolder, startLab } from './backup-lab.ts';
 import { run } from './exports.ts';
 import { api, until } from './helpers.ts';
@@ -95,4 +96,72 @@ it('a drill that fails is in the log, the metrics, doctor and the usage of the p
   expect(examined()?.state).toBe('warning');
   await putSetting(control, 'drilled_at', new Date(Date.now() - 73 * hourMs).toISOString());
   expect(proven()).toMatchObject({ state: 'warning', found: expect.stringContaining('proven since') });
+});
+
+it('a project that is busy, unreadable or deleted raises no alarm', { timeout: 300_000 }, async () => {
+  const lab = await startLab();
+  let shiftMs = 0;
+  const rowhouse = await startService(lab, { now: () => Date.now() + shiftMs });
+  const { control } = rowhouse.service.deps;
+  const [busy, other] = [await rowhouse.project('Busy'), await rowhouse.project('Other')];
+  for (const project of [busy, other])
+    await run(
+      rowhouse,
+      project,
+      'create table t as select generate_series(1, 1000) as n',
+      'create table hidden as select 1 as one',
+      'revoke all on hidden from current_user',
+      // Planning a query runs it, and a drill must not: it could go on without end, while other restores wait.
+      `create function spy() returns int language plpgsql immutable as $$ begin
+         if session_user <> '${roleOf(project.id)}' then raise exception 'seen by %', session_user; end if;
+         return 1; end $$`,
+      'create table spied (id int)',
+      'create index on spied ((spy() + id))',
+    );
+  const holder = new pg.Client({ ...lab.engine.address, database: databaseOf(busy.id) });
+  await holder.connect();
+  // The deletion of the project ends the session.
+  holder.on('error', () => {});
+  onTestFinished(() => holder.end());
+  await holder.query('begin');
+  await holder.query('lock table public.t');
+  const drill = async (slug: string) => {
+    const started = await rowhouse.call('POST', `${api}/backups/drill`, { body: { project: slug } });
+    return end(rowhouse, started.body.job.id);
+  };
+  const alarms = async () => {
+    const { body } = await rowhouse.call('GET', '/metrics');
+    const names = ['failures', 'failing_projects'];
+    return names.map((name) =>
+      Number(new RegExp(`^rowhouse_restore_drill_${name} (\\S+)$`, 'm').exec(String(body))?.[1]),
+    );
+  };
+  const refused = await drill(busy.slug);
+  expect([refused.status, refused.error.code, refused.error.details]).toEqual([
+    'failed',
+    'conflict',
+    { retryable: true },
+  ]);
+  expect(await alarms()).toEqual([0, 0]);
+  // The comparison leaves out tables that the project's own role may not read, and those whose indexes run its code.
+  const read = await drill(other.slug);
+  expect([read.error, read.result?.changed_tables]).toEqual([null, 0]);
+
+  // At night, the next one in turn takes the place of the busy one, after a while.
+  await putSetting(control, 'drilled_project', other.id);
+  for (const name of ['drilled_at', 'drill_tried_at'] as const)
+    await putSetting(control, name, new Date(Date.now() - 48 * hourMs).toISOString());
+  const logged = (text: RegExp) => rowhouse.log.filter((line) => text.test(line)).length;
+  await until('the drill is postponed', async () => logged(/drill was postponed/) === 2, 120_000);
+  shiftMs = hourMs / 4;
+  await until('the other one is drilled', async () => logged(/equals the live one/) === 2, 120_000);
+  expect([await alarms(), logged(/DRILL FAILED/)]).toEqual([[0, 0], 0]);
+
+  // Deleted while it is restored aside.
+  await holder.query('rollback');
+  const started = await rowhouse.call('POST', `${api}/backups/drill`, { body: { project: busy.slug } });
+  expect((await rowhouse.call('DELETE', `/projects/${busy.slug}`)).status).toBe(200);
+  const ended = await end(rowhouse, started.body.job.id);
+  expect([ended.status, ended.error?.code]).toEqual(['failed', 'conflict']);
+  expect(await alarms()).toEqual([0, 0]);
 });

@@ -292,18 +292,29 @@ it('definitions that need more memory than pg_dump gets end the export, and noth
     );
   }
   const { control, servers } = rowhouse.service.deps;
-  const exports = openExports({
-    ...{ control, servers, limits: { maxMemoryMb: 128 } },
-    ensureCurrent: async () => {},
-    onError: () => {},
-  });
-  const source = sourceOf(rowhouse, project.id);
-  const exporting = exports.run(source, 'custom', async () => {}, new AbortController().signal);
-  await expect(exporting).rejects.toMatchObject({
-    code: 'conflict',
-    message: expect.stringContaining('memory'),
-  });
-  await exports.stop();
+  const exportWith = async (maxMemoryMb: number) => {
+    const exports = openExports({
+      ...{ control, servers, limits: { maxMemoryMb } },
+      ensureCurrent: async () => {},
+      onError: () => {},
+    });
+    let bytes = 0;
+    const write = (piece: Uint8Array) => {
+      bytes += piece.length;
+      return null;
+    };
+    await exports
+      .run(sourceOf(rowhouse, project.id), 'custom', write, new AbortController().signal)
+      .finally(() => exports.stop());
+    return bytes;
+  };
+  // With enough memory for a text, but not for all of them, pg_dump would leave some out and report success.
+  for (const memoryMb of [128, 256, 384])
+    await expect(exportWith(memoryMb)).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('memory'),
+    });
+  expect(await exportWith(1_024)).toBeGreaterThan(200_000_000);
   await noSession(rowhouse, project);
   await isWell(project);
   const neighbour = await rowhouse.project('Neighbour');

@@ -360,6 +360,8 @@ describe('a server that is killed', () => {
   });
 
   it('does not affect the others while it hangs either', { timeout: 180_000 }, async () => {
+    // It was killed before. Queries find it at once; new projects follow when the next check has found it.
+    await until('it takes projects again', async () => (await on('second')).state === 'ready');
     const here = await projectOn('test');
     const there = await projectOn('second');
     await query(there, 'create table t as select 1 as v');

@@ -92,8 +92,14 @@ async function readRoutes(): Promise<Route[]> {
   return found;
 }
 
+let renewals = 0;
+
+/** By the end of a path: the ids that only this path knows. */
+let ownIds: Record<string, string> = {};
+
 /** A user with tokens that are good, and a key that can be revoked: what the requests name. */
-async function renew(round: number): Promise<void> {
+async function renew(): Promise<void> {
+  const round = ++renewals;
   const email = `user${round}@example.com`;
   const password = 'correct horse';
   const signedUp = await rowhouse.call('POST', `/projects/${project.slug}/auth/signup`, {
@@ -108,6 +114,20 @@ async function renew(round: number): Promise<void> {
     key: project.key,
     body: { name: 'short', scopes: ['query'] },
   });
+  const make = async (path: string, body: object) => {
+    const answer = await rowhouse.call('POST', `/projects/${project.slug}${path}`, {
+      key: project.key,
+      body,
+    });
+    const { saved, entry, acting } = answer.body;
+    return (saved ?? entry ?? acting).id as string;
+  };
+  ownIds = {
+    '/queries/{id}': await make('/queries', { name: 'kept', query: 'select 1' }),
+    '/history/{id}': await make('/history', { query: 'select 1' }),
+    '/act-as/{id}': await make('/auth/users/anon/act-as', {}),
+    '/users/{id}/act-as': other.body.user.id,
+  };
   await rowhouse.call('POST', `/projects/${victim.slug}/restore`);
   const { access_token: token, refresh_token: refresh } = signedUp.body.session;
   const authorization = `Bearer ${token}`;
@@ -137,6 +157,7 @@ async function renew(round: number): Promise<void> {
     limit: [1, 10],
     page: [1, 2],
     max_affected: [0, 5, 100],
+    expect_affected: [1],
     limit_mb: [5, 64],
     search: ['user', '%', 'a@b'],
     email: [email, `other${round}@example.com`],
@@ -176,7 +197,12 @@ const isDestructive = ({ path, method }: Route) =>
 
 function makeRequest(random: Random, route: Route): InjectOptions {
   const { path, method, operation } = route;
-  const params = isDestructive(route) ? { ...pathWords, slug: [victim.slug] } : pathWords;
+  const [, id] = Object.entries(ownIds).find(([end]) => path.endsWith(end)) ?? [];
+  const params: typeof pathWords = {
+    ...pathWords,
+    ...(isDestructive(route) && { slug: [victim.slug] }),
+    ...(id !== undefined && { id: [id] }),
+  };
   const url = path.replace(/\{(\w+)\}/g, (_, name: string) => writeText(random, params[name], 0.05));
   const query = makeQuery(random, route);
   const headers: Headers = { ...chooseKey(random, route) };
@@ -268,7 +294,7 @@ function neonHeaders(random: Random): Headers {
 }
 
 /** They need a dump, an upload, a branch, a further server, or a service with backups. */
-const cannotSucceed = /\/(?:import|reset|promote)$|\/(?:uploads|backups|servers)(?:\/|$)/;
+const cannotSucceed = /\/(?:import|reset|promote|move)$|\/(?:uploads|backups|servers|snapshots)(?:\/|$)/;
 
 /** Said to be possible: too large for the project, or not in time. */
 const allowed5xx = new Set(['project_full', 'server_full', 'query_timeout']);
@@ -302,10 +328,15 @@ it('every random request gets an answer in the form of the API', { timeout: 240_
   const faults: string[] = [];
   const succeeded = new Set<Route>();
   let sent = 0;
-  for (let round = 0; round < rounds; round++) {
-    if (round % renewedAfter === 0) await renew(round);
-    for (let at = 0; at < routes.length; at += atOnce) {
-      const some = routes.slice(at, at + atOnce);
+  // What is refused at the door says little about what is behind it; some have doors that are hard to pass by chance.
+  const never = () => routes.filter((route) => !succeeded.has(route) && !cannotSucceed.test(route.path));
+  const maxNever = 9;
+  for (let round = 0; round < rounds * 4; round++) {
+    if (round >= rounds && never().length <= maxNever) break;
+    if (round % renewedAfter === 0) await renew();
+    const tried = round < rounds ? routes : never();
+    for (let at = 0; at < tried.length; at += atOnce) {
+      const some = tried.slice(at, at + atOnce);
       const results = await Promise.all(some.map((route) => send(makeRequest(random, route))));
       for (const [index, { status, fault }] of results.entries()) {
         sent++;
@@ -316,11 +347,8 @@ it('every random request gets an answer in the form of the API', { timeout: 240_
   }
   expect(sent).toBeGreaterThan(rounds * 30);
   expect(faults, `seed ${seed}: ${faults.length} of ${sent}`).toEqual([]);
-  // What is refused at the door says little about what is behind it; some have doors that are hard to pass by chance.
-  const never = routes
-    .filter((route) => !succeeded.has(route) && !cannotSucceed.test(route.path))
-    .map(({ method, path }) => `${method} ${path}`);
-  expect(never.length, never.join(', ')).toBeLessThan(10);
+  const shut = never().map(({ method, path }) => `${method} ${path}`);
+  expect(shut.length, shut.join(', ')).toBeLessThanOrEqual(maxNever);
   const { body } = await rowhouse.call('POST', `/projects/${neighbour.slug}/query`, {
     key: neighbour.key,
     body: { query: 'select 1 as one' },
@@ -333,7 +361,7 @@ it('each property of each body survives each hostile value', {
   timeout: 240_000,
 }, async () => {
   const random = seeded(seed + 1);
-  await renew(2_000);
+  await renew();
   const good = { ...words, query: ['select 1'], password: ['correct horse'], code: ['ABCD-EFGH'] };
   const faults: string[] = [];
   for (const route of routes) {
@@ -362,13 +390,13 @@ it('each property of each body survives each hostile value', {
       }
     }
     // Values that turned out to be good have changed it.
-    if (needsToken || isDestructive(route)) await renew(2_001 + routes.indexOf(route));
+    if (needsToken || isDestructive(route)) await renew();
   }
   expect(faults, `seed ${seed}: ${faults.length}`).toEqual([]);
 });
 
 it('numbers that no double can hold stay numbers everywhere and never become objects', async () => {
-  await renew(1_000);
+  await renew();
   const big = '12345678901234567890';
   const post = (path: string, raw: string, method = 'POST') =>
     rowhouse.call(method, `/projects/${project.slug}/${path}`, { key: project.key, raw });

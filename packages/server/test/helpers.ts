@@ -12,6 +12,7 @@ import { prepareControl } from '../src/control/control.ts';
 import type { ExportLimits } from '../src/dumps/export.ts';
 import type { ImportOptions } from '../src/dumps/import/import.ts';
 import { commentOf } from '../src/engine/provision.ts';
+import type { ConsoleOptions } from '../src/http/console/console.ts';
 import { createMetrics } from '../src/http/metrics.ts';
 import { type Address, type Database, openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -62,6 +63,7 @@ type TestServiceOptions = {
   restores?: { dataFolder: string };
   proxy?: PublicAddress;
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
+  console?: ConsoleOptions | null;
 };
 
 /** One service, as one process would run it. Stopping leaves its databases; `useTestService` removes them. */
@@ -103,6 +105,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     metrics: createMetrics(service.gauges, service.counters, service.serverGauges),
     metricsHere: true,
     trustedProxies: options.trustedProxies ?? [],
+    console: options.console === undefined ? { hosts: [], folder: null } : options.console,
     ...(options.timeouts && { timeouts: options.timeouts }),
   });
   const call: TestService['call'] = async (
@@ -199,8 +202,9 @@ export async function removeTestService(
     const names = [controlDatabase, ...databases.map(({ name }) => name)];
     const open = await leftOpen(admin, names);
     expect(open, 'connections left open').toEqual([]);
+    for (const name of names) await admin.query(sql`drop database if exists ${sql.id(name)} with (force)`);
+    // Afterwards: a project can have granted something to the role of another one.
     for (const name of names) {
-      await admin.query(sql`drop database if exists ${sql.id(name)} with (force)`);
       if (!name.startsWith('p_')) continue;
       for (const role of [`${name}_dump`, `${name}_anon`, `${name}_user`, `${name}_auth`, name])
         await admin.query(sql`drop role if exists ${sql.id(role)}`);

@@ -317,5 +317,7 @@ describe('the log', () => {
       '"rh_ref_a-b_c","rh_code_0aZ","smtp://u:hunter2@h","smtps://u:hunter2@h:465"',
     );
     expect(ofUsers).toBe('"rh_ref_…","rh_code_…","smtp://u:…@h","smtps://u:…@h:465"');
+    const ofConsole = withoutSecrets('"rh_link_a-b_c","#link=rh_link_Z","rh_cookie_a-b;","rh_token_0_-"');
+    expect(ofConsole).toBe('"rh_link_…","#link=rh_link_…","rh_cookie_…;","rh_token_…"');
   });
 });

@@ -3,9 +3,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openExports } from '../src/dumps/export.ts';
 import { roleOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { corpus, type Project, run } from './exports.ts';
+import { corpus, type Project, run, sourceOf } from './exports.ts';
 import { address, asAdmin, useTestService } from './helpers.ts';
 import { importDump, upload } from './importing.ts';
 
@@ -130,6 +131,51 @@ describe("native pg_dump's dump of a project", { timeout: 120_000 }, () => {
     expect(body.error.hint).toContain('Dump with --format=custom');
   });
 });
+
+it.skipIf(!program)(
+  'an installed pg_dump that needs more memory than it gets ends the export, and nothing else',
+  { timeout: 120_000 },
+  async () => {
+    const project = await rowhouse.project('Large definitions');
+    // 200 MB of text, which PostgreSQL compresses to 2 MB.
+    for (const name of ['big', 'bigger'])
+      await run(
+        rowhouse,
+        project,
+        `do $$ begin
+           set local check_function_bodies = off;
+           execute format('create function ${name}() returns int language sql as %L', 'select 1 --' || repeat('x', 100000000));
+         end $$`,
+      );
+    const { control, servers } = rowhouse.service.deps;
+    const folders = [path.dirname(program ?? ''), process.env.PATH ?? ''];
+    const exportOf = async ({ id }: Project, maxMemoryMb: number) => {
+      const exports = openExports({
+        ...{ control, servers, programs: { PATH: folders.join(path.delimiter) }, limits: { maxMemoryMb } },
+        ensureCurrent: async () => {},
+        onError: () => {},
+      });
+      let bytes = 0;
+      const write = (piece: Uint8Array) => {
+        bytes += piece.length;
+        return null;
+      };
+      await exports
+        .run(sourceOf(rowhouse, id), 'custom', write, new AbortController().signal)
+        .finally(() => exports.stop());
+      return bytes;
+    };
+    for (const memoryMb of [64, 128, 256])
+      await expect(exportOf(project, memoryMb)).rejects.toMatchObject({
+        code: 'conflict',
+        message: expect.stringContaining('memory'),
+      });
+    // The same memory is enough for others, and more of it for this one: nothing is left out.
+    expect(await exportOf(source, 64)).toBeGreaterThan(1_000);
+    expect(await exportOf(project, 1_024)).toBeGreaterThan(200_000_000);
+    expect((await run(rowhouse, project, 'select 1 as one')).rows).toEqual([{ one: 1 }]);
+  },
+);
 
 describe("native pg_dump's dump of a database of another server", { timeout: 120_000 }, () => {
   it.skipIf(!program).each([['-Fc'], ['-Fp']])(

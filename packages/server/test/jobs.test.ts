@@ -173,3 +173,29 @@ describe('a job', () => {
     expect(await listed(apiKey)).toEqual([job.id]);
   });
 });
+
+it('a flood of jobs of one kind is refused, and other kinds run', async () => {
+  const [account] = await deps().control.query<{ id: string }>(sql`select id from accounts`);
+  let finish = () => {};
+  const ending = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const start = (kind: 'restore' | 'verify') =>
+    deps().jobs.start({ kind, accountId: account?.id ?? '' }, async () => {
+      await ending;
+      return {};
+    });
+  const started = await Promise.allSettled(Array.from({ length: 12 }, () => start('restore')));
+  const refused = started.filter(({ status }) => status === 'rejected');
+  expect(refused).toHaveLength(4);
+  expect(refused[0]).toMatchObject({ reason: { code: 'overloaded' } });
+  const other = await start('verify');
+  finish();
+  expect((await ended(other.id)).status).toBe('done');
+  await until('there is room again', () =>
+    start('restore').then(
+      () => true,
+      () => false,
+    ),
+  );
+});

@@ -78,14 +78,20 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Starts the service and waits for `ready`, or for its end. `isRead` false: the reader of its output ends at once. */
-export async function launch(env: Record<string, string>, { isRead = true } = {}): Promise<Running> {
+/**
+ * Starts the service and waits for `ready`, or for its end. `isRead` false: the reader of its output ends at once. `program`:
+ * that of another version.
+ */
+export async function launch(
+  env: Record<string, string>,
+  { isRead = true, program = main } = {},
+): Promise<Running> {
   const clean = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith('ROWHOUSE_')),
   );
   const port = env.ROWHOUSE_PORT ?? String(await freePort());
   const key = env.ROWHOUSE_ACCOUNT_KEY ?? '';
-  const child = spawn(process.execPath, [main], {
+  const child = spawn(process.execPath, [program], {
     env: { ...clean, ROWHOUSE_SPARES: '1', ROWHOUSE_BACKUP_URL: 'off', ...env, ROWHOUSE_PORT: port },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

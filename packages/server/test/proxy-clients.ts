@@ -25,6 +25,7 @@ export async function openProxy(
   const proxy = openPostgresProxy({
     serverOf: async () => server,
     servers: () => [server],
+    isMoving: async () => false,
     context: openTls(files, () => {}),
     allowPlaintext: false,
     maxConnections: 100,

@@ -410,6 +410,45 @@ describe('a batch', () => {
     expect(await rows('select id from batched order by id')).toEqual([{ id: 1 }, { id: 2 }]);
   });
 
+  it('is undone as a whole if a statement affects another number of rows than expected', async () => {
+    await run('create table edited (id int primary key, v text)');
+    await run("insert into edited values (1, 'a'), (2, 'b'), (3, 'b')");
+    const edit = (query: string, expect_affected: number, params: unknown[] = []) => ({
+      ...{ query, params, expect_affected },
+    });
+    const changed = await batch([
+      edit('update edited set v = $1 where id = $2', 1, ['x', 1]),
+      edit("update edited set v = 'y' where v = 'b' returning id", 1),
+      edit('delete from edited', 3),
+    ]);
+    expect([changed.status, changed.body.error.code, changed.body.error.details]).toEqual([
+      409,
+      'conflict',
+      { retryable: false, affected: 2, expect_affected: 1, statement: 1 },
+    ]);
+    expect(await rows('select id, v from edited order by id')).toEqual([
+      { id: 1, v: 'a' },
+      { id: 2, v: 'b' },
+      { id: 3, v: 'b' },
+    ]);
+    const fine = await batch([
+      edit("update edited set v = 'z' where id = 1 and v = 'a'", 1),
+      edit("delete from edited where v = 'nothing'", 0),
+      edit("select id from edited where v = 'b'", 2),
+      edit('create table made_in_batch ()', 0),
+      { query: 'update edited set v = v' },
+    ]);
+    expect(fine.status, JSON.stringify(fine.body)).toBe(200);
+    expect(await rows('select v from edited where id = 1')).toEqual([{ v: 'z' }]);
+    for (const wrong of [-1, 1.5, '1', null])
+      expect((await batch([{ query: 'select 1', expect_affected: wrong }])).status).toBe(400);
+    // A conflict is an ordinary answer: it costs no new session.
+    const backend = async () => (await batch([{ query: 'select pg_backend_pid()' }])).body.results[0].rows;
+    const before = await backend();
+    expect((await batch([edit('update edited set v = v', 99)])).status).toBe(409);
+    expect(await backend()).toEqual(before);
+  });
+
   it('can take a lock and use a setting, as the hints say', async () => {
     const { status, body } = await batch([
       { query: 'do $$ begin lock table batched; end $$' },
@@ -426,7 +465,9 @@ describe('a batch', () => {
 
   it('names an unknown field of an entry and the known ones', async () => {
     const { body } = await batch([{ query: 'select 1', dry_run: true }]);
-    expect(body.error.message).toBe('statements.0.dry_run: is unknown; known: query, params, limit');
+    expect(body.error.message).toBe(
+      'statements.0.dry_run: is unknown; known: query, params, limit, expect_affected',
+    );
   });
 
   it('is rolled back by a deferred constraint', async () => {

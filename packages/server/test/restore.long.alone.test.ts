@@ -325,16 +325,21 @@ it('a drill restores projects in turn and finds what differs', { timeout: 300_00
     expect(one?.compared).toBeGreaterThan(8);
   }
   expect(readdirSync(path.join(lab.folder, 'restores'))).toEqual([]);
-  const table = (rows: number, sum: string) => new Map([['public.t', { rows, sum }]]);
+  const none = { tables: new Map(), definitions: 'x' };
+  const table = (rows: number, sum: string, definitions = 'x') => ({
+    tables: new Map([['public.t', { rows, sum }]]),
+    definitions,
+  });
   expect(compare(table(2, 'a'), table(2, 'a'), table(1, 'b')).problems).toEqual([
     'public.t has 1 rows that differ from the 2 it had',
   ]);
-  expect(compare(table(2, 'a'), table(2, 'a'), new Map()).problems).toEqual(['public.t is missing']);
-  expect(compare(table(2, 'a'), table(3, 'c'), table(1, 'b'))).toEqual({
-    compared: 0,
-    changed: 1,
-    problems: [],
-  });
+  expect(compare(table(2, 'a'), table(2, 'a'), none).problems).toEqual(['public.t is missing']);
+  const changed = { compared: 0, changed: 1, problems: [] };
+  expect(compare(table(2, 'a'), table(3, 'c'), table(1, 'b'))).toEqual(changed);
+  // A right that was revoked and granted again, a table that was renamed and named back.
+  expect(compare(table(2, 'a'), table(2, 'a', 'y'), none)).toEqual(changed);
+  expect(compare(table(2, 'a'), table(2, 'a', 'y'), table(1, 'b'))).toEqual(changed);
+  expect(compare(table(2, 'a'), table(2, 'a', 'y'), table(2, 'a'))).toMatchObject({ compared: 1 });
 });
 
 function isAlive(pid: number): boolean {

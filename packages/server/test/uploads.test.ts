@@ -175,5 +175,12 @@ describe('an upload in parts', { timeout: 60_000 }, () => {
     utimesSync(path.join(uploadsFolder, file), new Date(0), new Date(Date.now() - 25 * 3600_000));
     const { status, body } = await begin();
     expect([status, await offsetOf(last.id), await offsetOf(body.upload.id)]).toEqual([201, undefined, 0]);
+    // Requests at the same time cannot begin more than one after the other.
+    const { body: listed } = await rowhouse.call('GET', `${api}/uploads`);
+    for (const { id } of listed.uploads) await rowhouse.call('DELETE', `${api}/uploads/${id}`);
+    const begun = await Promise.all(Array.from({ length: 12 }, () => begin()));
+    expect(new Set(begun.map(({ status }) => status))).toContain(429);
+    expect((await rowhouse.call('GET', `${api}/uploads`)).body.uploads.length).toBeLessThanOrEqual(3);
+    expect(readdirSync(uploadsFolder).length).toBeLessThanOrEqual(3);
   });
 });

@@ -169,8 +169,6 @@ export function openBackups(
         return takeBaseBackup({ ...request, parent: null });
       });
       await putSetting(control, 'backup_taken_at', backup.ended_at);
-      // This backup is complete, and the lock keeps others from beginning.
-      await prune(await repository(), { retentionDays, now: now(), isBackupRunning: false }, signal);
       return backup;
     }).catch((error: unknown) => {
       throw describeFailure(error);

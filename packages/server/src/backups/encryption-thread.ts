@@ -1,17 +1,24 @@
-// Encrypts whole objects in a thread. A segment of WAL has 256 frames, and frame by frame in the event loop each takes several
-// turns of it: on a busy machine, encrypting and writing a segment took 1.3 s, and flushing it 0.05 s.
+// Encrypts and decrypts whole objects in a thread. A segment of WAL has 256 frames, and frame by frame in the event loop each takes
+// several turns of it: on a busy machine, encrypting and writing a segment took 1.3 s, and flushing it 0.05 s.
 import { Worker } from 'node:worker_threads';
-import type { BackupKey } from './encryption.ts';
+import { type BackupKey, DecryptionError } from './encryption.ts';
+import { threadFile } from './thread-file.ts';
 
-export type EncryptionRequest = {
+export type EncryptionJob = {
   id: number;
+  kind: 'encrypt' | 'decrypt';
+  /** Of the result of decrypting. */
+  maxBytes: number;
   key: Uint8Array;
   keyId: Uint8Array;
   name: string;
   content: Uint8Array;
 };
-export type EncryptionResult = { id: number; encrypted: Uint8Array };
-type Waiting = { resolve: (encrypted: Uint8Array) => void; reject: (error: Error) => void };
+/** `problem`: of a DecryptionError. null: another error. */
+export type EncryptionResult =
+  | { id: number; bytes: Uint8Array }
+  | { id: number; problem: DecryptionError['problem'] | null; message: string };
+type Waiting = { resolve: (bytes: Uint8Array) => void; reject: (error: Error) => void };
 
 /** A thread takes 10 MB, and a service may have nothing to store for hours. */
 const idleMs = 30_000;
@@ -21,10 +28,26 @@ let idle: NodeJS.Timeout | undefined;
 let next = 0;
 const waiting = new Map<number, Waiting>();
 
-export function encryptInThread(
+export function encryptInThread(key: BackupKey, name: string, content: Uint8Array): Promise<Uint8Array> {
+  return runInThread('encrypt', key, name, content, 0);
+}
+
+/** Rejects if the content has more than `maxBytes`. */
+export function decryptInThread(
+  key: BackupKey,
+  name: string,
+  stored: Uint8Array,
+  maxBytes: number,
+): Promise<Uint8Array> {
+  return runInThread('decrypt', key, name, stored, maxBytes);
+}
+
+function runInThread(
+  kind: EncryptionJob['kind'],
   { key, id: keyId }: BackupKey,
   name: string,
   content: Uint8Array,
+  maxBytes: number,
 ): Promise<Uint8Array> {
   clearTimeout(idle);
   const thread = worker ?? start();
@@ -33,13 +56,13 @@ export function encryptInThread(
   thread.ref();
   return new Promise((resolve, reject) => {
     waiting.set(id, { resolve, reject });
-    const request: EncryptionRequest = { id, key, keyId, name, content };
-    thread.postMessage(request);
+    const job: EncryptionJob = { id, kind, maxBytes, key, keyId, name, content };
+    thread.postMessage(job);
   });
 }
 
 function start(): Worker {
-  const started = new Worker(workerFile(), { env: {}, argv: [], execArgv: [] });
+  const started = new Worker(threadFile('encryption-worker.js'), { env: {}, argv: [], execArgv: [] });
   const fail = (error: Error) => {
     if (worker !== started) return;
     worker = null;
@@ -47,9 +70,11 @@ function start(): Worker {
     waiting.clear();
     for (const { reject } of failed) reject(error);
   };
-  started.on('message', ({ id, encrypted }: EncryptionResult) => {
-    waiting.get(id)?.resolve(encrypted);
-    waiting.delete(id);
+  started.on('message', (result: EncryptionResult) => {
+    const asked = waiting.get(result.id);
+    waiting.delete(result.id);
+    if ('bytes' in result) asked?.resolve(result.bytes);
+    else asked?.reject(errorOf(result.problem, result.message));
     if (waiting.size === 0) rest(started);
   });
   started.on('error', fail);
@@ -67,9 +92,6 @@ function rest(thread: Worker): void {
   idle.unref();
 }
 
-function workerFile(): URL {
-  // Beside this file once compiled. Tests run the sources, but a thread cannot.
-  const here = import.meta.url;
-  const name = 'encryption-worker.js';
-  return new URL(here.endsWith('.ts') ? `../../dist/backups/${name}` : `./${name}`, here);
+function errorOf(problem: DecryptionError['problem'] | null, message: string): Error {
+  return problem ? new DecryptionError(problem, message) : new Error(message);
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { backupKeyOf, DecryptionError, decrypt, encrypt } from './encryption.ts';
+import { backupKeyOf, compressedHere, DecryptionError, decrypt, encrypt } from './encryption.ts';
 
 const key = backupKeyOf(Buffer.alloc(32, 7));
 const header = 44;
@@ -28,6 +28,21 @@ function frames(stored: Buffer): number[] {
 }
 
 describe('the encryption of backups', () => {
+  it('compresses the megabytes of a stream that become smaller, and only these', async () => {
+    const mb = 1024 * 1024;
+    const [text, image] = [Buffer.alloc(mb, 'abcd'), randomBytes(mb)];
+    const pieces = [text, text, image, image, image, text, text.subarray(0, 1000)];
+    async function* stream() {
+      for (const piece of pieces) yield piece;
+    }
+    const stored = await collect(encrypt(key, 'a', stream(), compressedHere));
+    expect((await open(stored)).equals(Buffer.concat(pieces))).toBe(true);
+    expect(stored.length).toBeGreaterThan(3 * mb);
+    expect(stored.length).toBeLessThan(3.2 * mb);
+    async function* nothing() {}
+    expect(await open(await collect(encrypt(key, 'a', nothing(), compressedHere)))).toHaveLength(0);
+  });
+
   it('gives back what was stored, of any size, and never the same bytes twice', async () => {
     for (const size of [0, 1, 65_535, 65_536, 65_537, 1_000_000]) {
       const content = randomBytes(size);

@@ -34,14 +34,19 @@ export function backupKeyOf(masterKey: Buffer): BackupKey {
 }
 
 /** Compresses and encrypts the content of the object `name`. */
-export async function* encrypt(backupKey: BackupKey, name: string, content: Bytes): AsyncGenerator<Buffer> {
+export async function* encrypt(
+  backupKey: BackupKey,
+  name: string,
+  content: Bytes,
+  compress: (content: Bytes) => AsyncIterable<Buffer> = compressed,
+): AsyncGenerator<Buffer> {
   const salt = randomBytes(saltBytes);
   const key = objectKey(backupKey, name, salt);
   yield Buffer.concat([magic, backupKey.id, salt]);
   let number = 0;
   let pieces: Buffer[] = [];
   let size = 0;
-  for await (const piece of compressed(content)) {
+  for await (const piece of compress(content)) {
     pieces.push(piece);
     size += piece.length;
     if (size < frameBytes) continue;
@@ -88,18 +93,40 @@ export async function* decrypt(backupKey: BackupKey, name: string, stored: Bytes
 
 async function* compressed(content: Bytes): AsyncGenerator<Buffer> {
   const source = Readable.from(content, { objectMode: false });
-  const gzip = createGzip({ level: levelFor(content), chunkSize: zipBytes });
+  const level = Array.isArray(content) ? levelFor(content) : 1;
+  const gzip = createGzip({ level, chunkSize: zipBytes });
   pipeline(source, gzip, () => {});
   for await (const piece of gzip) yield piece;
 }
 
 /**
- * Level 1 takes 28 ms for a megabyte of random bytes, which do not become smaller, 8 ms for a megabyte of text, and level 0
- * takes 3 ms. WAL has to be stored as fast as it is written: samples of it decide. Streams are not sampled.
+ * For a thread of its own: compresses there, while zlib's streams use threads that all of the process share. A gzip file may
+ * have several members, so each megabyte has the level that fits: a backup has files of text and of images one after the other.
  */
-function levelFor(content: Bytes): 0 | 1 {
-  if (!Array.isArray(content)) return 1;
-  const samples = content.flatMap((bytes: Uint8Array) =>
+export async function* compressedHere(content: Bytes): AsyncGenerator<Buffer> {
+  let pieces: Uint8Array[] = [];
+  let bytes = 0;
+  const zip = () => {
+    const chunk = Buffer.concat(pieces, bytes);
+    pieces = [];
+    bytes = 0;
+    return gzipSync(chunk, { level: levelFor([chunk]), chunkSize: zipBytes });
+  };
+  for await (const piece of content) {
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes >= memberBytes) yield zip();
+  }
+  yield zip();
+}
+const memberBytes = 1024 * 1024;
+
+/**
+ * Level 1 takes 28 ms for a megabyte of random bytes, which do not become smaller, 8 ms for a megabyte of text, and level 0
+ * takes 3 ms. WAL has to be stored as fast as it is written: samples decide.
+ */
+function levelFor(content: readonly Uint8Array[]): 0 | 1 {
+  const samples = content.flatMap((bytes) =>
     sampleParts.map((part) => {
       const at = Math.floor(bytes.length * part);
       return bytes.subarray(at, at + sampleBytes);

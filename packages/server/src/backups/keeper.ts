@@ -139,6 +139,7 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
 
   const scheduleLoop = async (ended: AbortSignal): Promise<void> => {
     let failedPauseMs = firstBackupPauseMs;
+    // Apart from the backups, each of which is complete whether or not older ones can be removed.
     let prunedAt = now();
     const pruneIfDue = async () => {
       if (ended.aborted || now() - prunedAt < pruneEveryMs) return;

@@ -1,8 +1,9 @@
-// Writes the parts of a base backup while they arrive. Several uploads overlap: storage takes long to answer, and a server
-// with thousands of projects has thousands of parts.
+// Writes the parts of a base backup while they arrive, in the thread of the backup. Several uploads overlap: storage takes
+// long to answer, and a server with thousands of projects has thousands of parts.
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
-import { type BackupPart, names, putObject, type Repository } from './repository.ts';
+import { compressedHere, encrypt } from './encryption.ts';
+import { type BackupPart, names, type Repository } from './repository.ts';
 
 type Upload = { pipe: PassThrough; done: Promise<BackupPart>; bytes: number };
 
@@ -69,7 +70,8 @@ export class PartWriter {
 
   private async store(part: string, pipe: PassThrough, bytes: () => number): Promise<BackupPart> {
     const name = names.part(this.repository, this.id, part);
-    const stored = await putObject(this.repository, name, pipe, this.stopped.signal);
+    const { storage, key } = this.repository;
+    const stored = await storage.put(name, encrypt(key, name, pipe, compressedHere), this.stopped.signal);
     return { name: part, bytes: bytes(), stored_bytes: stored.bytes, sha256: stored.sha256 };
   }
 

@@ -1,6 +1,6 @@
 // A repository (README.md): its objects by their names.
 import { type BackupKey, backupKeyOf, decrypt, encrypt } from './encryption.ts';
-import { encryptInThread } from './encryption-thread.ts';
+import { decryptInThread, encryptInThread } from './encryption-thread.ts';
 import type { Content, Storage, Stored, StoredObject } from './storage/storage.ts';
 import { StorageError } from './storage/storage.ts';
 
@@ -94,6 +94,24 @@ export async function readObject(
     pieces.push(piece);
   }
   return Buffer.concat(pieces, bytes);
+}
+
+/** For an object that fits into memory, such as a segment of WAL: it is decrypted in a thread once all of it is there. */
+export async function readSmall(
+  { storage, key }: Repository,
+  name: string,
+  { maxBytes, signal }: { maxBytes: number; signal?: AbortSignal },
+): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of await storage.get(name, signal)) {
+    bytes += piece.length;
+    // Content that cannot be compressed becomes a little larger.
+    if (bytes > maxBytes * 2) throw new Error(`${name} is larger than ${maxBytes} bytes can be.`);
+    pieces.push(piece);
+  }
+  const content = await decryptInThread(key, name, Buffer.concat(pieces, bytes), maxBytes);
+  return Buffer.from(content.buffer, content.byteOffset, content.length);
 }
 
 /**

@@ -16,6 +16,7 @@ function memory(): Storage {
   const deleteOne = async (name: string) => void objects.delete(name);
   return {
     ...{ kind: 'folder', place: 'memory', folders: async () => [], removeUnfinished: async () => 0 },
+    source: { location: { kind: 'folder', folder: '' }, reserveBytes: 0 },
     close: () => {},
     put: async (name, content) => {
       const pieces: Uint8Array[] = [];

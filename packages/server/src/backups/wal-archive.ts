@@ -1,6 +1,6 @@
 // The WAL in a repository: which segments and pieces are there, and the bytes of one segment.
 import { segmentName, segmentStart } from '../postgres/lsn.ts';
-import { names, type Repository, readObject } from './repository.ts';
+import { names, type Repository, readSmall } from './repository.ts';
 import type { StoredObject } from './storage/storage.ts';
 
 export type Piece = { from: number; to: number };
@@ -77,10 +77,10 @@ export async function readSegment(
     if (!segment) return null;
     try {
       const options = { maxBytes: segmentBytes, ...(signal && { signal }) };
-      if (segment.isWhole) return await readObject(repository, folder + name, options);
+      if (segment.isWhole) return await readSmall(repository, folder + name, options);
       const bytes = Buffer.alloc(segmentBytes);
       for (const piece of coveringPieces(segment.pieces)) {
-        (await readObject(repository, folder + pieceName(name, piece), options)).copy(bytes, piece.from);
+        (await readSmall(repository, folder + pieceName(name, piece), options)).copy(bytes, piece.from);
       }
       return bytes;
     } catch (error) {

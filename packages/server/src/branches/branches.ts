@@ -3,7 +3,7 @@ import type { Project } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 import { type Caller, requireAccount } from '../keys/caller.ts';
 import { sql } from '../postgres/sql.ts';
-import { getProjectRow } from '../projects/find.ts';
+import { getOpenProjectRow, getProjectRow } from '../projects/find.ts';
 import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
 import { toMb } from '../quotas/sizes.ts';
 import { keep, withCopy } from './copy.ts';
@@ -61,7 +61,7 @@ async function getBranch(
   caller: Caller,
   slug: string,
 ): Promise<{ branch: ProjectRow; parent: ProjectRow }> {
-  const branch = await getProjectRow(control, caller, slug);
+  const branch = await getOpenProjectRow(control, caller, slug);
   const [parent] = await control.query<ProjectRow>(sql`
     select ${projectColumns} from projects
     where id = (select parent_id from projects as branches where branches.id = ${branch.id})

@@ -11,11 +11,12 @@ import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { toMb } from '../quotas/sizes.ts';
 import type { ServerBranchDeps } from './deps.ts';
+import { requireHere } from './in-turn.ts';
 import { whilePaused } from './pause.ts';
 
 export type Copy = Readonly<{ id: string; template: string; emptyBytes: number; bytes: number }>;
 
-/** `use` makes the copy a project. If it fails, the copy is dropped. `done`: see pause.ts. */
+/** Called in turn. `use` makes the copy a project. If it fails, the copy is dropped. `done`: see pause.ts. */
 export async function withCopy<T>(
   deps: ServerBranchDeps,
   sourceId: string,
@@ -23,6 +24,7 @@ export async function withCopy<T>(
   use: (copy: Copy) => Promise<T>,
 ): Promise<T> {
   const { control, server } = deps;
+  await requireHere(deps, [sourceId]);
   await deps.ensureCurrent(sourceId);
   await checkDisk(deps, sourceId);
   // Read before the copy: an upgrade that happens meanwhile is then made in the copy as well.

@@ -9,7 +9,7 @@ import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { checkLimit } from '../projects/create.ts';
 import { checkExpiry } from '../projects/expire.ts';
-import { getProjectRow } from '../projects/find.ts';
+import { getOpenProjectRow } from '../projects/find.ts';
 import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
 import { slugFromName } from '../projects/slug.ts';
 import { toMb } from '../quotas/sizes.ts';
@@ -26,7 +26,7 @@ export async function createBranch(
   input: CreateBranch,
 ): Promise<{ project: Project; apiKey: string; job?: Job }> {
   requireAccount(caller, 'create branches');
-  const parent = await getProjectRow(deps.control, caller, slug);
+  const parent = await getOpenProjectRow(deps.control, caller, slug);
   const limitMb = input.limit_mb ?? parent.limit_mb;
   checkBranch(deps, input, parent, limitMb);
   if (input.slug !== undefined && (await isTaken(deps, input.slug))) throw errors.slugTaken(input.slug);

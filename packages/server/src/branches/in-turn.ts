@@ -2,6 +2,7 @@
 // all projects of the server notice.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../control/control.ts';
+import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import type { Queryable } from '../postgres/database.ts';
@@ -50,6 +51,30 @@ export function ifNoneRuns(
   return control.session(async (session) => {
     if (await tryLock(session, server)) await act();
   });
+}
+
+/** Called in turn, so that no move can begin to close them. One that began before may have changed their server. */
+export async function requireHere(
+  { control, server }: { control: Control; server: Server },
+  projectIds: readonly string[],
+): Promise<void> {
+  const rows = await control.query(
+    sql`select from projects where id = any (${[...projectIds]}::text[]) and server_id = ${server.id}`,
+  );
+  const databases = await server.maintenance.query(
+    sql`select from pg_database where datname = any (${projectIds.map(databaseOf)}::name[])`,
+  );
+  if (Math.min(rows.length, databases.length) < projectIds.length)
+    throw errors.unavailable('a project is being moved, or was moved meanwhile');
+  // Its rows are being replicated, by sessions in its database that PostgreSQL neither copies nor renames.
+  const replicated = await control.query(
+    sql`select from moves where project_id = any (${[...projectIds]}::text[]) and state = 'copying'`,
+  );
+  if (replicated.length > 0)
+    throw errors.conflict(
+      'The project is being moved to another server.',
+      'Try again when its status is not "moving".',
+    );
 }
 
 async function tryLock(session: Queryable, server: Server): Promise<boolean> {

@@ -30,7 +30,8 @@ export async function whilePaused<T>(
   { control, server, gate }: Pick<ServerBranchDeps, 'control' | 'server' | 'gate'>,
   projectIds: readonly string[],
   { prepare = async () => {}, done }: Options,
-  act: () => Promise<T>,
+  /** `closedAt`: since when requests wait, as `performance.now()` has it. */
+  act: (closedAt: number) => Promise<T>,
 ): Promise<T> {
   let closedAt = 0;
   const look = () => findSessions(server, projectIds, performance.now() - closedAt > graceMs);
@@ -50,7 +51,7 @@ export async function whilePaused<T>(
       const blocker = await waitForSessions(look, performance.now() + attemptMs);
       if (!blocker) {
         try {
-          return await endingDirect(look, act);
+          return await endingDirect(look, () => act(closedAt));
         } catch (error) {
           if (!isInUse(error) || performance.now() > until) throw error;
         }

@@ -10,7 +10,7 @@ import { sql } from '../postgres/sql.ts';
 import { settleFence } from '../projects/fence.ts';
 import { type Copy, discard } from './copy.ts';
 import type { ServerBranchDeps } from './deps.ts';
-import { ifNoneRuns } from './in-turn.ts';
+import { ifNoneRuns, requireHere } from './in-turn.ts';
 import { whilePaused } from './pause.ts';
 
 /**
@@ -28,6 +28,8 @@ export async function swap(
   const { control, server } = deps;
   await settleAll(deps);
   const held = kind === 'reset' ? [projectId] : [projectId, otherId];
+  // Without its database a project would look like one that was exchanged.
+  await requireHere(deps, held);
   const done = kind === 'reset' ? 'reset' : 'promoted';
   const [projectOid, otherOid] = await Promise.all([
     databaseOid(server, projectId),

@@ -26,6 +26,12 @@ export const currentHolds = sql`
   (select coalesce(jsonb_agg(jsonb_build_object('projectId', project_id, 'isClosed', is_closed)), '[]')
    from holds where expires_at > now())`;
 
+/** Whether nothing may begin on the database of a row of `projects` for a moment. */
+export const isHeld = sql`
+  (exists (select from holds where project_id = projects.id and is_closed and expires_at > now())
+   -- A process died while it moved the project.
+   or exists (select from moves where project_id = projects.id and state in ('undoing', 'switched')))`;
+
 export function holdProjects(control: Control, projectIds: readonly string[]): HeldProjects {
   const holder = randomUUID();
   let renewing: NodeJS.Timeout | undefined;

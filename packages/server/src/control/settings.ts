@@ -12,7 +12,9 @@ export type SettingName =
   | 'drilled_at'
   | 'drill_tried_at'
   | 'drilled_project'
-  | 'drill_problems';
+  | 'drill_problems'
+  /** The name of the first server, if it is one that was adopted. */
+  | 'first_server';
 
 export async function findSetting(control: Queryable, name: SettingName): Promise<string | null> {
   const [row] = await control.query<{ value: string }>(sql`select value from settings where name = ${name}`);

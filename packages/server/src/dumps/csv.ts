@@ -4,7 +4,7 @@ import { copyOut } from '../postgres/copy-out.ts';
 import type { Address } from '../postgres/database.ts';
 import type { Session } from '../postgres/session.ts';
 import { sql } from '../postgres/sql.ts';
-import { lockTables, nameOf, openReader, type Table } from './tables.ts';
+import { lockAndFindOwnCode, lockTables, nameOf, openReader, type Table } from './tables.ts';
 import { type ZipFile, zip } from './zip.ts';
 
 export async function* exportCsv(
@@ -17,8 +17,15 @@ export async function* exportCsv(
   signal.addEventListener('abort', stop, { once: true });
   if (signal.aborted) stop();
   try {
-    const tables = (await lockTables(session, signal)).filter(isExported);
-    yield* zip(filesOf(session, tables));
+    const tables = await lockTables(session, signal);
+    // Other columns than those that were given can be read by a query alone, and planning it must not run the project's code.
+    const computing = tables.filter(({ columns, given }) => given.length < columns.length);
+    const openAnother = () => openReader(address, sessionName);
+    const ownCode =
+      computing.length > 0
+        ? await lockAndFindOwnCode(session, openAnother, computing, signal)
+        : new Set<string>();
+    yield* zip(filesOf(session, tables, ownCode));
   } finally {
     signal.removeEventListener('abort', stop);
     session.close();
@@ -30,15 +37,38 @@ function isExported({ schema, name, isPartition, columns }: Table): boolean {
   return !isPartition && columns.length > 0 && (schema !== 'auth' || name === 'users');
 }
 
-async function* filesOf(session: Session, tables: readonly Table[]): AsyncGenerator<ZipFile> {
-  for (const table of tables) yield { name: fileOf(table), pieces: copyOut(session, copyOf(table)) };
+async function* filesOf(
+  session: Session,
+  tables: readonly Table[],
+  ownCode: ReadonlySet<string>,
+): AsyncGenerator<ZipFile> {
+  for (const table of tables.filter(isExported)) {
+    const leaves = table.isPartitioned
+      ? tables.filter(({ root, isPartitioned }) => root === table.oid && !isPartitioned)
+      : [table];
+    const isPlain = [table, ...leaves].some(({ oid }) => ownCode.has(oid));
+    const columns = isPlain ? table.given : table.columns;
+    if (columns.length > 0) yield { name: fileOf(table), pieces: rowsOf(session, leaves, columns) };
+  }
 }
 
-/** A child's rows are not its parent's here: each table has its own file. */
-function copyOf(table: Table): string {
-  const columns = table.columns.map((name) => sql.id(name).text).join(', ');
-  const from = table.isPartitioned ? nameOf(table) : `only ${nameOf(table)}`;
-  return `copy (select ${columns} from ${from}) to stdout with (format csv, header true)`;
+async function* rowsOf(
+  session: Session,
+  leaves: readonly Table[],
+  columns: readonly string[],
+): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(`${columns.map(field).join(',')}\n`);
+  const names = columns.map((name) => sql.id(name).text).join(', ');
+  for (const leaf of leaves) {
+    const isGiven = columns.every((name) => leaf.given.includes(name));
+    const rows = isGiven ? `${nameOf(leaf)} (${names})` : `(select ${names} from only ${nameOf(leaf)})`;
+    yield* copyOut(session, `copy ${rows} to stdout with (format csv)`);
+  }
+}
+
+/** As PostgreSQL writes it. */
+function field(name: string): string {
+  return /[",\r\n]/.test(name) || name === '\\.' ? `"${name.replaceAll('"', '""')}"` : name;
 }
 
 /** Characters that mean something to a file system are written as in a URL, so that no name leads out of the folder. */

@@ -42,7 +42,7 @@ type Limits = {
   atOnce: number;
   stallMs: number;
   maxMs: number;
-  /** Of pg_dump as WebAssembly, if it is not the usual limit. */
+  /** Of pg_dump, if it is not the usual limit. */
   maxMemoryMb?: number | undefined;
 };
 const defaultLimits: Limits = { atOnce: 2, stallMs: 60_000, maxMs: 60 * 60_000 };
@@ -119,6 +119,8 @@ type Making = {
   signal: AbortSignal;
   findNative: () => Promise<Native | null>;
   maxMemoryMb?: number | undefined;
+  /** Further arguments of pg_dump. */
+  more?: readonly string[];
 };
 export type Native = { major: number; environment: ProgramEnvironment };
 
@@ -134,7 +136,7 @@ export async function makePieces(format: ExportFormat, making: Making): Promise<
   const serverMajor = await checkTables(making);
   const run = {
     ...{ address, signal, maxMemoryMb },
-    args: dumpArguments(format, address),
+    args: [...dumpArguments(format, address), ...(making.more ?? [])],
     env: dumpEnvironment(address, sessionName),
   };
   // The program would have to be told how TLS is verified here; the socket of the thread knows.

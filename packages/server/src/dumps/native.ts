@@ -1,6 +1,7 @@
 // A pg_dump that is installed on this machine: faster than WebAssembly, and the only one for servers newer than that.
-import { execFile, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Address } from '../postgres/database.ts';
 import { DumpError, type DumpRun } from './pg-dump.ts';
@@ -25,11 +26,10 @@ export function findNativeMajor(environment: ProgramEnvironment): Promise<number
 
 /** The dump as it comes. Ends its process however it ends. */
 export async function* dumpByProgram(
-  { address, args, env, signal }: DumpRun,
+  { address, args, env, signal, maxMemoryMb = usualMemoryMb }: DumpRun,
   environment: ProgramEnvironment,
 ): AsyncGenerator<Uint8Array> {
-  const [file, ...limited] = withinMemory([program, ...args, ...placeArguments(address)]);
-  const child = spawn(file, limited, {
+  const child = spawn(program, [...args, ...placeArguments(address)], {
     env: { ...withLocale(environment), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     windowsHide: true,
@@ -41,6 +41,9 @@ export async function* dumpByProgram(
   const ended = once(child, 'close');
   // Told by the loop below; without a listener it would end the process.
   ended.catch(() => {});
+  const stopWatching = watchMemory(child, maxMemoryMb, () => {
+    said = 'out of memory';
+  });
   const stop = () => child.stdout.destroy(signal.reason);
   signal.addEventListener('abort', stop, { once: true });
   if (signal.aborted) stop();
@@ -50,17 +53,31 @@ export async function* dumpByProgram(
     if (code !== 0) throw new DumpError(said);
   } finally {
     signal.removeEventListener('abort', stop);
+    stopWatching();
     child.kill('SIGKILL');
   }
 }
 
-/** As for the WebAssembly (wasm-module.ts). Addresses count, so this is more. Where a shell cannot set it, there is no limit. */
-const maxMemoryKb = 2 * 1024 * 1024;
+/** As for the WebAssembly (wasm.ts). */
+const usualMemoryMb = 1_024;
+const lookMs = 50;
+const pageBytes = 4_096;
 
-/** The shell becomes the program, so that ending it ends the program. */
-function withinMemory(command: readonly string[]): [string, ...string[]] {
-  if (process.platform === 'win32') return command as [string, ...string[]];
-  return ['/bin/sh', '-c', `ulimit -v ${maxMemoryKb} 2> /dev/null; exec "$@"`, 'sh', ...command];
+/**
+ * Ends the program when it has more memory than this. Not by a limit of the system (ulimit -v), with which malloc returns NULL:
+ * pg_dump does not notice that everywhere, so it left out definitions of 100 MB and reported success. Where there is no /proc,
+ * there is no limit.
+ */
+function watchMemory(child: ChildProcess, maxMemoryMb: number, onEnd: () => void): () => void {
+  const maxPages = (maxMemoryMb * 1024 * 1024) / pageBytes;
+  const look = async () => {
+    const [, resident = ''] = (await readFile(`/proc/${child.pid}/statm`, 'latin1')).split(' ');
+    if (Number(resident) < maxPages) return;
+    onEnd();
+    child.kill('SIGKILL');
+  };
+  const timer = setInterval(() => void look().catch(() => {}), lookMs);
+  return () => clearInterval(timer);
 }
 
 /** libpq finds a Unix socket by its folder and port. */

@@ -7,7 +7,7 @@ export type DumpRun = Readonly<{
   args: string[];
   env: Record<string, string>;
   signal: AbortSignal;
-  /** Of pg_dump as WebAssembly, if it is not the usual limit. */
+  /** If it is not the usual limit, which each of the two programs has. */
   maxMemoryMb?: number | undefined;
 }>;
 

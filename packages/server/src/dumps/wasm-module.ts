@@ -44,12 +44,18 @@ export async function loadDumpModule(options: ModuleOptions, maxMemoryMb: number
   const [, name] = /var (\w+)=\w+;var \w+="\/tmp\/out\.sql"/.exec(text) ?? [];
   const dynamicImport = 'await import("module")';
   const memoryLimit = 'maximum:32768';
-  if (!name || !text.includes(dynamicImport) || !text.includes(memoryLimit))
+  const noMemory = 'if(s)return!0}return!1};_emscripten_resize_heap';
+  const tooMuch = 'if(e>t)return!1;for(var n=1;n<=4;n*=2)';
+  const parts = [dynamicImport, memoryLimit, noMemory, tooMuch];
+  if (!name || parts.some((part) => text.split(part).length !== 2))
     throw new Error('@electric-sql/pglite-tools is another version.');
   // Code that is compiled here has no loader for import().
   const adapted = text
     .replace(dynamicImport, 'outerRequire("module")')
-    .replace(memoryLimit, `maximum:${maxMemoryMb * pagesInMb}`);
+    .replace(memoryLimit, `maximum:${maxMemoryMb * pagesInMb}`)
+    // malloc would return NULL, and pg_dump does not notice that everywhere: it left out definitions of 100 MB and reported success.
+    .replace(noMemory, noMemory.replace('return!1', 'throw new Error("out of memory")'))
+    .replace(tooMuch, tooMuch.replace('return!1', 'throw new Error("out of memory")'));
   const changed = `${adapted}\nmodule.exports.factory = ${name};`;
   const module: { exports: { factory?: (options: Options) => Promise<DumpModule> } } = { exports: {} };
   compileFunction(changed, ['module', 'outerRequire', '__filename'], { filename: file })(

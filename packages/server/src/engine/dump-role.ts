@@ -14,6 +14,12 @@ import type { Server } from './servers.ts';
 /** The server itself, or a copy of it that was recovered from a backup. */
 export type DumpServer = Pick<Server, 'address' | 'maintenance' | 'masterKey' | 'userRoles' | 'installation'>;
 
+/**
+ * A dump uses two. A move reads sequences and unlogged tables right before one, and PostgreSQL counts a session that was closed
+ * until its process has ended: with a limit of two, such a move failed now and then.
+ */
+const maxSessions = 6;
+
 /** Makes the role where it is missing, or was made only in part. */
 export async function ensureDumpRole(server: DumpServer, id: string): Promise<Address> {
   const name = dumpRoleOf(id);
@@ -24,12 +30,14 @@ export async function ensureDumpRole(server: DumpServer, id: string): Promise<Ad
   };
   const address = { ...login, database: databaseOf(id) };
   const [found] = await server.maintenance.query<{ ready: boolean }>(sql`
-    select has_database_privilege(oid, ${address.database}, 'connect') as ready
+    select has_database_privilege(oid, ${address.database}, 'connect') and rolconnlimit = ${maxSessions} as ready
     from pg_roles where rolname = ${name}`);
   if (found?.ready) return address;
   const role = sql.id(name);
-  if (!found) await createRole(server, name, address.password);
   const { change } = server.maintenance;
+  if (!found) await createRole(server, name, address.password);
+  // Earlier versions gave it two.
+  else await change(sql`alter role ${role} connection limit ${sql.script(String(maxSessions))}`);
   await change(sql`comment on role ${role} is ${sql.literal(commentOf(server))}`);
   // Users can own tables too: a trigger or a function that runs for one of them can create some.
   for (const owner of [roleOf(id), authRoleOf(id), ...server.userRoles])
@@ -42,7 +50,7 @@ export async function ensureDumpRole(server: DumpServer, id: string): Promise<Ad
 /** Where our own role may not give bypassrls away, tables that force row security on their owner cannot be exported. */
 async function createRole(server: DumpServer, name: string, password: string): Promise<void> {
   const rights = sql`
-    login nosuperuser nocreatedb nocreaterole noreplication connection limit 2
+    login nosuperuser nocreatedb nocreaterole noreplication connection limit ${sql.script(String(maxSessions))}
     password ${sql.literal(scramVerifier(password))}`;
   const { change } = server.maintenance;
   try {

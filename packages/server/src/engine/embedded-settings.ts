@@ -55,6 +55,8 @@ export function embeddedSettings(machine: Machine, port: number, connections: nu
     max_parallel_maintenance_workers: '0',
     jit: 'off',
 
+    // Projects can be moved to other servers without a long pause. It adds 0.2–1.0 % to the WAL.
+    wal_level: 'logical',
     ...walSettings(machine.diskMb),
     wal_compression: 'on',
     checkpoint_timeout: '10min',

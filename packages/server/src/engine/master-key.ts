@@ -114,7 +114,7 @@ function write(file: string, key: Buffer): void {
 }
 
 /** The name has to survive a power failure as well: data that is sealed with a lost key is lost too. */
-function flushFolder(folder: string): void {
+export function flushFolder(folder: string): void {
   // Windows opens no folders.
   if (process.platform === 'win32') return;
   const descriptor = openSync(folder, constants.O_RDONLY);

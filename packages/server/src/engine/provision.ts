@@ -21,8 +21,14 @@ export const userRoleOf = (id: string) => `p_${id}_user`;
 export const anonymousRoleOf = (id: string) => `p_${id}_anon`;
 /** Reads everything of the project for an export (dump-role.ts). Made when first needed. */
 export const dumpRoleOf = (id: string) => `p_${id}_dump`;
+/**
+ * Reads the project for the other server while it is moved there (publication.ts). REPLICATION is a right on the whole server, so
+ * no code of a project may run in its sessions. PostgreSQL's own receiver opens them, with an empty search_path, and the role may
+ * read plain tables only.
+ */
+export const replicationRoleOf = (id: string) => `p_${id}_move`;
 export const rolesOf = (id: string) => [
-  ...[dumpRoleOf(id), anonymousRoleOf(id), userRoleOf(id), authRoleOf(id), roleOf(id)],
+  ...[replicationRoleOf(id), dumpRoleOf(id), anonymousRoleOf(id), userRoleOf(id), authRoleOf(id), roleOf(id)],
 ];
 
 /** The temporary files of one statement. Beyond this the statement fails, instead of filling the disk for all projects. */

@@ -5,7 +5,7 @@ import type { Database } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
 /** The roles of projects, of this installation and of others, and those that projects share. */
-const rowhouseRoles = '^(p_[a-z0-9]+(_auth|_user|_anon|_dump)?|authenticated|anon|service_role)$';
+const rowhouseRoles = '^(p_[a-z0-9]+(_auth|_user|_anon|_dump|_move)?|authenticated|anon|service_role)$';
 
 /** If our role may not change it, external.ts reports it. */
 export async function restrictPublicAccess(maintenance: Database): Promise<void> {

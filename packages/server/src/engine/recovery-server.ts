@@ -150,8 +150,12 @@ function settingsOf(
     full_page_writes: ifDurable,
     archive_mode: 'off',
     summarize_wal: 'off',
+    // Large objects whose owner may not read them are dumped, too (backups/restore/dump-recovered.ts).
+    lo_compat_privileges: 'on',
     // Databases that were left out are full of zeroes: nothing may read them.
     autovacuum: 'off',
+    // A backup that was taken during a move contains a subscription, which must not follow the live server.
+    max_logical_replication_workers: '0',
     shared_buffers: `${sharedBuffersMb}MB`,
     maintenance_work_mem: '64MB',
     max_wal_size: '64GB',

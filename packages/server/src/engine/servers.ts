@@ -1,5 +1,6 @@
 // A PostgreSQL server that holds project databases: our connections to it, its template, its guards.
 import type { Control } from '../control/control.ts';
+import { findSetting } from '../control/settings.ts';
 import { errors } from '../errors.ts';
 import { type Address, type Database, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -124,12 +125,29 @@ export async function readFacts(database: Queryable): Promise<Facts> {
   return facts;
 }
 
-/** The row of the first server, whose address is a setting of the service. */
-export async function registerFirst(control: Queryable, name: string): Promise<number> {
-  await control.query(sql`insert into servers (name) values (${name}) on conflict (name) do nothing`);
-  const [row] = await control.query<{ id: number }>(sql`select id from servers where name = ${name}`);
+/**
+ * The row of the first server, whose address is a setting of the service. `name`: the usual one. A server that has adopted the
+ * installation keeps the name that it had before.
+ */
+export async function registerFirst(
+  control: Queryable,
+  name: string,
+): Promise<Readonly<{ id: number; name: string }>> {
+  const known = (await findSetting(control, 'first_server')) ?? name;
+  await control.query(sql`insert into servers (name) values (${known}) on conflict (name) do nothing`);
+  const row = await findFirst(control, name);
   if (!row) throw new Error('The server was not registered.');
-  return row.id;
+  return row;
+}
+
+export async function findFirst(
+  control: Queryable,
+  name: string,
+): Promise<Readonly<{ id: number; name: string }> | null> {
+  const [row] = await control.query<{ id: number; name: string }>(sql`
+    select id, name from servers
+    where name = coalesce((select value from settings where name = 'first_server'), ${name})`);
+  return row ?? null;
 }
 
 /** Before any database is created from the template: every process can then look up what such a database contains. */

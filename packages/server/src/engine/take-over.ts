@@ -40,7 +40,7 @@ export async function takeOver(server: Server, from: string, to: string): Promis
   } finally {
     await database.end();
   }
-  await copyRoleSettings(server, from, to);
+  await copyRoleSettings({ server, id: from }, { server, id: to });
   await closeToAuthRole(server, to);
 }
 
@@ -80,30 +80,39 @@ async function inherit(
  * Settings of the source's role, for itself (ALTER ROLE … SET) and for itself in its database. In a session of the new role,
  * which can set nothing that a project may not set. It has those of ours already.
  */
-async function copyRoleSettings(server: Server, from: string, to: string): Promise<void> {
-  const rows = await server.maintenance.query<{ name: string; value: string; here: boolean }>(sql`
+export async function copyRoleSettings(
+  from: { server: Server; id: string; database?: string },
+  to: { server: Server; id: string },
+): Promise<void> {
+  const rows = await from.server.maintenance.query<{ name: string; value: string; here: boolean }>(sql`
     select split_part(setting, '=', 1) as name, substr(setting, strpos(setting, '=') + 1) as value,
            setdatabase <> 0 as here
     from pg_db_role_setting, unnest(setconfig) as setting
-    where setrole = (select oid from pg_roles where rolname = ${roleOf(from)})
-      and setdatabase in (0, (select oid from pg_database where datname = ${databaseOf(from)}))
-      and setting not in (
-        select unnest(setconfig) from pg_db_role_setting
-        where setrole = (select oid from pg_roles where rolname = ${roleOf(to)}) and setdatabase = 0)`);
-  if (rows.length === 0) return;
-  const database = openDatabase(loginOf(server, { id: to, passwordVersion: 1 }), { max: 1 });
+    where setrole = (select oid from pg_roles where rolname = ${roleOf(from.id)})
+      and setdatabase in (0, (select oid from pg_database where datname = ${from.database ?? databaseOf(from.id)}))`);
+  const present = await to.server.maintenance.query<{ setting: string }>(sql`
+    select unnest(setconfig) as setting from pg_db_role_setting
+    where setrole = (select oid from pg_roles where rolname = ${roleOf(to.id)}) and setdatabase = 0`);
+  const known = new Set(present.map(({ setting }) => setting));
+  const wanted = rows.filter(({ name, value }) => !known.has(`${name}=${value}`));
+  if (wanted.length === 0) return;
+  const database = openDatabase(loginOf(to.server, { id: to.id, passwordVersion: 1 }), { max: 1 });
   try {
-    for (const { name, value, here } of rows) {
-      const place = here ? sql`in database ${sql.id(databaseOf(to))}` : sql``;
+    for (const { name, value, here } of wanted) {
+      const place = here ? sql`in database ${sql.id(databaseOf(to.id))}` : sql``;
       // A name with a dot has two parts.
       const variable = name
         .split('.')
         .map((part) => sql.id(part))
         .reduce((before, part) => sql`${before}.${part}`);
       const set = async (inside: Queryable) => {
+        const alter = sql`alter role ${sql.id(roleOf(to.id))} ${place} set ${variable}`;
+        // In effect, a short one would end this session: transaction_timeout, idle_in_transaction_session_timeout.
+        if (name.endsWith('_timeout'))
+          return void (await inside.query(sql`${alter} = ${sql.literal(value)}`));
         await inside.query(sql`select set_config(${name}, ${value}, true)`);
         // FROM CURRENT takes the value as it is: a list of names needs no quoting again.
-        await inside.query(sql`alter role ${sql.id(roleOf(to))} ${place} set ${variable} from current`);
+        await inside.query(sql`${alter} from current`);
       };
       await database.transaction(set).catch((error) => {
         if (!(error instanceof PostgresError)) throw error;
@@ -126,7 +135,7 @@ declare
   owner constant oid := (select oid from pg_roles where rolname = source);
   old constant oid[] := array(
     select oid from pg_roles
-    where rolname = any (array[source, source || '_auth', source || '_user', source || '_anon', source || '_dump']));
+    where rolname = any (array[source, source || '_auth', source || '_user', source || '_anon', source || '_dump', source || '_move']));
   here constant oid := (select oid from pg_database where datname = current_database());
   entry record;
   item record;

@@ -160,6 +160,13 @@ export const dumpErrors = {
       hint: 'Take a full backup now: POST /api/dbaas/v2/backups with {"kind": "full"}. Then look for the cause in the log.',
       cause,
     }),
+  /** The live project cannot be compared now. That says nothing about the backups. */
+  drillPostponed: (slug: string, reason: string, cause: unknown) =>
+    new RowhouseError('conflict', `${slug} cannot be compared with a restored copy now: ${reason}`, {
+      hint: 'Try again later. Or name another project.',
+      details: { retryable: true },
+      cause,
+    }),
   drillUnavailable: () =>
     new RowhouseError('conflict', 'Restore drills need the embedded PostgreSQL.', {
       hint: 'Restore your PostgreSQL server with its own tools, beside the present one, and compare.',

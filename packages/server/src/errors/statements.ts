@@ -25,6 +25,16 @@ export const statementErrors = {
         details: { retryable: false, affected, max_affected: maxAffected },
       },
     ),
+  /** `index`: the position of the statement in its batch. */
+  unexpectedAffected: (affected: number, expected: number, index: number) =>
+    new RowhouseError(
+      'conflict',
+      `The statement at index ${index} affects ${affected} rows, but its "expect_affected" is ${expected}.`,
+      {
+        hint: 'The whole batch was rolled back. Read the rows again: they may have changed since.',
+        details: { retryable: false, affected, expect_affected: expected, statement: index },
+      },
+    ),
   resultTooLarge: (message: string) =>
     new RowhouseError('sql_error', message, {
       hint: 'Request less data: select fewer columns or rows, or cut long values with substr(…).',
@@ -38,6 +48,29 @@ export const statementErrors = {
         cause,
       },
     ),
+  queryNotFound: () =>
+    new RowhouseError(
+      'query_not_found',
+      'The project has no such saved query, draft or entry of the history.',
+      {
+        hint: 'GET …/queries and GET …/history list them.',
+      },
+    ),
+  queryChanged: (updatedAt: string) =>
+    new RowhouseError('conflict', 'This query was changed since you read it. Nothing was overwritten.', {
+      hint: 'Read it again, or omit "if_updated_at" to overwrite it.',
+      details: { retryable: false, updated_at: updatedAt },
+    }),
+  queriesTooLarge: (maxMb: number) =>
+    new RowhouseError('conflict', `The saved queries and drafts of the project would exceed ${maxMb} MB.`, {
+      hint: 'Delete some first: DELETE …/queries/:id.',
+      details: { retryable: false, max_mb: maxMb },
+    }),
+  tooManyQueries: (kind: string, max: number) =>
+    new RowhouseError('conflict', `The project already has ${max} queries of the kind "${kind}".`, {
+      hint: 'Delete some first: DELETE …/queries/:id.',
+      details: { retryable: false, max },
+    }),
   tableNotFound: (name: string, nearest: string | null) =>
     new RowhouseError('table_not_found', `The project has no table or view "${clip(name)}".`, {
       hint: nearest

@@ -89,7 +89,10 @@ export async function removeServer(deps: Deps, id: number): Promise<WireServer> 
     if (!isState(error, sqlstate.foreignKeyViolation)) throw error;
     await updateServer(control, id, { state: 'draining' });
     await checkEmpty(control, member);
-    throw error;
+    throw errors.conflict(
+      'A move from or to this server is not complete.',
+      'Try again in a minute. If the other server of the move does not answer, it must be back first.',
+    );
   }
   await servers.refresh();
   return toWire(member);
@@ -105,7 +108,7 @@ async function checkEmpty(control: Control, { row: { id, name } }: Member): Prom
   if (live + deleted === 0) return;
   throw errors.conflict(
     `The server "${name}" has ${live} projects, and ${deleted} deleted ones that can still be restored.`,
-    'Delete them first. Deleted ones are dropped after ROWHOUSE_KEEP_DELETED_DAYS.',
+    'Move them: rowhouse servers drain. Deleted ones are dropped after ROWHOUSE_KEEP_DELETED_DAYS.',
   );
 }
 

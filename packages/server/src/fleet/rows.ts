@@ -26,7 +26,7 @@ export function readServers(control: Queryable): Promise<ServerRow[]> {
   return control.query<ServerRow>(sql`
     select id, name, hosts, address, state, labels, capacity_mb::float8 as "capacityMb",
            capacity_connections as "capacityConnections", projects_count as projects, used_bytes::float8 as "usedBytes"
-    from servers order by id`);
+    from servers order by address is not null, id`);
 }
 
 /** Bound to the name: an address that was moved to another row does not open. */

@@ -4,6 +4,8 @@ import type { FastifyRequest } from 'fastify';
 import { type ActingUser, asAnonymous, asUser, type ProjectLogin } from '../engine/provision.ts';
 import type { Caller } from '../keys/caller.ts';
 import { ask } from '../query/look-up.ts';
+import { actingUserBy } from '../users/act-as.ts';
+import { isActingToken } from '../users/acting-tokens.ts';
 import { readClaims } from '../users/sessions.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
@@ -28,7 +30,7 @@ export function admitActingUsers(deps: Deps) {
     else
       request.login = asUser(
         project,
-        await actingUserOf(deps, { id: project.id, slug }, request.accessToken),
+        await actingUserOf(deps, caller, { id: project.id, slug }, request.accessToken),
       );
   };
 }
@@ -45,8 +47,14 @@ export function checkSession(deps: Deps) {
   };
 }
 
-/** Throws unless the project signed the token and it has not expired. PostgreSQL checks whether its session still exists. */
-async function actingUserOf({ users }: Deps, project: Project, token: string): Promise<ActingUser> {
+/** Throws unless the token was issued for this project and has not expired. PostgreSQL checks whether its session still exists. */
+async function actingUserOf(
+  { users }: Deps,
+  caller: Caller,
+  project: Project,
+  token: string,
+): Promise<ActingUser> {
+  if (isActingToken(token)) return actingUserBy(users, project, caller, token);
   const claims = await readClaims(users, { projectId: project.id, slug: project.slug }, token);
   return { role: 'authenticated', sessionId: claims.sid, userId: claims.sub, claims: JSON.stringify(claims) };
 }

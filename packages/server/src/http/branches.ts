@@ -24,6 +24,7 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
   app.post<{ Params: Params; Body: CreateBranch }>(
     '/projects/:slug/branches',
     {
+      config: { showsSecret: true },
       schema: {
         tags,
         summary: 'Create a branch',

@@ -4,18 +4,21 @@ import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { looksLikeKey } from '../keys/form.ts';
 import type { KeyRing } from '../keys/verify.ts';
+import { isActingToken } from '../users/acting-tokens.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
-    /** The token that came with the API key. It is not verified yet. */
+    /** The token that came with the API key, of a user or for acting as one. It is not verified yet. */
     accessToken: string | null;
   }
   interface FastifyContextConfig {
-    /** The route accepts a user's access token together with the API key. */
-    acceptsToken?: boolean;
+    /** The route accepts a user's access token together with the API key. `acting`: only one for acting as a user. */
+    acceptsToken?: boolean | 'acting';
     /** The route requires one. */
     needsToken?: boolean;
+    /** The response contains a key or a password for data that exists already. The console requires a confirmation first. */
+    showsSecret?: boolean | ((request: FastifyRequest) => boolean);
   }
 }
 
@@ -60,8 +63,14 @@ function readKeyAndToken({ headers, routeOptions }: FastifyRequest): {
       'Send only one of them.',
     );
   }
-  if (routeOptions.config.acceptsToken) return { key, accessToken: bearer };
-  throw errors.invalidRequest(
+  const { acceptsToken } = routeOptions.config;
+  if (acceptsToken === true || (acceptsToken === 'acting' && isActingToken(bearer)))
+    return { key, accessToken: bearer };
+  throw tokenNotAccepted();
+}
+
+export function tokenNotAccepted() {
+  return errors.invalidRequest(
     [
       {
         path: 'Authorization',

@@ -2,7 +2,7 @@
 import { CompactionResponse, LastCompactionResponse } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { requireScope } from '../keys/caller.ts';
-import { getProjectRow } from '../projects/find.ts';
+import { getOpenProjectRow } from '../projects/find.ts';
 import { loginOfRow } from '../projects/project.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
@@ -14,7 +14,7 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['projects'];
   const managed = async (request: FastifyRequest<{ Params: Params }>) => {
     const caller = callerOf(request);
-    const row = await getProjectRow(deps.control, caller, request.params.slug);
+    const row = await getOpenProjectRow(deps.control, caller, request.params.slug);
     requireScope(caller, 'manage');
     return loginOfRow(row);
   };

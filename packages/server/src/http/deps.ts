@@ -13,6 +13,8 @@ import type { Fleet } from '../fleet/fleet.ts';
 import type { IdempotencyStore } from '../idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { KeyRing } from '../keys/verify.ts';
+import type { ProjectLog } from '../metrics/project-log.ts';
+import type { MoveDeps } from '../moves/move.ts';
 import type { PublicAddress } from '../postgres-proxy/public-address.ts';
 import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
@@ -31,6 +33,7 @@ export type Deps = Readonly<{
   exports: Exports;
   imports: Imports;
   branches: BranchDeps;
+  moves: MoveDeps;
   jobs: Jobs;
   restores: Restores;
   /** null: backups are off. */
@@ -45,6 +48,7 @@ export type Deps = Readonly<{
   users: UserDeps;
   idempotency: IdempotencyStore;
   usageLooks: UsageLooks;
+  projectLog: ProjectLog;
   /** Called once for each write that is refused because the project or the disk is full. */
   countRefused: (reason: RefusalReason) => void;
   /** Where the PostgreSQL proxy is reached. null: clients connect to PostgreSQL itself. */

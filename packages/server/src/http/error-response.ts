@@ -43,21 +43,21 @@ export function errorResponder(log: Logger, { statusOf, bodyOf }: Voice = ownVoi
   };
 }
 
-/** The same without the framework; returns the status. */
+/** The same without the framework; returns the error as it was answered. */
 export function respondWithError(
   log: Logger,
   thrown: Error,
   request: IncomingMessage,
   response: ServerResponse,
   requestId: string,
-): number {
+): RowhouseError {
   const error = toRowhouseError(thrown, request);
   logOurs(log, error, requestId);
   const body = Buffer.from(JSON.stringify(errorBody(error, requestId)));
   const more = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length };
   response.writeHead(error.status, { ...headersOf(error, error.status, requestId), ...more });
   response.end(body);
-  return error.status;
+  return error;
 }
 
 function logOurs(log: Logger, error: RowhouseError, requestId: string): void {

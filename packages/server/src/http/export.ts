@@ -4,7 +4,7 @@ import { type ExportFormat, ExportProject } from '@rowhouse/api';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Write } from '../dumps/export.ts';
 import { requireEverything } from '../keys/caller.ts';
-import { getProjectRow } from '../projects/find.ts';
+import { getOpenProjectRow } from '../projects/find.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
@@ -45,7 +45,7 @@ export function exportRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request, reply) => {
       const caller = callerOf(request);
-      const project = await getProjectRow(deps.control, caller, request.params.slug);
+      const project = await getOpenProjectRow(deps.control, caller, request.params.slug);
       requireEverything(caller, 'export a project');
       const { format = 'custom' } = request.query;
       request.deadline.allow(beginWithinMs);

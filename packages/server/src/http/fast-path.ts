@@ -4,6 +4,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { apiPrefix, RunQuery } from '@rowhouse/api';
 import type { ProjectLogin } from '../engine/provision.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
 import type { Changed } from '../tables/changes.ts';
@@ -15,6 +16,7 @@ import { answerQuery, queryRoute } from './query.ts';
 import { RequestDeadline } from './request-deadline.ts';
 import type { Finished } from './request-log.ts';
 import { json, ResponseReader, sizeHeaders } from './response-reader.ts';
+import { mayWantRows } from './row-format.ts';
 import { stalenessHeader } from './staleness.ts';
 import { answerInsert, answerPage, tableRoute } from './tables.ts';
 import { validatorCompiler } from './validation.ts';
@@ -83,7 +85,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
     const headersOf = () => ({ 'x-request-id': requestId });
     const deadline = new RequestDeadline((error) => answerError(error));
     const reader = new ResponseReader(response, headersOf, deadline, asked.status);
-    const finish = (status: number) =>
+    const finish = (status: number, failure: RowhouseError | null = null) =>
       onFinished({
         requestId,
         method,
@@ -92,16 +94,21 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
         status,
         ms: performance.now() - startedAt,
         keyId: caller.keyId,
+        projectId: project.id,
+        failure,
+        statement: deadline.statement,
       });
-    const answerError = (error: Error) =>
-      finish(respondWithError(deps.log, error, request, response, requestId));
+    const answerError = (thrown: Error) => {
+      const error = respondWithError(deps.log, thrown, request, response, requestId);
+      finish(error.status, error);
+    };
     const fail = (error: unknown) => {
       if (deadline.isOver) return;
       deadline.end();
       if (reader.hasBegun) {
         deps.log.warn({ request_id: requestId, err: error }, 'a response was cut off');
         reader.breakOff();
-        finish(asked.status);
+        finish(asked.status, error instanceof RowhouseError ? error : errors.internal(error));
       } else answerError(error as Error);
     };
     const succeed = (given: Answer | Changed) => {
@@ -158,6 +165,7 @@ function ordinaryCaller({ keyRing }: Deps, { method, headers, rawHeaders }: Inco
     headers['idempotency-key'] !== undefined ||
     headers[stalenessHeader] !== undefined ||
     headers['transfer-encoding'] !== undefined ||
+    mayWantRows(headers.accept) ||
     !hasOrdinaryBody(method, headers) ||
     hasRepeated(rawHeaders)
   )

@@ -105,7 +105,9 @@ async function begin(
 
 function userOf({ login, accessToken }: FastifyRequest): string | null {
   const actingUser = login?.actingUser;
-  return actingUser?.role === 'authenticated' ? actingUser.userId : accessToken;
+  if (actingUser?.role === 'authenticated') return actingUser.userId;
+  // Anonymous with a token for it, which must not be stored.
+  return actingUser && accessToken !== null ? actingUser.role : accessToken;
 }
 
 /** A streamed response is too large to store. One that was cut off does not show whether the change was made. */

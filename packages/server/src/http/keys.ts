@@ -45,6 +45,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: IssueKey }>(
     '/projects/:slug/keys',
     {
+      config: { showsSecret: true },
       schema: {
         tags,
         summary: 'Issue a key',
@@ -85,6 +86,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
     {
       // A rotated key must not reveal its successor, not even through a repeated request.
       config: {
+        showsSecret: true,
         beforeReplay: (request) => requireWhole(callerOf(request), 'read the response of a rotation again'),
       },
       schema: {

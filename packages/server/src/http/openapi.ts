@@ -90,7 +90,7 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
         ...(route.method === 'POST' && RepeatHeader.properties),
         ...(readsStandbys && StandbyHeaders.properties),
       });
-      const security = acceptsToken && {
+      const security = acceptsToken === true && {
         security: [...(needsToken ? [] : keyAlone), { apiKey: [], accessToken: [] }],
       };
       return { schema: { ...schema, headers, ...security, response }, url };

@@ -118,6 +118,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: RestoreProject }>(
     '/projects/:slug/restore',
     {
+      config: { showsSecret: ({ body }) => isFromBackups(body as RestoreProject) },
       schema: {
         tags,
         summary: 'Restore a deleted project, or the state of an earlier time',
@@ -134,7 +135,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       const caller = callerOf(request);
       if (to !== undefined && snapshot !== undefined)
         throw errors.invalidRequest([{ path: 'snapshot', problem: 'cannot be combined with "to"' }]);
-      if (to === undefined && snapshot === undefined) {
+      if (!isFromBackups(request.body)) {
         if (into !== undefined)
           throw errors.invalidRequest([
             { path: 'into', problem: 'requires "to", the time to restore, or "snapshot"' },
@@ -154,6 +155,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/connection',
     {
+      config: { showsSecret: true },
       schema: {
         tags,
         summary: 'Get the connection string for psql and PostgreSQL drivers',
@@ -167,4 +169,9 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       connection: await getConnection(deps, callerOf(request), request.params.slug),
     }),
   );
+}
+
+/** Otherwise a deleted project is brought back, and no key is shown. */
+function isFromBackups({ to, snapshot }: RestoreProject): boolean {
+  return to !== undefined || snapshot !== undefined;
 }

@@ -1,19 +1,27 @@
 // SQL over HTTP.
 import { apiPrefix, BatchResponse, QueryResponse, RunBatch, RunQuery } from '@rowhouse/api';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
-import { errors } from '../errors.ts';
+import { errors, type RowhouseError } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { runBatch } from '../query/batch.ts';
+import type { Form } from '../query/exchange/answer-writer.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
+import { rowsOnly } from '../query/rows-only.ts';
 import { runQuery } from '../query/run.ts';
-import { callerOf } from './caller.ts';
+import { isActingToken } from '../users/acting-tokens.ts';
+import { admitActingUsers, checkSession } from './acting-user.ts';
+import { callerOf, tokenNotAccepted } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
 import { type ResponseReader, readerOf, respond } from './response-reader.ts';
+import { readAccept, rowBodies, rowsNote } from './row-format.ts';
 import { allowStaleness } from './staleness.ts';
 
 type Params = { slug: string };
+
+const actingNote =
+  'With a token for acting as a user, it runs as that user, under row security: see POST …/auth/users/:id/act-as.';
 
 const queryPath = '/projects/:slug/query';
 export const queryRoute = apiPrefix + queryPath;
@@ -24,26 +32,47 @@ export const defaultTimeoutMs = 29_000;
 
 export function queryRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['query'];
+  const config = {
+    ...{ exactNumbers: true, hasTimeout: true, notesChanges: true, readsStandbys: true },
+    ...({ acceptsToken: 'acting', beforeReplay: checkSession(deps) } as const),
+  };
+  const admit = admitActingUsers(deps);
+  // A publishable key never runs SQL, not even as anon.
+  const onRequest = async (request: FastifyRequest) => {
+    if (request.accessToken === null) return;
+    // Users never run SQL themselves, however the caller was identified.
+    if (!isActingToken(request.accessToken)) throw tokenNotAccepted();
+    await admit(request);
+  };
 
   app.post<{ Params: Params; Body: RunQuery }>(
     queryPath,
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true, hasTimeout: true, notesChanges: true, readsStandbys: true },
+      config,
+      onRequest,
       schema: {
         tags,
         summary: 'Run a SQL statement',
+        description: `${rowsNote} ${actingNote}`,
         params: SlugParams,
         body: RunQuery,
-        response: { 200: QueryResponse },
+        response: {
+          200: {
+            description: 'The result.',
+            content: { 'application/json': { schema: QueryResponse }, ...rowBodies },
+          },
+        },
       },
     },
     async (request, reply) => {
       const caller = callerOf(request);
-      const login = await deps.logins.of(caller, request.params.slug);
+      const login = request.login ?? (await deps.logins.of(caller, request.params.slug));
       const project = allowStaleness(request.headers, caller, login);
-      const reader = readerOf(reply);
-      const answer = answerQuery(deps, caller, project, request.body, reader);
+      const accepted = readAccept(request.headers.accept);
+      const reader = readerOf(reply, 200, accepted?.contentType);
+      const form = accepted ? rowsOnly(accepted.format) : undefined;
+      const answer = answerQuery(deps, caller, project, request.body, reader, form);
       return respond(deps, request, reply, reader, answer, project);
     },
   );
@@ -52,12 +81,12 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/batch',
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true, hasTimeout: true, notesChanges: true, readsStandbys: true },
+      config,
+      onRequest,
       schema: {
         tags,
         summary: 'Run several statements in one transaction',
-        description:
-          'Either all statements take effect or none. error.details.statement is the index of the statement that failed.',
+        description: `Either all statements take effect or none. error.details.statement is the index of the statement that failed. ${actingNote}`,
         params: SlugParams,
         body: RunBatch,
         response: { 200: BatchResponse },
@@ -66,19 +95,34 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     async (request, reply) => {
       const { body } = request;
       const caller = callerOf(request);
-      const project = await deps.logins.of(caller, request.params.slug);
+      const project = request.login ?? (await deps.logins.of(caller, request.params.slug));
       const input = {
-        statements: body.statements.map(({ query, params = [], limit = null }) => ({
+        statements: body.statements.map(({ query, params = [], limit = null, expect_affected }) => ({
           ...{ query, params, limit },
           bigAsString: body.numbers === 'string',
+          ...(expect_affected !== undefined && { expectAffected: expect_affected }),
         })),
         timeoutMs: readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs),
         readOnly: mustBeReadOnly(caller) || body.read_only === true,
       };
       const reader = readerOf(reply);
+      reader.deadline.statement = () => textOf(body, request.failure);
       const answer = runBatch(deps.query, project, input, reader);
       return respond(deps, request, reply, reader, answer, project);
     },
+  );
+}
+
+/** For the log: the statement that failed, or the first ones. */
+function textOf({ statements }: RunBatch, failure: RowhouseError | null): string {
+  const index = (failure?.details as { statement?: number } | undefined)?.statement;
+  const failed = index === undefined ? undefined : statements[index];
+  return (
+    failed?.query ??
+    statements
+      .slice(0, 10)
+      .map(({ query }) => query.slice(0, 1_000))
+      .join(';\n')
   );
 }
 
@@ -89,9 +133,11 @@ export function answerQuery(
   project: ProjectLogin,
   body: RunQuery,
   reader: ResponseReader,
+  form?: Form,
 ): Promise<Answer> {
   const timeoutMs = readTimeout(body.timeout_ms, deps.limits.maxTimeoutMs);
   reader.deadline.allow(timeoutMs);
+  reader.deadline.statement = body.query;
   const input = {
     query: body.query,
     params: body.params ?? [],
@@ -102,7 +148,7 @@ export function answerQuery(
     dryRun: body.dry_run === true,
     maxAffected: body.max_affected ?? null,
   };
-  return runQuery(deps.query, project, input, reader);
+  return runQuery(deps.query, project, input, reader, form);
 }
 
 /** A key with query:read but not query can only read; a key with neither is refused. */

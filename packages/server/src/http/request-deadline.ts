@@ -46,6 +46,8 @@ export class RequestDeadline {
   mayHaveChanged = false;
   /** The caller got the timeout error: nothing may begin any more. */
   isOver = false;
+  /** The SQL that the caller sent, for the log of the project. */
+  statement: string | (() => string) | null = null;
   private limitMs = answerWithinMs;
   /** Index in `running`; -1: not running. */
   private position = -1;

@@ -1,18 +1,9 @@
 // Logs a line for each request that failed or was slow; at level debug, for every request.
 import type { Logger } from 'pino';
+import { type NotedRequest, slowMs } from '../metrics/project-log.ts';
 
-export type Finished = {
-  requestId: string;
-  method: string;
-  /** The pattern of the route, for metrics. */
-  route: string;
-  path: string;
-  status: number;
-  ms: number;
-  keyId: string | undefined;
-};
-
-const slowMs = 1_000;
+/** A request that was answered. */
+export type Finished = NotedRequest;
 
 export function logRequest(log: Logger, { requestId, method, path, status, ms, keyId }: Finished): void {
   const level = status >= 400 || ms > slowMs ? 'info' : 'debug';

@@ -2,6 +2,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ProjectLogin } from '../engine/provision.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
 import type { Reader } from '../query/exchange/reader.ts';
 import type { Deps } from './deps.ts';
@@ -14,13 +15,13 @@ export const json = 'application/json; charset=utf-8';
 /** How much may wait for a slow client before reading from PostgreSQL pauses. */
 const unsentBytes = 256 * 1024;
 
-export function readerOf(reply: FastifyReply, status = 200): ResponseReader {
+export function readerOf(reply: FastifyReply, status = 200, contentType = json): ResponseReader {
   const begin = (isCommitted: boolean) => {
     reply.hijack();
     if (!isCommitted && wantsPosition(reply.request)) reply.headers(unknownPosition);
     return reply.getHeaders() as OutgoingHttpHeaders;
   };
-  return new ResponseReader(reply.raw, begin, reply.request.deadline, status);
+  return new ResponseReader(reply.raw, begin, reply.request.deadline, status, contentType);
 }
 
 /** The last known size of the project, for responses to requests that may have made it larger. It is not measured here. */
@@ -52,11 +53,12 @@ export async function respond(
       reader.send(answer, {}, reply.statusCode);
       return reply;
     }
-    if (answer !== null) return reply.header('content-type', json).send(answer);
+    if (answer !== null) return reply.header('content-type', reader.contentType).send(answer);
     reader.end();
   } catch (error) {
     if (!reader.hasBegun) throw error;
     deps.log.warn({ request_id: request.id, err: error }, 'a response was cut off');
+    request.failure = error instanceof RowhouseError ? error : errors.internal(error);
     reader.breakOff();
   }
   return reply;
@@ -65,6 +67,7 @@ export async function respond(
 export class ResponseReader implements Reader {
   hasBegun = false;
   readonly deadline: RequestDeadline;
+  readonly contentType: string;
   private readonly raw: ServerResponse;
   private readonly begin: (isCommitted: boolean) => OutgoingHttpHeaders;
   private readonly status: number;
@@ -78,11 +81,13 @@ export class ResponseReader implements Reader {
     begin: (isCommitted: boolean) => OutgoingHttpHeaders,
     deadline: RequestDeadline,
     status = 200,
+    contentType = json,
   ) {
     this.raw = raw;
     this.begin = begin;
     this.deadline = deadline;
     this.status = status;
+    this.contentType = contentType;
   }
 
   /** A response that is queued on its connection gets no event when the connection closes, so the socket is checked too. */
@@ -119,7 +124,7 @@ export class ResponseReader implements Reader {
     if (!this.hasBegun) {
       this.hasBegun = true;
       this.deadline.end();
-      raw.writeHead(this.status, { ...this.begin(false), 'content-type': json });
+      raw.writeHead(this.status, { ...this.begin(false), 'content-type': this.contentType });
     }
     // Node emits "drain" only after a write that returned false.
     return raw.write(bytes, onSent) || raw.writableLength < unsentBytes;
@@ -139,7 +144,7 @@ export class ResponseReader implements Reader {
     if (this.isGone) return held.release();
     this.hasBegun = true;
     this.deadline.end();
-    const ended = { 'content-type': json, 'content-length': held.size };
+    const ended = { 'content-type': this.contentType, 'content-length': held.size };
     raw.writeHead(status, { ...this.begin(true), ...headers, ...ended });
     onResponseEnd(raw, () => held.release());
     const sendMore = () => {

@@ -1,7 +1,15 @@
 // Tables and their columns over HTTP: what a project contains.
-import { SchemaResponse, TablesResponse } from '@rowhouse/api';
+import {
+  type DefinitionPart,
+  definitionParts,
+  SchemaQuery,
+  SchemaResponse,
+  TablesResponse,
+} from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { requireScope } from '../keys/caller.ts';
+import { errors } from '../errors.ts';
+import { requireScope, requireSql } from '../keys/caller.ts';
+import { describeParts } from '../tables/catalog/definitions.ts';
 import { describeSchema, listTables } from '../tables/catalog/describe.ts';
 import { tablesOf } from '../tables/table-cache.ts';
 import { callerOf } from './caller.ts';
@@ -31,21 +39,42 @@ export function schemaRoutes(app: FastifyInstance, deps: Deps): void {
     },
   );
 
-  app.get<{ Params: Params }>(
+  app.get<{ Params: Params; Querystring: SchemaQuery }>(
     '/projects/:slug/schema',
     {
       schema: {
         tags,
         summary: 'Describe all tables: columns, keys, references and types',
+        description:
+          'With `include`, also indexes, policies and more, with their definitions. That requires one of the scopes query, query:read and manage, and a key without a list of tables.',
         params: SlugParams,
+        querystring: SchemaQuery,
         response: { 200: SchemaResponse },
       },
     },
     async (request): Promise<SchemaResponse> => {
       const { caller, ask } = await schemaReader(deps, request);
-      return { ok: true, ...visibleSchema(caller, await describeSchema(ask)) };
+      const parts = readInclude(request.query.include);
+      if (parts.length > 0) requireSql(caller, 'read definitions');
+      const schema = visibleSchema(caller, await describeSchema(ask));
+      return { ok: true, ...schema, ...(parts.length > 0 && (await describeParts(ask, parts))) };
     },
   );
+}
+
+function readInclude(include: string | undefined): DefinitionPart[] {
+  if (include === undefined) return [];
+  const parts = include.split(',').map((word) => {
+    const part = definitionParts.find((one) => one === word);
+    if (part) return part;
+    throw errors.invalidRequest([
+      {
+        path: 'include',
+        problem: `must be a list of these, separated by commas: ${definitionParts.join(', ')}`,
+      },
+    ]);
+  });
+  return [...new Set(parts)];
 }
 
 /** The caller, and a way to ask the catalog of its project. */

@@ -1,10 +1,18 @@
 // Servers over HTTP, for the operator.
-import { AddServer, ChangeServer, ServerResponse, ServersResponse } from '@rowhouse/api';
+import {
+  AddServer,
+  ChangeServer,
+  DrainResponse,
+  DrainServer,
+  ServerResponse,
+  ServersResponse,
+} from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../errors.ts';
 import { addServer, changeServer, listServers, removeServer } from '../fleet/manage.ts';
 import { requireAccount } from '../keys/caller.ts';
+import { startDrain } from '../moves/drain.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 
@@ -76,21 +84,27 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
     }),
   );
 
-  app.post<{ Params: Params }>(
+  app.post<{ Params: Params; Body: DrainServer }>(
     '/servers/:id/drain',
     {
       schema: {
         tags,
         summary: 'Drain a server',
-        description: `${description} It takes no new projects. The projects that it has stay and work.`,
+        description: `${description} It takes no new projects. With "move", a job moves the projects that it has to other servers. Without it, they stay and work.`,
         params: Params,
-        response: { 200: ServerResponse },
+        body: DrainServer,
+        response: { 200: DrainResponse },
       },
     },
-    async (request): Promise<ServerResponse> => ({
-      ok: true,
-      server: await changeServer(manage(request), idOf(request), { state: 'draining' }),
-    }),
+    async (request): Promise<DrainResponse> => {
+      const given = manage(request);
+      const { move, max_pause_ms: maxPauseMs } = request.body;
+      const server = await changeServer(given, idOf(request), { state: 'draining' });
+      if (!move) return { ok: true, server };
+      const { accountId } = callerOf(request);
+      const job = await startDrain(deps.moves, accountId, server.id, maxPauseMs);
+      return { ok: true, server, job };
+    },
   );
 
   app.delete<{ Params: Params }>(

@@ -17,11 +17,12 @@ import { anonymousRole } from '../engine/shared-roles.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
+import type { RowFormat } from '../query/rows-only.ts';
 import type { Table } from '../tables/catalog/catalog.ts';
 import { type Changed, deleteRows, insertRows, updateRows } from '../tables/changes.ts';
 import { withoutHidden } from '../tables/hidden-tables.ts';
 import { type ImportFormat, importRows } from '../tables/import/import.ts';
-import { readPage } from '../tables/pages.ts';
+import { readPage, readRows } from '../tables/pages.ts';
 import { type Action, requireGrants, requireRowSecurity } from '../tables/row-security.ts';
 import { requireTable, tablesOf } from '../tables/table-cache.ts';
 import type { TableAccess, TableCall } from '../tables/table-call.ts';
@@ -32,6 +33,7 @@ import { checkEncoding } from './json-body.ts';
 import { defaultTimeoutMs } from './query.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { json, type ResponseReader, readerOf, respond, sizeHeaders } from './response-reader.ts';
+import { readAccept, rowBodies, rowsNote } from './row-format.ts';
 import { allowStaleness, positionHeaders, wantsPosition } from './staleness.ts';
 import { requireTables, tableAccessOf } from './table-access.ts';
 
@@ -65,7 +67,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     app.addContentTypeParser(type, (request, payload, done) => {
       try {
         const { method, routeOptions } = request;
-        if (method !== 'POST' || routeOptions.url !== tableRoute)
+        if (method !== 'POST' || !routeOptions.url?.endsWith(tablePath))
           throw errors.unsupportedMediaType(request.headers['content-type']);
         checkEncoding(request.headers);
         done(null, payload);
@@ -82,18 +84,26 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Read rows of a table',
-        description: `Returns a page of rows. ${asUser}`,
+        description: `Returns a page of rows. ${rowsNote} They then have all matching rows, unless there is a limit. ${asUser}`,
         params: TableParams,
         querystring: PageQuery,
-        response: { 200: PageResponse },
+        response: {
+          200: {
+            description: 'A page, or the rows.',
+            content: { 'application/json': { schema: PageResponse }, ...rowBodies },
+          },
+        },
       },
       validatorCompiler: ownInput,
     },
     async (request, reply) => {
       const caller = callerOf(request);
       const project = await loginOf(deps, request);
-      const reader = readerOf(reply);
-      const answer = answerPage(deps, caller, targetOf(request, project, reader));
+      const accepted = readAccept(request.headers.accept);
+      const reader = readerOf(reply, 200, accepted?.contentType);
+      // All rows of a table can take long, as an import can.
+      if (accepted) reader.deadline.allow(deps.limits.maxTimeoutMs);
+      const answer = answerPage(deps, caller, targetOf(request, project, reader), accepted?.format);
       return respond(deps, request, reply, reader, answer);
     },
   );
@@ -222,9 +232,12 @@ function targetOf(
   return { project, name: request.params.table, rawQuery: queryOf(request), reader };
 }
 
-export function answerPage(deps: Deps, caller: Caller, target: Target): Promise<Answer> {
+export function answerPage(deps: Deps, caller: Caller, target: Target, format?: RowFormat): Promise<Answer> {
   requireRows(caller, 'tables:read');
-  return readPage(deps.tables, callOf(deps, caller, target, 'select'));
+  const call = callOf(deps, caller, target, 'select');
+  if (!format) return readPage(deps.tables, call);
+  const access = { ...call.access, timeoutMs: deps.limits.maxTimeoutMs };
+  return readRows(deps.tables, { ...call, access }, format);
 }
 
 export function answerInsert(deps: Deps, caller: Caller, target: Target, body: unknown): Promise<Changed> {

@@ -3,7 +3,7 @@ import { UsageQuery, UsageResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import { findDrillProblem } from '../backups/drill-problems.ts';
 import { errors } from '../errors.ts';
-import { getProjectRow } from '../projects/find.ts';
+import { getOpenProjectRow } from '../projects/find.ts';
 import { getUsage } from '../quotas/usage.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
@@ -25,7 +25,7 @@ export function usageRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<UsageResponse> => {
       const caller = callerOf(request);
-      const project = await getProjectRow(deps.control, caller, request.params.slug);
+      const project = await getOpenProjectRow(deps.control, caller, request.params.slug);
       if (caller.kind === 'publishable') {
         throw errors.forbidden(
           'A publishable key cannot read the storage usage.',

@@ -1,7 +1,7 @@
 // Validates input with the schemas that document the API. Nothing is coerced, dropped or defaulted.
 import type { Problem } from '@rowhouse/api';
-import type { FastifySchemaCompiler } from 'fastify';
-import type Type from 'typebox';
+import type { FastifyInstance, FastifySchemaCompiler } from 'fastify';
+import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { errors } from '../errors.ts';
 import { isLarge } from '../query/json/large-json.ts';
@@ -12,9 +12,20 @@ const where: Record<string, string> = {
   headers: 'the headers',
 };
 
+type Validate = (input: unknown) => { value: unknown } | { error: Error };
+/** Each schema is compiled once, although the console has the routes of the API a second time. */
+const compiled = new WeakMap<Type.TSchema, Record<string, Validate>>();
+
 export const validatorCompiler: FastifySchemaCompiler<Type.TSchema> = ({ schema, httpPart = 'body' }) => {
   // A malformed path parameter does not name anything: the domain function answers 404.
   if (httpPart === 'params') return (value: unknown) => ({ value });
+  const parts = compiled.get(schema) ?? {};
+  compiled.set(schema, parts);
+  parts[httpPart] ??= compile(schema, httpPart);
+  return parts[httpPart];
+};
+
+function compile(schema: Type.TSchema, httpPart: string): Validate {
   const validator = Compile(schema);
   const bounded = boundedLists(schema);
   const closed = (schema as { additionalProperties?: unknown }).additionalProperties === false;
@@ -36,7 +47,16 @@ export const validatorCompiler: FastifySchemaCompiler<Type.TSchema> = ({ schema,
       };
     }
   };
-};
+}
+
+const NoQuery = Type.Object({}, { additionalProperties: false });
+
+/** Unknown query parameters are rejected on every endpoint, not ignored. Call before the routes are registered. */
+export function refuseUnknownParameters(app: FastifyInstance): void {
+  app.addHook('onRoute', (route) => {
+    route.schema = { querystring: NoQuery, ...route.schema };
+  });
+}
 
 type Bounded = { path: string; maxItems: number }[];
 

@@ -18,6 +18,8 @@ export type JobRun = {
   signal: AbortSignal;
   /** From 0 to 1. */
   progress(fraction: number): void;
+  /** What it does at present. */
+  detail(details: Record<string, unknown>): void;
 };
 
 export type NewJob = {
@@ -38,20 +40,25 @@ export type Jobs = {
 type Deps = { control: Control; servers: Servers; onError: (error: unknown) => void };
 
 const heartbeatMs = 1_000;
-/** A bound for this process. Each kind of job has its own, lower limit. */
+/** A bound for this process. */
 const maxRunning = 50;
+/** Jobs of these kinds wait for each other with a session of their own, of which PostgreSQL has few. Others have their own limits. */
+const maxOfKind: Partial<Record<JobKind, number>> = {
+  ...{ restore: 8, branch: 8, drill: 2, backup: 2, verify: 2, prune: 2 },
+};
 
 export function openJobs({ control, servers, onError }: Deps): Jobs {
   const stopping = new AbortController();
-  const running = new Set<Promise<void>>();
+  const running = new Map<Promise<void>, JobKind>();
 
   const run = async (id: string, work: (run: JobRun) => Promise<Record<string, unknown>>): Promise<void> => {
     const ending = new AbortController();
     const signal = AbortSignal.any([stopping.signal, ending.signal]);
     let fraction = 0;
+    let details: Record<string, unknown> | null = null;
     let cancelled = false;
     const heartbeat = async () => {
-      const state = await beat(control, id, fraction);
+      const state = await beat(control, id, fraction, details);
       cancelled ||= state === 'cancelled';
       if (state !== 'running') ending.abort();
     };
@@ -59,8 +66,11 @@ export function openJobs({ control, servers, onError }: Deps): Jobs {
     const progress = (next: number) => {
       fraction = Math.max(fraction, Math.min(1, next));
     };
+    const detail = (next: Record<string, unknown>) => {
+      details = next;
+    };
     try {
-      const result = await work({ id, signal, progress });
+      const result = await work({ id, signal, progress, detail });
       // False if the job was taken for dead: then its project is gone or about to be dropped.
       if (!(await completeJob(control, id, result))) throw errors.unavailable('the job was taken for dead');
     } catch (error) {
@@ -77,17 +87,23 @@ export function openJobs({ control, servers, onError }: Deps): Jobs {
   return {
     start: async ({ id = newId(), kind, accountId, projectId }, work) => {
       if (stopping.signal.aborted) throw errors.unavailable('stopping');
-      if (running.size >= maxRunning) throw errors.overloaded('Too many jobs are running.', 30);
-      const job = await insertJob(control, { id, kind, accountId, projectId: projectId ?? null });
-      const working = run(id, work)
-        .catch(onError)
+      const alike = [...running.values()].filter((other) => other === kind).length;
+      if (running.size >= maxRunning || alike >= (maxOfKind[kind] ?? maxRunning))
+        throw errors.overloaded('Too many jobs of this kind are running or waiting.', 30);
+      const registered = insertJob(control, { id, kind, accountId, projectId: projectId ?? null });
+      const working = registered
+        .then(
+          () => run(id, work).catch(onError),
+          () => {},
+        )
         .finally(() => running.delete(working));
-      running.add(working);
-      return job;
+      // Before it is registered: requests at the same time count each other.
+      running.set(working, kind);
+      return registered;
     },
     stop: async () => {
       stopping.abort();
-      await Promise.allSettled(running);
+      await Promise.allSettled(running.keys());
     },
   };
 }

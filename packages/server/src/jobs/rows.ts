@@ -15,7 +15,7 @@ const aliveFor = sql`interval '60 seconds'`;
 const maxListed = 100;
 const keptFor = sql`interval '30 days'`;
 const columns = sql`
-  jobs.id, jobs.kind, jobs.status, jobs.progress, jobs.started_at, jobs.ended_at, jobs.error, jobs.result,
+  jobs.id, jobs.kind, jobs.status, jobs.progress, jobs.started_at, jobs.ended_at, jobs.details, jobs.error, jobs.result,
   (select slug from projects where projects.id = jobs.project_id) as project`;
 
 export async function insertJob(
@@ -68,9 +68,11 @@ export async function beat(
   control: Control,
   id: string,
   progress: number,
+  details: Record<string, unknown> | null,
 ): Promise<'running' | 'cancelled' | 'gone'> {
   const [row] = await control.query<{ cancelled: boolean }>(sql`
-    update jobs set alive_until = now() + ${aliveFor}, progress = greatest(progress, ${progress}::real)
+    update jobs set alive_until = now() + ${aliveFor}, progress = greatest(progress, ${progress}::real),
+                    details = coalesce(${details && JSON.stringify(details)}::text::jsonb, details)
     where id = ${id} and status = 'running'
     returning is_cancel_requested as cancelled`);
   if (!row) return 'gone';
@@ -128,6 +130,7 @@ function toJob(row: Row): Job {
     progress: Math.round(row.progress * 1000) / 1000,
     started_at: row.started_at.toISOString(),
     ended_at: row.ended_at?.toISOString() ?? null,
+    details: row.details,
     error: row.error,
     result: row.result,
   };

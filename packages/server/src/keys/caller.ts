@@ -33,6 +33,15 @@ export function requireScope(caller: Caller, scope: Scope): void {
   throw caller.kind === 'publishable' ? errors.publishableKey(scope) : errors.scopeMissing(scope);
 }
 
+/** For what a key can see that runs SQL, or that manages the project: definitions, texts of statements. */
+export function requireSql(caller: Caller, action: string): void {
+  if (caller.kind === 'account') return;
+  if (caller.tables !== null) {
+    throw errors.forbidden(`A key with a list of tables cannot ${action}.`, 'Use a key without "tables".');
+  }
+  if (!mayManage(caller) && !caller.scopes.includes('query')) requireScope(caller, 'query:read');
+}
+
 /** Whether the caller may do everything inside the project. */
 export function mayManage(caller: Caller): boolean {
   return caller.kind === 'account' || caller.kind === 'project' || caller.scopes.includes('manage');

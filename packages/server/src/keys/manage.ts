@@ -4,7 +4,7 @@ import type { IssueKey, Key, RotateKey, Scope } from '@rowhouse/api';
 import { recordChange, trustedMs } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import { endSessions, resetPassword } from '../engine/provision.ts';
-import type { Server } from '../engine/servers.ts';
+import type { Servers } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { isState, type Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
@@ -70,7 +70,7 @@ export async function revokeKey(
 
 /** Issues a new project key. The old one keeps working, and keeps verifying tokens, until the grace period ends. */
 export async function rotateKey(
-  { control, server, masterKey, now }: Deps & { server: Server },
+  { control, servers, masterKey, now }: Deps & { servers: Servers },
   projectId: string,
   caller: Caller,
   { grace_seconds: graceSeconds = 86_400 }: RotateKey,
@@ -101,7 +101,7 @@ export async function rotateKey(
       return { key: toKey(one(row)), apiKey, previous: toKey(previous) };
     });
     // A holder of the old key may have fetched the database password with it.
-    if (graceSeconds === 0) await changePassword(control, server, projectId);
+    if (graceSeconds === 0) await changePassword(control, servers, projectId);
     return rotated;
   } catch (error) {
     if (isState(error, sqlstate.uniqueViolation)) throw rotatedMeanwhile();
@@ -110,11 +110,17 @@ export async function rotateKey(
 }
 
 /** Sets a new database password and ends the sessions that were opened with the old one. */
-async function changePassword(control: Control, server: Server, projectId: string): Promise<void> {
+async function changePassword(control: Control, servers: Servers, projectId: string): Promise<void> {
   await control.change(sql`
     with change as (${recordChange({ projectId })})
     update projects set password_version = password_version + 1 where id = ${projectId}`);
+  // Read after the change, each time: a move that switches before it sets the new password there itself.
   const endOldPassword = async () => {
+    const [row] = await control.query<{ serverId: number }>(
+      sql`select server_id as "serverId" from projects where id = ${projectId}`,
+    );
+    if (!row) return;
+    const server = servers.of(row.serverId);
     await resetPassword(server, projectId);
     await endSessions(server, projectId);
   };
@@ -149,6 +155,10 @@ export async function setAccountKey(
     update keys set revoked_at = now()
     where account_id = ${accountId} and kind = 'account' and revoked_at is null returning id`);
   for (const { id } of ended) await transaction.query(recordChange({ keyId: id }));
+  // This key can be set again later. What was opened with it must not be valid again then.
+  const ids = ended.map(({ id }) => id);
+  await transaction.query(sql`delete from console_sessions where key_id = any (${ids}::text[])`);
+  await transaction.query(sql`delete from console_links where key_id = any (${ids}::text[])`);
   await transaction.query(sql`
     insert into keys (id, kind, account_id, name, start, hash, scopes)
     values (${newKeyId()}, 'account', ${accountId}, 'account key', ${startOf(apiKey)}, ${hash}, '{}')
@@ -272,7 +282,10 @@ async function checkKeyCount(control: Control, projectId: string): Promise<void>
 /** Called by the background work. */
 export async function forgetEndedKeys(control: Control): Promise<void> {
   await control.query(sql`
-    delete from keys where least(revoked_at, expires_at) < now() - make_interval(days => ${keepEndedDays})`);
+    delete from keys
+    -- This must match the index keys_ended.
+    where (revoked_at is not null or expires_at is not null)
+      and least(revoked_at, expires_at) < now() - make_interval(days => ${keepEndedDays})`);
 }
 
 function rotatedMeanwhile() {

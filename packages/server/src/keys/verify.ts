@@ -139,10 +139,10 @@ function hashOf(key: string): Buffer | null {
   return readKeyPrefix(key) ? hashKey(key) : null;
 }
 
-type Row = {
+/** What a caller is made of: see `callerColumns`. */
+export type CallerRow = {
   kind: 'account' | 'project' | 'scoped' | 'publishable';
   id: string;
-  hash: Buffer;
   accountId: string;
   projectId: string | null;
   serverId: number | null;
@@ -155,19 +155,26 @@ type Row = {
   expiresAt: number | null;
 };
 
+/** Of `keys`, left join `projects`. */
+export const callerColumns = sql`
+  keys.kind, keys.id, keys.account_id as "accountId", keys.project_id as "projectId",
+  projects.server_id as "serverId", projects.password_version as "passwordVersion", keys.rotated_at is not null as "isRotated",
+  projects.slug, projects.filled_by as "filledBy", keys.scopes, keys.tables,
+  (extract(epoch from keys.expires_at) * 1000)::float8 as "expiresAt"`;
+
 async function findCaller(control: Control, hash: Buffer): Promise<Caller | null> {
-  const [row] = await control.query<Row>(sql`
-    select keys.kind, keys.id, keys.hash, keys.account_id as "accountId", keys.project_id as "projectId",
-           projects.server_id as "serverId", projects.password_version as "passwordVersion", keys.rotated_at is not null as "isRotated",
-           projects.slug, projects.filled_by as "filledBy", keys.scopes, keys.tables,
-           (extract(epoch from keys.expires_at) * 1000)::float8 as "expiresAt"
+  const [row] = await control.query<CallerRow & { hash: Buffer }>(sql`
+    select ${callerColumns}, keys.hash
     from keys
     left join projects on projects.id = keys.project_id
     where keys.hash = ${hash}
       and keys.revoked_at is null
       and (keys.expires_at is null or keys.expires_at > now())
       and (keys.project_id is null or projects.deleted_at is null)`);
-  if (!row || !timingSafeEqual(row.hash, hash)) return null;
+  return row && timingSafeEqual(row.hash, hash) ? toCaller(row) : null;
+}
+
+export function toCaller(row: CallerRow): Caller | null {
   const {
     kind,
     id,

@@ -11,13 +11,14 @@ import type { Embedded } from '../engine/embedded.ts';
 import type { Server, Servers } from '../engine/servers.ts';
 import { countSpares } from '../engine/spares.ts';
 import type { Fleet, Member } from '../fleet/fleet.ts';
-import { sql } from '../postgres/sql.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
 import type { PostgresProxy } from '../postgres-proxy/proxy.ts';
 import { findOutdated } from '../projects/upgrade.ts';
 import type { ProjectSessions } from '../query/sessions/project-sessions.ts';
 import { readStorageTotals, type StorageTotals } from '../quotas/sizes.ts';
 import type { Hashing } from '../users/hashing.ts';
 import type { Counters, Gauges, LabelledGauges } from './registry.ts';
+import { sparingly } from './sparingly.ts';
 
 type GaugeDeps = {
   control: Control;
@@ -171,9 +172,10 @@ function controlGauges(control: Control, servers: Servers): Gauges {
     const found = await Promise.all(servers.all().map(read));
     return found.reduce((total, one) => total + one, 0);
   };
-  const count = async (condition: 'live' | 'deleted') => {
-    const [row] = await control.query<{ count: number }>(sql`
-      select count(*)::int as count from projects where (deleted_at is null) = ${condition === 'live'}`);
+  const count = async (condition: Sql) => {
+    const [row] = await control.query<{ count: number }>(
+      sql`select count(*)::int as count from projects where ${condition}`,
+    );
     return row?.count ?? Number.NaN;
   };
   return {
@@ -187,10 +189,13 @@ function controlGauges(control: Control, servers: Servers): Gauges {
         return Promise.race([answered, sleep(postgresUpMs, 0, { ref: false })]);
       },
     },
-    rowhouse_projects: { help: 'Projects that are not deleted.', read: () => count('live') },
+    rowhouse_projects: {
+      help: 'Projects that are not deleted.',
+      read: sparingly(() => count(sql`deleted_at is null`)),
+    },
     rowhouse_projects_deleted: {
       help: 'Deleted projects that can be restored.',
-      read: () => count('deleted'),
+      read: () => count(sql`deleted_at is not null`),
     },
     rowhouse_projects_outdated: {
       help: 'Projects whose database is not upgraded yet. Falls to 0 after an upgrade.',
@@ -244,14 +249,8 @@ export function serverGauges(servers: Fleet, sessions: ProjectSessions): Labelle
 }
 
 function storageGauges(control: Control): Gauges {
-  let reading: Promise<StorageTotals> | null = null;
   /** One statement for all gauges of one request for metrics. */
-  const read = () => {
-    reading ??= readStorageTotals(control).finally(() => {
-      reading = null;
-    });
-    return reading;
-  };
+  const read: () => Promise<StorageTotals> = sparingly(() => readStorageTotals(control));
   return {
     rowhouse_projects_bytes: {
       help: 'Bytes stored by all projects that are not deleted.',

@@ -6,6 +6,7 @@ import { connectBackend, unavailable } from './backend.ts';
 import type { CancelRequests } from './cancel.ts';
 import { openFlagCheck } from './channel-binding.ts';
 import type { Counts, Refusal } from './counts.ts';
+import { farewell, openFarewellCheck } from './farewell.ts';
 import { openLoginReader } from './login-reader.ts';
 import { errorResponse, ProxyError } from './proxy-error.ts';
 import { closeSoon, closeTogether, pass } from './relay.ts';
@@ -26,6 +27,8 @@ type Options<S> = {
   /** Aborts a login that takes too long. */
   ended: AbortSignal;
   onRefused: (reason: Refusal, problem: Error) => void;
+  /** Whether the project is being moved to another server. */
+  isMoving: () => Promise<boolean>;
   /** PostgreSQL has accepted the password. Returns what to do when the connection is closed. */
   onOpened: () => () => void;
 };
@@ -35,9 +38,22 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
   const { client, server, counts, ended } = options;
   let reader: ((bytes: Buffer) => void) | null = null;
   const filter = server.address.tls ? hideChannelBinding() : null;
+  const isFarewell = openFarewellCheck();
   const { socket: backend, at } = await connectBackend(server.address, (received) => {
     const bytes = filter ? filter(received) : received;
     counts.bytes.sent += bytes.length;
+    if (!reader && isFarewell(bytes)) {
+      // Until it is known why, the end of the connection waits too.
+      backend.pause();
+      void options
+        .isMoving()
+        .catch(() => false)
+        .then((isMoving) => {
+          pass(backend, client, isMoving ? farewell : bytes);
+          backend.resume();
+        });
+      return;
+    }
     reader?.(bytes);
     pass(backend, client, bytes);
   });

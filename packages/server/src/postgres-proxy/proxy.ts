@@ -7,6 +7,7 @@ import { isId } from '../control/new-id.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
+import { unavailable } from './backend.ts';
 import { openCancelRequests } from './cancel.ts';
 import { isLoopback, limitKey, plainAddress } from './client-address.ts';
 import { type Counts, newCounts, type Refusal } from './counts.ts';
@@ -30,9 +31,14 @@ export type PostgresProxy = {
 };
 
 export type ProxyOptions = {
-  /** The server of a project. For an unknown project: any server, which then refuses the login as for a wrong password. */
-  serverOf(projectId: string): Promise<ProxiedServer>;
+  /**
+   * The server of a project. For an unknown project: any server, which then refuses the login as for a wrong password. null:
+   * the project is held for a moment.
+   */
+  serverOf(projectId: string): Promise<ProxiedServer | null>;
   servers(): readonly ProxiedServer[];
+  /** Whether the project is being moved to another server: the reason why PostgreSQL ends its sessions. */
+  isMoving(projectId: string): Promise<boolean>;
   context: () => SecureContext;
   /** Whether other machines may connect without TLS. */
   allowPlaintext: boolean;
@@ -58,6 +64,8 @@ const defaults = {
 /** Log lines about refusals in each second, so that a flood does not replace everything else in the log. */
 const loggedRefusals = { total: 10, perAddress: 3 };
 const endWithinMs = 3_000;
+/** How often a project that is held is looked at. */
+const heldMs = 50;
 const keepAliveMs = 60_000;
 
 export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
@@ -137,6 +145,20 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     if (!room.has(project)) throw tooMany('too many direct connections are open');
   };
 
+  const tooManyLogins = (): never => {
+    throw tooMany('too many logins are in progress');
+  };
+  /** A client that connects again while its project is moved waits, and takes no turn of others meanwhile. */
+  const findServer = async (project: string, client: string, ended: AbortSignal): Promise<ProxiedServer> => {
+    for (;;) {
+      const leave = await lookUps.enter(limitKey(client), ended).catch(tooManyLogins);
+      const server = await options.serverOf(project).finally(leave);
+      if (server) return server;
+      if (ended.aborted) throw unavailable();
+      await sleep(heldMs);
+    }
+  };
+
   /** Resolves when the client has logged in, or when the connection has ended. */
   const connect = async (
     { socket, packet, rest, isEncrypted }: Negotiated,
@@ -147,17 +169,14 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
     const project = projectOf(request);
     checkRoom(project);
     const ended = AbortSignal.timeout(limits.loginMs);
-    const tooManyLogins = () => {
-      throw tooMany('too many logins are in progress');
-    };
-    const leaveLookUps = await lookUps.enter(limitKey(client), ended).catch(tooManyLogins);
-    const server = await options.serverOf(project).finally(leaveLookUps);
+    const server = await findServer(project, client, ended);
     const leave = await loginsOn(server).enter(limitKey(client), ended).catch(tooManyLogins);
     let penaltyMs = 0;
     try {
       checkRoom(project);
       const isLoggedIn = await logIn({
         ...{ client: socket, server, packet, rest, cancels, counts, live, ended },
+        isMoving: () => options.isMoving(project),
         onRefused: (reason, error) => {
           if (reason === 'password') penaltyMs = limits.penaltyMs;
           refuse(client, reason, error);

@@ -1,6 +1,7 @@
 // Opens the proxy as the settings say.
 import type { Config } from '../config.ts';
 import type { Control } from '../control/control.ts';
+import { isHeld } from '../control/holds.ts';
 import { EngineError } from '../engine/engine-error.ts';
 import type { Server, Servers } from '../engine/servers.ts';
 import { RowhouseError } from '../errors.ts';
@@ -29,6 +30,7 @@ export function openProxyFor(
   return openPostgresProxy({
     serverOf: (projectId) => findServer(control, servers, projectId),
     servers: servers.all,
+    isMoving: (projectId) => isMoving(control, projectId),
     context: openTls(tlsFilesOf(config, { make: false }), onProblem),
     allowPlaintext: config.postgresPlaintext,
     // Each worker gets its share.
@@ -37,17 +39,36 @@ export function openProxyFor(
   });
 }
 
-/** For an unknown project the first one: it refuses the login as for a wrong password. */
-export async function findServer(control: Control, servers: Servers, projectId: string): Promise<Server> {
+/**
+ * For an unknown project the first one: it refuses the login as for a wrong password. null: the project is held, because it is
+ * being moved or branched.
+ */
+export async function findServer(
+  control: Control,
+  servers: Servers,
+  projectId: string,
+): Promise<Server | null> {
   try {
-    const [row] = await control.query<{ serverId: number }>(
-      sql`select server_id as "serverId" from projects where id = ${projectId}`,
-    );
+    const [row] = await control.query<{ serverId: number; isHeld: boolean }>(sql`
+      select server_id as "serverId", ${isHeld} as "isHeld" from projects where id = ${projectId}`);
+    if (row?.isHeld) return null;
     return row ? servers.of(row.serverId) : servers.first;
   } catch (error) {
     throw error instanceof RowhouseError ? unavailable() : error;
   }
 }
+
+export async function isMoving(control: Control, projectId: string): Promise<boolean> {
+  // Before it is held, a session that ends has another reason.
+  const statement = sql`
+    select from moves where project_id = ${projectId}
+      and (state <> 'copying' or exists (
+        select from holds where holds.project_id = moves.project_id and is_closed and expires_at > now()))`;
+  const rows = await control.query(statement, lookMs);
+  return rows.length > 0;
+}
+/** A client whose connection has ended waits for no longer than this to hear of it. */
+const lookMs = 1_000;
 
 export async function listenForPostgres(config: Config, proxy: PostgresProxy): Promise<void> {
   const host = listenHost(config);

@@ -14,6 +14,7 @@ export const sqlstate = {
   invalidPassword: '28P01',
   diskFull: '53100',
   limitExceeded: '54000',
+  notInState: '55000',
   objectInUse: '55006',
   lockNotAvailable: '55P03',
   queryCanceled: '57014',

@@ -62,12 +62,12 @@ export async function deleteProject(
   caller: Caller,
   slug: string,
 ): Promise<Project> {
-  const { id, server_id: serverId } = await getProjectRow(control, caller, slug);
+  const { id } = await getProjectRow(control, caller, slug);
   requireAccount(caller, 'delete a project');
   const [row] = await update(control, id, sql`deleted_at = now()`, sql`deleted_at is null`);
   logins.forget(id);
   if (!row) throw errors.projectNotFound(slug);
-  await settle({ control, servers }, serverId, id);
+  await settle({ control, servers }, row.server_id, id);
   return toProject(row, limits.keepDeletedDays);
 }
 

@@ -8,7 +8,7 @@ import { type Caller, requireWhole } from '../keys/caller.ts';
 import { atPrimary } from '../postgres/connect.ts';
 import { RefusedError, Session } from '../postgres/session.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { getProjectRow } from './find.ts';
+import { getOpenProjectRow } from './find.ts';
 import { loginOfRow } from './project.ts';
 
 /** `proxy`: where the PostgreSQL proxy is reached. null: clients connect to PostgreSQL itself. */
@@ -23,7 +23,7 @@ export async function getConnection(
   caller: Caller,
   slug: string,
 ): Promise<ConnectionResponse['connection']> {
-  const row = await getProjectRow(control, caller, slug);
+  const row = await getOpenProjectRow(control, caller, slug);
   requireWhole(caller, 'read the database password');
   const login = loginOfRow(row);
   const server = servers.of(login.serverId);

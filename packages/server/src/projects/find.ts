@@ -1,6 +1,8 @@
 // Lists and finds projects. Every look-up checks that the caller may see the project.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ListProjects, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
+import { isHeld } from '../control/holds.ts';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { sql } from '../postgres/sql.ts';
@@ -17,11 +19,17 @@ export async function listProjects(
   const visible =
     caller.kind === 'account' ? sql`account_id = ${caller.accountId}` : sql`id = ${caller.projectId}`;
   const wanted = status === 'live' ? sql`deleted_at is null` : sql`deleted_at is not null`;
+  // The ids first, from an index alone: PostgreSQL computes the columns of rows that OFFSET skips, too.
   const rows = await control.query<ProjectRow>(sql`
+    with page as materialized (
+      select id from projects
+      where ${visible} and ${wanted}
+      order by created_at desc, id desc
+      limit ${limit + 1} offset ${(page - 1) * limit}
+    )
     select ${projectColumns} from projects
-    where ${visible} and ${wanted}
-    order by created_at desc, id desc
-    limit ${limit + 1} offset ${(page - 1) * limit}`);
+    where projects.id in (select id from page)
+    order by projects.created_at desc, projects.id desc`);
   const projects = rows.slice(0, limit).map((row) => toProject(row, limits.keepDeletedDays));
   return { projects, page, limit, has_more: rows.length > limit };
 }
@@ -42,6 +50,20 @@ export async function getProjectRow(
   if (row.filled_by !== null && !evenUnready) throw errors.projectNotReady(slug, row.filled_by);
   return row;
 }
+
+/**
+ * For what opens the database of a project by itself: waits while the project is copied, exchanged or moved, because it can be
+ * on another server afterwards.
+ */
+export async function getOpenProjectRow(control: Control, caller: Caller, slug: string): Promise<ProjectRow> {
+  for (const until = performance.now() + patienceMs; ; await sleep(lookMs)) {
+    const row = await getProjectRow(control, caller, slug);
+    const [held] = await control.query(sql`select from projects where id = ${row.id} and ${isHeld}`);
+    if (!held) return row;
+    if (performance.now() > until) throw errors.unavailable('the project is held for too long');
+  }
+}
+const [patienceMs, lookMs] = [25_000, 50];
 
 export async function getProject({ control, limits }: Deps, caller: Caller, slug: string): Promise<Project> {
   const row = await getProjectRow(control, caller, slug, {

@@ -18,6 +18,7 @@ export type ProjectRow = {
   deleted_at: Date | null;
   /** The job that fills the project. Until it is done, the project cannot be used. */
   filled_by: string | null;
+  is_moving: boolean;
   /** The slug of the parent, if this is a branch and the parent exists. */
   parent: string | null;
   expires_at: Date | null;
@@ -27,6 +28,7 @@ export const projectColumns = sql`
   projects.id, projects.account_id, projects.server_id, projects.password_version, projects.slug, projects.name, projects.limit_mb,
   greatest(0, projects.size_bytes - projects.empty_bytes)::float8 as stored_bytes,
   projects.created_at, projects.deleted_at, projects.filled_by, projects.expires_at,
+  exists (select from moves where moves.project_id = projects.id and moves.state in ('copying', 'undoing', 'switched')) as is_moving,
   (select slug from projects as parents where parents.id = projects.parent_id and parents.deleted_at is null) as parent`;
 
 export function loginOfRow(row: ProjectRow): ProjectLogin {
@@ -54,5 +56,6 @@ export function toProject(row: ProjectRow, keepDeletedDays: number): Project {
 function statusOf(row: ProjectRow): Project['status'] {
   if (row.deleted_at) return 'deleted';
   if (row.filled_by !== null) return 'creating';
+  if (row.is_moving) return 'moving';
   return isFull(row.stored_bytes, row.limit_mb) ? 'full' : 'ready';
 }

@@ -1,6 +1,7 @@
 // Repairs what a crash left half done, and drops deleted projects that can no longer be restored. It never drops the
 // database of an existing project: rows and databases without a counterpart are reported and left alone.
 import type { Control } from '../control/control.ts';
+import { movingDatabaseOf } from '../engine/move-database.ts';
 import { commentOf, databaseOf, dropProvisioned, dropRole, listRoles } from '../engine/provision.ts';
 import { onlyServer, type Server } from '../engine/servers.ts';
 import { tidySpares } from '../engine/spares.ts';
@@ -87,17 +88,21 @@ async function matchDatabases(control: Control, server: Server, attempt: Attempt
   const lost = databases.filter(({ name, ours }) => ours && !known.has(name)).map(({ name }) => name);
   return {
     projectsWithoutDatabase: rows
-      .filter(({ id, project }) => project && !byName.has(databaseOf(id)))
+      .filter(
+        ({ id, project }) => project && !byName.has(databaseOf(id)) && !byName.has(movingDatabaseOf(id)),
+      )
       .map(({ id }) => id),
-    databasesWithoutRow: await withoutRow(control, lost),
+    databasesWithoutRow: await withoutRow(control, server, lost),
   };
 }
 
-async function withoutRow(control: Control, names: string[]): Promise<string[]> {
+/** A project that is being moved, or was, has a database on two servers. */
+async function withoutRow(control: Control, server: Server, names: string[]): Promise<string[]> {
   if (names.length === 0) return [];
   const rows = await control.query<{ name: string }>(sql`
     select name from unnest(${names}::text[]) as name
-    where not exists (select 1 from projects where projects.id = substr(name, 3))
-      and not exists (select 1 from spares where spares.id = substr(name, 3))`);
+    where not exists (select 1 from projects where projects.id = substr(name, 3) and server_id = ${server.id})
+      and not exists (select 1 from spares where spares.id = substr(name, 3))
+      and not exists (select 1 from moves where name in ('p_' || project_id, 'p_' || project_id || '_moving'))`);
   return rows.map(({ name }) => name);
 }

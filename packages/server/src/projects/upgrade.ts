@@ -132,7 +132,8 @@ export async function findOutdated(
     select projects.id, ${newerThan(version)} as newer
     from projects left join templates on templates.name = projects.template
     where projects.server_id = ${version.id} and projects.deleted_at is null
-      and projects.template <> ${version.template}
+      -- Two ranges of an index, where <> would read all projects of the server.
+      and (projects.template < ${version.template} or projects.template > ${version.template})
     order by projects.created_at`);
   const of = (newer: boolean) => rows.filter((row) => row.newer === newer).map(({ id }) => id);
   return { outdated: of(false), newer: of(true) };

@@ -13,8 +13,11 @@ import { type SessionTerms, type Supervise, withSession } from './sessions/exclu
 import type { StatementProfile } from './sessions/statement-profiles.ts';
 import type { Statement } from './statement/statement.ts';
 
+/** `expectAffected`: with any other number of affected rows, everything is rolled back. */
+export type BatchStatement = StatementInput & Readonly<{ expectAffected?: number }>;
+
 export type BatchInput = Readonly<{
-  statements: readonly StatementInput[];
+  statements: readonly BatchStatement[];
   timeoutMs: number;
   readOnly: boolean;
 }>;
@@ -68,6 +71,7 @@ export async function runScript(
     statement,
     input: input.statements[index] as StatementInput,
     form: index ? next : first,
+    expectAffected: input.statements[index]?.expectAffected,
   }));
   const terms = { reader, timeoutMs: input.timeoutMs, use: 'any' as const };
   return together(deps, project, { terms, begin: input.begin, maxAffected: null, steps });
@@ -89,7 +93,8 @@ export function runTogether(
   });
 }
 
-export type Step = Pick<CompiledQuery, 'statement' | 'input' | 'form'>;
+export type Step = Pick<CompiledQuery, 'statement' | 'input' | 'form'> &
+  Readonly<{ expectAffected?: number | undefined }>;
 
 type Script = Readonly<{
   terms: SessionTerms;
@@ -130,11 +135,17 @@ function togetherOnce(
         .catch((error) => Promise.reject(atIndex(error, index)));
       held.write(exchange.close());
       parts.push(held.takeFrom(first));
-      affected += affectedBy(exchange);
+      const now = affectedBy(exchange);
+      affected += now;
+      const { expectAffected } = step;
+      if (expectAffected !== undefined && now !== expectAffected) {
+        await exclusive.command('rollback');
+        throw new StatementFailed(errors.unexpectedAffected(now, expectAffected, index), 'idle');
+      }
     }
     if (maxAffected !== null && affected > maxAffected) {
       await exclusive.command('rollback');
-      throw errors.tooManyAffected(affected, maxAffected);
+      throw new StatementFailed(errors.tooManyAffected(affected, maxAffected), 'idle');
     }
     await exclusive.commit(closing(measure, own));
     return { held, parts };

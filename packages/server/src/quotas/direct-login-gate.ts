@@ -62,10 +62,15 @@ export async function enableLoginTrigger(server: Server, id: string, enable: boo
 export async function settleLoginGates({ control, server }: Deps): Promise<number> {
   const gates = await readLoginGates(server);
   const projects = await control.query<Measured>(sql`
-    select id, size_bytes::float8 as bytes, (empty_bytes + limit_mb * 1048576::bigint)::float8 as "limitBytes"
-    from projects
-    where server_id = ${server.id} and deleted_at is null
-      and (size_bytes - empty_bytes >= limit_mb * 1048576::bigint or id = any (${[...gates.keys()]}::text[]))`);
+    select id, size_bytes::float8 as bytes, (empty_bytes + limit_mb * bigint '1048576')::float8 as "limitBytes"
+    from (
+      -- This must match the index projects_at_limit.
+      select * from projects
+      where server_id = ${server.id} and deleted_at is null and size_bytes - empty_bytes >= limit_mb * bigint '1048576'
+      union
+      select * from projects
+      where id = any (${[...gates.keys()]}::text[]) and server_id = ${server.id} and deleted_at is null
+    ) as found`);
   let changed = 0;
   for (const { id, bytes, limitBytes } of projects) {
     const now = gates.get(id) ?? { state: 'open' };

@@ -80,6 +80,11 @@ type Options = {
   control: Control;
   servers: Servers;
   feed: Feed;
+  /** Runs `look` on the server of a project, and again if the project is moved meanwhile. null: it has no database. */
+  findDatabase: <T>(
+    project: Readonly<{ id: string; serverId: number }>,
+    look: (serverId: number) => Promise<T | null>,
+  ) => Promise<T | null>;
   /** So little of the disk of the first server is free that none of its projects may grow. Other disks are not visible. */
   isDiskLow: () => boolean;
   onError: (error: unknown) => void;
@@ -122,7 +127,8 @@ const nothing = () => {};
 const farBytesOf = ({ rate }: ProjectSize) => 2 * reactionMs * rate;
 type Grower = { since: number; stopAt: number; stop: (because: RowhouseError) => void };
 
-export function openHeadroom({ control, servers, feed, isDiskLow, onError }: Options): Headroom {
+export function openHeadroom(options: Options): Headroom {
+  const { control, servers, feed, isDiskLow, onError } = options;
   const projects = new LRUCache<string, ProjectSize>({ max: 20_000 });
   /** Includes forgotten ones: a statement that runs in one is supervised to its end. */
   const known = new LRUCache<string, ProjectSize>({ max: 20_000 });
@@ -201,15 +207,16 @@ export function openHeadroom({ control, servers, feed, isDiskLow, onError }: Opt
     return project.measuring;
   };
   const takeMeasure = async (project: ProjectSize): Promise<void> => {
-    const at = performance.now();
-    const { maintenance } = servers.of(project.serverId);
-    const [row] = await maintenance.query<{ size: number; epoch: number }>(sql`
-      select extract(epoch from clock_timestamp())::float8 as epoch, pg_database_size(oid)::float8 as size
-      from pg_database where datname = ${databaseOf(project.id)}`);
-    if (!row) throw errors.unavailable('the database is gone');
-    Object.assign(project, { at, epoch: row.epoch, size: row.size });
-    if (row.size > project.limit)
-      lowest.set(project.id, Math.min(lowest.get(project.id) ?? row.size, row.size));
+    const found = await options.findDatabase(project, async (serverId) => {
+      const at = performance.now();
+      const [row] = await servers.of(serverId).maintenance.query<{ size: number; epoch: number }>(sql`
+        select extract(epoch from clock_timestamp())::float8 as epoch, pg_database_size(oid)::float8 as size
+        from pg_database where datname = ${databaseOf(project.id)}`);
+      return row ? { ...row, at } : null;
+    });
+    if (!found) throw errors.unavailable('the database is gone');
+    const { size } = Object.assign(project, found);
+    if (size > project.limit) lowest.set(project.id, Math.min(lowest.get(project.id) ?? size, size));
     else lowest.delete(project.id);
   };
 

@@ -25,8 +25,7 @@ export function openOverLimit({ control, server, reclaim, now }: Deps): OverLimi
     reclaim: async () => {
       const projects = await control.query<Project>(sql`
         select id, server_id as "serverId", password_version as "passwordVersion" from projects
-        where deleted_at is null and size_bytes - empty_bytes > limit_mb * bigint '1048576'
-          and server_id = ${server.id}`);
+        where server_id = ${server.id} and deleted_at is null and size_bytes - empty_bytes > limit_mb * bigint '1048576'`);
       const over = new Set(projects.map(({ id }) => id));
       for (const id of found.keys()) if (!over.has(id)) found.delete(id);
       const due = projects.filter(({ id }) => {

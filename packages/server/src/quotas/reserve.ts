@@ -35,7 +35,7 @@ export function isFull(storedBytes: number, limitMb: number): boolean {
   return storedBytes > limitMb * mb - reserveOf(limitMb * mb);
 }
 
-/** The same for a row of `projects`. It must match the index in migrations/control/0007_over_limit.sql. */
+/** The same for a row of `projects`. It must match the index in migrations/control/0014_projects_to_note.sql. */
 export const isFullRow = sql`(
   size_bytes - empty_bytes > limit_mb * bigint '1048576' - greatest(least(limit_mb, 28) * bigint '131072' + 131072,
     case when limit_mb > 28 then bigint '1048576' + least(8388608, limit_mb * bigint '65536') else 0 end))`;

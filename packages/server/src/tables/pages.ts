@@ -6,12 +6,13 @@ import type { Form, Result } from '../query/exchange/answer-writer.ts';
 import { contextOf, routineOf } from '../query/exchange/failures.ts';
 import type { Answer } from '../query/exchange/held-answer.ts';
 import { ask } from '../query/look-up.ts';
-import { runCompiled } from '../query/run.ts';
+import { type RowFormat, rowsOnly } from '../query/rows-only.ts';
+import { type CompiledQuery, runCompiled } from '../query/run.ts';
 import type { Statement } from '../query/statement/statement.ts';
 import type { MaySee, Table } from './catalog/catalog.ts';
 import { explainFilterError } from './filter-errors.ts';
 import { seesAll, withoutHidden } from './hidden-tables.ts';
-import { type PageRequest, readPageRequest } from './request/request.ts';
+import { type PageRequest, readPageRequest, readRowsRequest } from './request/request.ts';
 import { explainRefusal } from './row-security.ts';
 import { unknownName } from './sql/allowed-names.ts';
 import { type CompiledPage, compileCount, compilePage, nextCursor, readEstimate } from './sql/compile.ts';
@@ -57,6 +58,23 @@ export function readPage(deps: TableDeps, call: TableCall): Promise<Answer> {
       if (answer) answer.write(end);
       else reader.write(end, () => {});
       return answer;
+    },
+    reader,
+    (error, plan) => explain(error, plan, project, access.maySee),
+  );
+}
+
+/** The rows alone, as CSV or JSON lines. Their plans have keys of their own: the limit differs. */
+export function readRows(deps: TableDeps, call: TableCall, format: RowFormat): Promise<Answer> {
+  const { project, name, rawQuery, reader, access } = call;
+  const tables = tablesOf(deps, project, access.maySee);
+  const request = readRowsRequest(rawQuery);
+  return withTables(
+    tables,
+    () => makePlan(tables, call, request, `rows ${rawQuery} ${name}`),
+    (plan) => {
+      access.check(plan.tables);
+      return runCompiled(deps.query, project, taskOf(call, plan, rowsOnly(format, plan.page.hidden)), reader);
     },
     reader,
     (error, plan) => explain(error, plan, project, access.maySee),
@@ -112,11 +130,8 @@ async function makePlan(
   return plan;
 }
 
-function runPage(
-  deps: TableDeps,
-  { project, reader, access: { timeoutMs } }: TableCall,
-  { request, page, statement }: Plan,
-): Promise<Answer> {
+function runPage(deps: TableDeps, call: TableCall, plan: Plan): Promise<Answer> {
+  const { request, page } = plan;
   let last: (string | null)[] = [];
   const { cursor } = page;
   const form: Form = {
@@ -131,14 +146,21 @@ function runPage(
       : null,
     close: (exchange) => pageEnd(exchange, request, exchange.truncated ? nextCursor(page, last) : null),
   };
+  return runCompiled(deps.query, call.project, taskOf(call, plan, form), call.reader);
+}
+
+function taskOf(
+  { access: { timeoutMs } }: TableCall,
+  { request, page, statement }: Plan,
+  form: Form,
+): CompiledQuery {
   const input = {
     query: page.text,
     params: page.params,
     limit: page.limit,
     bigAsString: request.numbersAsStrings,
   };
-  const task = { statement, input, form, timeoutMs, maxAffected: null, readOnly: true };
-  return runCompiled(deps.query, project, task, reader);
+  return { statement, input, form, timeoutMs, maxAffected: null, readOnly: true };
 }
 
 const opening = Buffer.from('{"ok":true,');

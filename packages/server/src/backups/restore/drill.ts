@@ -4,6 +4,9 @@ import path from 'node:path';
 import { findSetting } from '../../control/settings.ts';
 import { ensureDumpRole } from '../../engine/dump-role.ts';
 import { databaseOf } from '../../engine/provision.ts';
+import { RowhouseError } from '../../errors.ts';
+import { AskError } from '../../postgres/ask.ts';
+import type { Address } from '../../postgres/database.ts';
 import { type Sql, sql } from '../../postgres/sql.ts';
 import type { Backups } from '../backups.ts';
 import { type Fingerprint, fingerprint } from './fingerprint.ts';
@@ -39,7 +42,7 @@ export async function runDrill(
   const result = await inTurn(deps.control, signal, async (either) => {
     await removeLeft(path.dirname(folder));
     const live = await ensureDumpRole(deps.server, project.id);
-    const before = await fingerprint(live, either);
+    const before = await look(live, either);
     const target = await now(deps);
     const mark = await markPresent(place.backups, deps.server, target);
     await untilStored(place.backups, deps.server, mark, { ...jobPatience, signal: either });
@@ -62,24 +65,50 @@ export async function runDrill(
         return fingerprint(await ensureDumpRole(server, project.id), either);
       },
     );
-    return compare(before, await fingerprint(live, either), restored);
+    return compare(before, await look(live, either), restored);
   });
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { slug: project.slug, ...result, seconds };
 }
 
-/** What was the same before and after must be the same in between. */
+/**
+ * The live project. Its tables may be locked, an export may run, a right may be revoked meanwhile, or a row may be too large to be
+ * written out: then nothing is known about the backups.
+ */
+async function look(live: Address, signal: AbortSignal): Promise<Fingerprint> {
+  const overdue = AbortSignal.timeout(maxLookMs);
+  return fingerprint(live, AbortSignal.any([signal, overdue])).catch((error: unknown) => {
+    if (overdue.aborted) throw new BusyProject(new Error('Reading its tables took too long.'));
+    throw error instanceof RowhouseError || error instanceof AskError ? new BusyProject(error) : error;
+  });
+}
+
+/** Other restores wait meanwhile. */
+const maxLookMs = 2 * 60 * 60_000;
+
+export class BusyProject extends Error {
+  override readonly name = 'BusyProject';
+
+  constructor(cause: Error) {
+    super(cause.message, { cause });
+  }
+}
+
+/**
+ * What was the same before and after must be the same in between. A table that was renamed, or hidden, and then changed back
+ * differs in between as well: so a difference counts only if no definition has changed.
+ */
 export function compare(before: Fingerprint, after: Fingerprint, restored: Fingerprint) {
   const problems: string[] = [];
   let [compared, changed] = [0, 0];
-  for (const [name, { rows, sum }] of before) {
-    const isSame = after.get(name)?.sum === sum;
-    if (!isSame) {
+  for (const [name, { rows, sum }] of before.tables) {
+    const copy = restored.tables.get(name);
+    const isSame = after.tables.get(name)?.sum === sum;
+    if (!isSame || (copy?.sum !== sum && before.definitions !== after.definitions)) {
       changed++;
       continue;
     }
     compared++;
-    const copy = restored.get(name);
     if (!copy) problems.push(`${name} is missing`);
     else if (copy.sum !== sum)
       problems.push(`${name} has ${copy.rows} rows that differ from the ${rows} it had`);

@@ -7,7 +7,7 @@ import { pause } from '../../pause.ts';
 import { getProjectRow } from '../../projects/find.ts';
 import type { Backups } from '../backups.ts';
 import { forgetDrillProblem, listDrillProblems, putDrillProblem } from '../drill-problems.ts';
-import { chooseNext, type Drill, type DrilledProject, findDrilled, runDrill } from './drill.ts';
+import { BusyProject, chooseNext, type Drill, type DrilledProject, findDrilled, runDrill } from './drill.ts';
 import type { RestoreDeps } from './restores.ts';
 
 type Log = Record<'info' | 'error', (details: object, message: string) => void>;
@@ -30,6 +30,7 @@ export type Drills = {
 
 const hourMs = 60 * 60_000;
 const lookMs = 10_000;
+const postponeMs = 10 * 60_000;
 /** By UTC. A machine that sleeps at night has its drill later. */
 const [fromHour, toHour] = [1, 5];
 const [usualMs, latestMs] = [20 * hourMs, 30 * hourMs];
@@ -41,6 +42,8 @@ export function openDrills(
 ): Drills {
   const { control, now } = deps;
   let failures = 0;
+  /** The next attempt, after a project was busy. */
+  let postponedUntil = 0;
 
   const timeOf = async (name: 'drilled_at' | 'drill_tried_at') =>
     Date.parse((await findSetting(control, name)) ?? '') || null;
@@ -56,6 +59,11 @@ export function openDrills(
       return done;
     } catch (error) {
       if (run.signal.aborted) throw error;
+      const postponed = await findPostponed(project, error);
+      if (postponed) {
+        log.info({ project: slug, reason: postponed.message }, 'a restore drill was postponed');
+        throw postponed;
+      }
       failures++;
       // First of all, and whatever happens to the control database.
       log.error({ err: error, project: slug }, 'A RESTORE DRILL FAILED: backups may not be restorable');
@@ -67,10 +75,18 @@ export function openDrills(
     }
   };
 
+  /** A project that is busy, or was deleted or exchanged meanwhile, is no alarm: a project could raise it at will. */
+  const findPostponed = async ({ id, slug }: DrilledProject, error: unknown) => {
+    if (error instanceof BusyProject) return errors.drillPostponed(slug, error.message, error);
+    if (await findDrilled(deps, id)) return null;
+    return errors.drillPostponed(slug, 'It was deleted meanwhile.', error);
+  };
+
   /** The failure is recorded, and the next attempt follows. */
   const tryDrill = async (project: DrilledProject, signal: AbortSignal): Promise<void> => {
     await drill(project, { signal }).catch((error: unknown) => {
       if (!(error instanceof RowhouseError)) throw error;
+      if (error.code === 'conflict') postponedUntil = now() + postponeMs;
     });
   };
 
@@ -78,6 +94,7 @@ export function openDrills(
 
   /** `startedAt`: after a first start there is nothing to restore yet, and the first night is soon enough. */
   const look = async (startedAt: number, ended: AbortSignal): Promise<void> => {
+    if (now() < postponedUntil) return;
     const [failed] = await listDrillProblems(control);
     if (failed && now() - Date.parse(failed.failedAt) >= hourMs) {
       const project = await findDrilled(deps, failed.projectId);
@@ -92,6 +109,8 @@ export function openDrills(
     if (!project) return;
     await tryDrill(project, ended);
     await noteTurn(project);
+    // The next one in turn takes the place of one that is busy.
+    if (now() < postponedUntil) return;
     await putSetting(control, 'drill_tried_at', new Date(now()).toISOString());
   };
 

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Project } from '@rowhouse/api';
 import type { Control } from '../../control/control.ts';
 import { findProgram } from '../../dumps/export.ts';
+import type { Spool } from '../../dumps/import/spool.ts';
 import { prepareBinaries } from '../../engine/binaries.ts';
 import { readControlFile } from '../../engine/control-file.ts';
 import type { DiskWatch } from '../../engine/disk.ts';
@@ -53,6 +54,7 @@ export async function restore(
   run: JobRun,
 ): Promise<Record<string, unknown>> {
   const startedAt = performance.now();
+  let filled = null as Spool | null;
   const spool = await inTurn(deps.control, run.signal, async (signal) => {
     await removeLeft(path.dirname(place.folder));
     const repository = await place.backups.repository();
@@ -69,12 +71,17 @@ export async function restore(
           run.progress(fraction * recoveredPart);
         },
       },
-      ({ server }) => {
+      async ({ server }) => {
         const findNative = () => findProgram(deps.programs);
         const pieces = dumpRecovered(server, { of: deps.server, id: source.id, findNative, signal });
-        return deps.imports.spool(created.project.limit_mb, pieces);
+        filled = await deps.imports.spool(created.project.limit_mb, pieces);
+        return filled;
       },
     );
+  }).catch(async (error: unknown) => {
+    // The server of the restore can fail after the dump is written.
+    await filled?.close();
+    throw error;
   });
   // Not in turn with other restores: this runs code of the project (materialized views, indexes), which can take hours. Imports
   // have their own turns.

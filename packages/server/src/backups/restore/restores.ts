@@ -114,7 +114,9 @@ export function openRestores(deps: RestoreDeps): Restores {
           'Restore it first, without "to". Or restore into a new project.',
         );
       }
-      const name = `${source.name.slice(0, 70)} ${target.toISOString().slice(0, 19)}Z`;
+      // Not in the middle of a character.
+      const start = source.name.slice(0, 70).replace(/[\uD800-\uDBFF]$/, '');
+      const name = `${start} ${target.toISOString().slice(0, 19)}Z`;
       const input = { name, limit_mb: source.limit_mb };
       const started = await begin({ source, target, into }, input);
       if (into === 'new') return started;

@@ -26,6 +26,8 @@ type Request = {
 /** Ahead of the server, and behind it: its last restart point may need some. */
 const ahead = 12n;
 const behind = 4n;
+/** 16 MB of memory each. */
+const fetchedAtOnce = 4;
 const lookMs = 20;
 
 /** Returns when the last segment is in place. */
@@ -35,12 +37,16 @@ export async function feedWal(request: Request): Promise<void> {
   const first = request.from - (request.from % size);
   const read = (start: bigint) =>
     readSegment(repository, segmentName(timeline, start, request.segmentBytes), request.segmentBytes, signal);
-  let next: Promise<Buffer | null> | null = read(first);
+  // Those after it are fetched while one is written and the server is busy.
+  const coming: Promise<Buffer | null>[] = [];
+  let fetched = first;
   for (let start = first; start < end; start += size) {
-    const bytes = await next;
-    // The one after it is fetched while this one is written and the server is busy.
-    next = start + size < end ? read(start + size) : null;
-    next?.catch(() => {});
+    for (; coming.length < fetchedAtOnce && fetched < end; fetched += size) {
+      const reading = read(fetched);
+      reading.catch(() => {});
+      coming.push(reading);
+    }
+    const bytes = await coming.shift();
     const name = segmentName(timeline, start, request.segmentBytes);
     if (!bytes) throw new Error(`The WAL segment ${name} is not stored any more.`);
     while (start > replayed() + ahead * size) await sleep(lookMs, undefined, { signal });

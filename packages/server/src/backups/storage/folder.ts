@@ -82,6 +82,7 @@ export function openFolder(root: string, reserveBytes: number | null): Storage {
 
   return {
     kind: 'folder',
+    source: { location: { kind: 'folder', folder: root }, reserveBytes },
     place: root,
     put: (name, content, signal) =>
       put(name, content, signal).catch((error) => {

@@ -65,6 +65,7 @@ export function openS3(location: S3Location): Storage {
 
   return {
     kind: 's3',
+    source: { location, reserveBytes: 0 },
     place,
     put,
     get: async (name, signal) => {

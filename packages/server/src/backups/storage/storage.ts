@@ -7,8 +7,12 @@ export type StoredObject = { name: string; bytes: number; storedAt: Date };
 export type Stored = { bytes: number; sha256: string };
 export type Content = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
+/** Plain data, with which a thread opens the same storage. `reserveBytes`: of the disk of a folder. */
+export type StorageSource = { location: BackupLocation; reserveBytes: number | null };
+
 export type Storage = {
   kind: BackupLocation['kind'];
+  source: StorageSource;
   /** For messages: where it is, without credentials. */
   place: string;
   /** Rejects with a StorageError of kind `exists` if there is an object of this name: nothing is ever replaced. */

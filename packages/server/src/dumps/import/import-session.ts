@@ -3,6 +3,7 @@
 import { loginOf, type ProjectLogin } from '../../engine/provision.ts';
 import type { Server } from '../../engine/servers.ts';
 import { errors } from '../../errors.ts';
+import { ask, type TextRow } from '../../postgres/ask.ts';
 import { CopyIn } from '../../postgres/copy-in.ts';
 import type { ServerError } from '../../postgres/server-error.ts';
 import { Session, silent } from '../../postgres/session.ts';
@@ -81,6 +82,17 @@ export class ImportSession {
     const tags: string[] = [];
     const { error } = await this.guarded(() => this.exchange(texts, [], (tag) => tags.push(tag)));
     return error ? null : tags;
+  }
+
+  /** The rows of a statement of our own, as text. Rejects if PostgreSQL refuses it. */
+  async read(text: string, parameters: readonly string[]): Promise<TextRow[]> {
+    const { statementMs } = this.limits;
+    return this.guarded(() =>
+      ask(this.session, text, parameters, {
+        timeoutMs: statementMs,
+        terminate: (session) => session.destroy(),
+      }),
+    );
   }
 
   /** COPY … FROM STDIN. */

@@ -90,6 +90,11 @@ const defaultLimitMb = 512;
 const spoolFactor = 4;
 /** Of a dump's unpacked data to limit_mb: PostgreSQL compresses long values itself. */
 const unpackedFactor = 16;
+/**
+ * A dump of our own was within limit_mb in its project, however large it is as text: long values are compressed there, and a NULL
+ * takes a bit. limit_mb itself still holds.
+ */
+export const ownUnpackedBytes = Number.POSITIVE_INFINITY;
 const extraBytes = 64 * mb;
 
 /** For data that does not fit into limit_mb. The hints for a full project do not help: this one is dropped. */
@@ -152,7 +157,11 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     return limitMb;
   };
 
-  const fill = async ({ project, serverId }: Filled, source: Source, run: JobRun): Promise<ImportReport> => {
+  const fill = async (
+    { project, serverId }: Filled,
+    { source, maxUnpackedBytes }: { source: Source; maxUnpackedBytes: number },
+    run: JobRun,
+  ): Promise<ImportReport> => {
     const server = servers.of(serverId);
     const overdue = AbortSignal.timeout(maxMs);
     const explain = (error: unknown) =>
@@ -173,7 +182,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
         const report = await restoreDump({
           ...{ server, signal, file: spool.file(), limits: { statementMs }, progress: run.progress },
           project: { id: project.id, serverId, passwordVersion: 1 },
-          maxUnpackedBytes: unpackedFactor * project.limit_mb * mb + extraBytes,
+          maxUnpackedBytes,
         });
         const { size } = await headroom.look(project.id);
         if (size > admitted.ceiling) throw await headroom.refusal(project.id);
@@ -211,11 +220,12 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
     const kind = origin ? 'branch' : 'import';
     const created = await createProject(deps, accountId, input, { filledBy: id, ...origin });
     const { project, apiKey } = created;
+    const maxUnpackedBytes = origin ? ownUnpackedBytes : unpackedFactor * project.limit_mb * mb + extraBytes;
     try {
       const job = await jobs.start({ id, kind, accountId, projectId: project.id }, async (run) => {
         try {
           return await turnsOf(created.serverId).take(run.signal, () =>
-            fill(created, source, run).catch(orFull(hints[kind])),
+            fill(created, { source, maxUnpackedBytes }, run).catch(orFull(hints[kind])),
           );
         } finally {
           free();
@@ -230,10 +240,12 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
 
   return {
     spool: (limitMb, pieces) => fillSpool(spoolOptions(limitMb), pieces),
-    load: (created, spool, run) =>
-      turnsOf(created.serverId)
-        .take(run.signal, () => fill(created, async () => spool, run).catch(orFull(hints.restore)))
-        .finally(() => spool.close()),
+    load: (created, spool, run) => {
+      const dump = { source: async () => spool, maxUnpackedBytes: ownUnpackedBytes };
+      return turnsOf(created.serverId)
+        .take(run.signal, () => fill(created, dump, run).catch(orFull(hints.restore)))
+        .finally(() => spool.close());
+    },
     uploads: {
       ...{ list: uploads.list, get: uploads.get, remove: uploads.remove },
       create: async (accountId, { bytes, ...input }) => {

@@ -29,13 +29,16 @@ export class OriginSearch {
   result(): Origin {
     const { owners, schemas, authTables } = this;
     const [main] = [...owners].sort(([, one], [, other]) => other - one);
+    const isRowhouse = ['users', 'passwords', 'attempts'].every((name) => authTables.has(name));
+    // A project may have schemas of these names.
+    const isSupabase =
+      [...owners.keys()].some((name) => name.startsWith('supabase_')) ||
+      (schemas.has('storage') && schemas.has('realtime'));
     return {
       mainOwner: main?.[0] ?? null,
       owners: new Set(owners.keys()),
-      isRowhouse: authTables.has('users') && authTables.has('passwords') && authTables.has('attempts'),
-      isSupabase:
-        [...owners.keys()].some((name) => name.startsWith('supabase_')) ||
-        (schemas.has('storage') && schemas.has('realtime')),
+      isRowhouse,
+      isSupabase: isSupabase && !isRowhouse,
     };
   }
 }
@@ -92,6 +95,8 @@ export function judge(entry: Entry, origin: Origin): Judgement {
     return isOurs ? silently : { run: false, reason: 'Only a superuser can create event triggers.' };
   }
   if (/^SUBSCRIPTION/.test(kind)) return { run: false, reason: 'Projects cannot have subscriptions.' };
+  // A move was running when the dump was made.
+  if (/^PUBLICATION/.test(kind) && origin.isRowhouse && /\browhouse_move/.test(name)) return silently;
   if (/^PUBLICATION/.test(kind) && origin.isSupabase)
     return { run: false, reason: "It serves Supabase's own services." };
   if (kind === 'PROCEDURAL LANGUAGE' && name === 'plpgsql') return silently;

@@ -1,4 +1,5 @@
-// Restores a dump in pg_dump's custom format, in the order of pg_restore: everything, then the grants, then what needs them.
+// Restores a dump in pg_dump's custom format, in the order of pg_restore: everything, then the grants, then what needs them. The
+// grants of schemas come at the very end: an owner that has none on its own schema could grant nothing inside of it any more.
 import { sql } from '../../postgres/sql.ts';
 import type { Archive, ArchiveEntry } from '../read/archive.ts';
 import { type Block, findBlocks, readBlock, readLargeObjects } from '../read/blocks.ts';
@@ -41,7 +42,7 @@ export async function restoreArchive(
   const hasPath = entries.some(({ kind }) => kind === 'SEARCHPATH');
   let path: string | null = null;
   let done = 0;
-  for (const pass of ['main', 'grants', 'last'] as const) {
+  for (const pass of passes) {
     for (const entry of entries) {
       if (passOf(entry) !== pass) continue;
       progress(++done / entries.length);
@@ -55,7 +56,10 @@ export async function restoreArchive(
   }
 }
 
-function passOf({ kind, name }: ArchiveEntry): 'main' | 'grants' | 'last' {
+const passes = ['main', 'grants', 'last', 'grants of schemas'] as const;
+
+function passOf({ kind, name }: ArchiveEntry): (typeof passes)[number] {
+  if (kind === 'ACL' && name.startsWith('SCHEMA ')) return 'grants of schemas';
   if (kind === 'ACL' || kind === 'DEFAULT ACL' || kind === 'ACL LANGUAGE') return 'grants';
   if (kind === 'EVENT TRIGGER' || kind === 'MATERIALIZED VIEW DATA') return 'last';
   return kind === 'COMMENT' && name.startsWith('EVENT TRIGGER ') ? 'last' : 'main';
@@ -71,8 +75,7 @@ async function restoreEntry(opened: OpenArchive, entry: ArchiveEntry, runner: Ru
         'Dump without --inserts, --column-inserts and --rows-per-insert, or with --format=plain.',
       );
     }
-    const rows = readBlock(file, archive, block, count);
-    await runner.copy(entry.copy.trim(), entry, rows);
+    await runner.copy(entry.copy.trim(), entry, () => readBlock(file, archive, block, count));
     return;
   }
   if (block?.isLargeObjects) return fillLargeObjects(opened, block, runner);

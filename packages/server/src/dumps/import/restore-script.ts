@@ -46,6 +46,7 @@ export async function restoreScript(
     if (!isAdmitted && !isSetting) continue;
     if (refused !== null) runner.skip(text, heading, refused);
     else if (rowsAt === null) await runner.statement(text, heading);
-    else if (!readAuthHead(text)) await runner.copy(text, heading, counted(readRows(file, rowsAt), count));
+    else if (!readAuthHead(text))
+      await runner.copy(text, heading, () => counted(readRows(file, rowsAt), count));
   }
 }

@@ -23,6 +23,10 @@ type Options = {
   maxUnpackedBytes: number;
   signal: AbortSignal;
   progress: (fraction: number) => void;
+  /** Stores the users instead of those in the dump. */
+  users?: () => Promise<void>;
+  /** The dump adds to a project that has its tables and privileges already. */
+  isPart?: boolean;
 };
 
 export async function restoreDump(options: Options): Promise<ImportReport> {
@@ -43,35 +47,47 @@ type Dump = {
 };
 
 async function restore(options: Options): Promise<ImportReport> {
-  const { server, project, limits, signal, progress } = options;
+  const { server, project, limits, signal, progress, isPart = false } = options;
   const dump = await open(options);
   const report = new Reporting();
   progress(0.05);
-  const asOwner: ProjectLogin = { ...project, passwordVersion: 1, loginAs: 'auth' };
-  const users = await ImportSession.open(server, asOwner, limits, signal);
-  try {
-    await importUsers(users, dump.authRows, report);
-  } finally {
-    users.close();
-  }
+  if (options.users) await options.users();
+  else await storeUsers(options, dump, report);
   const session = await ImportSession.open(server, project, limits, signal);
   try {
     // What the dump creates must not be open to users because a new project is: only the dump's own grants count.
-    for (const statement of usualGrants('revoke', 'from')) await session.run(statement);
-    const { origin } = dump;
+    if (!isPart) for (const statement of usualGrants('revoke', 'from')) await session.run(statement);
+    // A part has none of the tables by which a dump of Rowhouse is recognized.
+    const origin = isPart ? { ...dump.origin, isRowhouse: true } : dump.origin;
     const runner = new Runner({ session, origin, role: roleOf(project.id), report });
     await dump.restore(runner);
     await runner.flush();
     await commit(session);
-    if (!origin.isRowhouse) for (const statement of usualGrants('grant', 'to')) await session.run(statement);
+    await runner.tryAgain();
+    if (!origin.isRowhouse && !isPart)
+      for (const statement of usualGrants('grant', 'to')) await session.run(statement);
     await session.run('reset all');
     // Commits wait for the disk again: this one, and with it all before.
     await session.run('set synchronous_commit = on');
-    await session.run('analyze');
+    if (!isPart) await session.run('analyze');
   } finally {
     session.close();
   }
   return report.toReport();
+}
+
+async function storeUsers(
+  { server, project, limits, signal }: Options,
+  { authRows }: Dump,
+  report: Reporting,
+): Promise<void> {
+  const asOwner: ProjectLogin = { ...project, passwordVersion: 1, loginAs: 'auth' };
+  const session = await ImportSession.open(server, asOwner, limits, signal);
+  try {
+    await importUsers(session, authRows, report);
+  } finally {
+    session.close();
+  }
 }
 
 /** A transaction that the dump has left open. */

@@ -3,9 +3,10 @@ import { errors } from '../../errors.ts';
 import { isRaised, type ServerError } from '../../postgres/server-error.ts';
 import { sqlstate } from '../../postgres/sqlstate.ts';
 import { findWords } from '../read/words.ts';
-import type { ImportSession } from './import-session.ts';
+import type { ImportSession, Outcome } from './import-session.ts';
 import { type Entry, judge, labelOf, type Origin } from './origin.ts';
 import type { Reporting } from './report.ts';
+import { SetAside } from './set-aside.ts';
 import { prepare } from './statements.ts';
 
 type Options = { session: ImportSession; origin: Origin; role: string; report: Reporting };
@@ -19,12 +20,16 @@ export class Runner {
   /** INSERTs of a dump with --inserts: one round trip for each would be slow. */
   private readonly waiting: { text: string; entry: Entry | null }[] = [];
   private waitingChars = 0;
+  private readonly setAside: SetAside;
+  private readonly failed: { text: string; entry: Entry | null; reason: string }[] = [];
+  private failedChars = 0;
 
   constructor({ session, origin, role, report }: Options) {
     this.session = session;
     this.origin = origin;
     this.role = role;
     this.report = report;
+    this.setAside = new SetAside(session, report);
   }
 
   /** Whether its statements are to run. If not, the report says why. */
@@ -86,15 +91,42 @@ export class Runner {
     return outcome;
   }
 
-  async copy(text: string, entry: Entry | null, rows: AsyncIterable<Buffer>): Promise<void> {
+  async copy(text: string, entry: Entry | null, rows: () => AsyncIterable<Buffer>): Promise<void> {
     await this.flush();
     if (entry && this.failedTables.has(keyOf(entry))) {
       this.skip(text, entry, 'The table was not created.');
       return;
     }
-    const { error, tag } = await this.session.copy(text, rows);
+    const { error, tag } = await this.copyRows(text, entry, rows);
     if (error) this.takeDataError(text, entry, error);
     else this.report.rows += Number(/^COPY (\d+)$/.exec(tag)?.[1] ?? 0);
+  }
+
+  /** If the table rejects them: again, without its check constraints. */
+  private async copyRows(
+    text: string,
+    entry: Entry | null,
+    rows: () => AsyncIterable<Buffer>,
+  ): Promise<Outcome> {
+    const wasInTransaction = this.session.isInTransaction;
+    const outcome = await this.session.copy(text, rows());
+    if (!outcome.error || !entry || wasInTransaction) return outcome;
+    return (await this.setAside.whileWithout(entry, () => this.session.copy(text, rows()))) ?? outcome;
+  }
+
+  /**
+   * When everything else is there, with the search path of the project: a dump has none, so functions that name tables without
+   * their schemas fail in it. A partition is not attached if its check constraint calls such a function.
+   */
+  async tryAgain(): Promise<void> {
+    await this.session.run('reset search_path');
+    // First: a partition whose constraint is not valid cannot be attached.
+    await this.setAside.validate();
+    for (const { text, entry, reason } of this.failed.splice(0)) {
+      const prepared = prepare(text, this.origin, this.role);
+      const { error } = 'run' in prepared ? await this.run(prepared.run) : { error: null };
+      if (error) this.skip(text, entry, reason);
+    }
   }
 
   skip(text: string, entry: Entry | null, reason: string): void {
@@ -109,7 +141,15 @@ export class Runner {
       throw errors.importFailed(`${entry ? labelOf(entry) : text.slice(0, 100)}: ${error.message}`);
     if (/^create\s+(?:unlogged\s+|foreign\s+)?table\b/i.test(text) && entry)
       this.failedTables.add(keyOf(entry));
-    this.skip(text, entry, error.message);
+    this.tryLater(text, entry, error.message);
+  }
+
+  private tryLater(text: string, entry: Entry | null, reason: string): void {
+    this.failedChars += text.length;
+    const isTable = /^create\s+(?:unlogged\s+|foreign\s+)?table\b/i.test(text);
+    if (isTable || this.failed.length >= maxFailed || this.failedChars > maxFailedChars)
+      this.skip(text, entry, reason);
+    else this.failed.push({ text, entry, reason });
   }
 
   /** Rows of a table that is not there are reported. Rows that a table rejects would be lost silently. */
@@ -120,6 +160,8 @@ export class Runner {
   }
 }
 
+const maxFailed = 1_000;
+const maxFailedChars = 4 * 1024 * 1024;
 const maxWaiting = 200;
 const maxWaitingChars = 256 * 1024;
 

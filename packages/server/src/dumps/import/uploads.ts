@@ -155,11 +155,16 @@ export function openUploads({ folder, pace, perAccount, keepMs, isDiskLow, onErr
       if (isDiskLow()) throw errors.serverFull();
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       await sweep();
-      const own = (await list()).filter(({ owner }) => owner === ownerOf(accountId));
-      if (own.length >= perAccount) throw errors.uploadsPending(perAccount);
       const id = `${maxBytes}-${randomBytes(16).toString('hex')}`;
-      const handle = await open(at(nameOf(accountId, id)), 'wx', 0o600);
+      const file = at(nameOf(accountId, id));
+      const handle = await open(file, 'wx', 0o600);
       try {
+        // Counted with its own file: of several requests at the same time, in any process, none counts too few.
+        const own = (await list()).filter(({ owner }) => owner === ownerOf(accountId));
+        if (own.length > perAccount) {
+          await rm(file, { force: true });
+          throw errors.uploadsPending(perAccount);
+        }
         return describe(id, await handle.stat());
       } finally {
         await handle.close();

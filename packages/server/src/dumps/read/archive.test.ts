@@ -137,12 +137,18 @@ describe('an archive', () => {
     await expect(readAll(Buffer.concat([head, entry]))).rejects.toBeInstanceOf(BrokenDump);
   });
 
-  it('with a data block that no entry names, or two of one entry, is refused', async () => {
+  it('with a data block that no entry names is refused', async () => {
     const whole = writeArchive(entries, { gzip: false });
-    for (const id of [3, 99]) {
-      const more = Buffer.concat([whole, Buffer.from([1]), int(id), int(0)]);
-      await expect(readAll(more)).rejects.toThrow('belongs to no entry');
-    }
+    const at = whole.indexOf(Buffer.concat([Buffer.from([1]), int(3)]));
+    expect(at).toBeGreaterThan(0);
+    const other = Buffer.concat([whole.subarray(0, at + 1), int(99), whole.subarray(at + 6)]);
+    await expect(readAll(other)).rejects.toThrow('belongs to no entry');
+  });
+
+  it('to which pg_dump has appended its table of contents again is read', async () => {
+    const whole = writeArchive(entries, { gzip: false });
+    const contents = writeArchive(entries.map(({ data: _, largeObjects: __, ...entry }) => entry));
+    expect(await readAll(Buffer.concat([whole, contents]))).toEqual(await readAll(whole));
   });
 });
 

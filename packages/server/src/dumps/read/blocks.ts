@@ -18,12 +18,16 @@ const pieceBytes = 64 * 1024;
 const dataBlock = 1;
 const largeObjectsBlock = 3;
 
-/** By the id of their entry. */
+/**
+ * By the id of their entry. Bytes after the last of them are not read, as by pg_restore: with its output redirected to a file, pg_dump
+ * 16 and 17 cannot go back to the table of contents, and append it a second time.
+ */
 export async function findBlocks(file: DumpFile, archive: Archive): Promise<Map<number, Block>> {
   const expected = new Set(archive.entries.filter(({ hasData }) => hasData).map(({ id }) => id));
   const blocks = new Map<number, Block>();
   const walk = new Walk(file, archive.dataAt);
-  while (!walk.isAtEnd) {
+  while (blocks.size < expected.size) {
+    if (walk.isAtEnd) throw endsTooEarly();
     const kind = await walk.byte();
     const id = await walk.int();
     if (kind !== dataBlock && kind !== largeObjectsBlock) throw new BrokenDump('a data block is not valid');
@@ -33,7 +37,6 @@ export async function findBlocks(file: DumpFile, archive: Archive): Promise<Map<
     if (!isLargeObjects) await walk.skipChunks();
     else while ((await walk.int()) !== 0) await walk.skipChunks();
   }
-  if (blocks.size < expected.size) throw endsTooEarly();
   return blocks;
 }
 

@@ -22,6 +22,8 @@ export type Form = Readonly<{
   /** Whether the column names come before the rows. */
   hasHead: boolean;
   hasRows: boolean;
+  /** The byte between two rows. Left out: a comma. */
+  separator?: number;
   /** This many columns at the end of each row are the service's own, and are not shown. */
   hidden: number;
   /** Called with the last row within the limit: if there are more, the next page starts after it. */
@@ -114,7 +116,7 @@ export class AnswerWriter {
     }
     const { json } = this;
     if (!json) return null;
-    if (this.rowCount++ > 0 && this.options.form.hasRows) json.byte(44);
+    if (this.rowCount++ > 0 && this.options.form.hasRows) json.byte(this.options.form.separator ?? 44);
     return this.options.form.hasRows ? json : null;
   }
 

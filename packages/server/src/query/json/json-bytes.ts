@@ -3,6 +3,7 @@ import type { Kind } from './value-kinds.ts';
 
 const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [34, 92, 91, 93, 123, 125];
 const [comma, minus, space, zero, nine, plus] = [44, 45, 32, 48, 57, 43];
+const [lineFeed, carriageReturn] = [10, 13];
 const hex = Buffer.from('0123456789abcdef');
 const [nullWord, trueWord, falseWord] = ['null', 'true', 'false'].map((word) => Buffer.from(word)) as [
   Buffer,
@@ -84,6 +85,10 @@ export class JsonBytes {
         return this.raw(source[start] === 116 ? trueWord : falseWord);
       case 'json':
         return this.copy(source, start, end);
+      case 'json_line':
+        return this.onOneLine(source, start, end);
+      case 'csv':
+        return this.csvField(source, start, end);
       case 'timestamp':
       case 'timestamptz':
         return this.timestamp(source, start, end, kind.is === 'timestamptz');
@@ -133,6 +138,35 @@ export class JsonBytes {
       this.ensureCapacity(6);
       this.length = writeEscape(this.view, this.length, byte);
       from = index + 1;
+    }
+    this.copy(source, from, end);
+  }
+
+  /** A line break in valid JSON is always white space: inside a string it is escaped. */
+  onOneLine(source: Buffer, start: number, end: number): void {
+    const from = this.length;
+    this.copy(source, start, end);
+    const { bytes, length } = this;
+    for (let at = from; at < length; at++)
+      if (bytes[at] === lineFeed || bytes[at] === carriageReturn) bytes[at] = space;
+  }
+
+  /** Quoted where COPY quotes. An empty string is quoted, because an empty field is NULL. */
+  private csvField(source: Buffer, start: number, end: number): void {
+    if (!needsCsvQuotes(source, start, end)) return this.copy(source, start, end);
+    this.byte(quote);
+    this.csvQuoted(source, start, end);
+    this.byte(quote);
+  }
+
+  /** A part of a quoted field of CSV, without the quotes around it. */
+  csvQuoted(source: Buffer, start: number, end: number): void {
+    let from = start;
+    for (let at = start; at < end; at++) {
+      if (source[at] !== quote) continue;
+      this.copy(source, from, at + 1);
+      // The quote comes again with the next copy, and so is doubled.
+      from = at;
     }
     this.copy(source, from, end);
   }
@@ -302,6 +336,15 @@ export class JsonBytes {
     this.bytes = larger;
     this.view = viewOf(larger);
   }
+}
+
+function needsCsvQuotes(source: Buffer, start: number, end: number): boolean {
+  if (end === start) return true;
+  for (let at = start; at < end; at++) {
+    const byte = source[at] as number;
+    if (byte === comma || byte === quote || byte === lineFeed || byte === carriageReturn) return true;
+  }
+  return false;
 }
 
 function viewOf({ buffer, byteOffset, length }: Buffer): DataView {

@@ -24,6 +24,7 @@ const values: [string, Kind, (string | null)[]][] = [
   ['big numbers', { is: 'big' }, ['1', 'NaN', '1'.repeat(20_000)]],
   ['booleans', { is: 'boolean' }, ['t', 'f']],
   ['json', { is: 'json' }, ['{"a": [1, "ü"]}', `"${'x'.repeat(20_000)}"`]],
+  ['json on one line', { is: 'json_line' }, ['{"a":\n[1,\r\n"\\n"]}', `[${'1,\n'.repeat(9_000)}1]`]],
   ['timestamps', moment, ['2026-11-14 09:30:00.5+00', 'infinity', '0044-03-15 00:00:00+00 BC']],
   [
     'arrays',

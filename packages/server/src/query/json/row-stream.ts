@@ -29,7 +29,7 @@ export class RowStream {
     this.json = json;
     this.onSlice = onSlice;
     this.prefixes = collects ? [] : null;
-    if (plan.keys.length === 0) json.byte(plan.open);
+    if (plan.keys.length === 0 && !plan.isBare) json.byte(plan.open);
   }
 
   push(source: Buffer, start: number, end: number): void {
@@ -49,7 +49,7 @@ export class RowStream {
   }
 
   end(): void {
-    this.json.byte(this.plan.close);
+    if (!this.plan.isBare) this.json.byte(this.plan.close);
   }
 
   /** The row as PostgreSQL would send it if its values ended after their prefixes. */
@@ -79,7 +79,7 @@ export class RowStream {
     this.prefixes?.push(size < 0 ? null : []);
     this.prefixSize = 0;
     if (size < 0) {
-      if (key) json.null();
+      if (key && !plan.isBare) json.null();
       return this.next();
     }
     this.left = size;

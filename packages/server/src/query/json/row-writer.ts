@@ -16,6 +16,8 @@ export type RowPlan = Readonly<{
   kinds: readonly Kind[];
   open: number;
   close: number;
+  /** CSV: rows have no braces, and NULL is nothing. */
+  isBare?: boolean;
 }>;
 
 /** Columns in result order. A repeated name gets _2, _3. */

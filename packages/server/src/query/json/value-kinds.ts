@@ -12,7 +12,11 @@ export type Kind =
         | 'timestamp'
         | 'timestamptz'
         | 'record'
-        | 'hstore';
+        | 'hstore'
+        /** JSON without line breaks. */
+        | 'json_line'
+        /** PostgreSQL's text as a field of CSV. */
+        | 'csv';
     }
   | { is: 'array'; element: Kind; delimiter: number }
   | { is: 'vector'; element: Kind }

@@ -17,6 +17,10 @@ export function streamValue(kind: Kind, json: JsonBytes): ValueStream {
       return json.bigAsString ? new StringStream(json) : new NumberStream(json);
     case 'json':
       return new RawStream(json);
+    case 'json_line':
+      return new JsonLineStream(json);
+    case 'csv':
+      return new CsvStream(json);
     case 'array':
       return new ArrayStream(kind.element, kind.delimiter, json);
     case 'vector':
@@ -63,6 +67,28 @@ class RawStream implements ValueStream {
   }
 
   end(): void {}
+}
+
+class JsonLineStream extends RawStream {
+  override push(source: Buffer, start: number, end: number): void {
+    this.json.onOneLine(source, start, end);
+  }
+}
+
+/** Always quoted: whether it has to be is only known at its end. */
+class CsvStream extends RawStream {
+  constructor(json: JsonBytes) {
+    super(json);
+    json.byte(quote);
+  }
+
+  override push(source: Buffer, start: number, end: number): void {
+    this.json.csvQuoted(source, start, end);
+  }
+
+  override end(): void {
+    this.json.byte(quote);
+  }
 }
 
 /** Buffers the first bytes to distinguish a number from NaN and the infinities, which are short. */

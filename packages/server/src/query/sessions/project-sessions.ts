@@ -6,6 +6,7 @@ import type { Host } from '../../postgres/primary.ts';
 import type { Session } from '../../postgres/session.ts';
 import type { PoolLimits } from '../../postgres/session-pool.ts';
 import { type Gate, openGate } from './gate.ts';
+import { type Homes, type Locate, openHomes } from './homes.ts';
 import { openServerSessions, type ServerSessions } from './server-sessions.ts';
 import { openAudit, type TraceSource } from './session-audit.ts';
 import {
@@ -23,6 +24,7 @@ import {
  */
 export type SessionUse = 'read' | 'plain' | 'any';
 
+type ProjectPlace = Pick<ProjectLogin, 'id' | 'serverId'>;
 type Counts = { open: number; idle: number; waiting: number };
 export type ProjectSessions = {
   acquire(project: ProjectLogin, use: SessionUse): Promise<Session>;
@@ -44,6 +46,12 @@ export type ProjectSessions = {
   isFresh(project: ProjectLogin, replayed: number): boolean;
   /** Lets the requests of a project wait, and closes its sessions as their statements end. */
   readonly gate: Gate;
+  readonly homes: Homes;
+  /**
+   * Runs `look` on the server of a project until it finds the database there: one that is being moved has none under its name
+   * for a moment. null: there is none.
+   */
+  findDatabase<T>(project: ProjectPlace, look: (serverId: number) => Promise<T | null>): Promise<T | null>;
   counts(): Counts;
   /** Of each server that has been used. */
   countsOf(serverId: number): Counts;
@@ -83,16 +91,22 @@ export function openProjectSessions(
   ensureCurrent: (projectId: string) => Promise<void>,
   /** Each server has a pool of its own: projects that wait for one server take nothing from those of another. */
   limitsOf: (serverId: number) => PoolLimits,
-  { terminations, onTraces }: { terminations: Terminations; onTraces: OnTraces },
+  { terminations, onTraces, locate }: { terminations: Terminations; onTraces: OnTraces; locate: Locate },
 ): ProjectSessions {
   /** Those of standbys by server and host. */
   const byServer = new Map<number | string, ServerSessions>();
-  const at = ({ serverId, standby }: ProjectLogin): ServerSessions => {
+  const homes = openHomes(locate);
+  const at = ({ id, serverId, standby }: ProjectLogin): ServerSessions =>
+    sessionsAt(homes.of(id, serverId), standby);
+  const sessionsAt = (serverId: number, standby?: Host): ServerSessions => {
     const key = standby ? `${serverId} ${standby.host} ${standby.port}` : serverId;
     const found = byServer.get(key);
     if (found) return found;
     const server = servers.of(serverId);
-    const made = openServerSessions(server, limitsOf(serverId), { ensureCurrent, onOpened });
+    const made = openServerSessions(server, limitsOf(serverId), {
+      ensureCurrent,
+      onOpened: (project, session) => onOpened({ ...project, serverId }, session),
+    });
     byServer.set(key, made);
     return made;
   };
@@ -163,19 +177,48 @@ export function openProjectSessions(
 
   const take = async (project: ProjectLogin): Promise<Session> => {
     const poolKey = poolKeyOf(project);
-    const { pool, open } = at(project);
+    let since: number | null = null;
     for (;;) {
-      if (gate.isClosed(project.id)) await gate.pass(project.id);
+      if (gate.isClosed(project.id)) {
+        await gate.pass(project.id);
+        await homes.refresh(project.id);
+      }
+      const serverId = homes.of(project.id, project.serverId);
+      const { pool, open } = sessionsAt(serverId, project.standby);
       try {
         return pool.takeIdle(poolKey, isClean) ?? (await pool.acquire(poolKey, () => open(project)));
       } catch (error) {
-        if (!(error instanceof GateClosedError)) throw error;
+        if (error instanceof GateClosedError) continue;
+        // The primary answers instead.
+        if (project.standby) throw error;
+        since ??= performance.now();
+        if (!(await homes.lookAgain(project.id, serverId, error, since))) throw error;
       }
     }
   };
 
+  const findDatabase: ProjectSessions['findDatabase'] = async ({ id, serverId: first }, look) => {
+    let serverId: number | null = homes.of(id, first);
+    for (let since: number | null = null; serverId !== null; ) {
+      const found = await look(serverId);
+      if (found !== null) return found;
+      if (gate.isClosed(id)) await gate.pass(id);
+      since ??= performance.now();
+      serverId = await homes.next(id, serverId, since);
+    }
+    return null;
+  };
+
+  /** The pool that the session came from: the project can have another server by now. */
+  const poolOf = (project: ProjectLogin, session: Session) => {
+    const owner = owners.get(session);
+    return (owner ? sessionsAt(owner.serverId, owner.standby) : at(project)).pool;
+  };
+
   return {
     gate,
+    homes,
+    findDatabase,
     acquire: async (project, use) => {
       for (;;) {
         const poolKey = poolKeyOf(project);
@@ -183,7 +226,7 @@ export function openProjectSessions(
         const reset = resetting.get(session);
         if (reset) await within(resetMs, session, reset);
         if (session.isUsable || !reset) return prepareFor(session, use);
-        at(project).pool.release(poolKey, session, false);
+        poolOf(project, session).release(poolKey, session, false);
       }
     },
     takeIdle: (project, use) => {
@@ -194,7 +237,7 @@ export function openProjectSessions(
     isWanted: (project) => gate.isClosed(project.id) || at(project).pool.isWanted(poolKeyOf(project)),
     release: (project, session, leaves) => {
       const poolKey = poolKeyOf(project);
-      const { pool } = at(project);
+      const pool = poolOf(project, session);
       if (leaves === 'broken' || gate.isClosed(project.id)) return pool.release(poolKey, session, false);
       if (leaves === 'plain' || leaves === 'sequences') {
         if (leaves === 'sequences') withMovedSequences.add(session);
@@ -222,9 +265,11 @@ export function openProjectSessions(
       setTimeout(() => session.destroy(), waitMs).unref();
     },
     limitReached: (project) => at(project).limitReached(),
-    findStandby: ({ serverId, staleness }) =>
-      (staleness && servers.of(serverId).address.primary?.findStandby(staleness.maxMs, staleness.min)) ??
-      null,
+    findStandby: ({ id, serverId, staleness }) => {
+      // The caller's position is one of the server from which the project has moved.
+      if (!staleness || homes.of(id, serverId) !== serverId) return null;
+      return servers.of(serverId).address.primary?.findStandby(staleness.maxMs, staleness.min) ?? null;
+    },
     isFresh: ({ serverId, standby, staleness }, replayed) => {
       const { primary } = servers.of(serverId).address;
       if (!primary || !standby || !staleness || replayed < (staleness.min?.lsn ?? 0)) return false;

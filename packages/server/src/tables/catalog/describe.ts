@@ -64,7 +64,7 @@ export async function describeSchema(ask: Ask): Promise<SchemaDescription> {
 }
 
 /** `case x when y` would look its operator up through search_path; this form does not. */
-function word(column: string, words: Record<string, string>): string {
+export function word(column: string, words: Record<string, string>): string {
   const arms = Object.entries(words).map(([letter, meaning]) => {
     return `when ${column} operator(pg_catalog.=) '${letter}' then '${meaning}'`;
   });
@@ -80,14 +80,14 @@ const kind = word('relkind', {
 });
 
 /** Schemas of the project. Tables of `auth` have endpoints too, but they are documented separately. */
-const ownSchemas = `${openSchemas} and nspname operator(pg_catalog.<>) 'auth'`;
+export const ownSchemas = `${openSchemas} and nspname operator(pg_catalog.<>) 'auth'`;
 
 /** Partitions are not listed: each is part of its table. */
-const shown = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}') and not relispartition and ${ownSchemas}
+export const shown = `relkind operator(pg_catalog.=) any ('{r,p,v,m,f}') and not relispartition and ${ownSchemas}
   and pg_catalog.has_schema_privilege(namespace.oid, 'usage')
   and pg_catalog.has_any_column_privilege(class.oid, 'select, insert, update')`;
 
-const from = `pg_catalog.pg_class as class
+export const from = `pg_catalog.pg_class as class
   join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) relnamespace`;
 
 /**

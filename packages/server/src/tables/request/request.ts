@@ -41,6 +41,19 @@ const maxLimit = 10_000;
 const maxPage = 1_000_000_000;
 const pageParameters = ['select', 'order', 'limit', 'page', 'cursor', 'count', 'numbers'];
 
+/** As many as PostgreSQL's protocol can limit a result to. */
+const allRows = 2_147_483_646;
+
+/** For answers that have the rows alone: all of them, unless there is a limit. */
+export function readRowsRequest(rawQuery: string): PageRequest {
+  const request = readPageRequest(rawQuery);
+  const { own } = divide(readPairs(rawQuery), pageParameters);
+  if (own.has('count')) refuse('count', 'works with JSON only: CSV and JSON lines have no place for it');
+  if (own.has('limit')) return request;
+  if (own.has('page')) refuse('page', 'needs limit: without one, all rows are returned');
+  return { ...request, limit: allRows };
+}
+
 export function readPageRequest(rawQuery: string): PageRequest {
   const { own, filters } = divide(readPairs(rawQuery), pageParameters);
   const select = own.get('select');

@@ -1,0 +1,161 @@
+// Three servers behind one API process: what a request costs, compared with services that have one server each; and with
+// --before <folder>, one server compared with an earlier version (a compiled checkout).
+// npm run bench -- fleet [--quick] [--seconds 5] [--turns 7] [--connections 8] [--before <folder>] [--write]. Needs wrk.
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { loadavg, tmpdir } from 'node:os';
+import path from 'node:path';
+import { lastId, makeTables, statements } from './items.mjs';
+import { median, needTools, queryRequest, ratios, startService, stop, wrk } from './load.mjs';
+import { readOptions } from './options.mjs';
+import { cpuMs, postmasterOf } from './processes.mjs';
+import { perSecond, range, report } from './report.mjs';
+
+const { seconds, turns, connections, before, write } = readOptions({
+  seconds: { quick: 1, full: 5 },
+  turns: { quick: 1, full: 7 },
+  connections: 8,
+  before: null,
+});
+needTools('wrk');
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-bench-fleet-load-'));
+const { startEmbedded } = await import('../packages/server/dist/engine/embedded.js');
+const loads = {
+  query: (project) => queryRequest(statements.Q1, { target: `'${pathOf(project)}/query'` }),
+  insert: (project) => queryRequest(statements.Q4, { target: `'${pathOf(project)}/query'` }),
+  page: (project) =>
+    `return wrk.format('GET', '${pathOf(project)}/tables/items?limit=50&id=gte.' .. math.random(1, ${lastId}), headers)`,
+};
+const pathOf = ({ url }) => new URL(url).pathname;
+const busy = [];
+const stops = [];
+
+/** Load on all of these projects at once, in turn. Returns the rate, and the CPU time of a request in microseconds. */
+function measure({ pid, port, postmasters, projects }, load) {
+  const request = projects
+    .map(
+      (project, index) =>
+        `if at == ${index} then headers['x-api-key'] = '${project.key}' ${loads[load](project)} end`,
+    )
+    .join(' ');
+  const spent = () => {
+    const [first, ...others] = postmasters;
+    const { service, postgres } = cpuMs(pid, first);
+    return others.reduce((sum, one) => sum + cpuMs(null, one).postgres, service + postgres);
+  };
+  const startedAt = spent();
+  const { rate, requests } = wrk(folder, `http://127.0.0.1:${port}`, {
+    before: 'local turn = 0',
+    request: `turn = turn + 1 local at = turn % ${projects.length} ${request}`,
+    connections: connections * projects.length,
+    seconds,
+  });
+  return { rate, us: ((spent() - startedAt) * 1000) / requests };
+}
+
+/** A service with one server. */
+async function startOne(name, script) {
+  mkdirSync(path.join(folder, name));
+  const service = await startService(path.join(folder, name), script);
+  stops.push(() => stop(service));
+  for (const statement of makeTables) await service.query(statement);
+  const { pid, port, data } = service;
+  return { pid, port, service, postmasters: [postmasterOf(data)], projects: [service] };
+}
+
+/** The same with two further servers, and a project on each. */
+async function startFleet() {
+  const fleet = await startOne('fleet');
+  for (const name of ['db2', 'db3']) {
+    const dataFolder = path.join(folder, name);
+    mkdirSync(dataFolder, { mode: 0o700 });
+    const embedded = await startEmbedded({
+      ...{ dataFolder, masterKey: randomBytes(32), connections: 100, reserveBytes: 0 },
+      ...{ say: () => {}, onEvent: () => {} },
+    });
+    stops.push(embedded.stop);
+    const { user, password, host, port } = embedded.address;
+    const address = `postgres://${user}:${encodeURIComponent(password)}@${host}:${port}/postgres`;
+    await fleet.service.asAccount('POST', '/servers', { name, address });
+    const project = await fleet.service.makeProject(name, 4000, { server: name });
+    for (const statement of makeTables) await project.query(statement);
+    fleet.postmasters.push(postmasterOf(dataFolder));
+    fleet.projects.push(project);
+  }
+  return fleet;
+}
+
+/** All sides in turn, several times. The first turn is not counted. */
+function compare(sides, load) {
+  const found = Object.fromEntries(Object.keys(sides).map((name) => [name, []]));
+  for (let turn = -1; turn < turns; turn++) {
+    busy.push(loadavg()[0]);
+    for (const [name, side] of Object.entries(sides)) {
+      const result = measure(side, load);
+      if (turn >= 0) found[name].push(result);
+    }
+  }
+  return found;
+}
+
+const column = (list, name) => list.map((one) => one[name]);
+const tables = [];
+const rows = [];
+try {
+  const fleet = await startFleet();
+  const alone = {};
+  for (const name of ['one', 'two', 'three']) alone[name] = await startOne(name);
+  for (const load of Object.keys(loads)) {
+    const { fleet: together, ...separate } = compare({ fleet, ...alone }, load);
+    const mean = together.map((_, turn) => {
+      const all = Object.values(separate).map((list) => list[turn].us);
+      return all.reduce((sum, us) => sum + us, 0) / all.length;
+    });
+    const cost = ratios(column(together, 'us'), mean);
+    rows.push([
+      ...[load, perSecond(median(column(together, 'rate'))), median(column(together, 'us')).toFixed(0)],
+      ...[median(mean).toFixed(0), median(cost).toFixed(2), range(cost), '≤ 1.10'],
+    ]);
+  }
+  if (before) {
+    const earlier = await startOne('earlier', path.resolve(before, 'packages/server/dist/main.js'));
+    const compared = Object.keys(loads).map((load) => {
+      const { now, past } = compare({ now: alone.one, past: earlier }, load);
+      const speed = ratios(column(now, 'rate'), column(past, 'rate'));
+      const cost = ratios(column(now, 'us'), column(past, 'us'));
+      return [
+        ...[load, perSecond(median(column(now, 'rate'))), perSecond(median(column(past, 'rate')))],
+        ...[median(speed).toFixed(2), range(speed), median(cost).toFixed(2), '≥ 0.97'],
+      ];
+    });
+    tables.push({
+      title: 'One server, before and after',
+      header: ['load', 'requests/s', 'before', '× before', 'min–max', 'CPU × before', 'goal'],
+      rows: compared,
+    });
+  }
+} finally {
+  for (const end of stops.reverse()) await end();
+  rmSync(folder, { recursive: true, force: true });
+}
+report(
+  'fleet',
+  [
+    'load',
+    'three servers: requests/s',
+    'CPU µs a request',
+    'one server each: CPU µs',
+    'ratio',
+    'min–max',
+    'goal',
+  ],
+  rows,
+  write,
+  {
+    tables,
+    notes: [
+      `One API process with three servers and a project on each, ${connections} connections for each project, compared with three services with one server each that take turns. CPU: the service and all its PostgreSQL processes. wrk is not counted.`,
+      `The load average of the machine before each turn was ${range(busy, 1)}. The benchmark itself is part of it.`,
+    ],
+  },
+);

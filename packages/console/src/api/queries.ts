@@ -1,0 +1,81 @@
+// What screens read of the service, each with its cache key. A screen that changes something invalidates these keys.
+import type {
+  JobsResponse,
+  KeysResponse,
+  LogsResponse,
+  ProjectResponse,
+  ProjectsResponse,
+  SchemaResponse,
+  TablesResponse,
+  UsageResponse,
+} from '@rowhouse/api';
+import { QueryClient, queryOptions } from '@tanstack/react-query';
+import { ApiError } from './error.ts';
+import { api, path } from './request.ts';
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      retry: (count, error) =>
+        count < 2 && error instanceof ApiError && [0, 429, 502, 503].includes(error.status),
+    },
+  },
+});
+
+export const projectsQuery = (status: 'live' | 'deleted' = 'live') =>
+  queryOptions({
+    queryKey: ['projects', status],
+    queryFn: ({ signal }) => api.get<ProjectsResponse>('projects', { limit: 1000, status }, signal),
+    select: (answer) => answer.projects,
+  });
+
+export const projectQuery = (slug: string) =>
+  queryOptions({
+    queryKey: ['project', slug],
+    queryFn: ({ signal }) => api.get<ProjectResponse>(path`projects/${slug}`, undefined, signal),
+    select: (answer) => answer.project,
+  });
+
+export const tablesQuery = (slug: string) =>
+  queryOptions({
+    queryKey: ['project', slug, 'tables'],
+    queryFn: ({ signal }) => api.get<TablesResponse>(path`projects/${slug}/tables`, undefined, signal),
+    select: (answer) => answer.tables,
+  });
+
+export const schemaQuery = (slug: string) =>
+  queryOptions({
+    queryKey: ['project', slug, 'schema'],
+    queryFn: ({ signal }) => api.get<SchemaResponse>(path`projects/${slug}/schema`, undefined, signal),
+  });
+
+export const keysQuery = (slug: string) =>
+  queryOptions({
+    queryKey: ['project', slug, 'keys'],
+    queryFn: ({ signal }) => api.get<KeysResponse>(path`projects/${slug}/keys`, undefined, signal),
+    select: (answer) => answer.keys,
+  });
+
+export const usageQuery = (slug: string) =>
+  queryOptions({
+    queryKey: ['project', slug, 'usage'],
+    queryFn: ({ signal }) => api.get<UsageResponse>(path`projects/${slug}/usage`, undefined, signal),
+  });
+
+export const logsQuery = (slug: string) =>
+  queryOptions({
+    queryKey: ['project', slug, 'logs'],
+    queryFn: ({ signal }) => api.get<LogsResponse>(path`projects/${slug}/logs`, undefined, signal),
+  });
+
+export const jobsQuery = () =>
+  queryOptions({
+    queryKey: ['jobs'],
+    queryFn: ({ signal }) => api.get<JobsResponse>('jobs', undefined, signal),
+    select: (answer) => answer.jobs,
+  });
+
+export type Table = SchemaResponse['tables'][number];
+export type Column = Table['columns'][number];
+export type Reference = Table['references'][number];

@@ -1,0 +1,97 @@
+// Edits that wait to be applied: changed cells, new rows, deleted rows. Every step makes a new value and keeps the old
+// one, so that undo and redo only move a pointer. Nothing here knows of the screen or of SQL.
+export type Value = unknown;
+/** Identifies a stored row: the JSON of its primary key. A new row has a key that starts with "new ". */
+export type RowKey = string;
+
+export type StoredRow = { key: RowKey; values: Record<string, Value> };
+export type Changed = { before: Record<string, Value>; set: Record<string, Value> };
+export type Staged = {
+  /** By row: the values as they were read, and the new values of the changed columns. */
+  changed: ReadonlyMap<RowKey, Changed>;
+  /** A column that is missing gets its default. */
+  inserted: ReadonlyMap<RowKey, Record<string, Value>>;
+  deleted: ReadonlyMap<RowKey, Record<string, Value>>;
+};
+export type History = { states: readonly Staged[]; at: number; nextNew: number };
+export type CellEdit = { row: StoredRow; column: string; value: Value };
+
+const nothing: Staged = { changed: new Map(), inserted: new Map(), deleted: new Map() };
+/** Old steps beyond this are forgotten. */
+const stepsMax = 200;
+
+export const emptyHistory: History = { states: [nothing], at: 0, nextNew: 1 };
+export const stagedOf = ({ states, at }: History): Staged => states[at] ?? nothing;
+export const canUndo = ({ at }: History) => at > 0;
+export const canRedo = ({ states, at }: History) => at < states.length - 1;
+export const undo = (history: History): History =>
+  canUndo(history) ? { ...history, at: history.at - 1 } : history;
+export const redo = (history: History): History =>
+  canRedo(history) ? { ...history, at: history.at + 1 } : history;
+
+export const isNew = (key: RowKey) => key.startsWith('new ');
+
+export function countOf({ changed, inserted, deleted }: Staged): number {
+  return changed.size + inserted.size + deleted.size;
+}
+
+/** One step for any number of cells: a paste is undone at once. */
+export function setCells(history: History, edits: readonly CellEdit[]): History {
+  const now = stagedOf(history);
+  const changed = new Map(now.changed);
+  const inserted = new Map(now.inserted);
+  for (const { row, column, value } of edits) {
+    if (isNew(row.key)) {
+      inserted.set(row.key, { ...inserted.get(row.key), [column]: value });
+    } else if (!now.deleted.has(row.key)) {
+      const { before, set } = changed.get(row.key) ?? { before: row.values, set: {} };
+      const next = { ...set, [column]: value };
+      if (isEqual(before[column], value)) delete next[column];
+      if (Object.keys(next).length === 0) changed.delete(row.key);
+      else changed.set(row.key, { before, set: next });
+    }
+  }
+  return step(history, { ...now, changed, inserted });
+}
+
+export function insertRows(history: History, rows: readonly Record<string, Value>[]): History {
+  const now = stagedOf(history);
+  const inserted = new Map(now.inserted);
+  let { nextNew } = history;
+  for (const values of rows) inserted.set(`new ${nextNew++}`, values);
+  return { ...step(history, { ...now, inserted }), nextNew };
+}
+
+/** New rows vanish, stored rows are marked. A second time unmarks them. */
+export function toggleDeleted(history: History, rows: readonly StoredRow[]): History {
+  const now = stagedOf(history);
+  const changed = new Map(now.changed);
+  const inserted = new Map(now.inserted);
+  const deleted = new Map(now.deleted);
+  const isRestoring = rows.every(({ key }) => deleted.has(key));
+  for (const { key, values } of rows) {
+    if (isNew(key)) inserted.delete(key);
+    else if (isRestoring) deleted.delete(key);
+    else {
+      deleted.set(key, changed.get(key)?.before ?? values);
+      changed.delete(key);
+    }
+  }
+  return step(history, { changed, inserted, deleted });
+}
+
+export function discardAll(history: History): History {
+  return countOf(stagedOf(history)) === 0 ? history : step(history, nothing);
+}
+
+/** JSON values are equal if they are written the same. */
+export function isEqual(a: Value, b: Value): boolean {
+  return (
+    a === b || (typeof a === 'object' && typeof b === 'object' && JSON.stringify(a) === JSON.stringify(b))
+  );
+}
+
+function step(history: History, next: Staged): History {
+  const states = [...history.states.slice(0, history.at + 1), next].slice(-stepsMax);
+  return { ...history, states, at: states.length - 1 };
+}

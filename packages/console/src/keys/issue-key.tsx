@@ -1,0 +1,108 @@
+import type { IssuedKeyResponse, Scope } from '@rowhouse/api';
+import { useMutation } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { api, path } from '../api/request.ts';
+import { Button } from '../ui/button.tsx';
+import { Dialog, DialogActions } from '../ui/dialog.tsx';
+import { ErrorNote } from '../ui/error-state.tsx';
+import { CheckField, Field, SelectField } from '../ui/field.tsx';
+
+const scopes: Record<Scope, string> = {
+  query: 'Run any SQL',
+  'query:read': 'Run SQL that only reads',
+  'tables:read': 'Read rows of tables',
+  'tables:write': 'Write rows of tables',
+  auth: 'Sign end users up and in',
+  manage: 'Manage keys, users and settings',
+};
+const scopeNames = Object.keys(scopes) as Scope[];
+
+type Props = { slug: string; onIssued: (answer: IssuedKeyResponse) => void; onClose: () => void };
+
+export function IssueKey({ slug, onIssued, onClose }: Props) {
+  const [name, setName] = useState('');
+  const [kind, setKind] = useState('scoped');
+  const [chosen, setChosen] = useState<ReadonlySet<Scope>>(new Set(['tables:read']));
+  const [tables, setTables] = useState('');
+  const [expires, setExpires] = useState('');
+  const [idempotencyKey] = useState(() => crypto.randomUUID());
+  const issue = useMutation({
+    mutationFn: () => {
+      const list = tables
+        .split(',')
+        .map((table) => table.trim())
+        .filter(Boolean);
+      const body = {
+        name: name.trim(),
+        kind,
+        ...(kind === 'scoped' ? { scopes: [...chosen] } : {}),
+        ...(list.length > 0 ? { tables: list } : {}),
+        ...(expires ? { expires_at: new Date(expires).toISOString() } : {}),
+      };
+      return api.post<IssuedKeyResponse>(path`projects/${slug}/keys`, body, { idempotencyKey });
+    },
+    onSuccess: onIssued,
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    issue.mutate();
+  };
+  const toggle = (scope: Scope, isOn: boolean) => {
+    const next = new Set(chosen);
+    if (isOn) next.add(scope);
+    else next.delete(scope);
+    setChosen(next);
+  };
+  return (
+    <Dialog title="New key" onClose={onClose}>
+      <form className="stack" onSubmit={submit}>
+        {issue.error ? <ErrorNote error={issue.error} /> : null}
+        <Field label="Name" value={name} onChange={setName} required autoFocus placeholder="Nightly report" />
+        <SelectField
+          label="Kind"
+          value={kind}
+          onChange={setKind}
+          options={[
+            { value: 'scoped', label: 'For a server, with scopes' },
+            { value: 'publishable', label: 'Publishable, for browsers' },
+          ]}
+        />
+        {kind === 'scoped' ? (
+          <fieldset className="fieldset">
+            <legend className="field-label">Scopes</legend>
+            {scopeNames.map((scope) => (
+              <CheckField
+                key={scope}
+                label={scope}
+                help={scopes[scope]}
+                checked={chosen.has(scope)}
+                onChange={(isOn) => toggle(scope, isOn)}
+              />
+            ))}
+          </fieldset>
+        ) : null}
+        <Field
+          label="Only these tables"
+          value={tables}
+          onChange={setTables}
+          placeholder="all tables"
+          help="Separate names with commas."
+          mono
+        />
+        <Field
+          label="Expires"
+          type="datetime-local"
+          value={expires}
+          onChange={setExpires}
+          help="Empty: never."
+        />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" isBusy={issue.isPending} disabled={name.trim() === ''}>
+            Create key
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,155 @@
+// All projects of the account: search, size against limit, create, and the deleted ones that can come back.
+import type { Project } from '@rowhouse/api';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link, useLocation, useSearchParams } from 'wouter';
+import { projectsQuery } from '../api/queries.ts';
+import { useSession } from '../session/use-session.ts';
+import { Badge } from '../ui/badge.tsx';
+import { Bar } from '../ui/bar.tsx';
+import { Button } from '../ui/button.tsx';
+import { EmptyState } from '../ui/empty-state.tsx';
+import { ErrorState } from '../ui/error-state.tsx';
+import { Field } from '../ui/field.tsx';
+import { formatAge, formatMb, plural } from '../ui/format.ts';
+import { Icon } from '../ui/icons.tsx';
+import { List } from '../ui/list.tsx';
+import { Page } from '../ui/page.tsx';
+import { Skeleton } from '../ui/skeleton.tsx';
+import { Tabs } from '../ui/tabs.tsx';
+import { CreateProject } from './create-project.tsx';
+import { DeletedProjects } from './deleted-projects.tsx';
+import './projects.css';
+
+const tabs = [
+  { key: 'live', label: 'Projects' },
+  { key: 'deleted', label: 'Deleted' },
+] as const;
+
+export function Projects() {
+  const [params, setParams] = useSearchParams();
+  const [, go] = useLocation();
+  const { scope } = useSession();
+  const tab = params.has('deleted') ? 'deleted' : 'live';
+  const mayCreate = scope === 'account';
+  const create = () => go('/projects?new');
+  return (
+    <Page
+      title="Projects"
+      about="Each project is a PostgreSQL database with an API of its own."
+      actions={
+        mayCreate ? (
+          <Button kind="primary" icon={<Icon name="plus" />} onClick={create}>
+            New project
+          </Button>
+        ) : null
+      }
+    >
+      <Tabs
+        label="Projects"
+        tabs={tabs}
+        current={tab}
+        onChange={(key) => setParams(key === 'deleted' ? { deleted: '' } : {})}
+      >
+        {tab === 'live' ? <LiveProjects onCreate={mayCreate ? create : null} /> : <DeletedProjects />}
+      </Tabs>
+      {params.has('new') && mayCreate ? <CreateProject onClose={() => go('/projects')} /> : null}
+    </Page>
+  );
+}
+
+function LiveProjects({ onCreate }: { onCreate: (() => void) | null }) {
+  const { data: projects, error, refetch } = useQuery(projectsQuery());
+  const [search, setSearch] = useState('');
+  if (error) return <ErrorState error={error} onRetry={() => void refetch()} />;
+  if (!projects) return <Skeleton lines={6} />;
+  if (projects.length === 0) {
+    return (
+      <EmptyState
+        icon="database"
+        title="Create your first project"
+        action={
+          onCreate ? (
+            <Button kind="primary" icon={<Icon name="plus" />} onClick={onCreate}>
+              New project
+            </Button>
+          ) : null
+        }
+      >
+        It takes less than a second and comes with tables, SQL, users and an API key.
+      </EmptyState>
+    );
+  }
+  const words = search.trim().toLowerCase();
+  const found = projects.filter(({ name, slug }) => `${name} ${slug}`.toLowerCase().includes(words));
+  return (
+    <>
+      <div className="filter-line">
+        <Field
+          label="Search projects"
+          isLabelHidden
+          type="search"
+          placeholder="Search by name or slug"
+          value={search}
+          onChange={setSearch}
+        />
+        <span className="faint">
+          {words ? `${found.length} of ${projects.length}` : plural(projects.length, 'project')}
+        </span>
+      </div>
+      {found.length > 0 ? (
+        <div className="panel">
+          <List label="Projects" columns={columns} items={found} keyOf={(project) => project.id} />
+        </div>
+      ) : (
+        <EmptyState icon="search" title="No project matches">
+          Search for a part of the name or of the slug.
+        </EmptyState>
+      )}
+    </>
+  );
+}
+
+const tones = { ready: 'good', full: 'bad', creating: 'info', moving: 'info', deleted: 'plain' } as const;
+
+const columns = [
+  {
+    title: 'Name',
+    cell: (project: Project) => (
+      <span className="two-lines">
+        <Link href={`/projects/${project.slug}/tables`}>{project.name}</Link>
+        <span className="faint mono">{project.slug}</span>
+      </span>
+    ),
+  },
+  {
+    title: 'Status',
+    cell: ({ status, parent }: Project) => (
+      <span className="row">
+        <Badge tone={tones[status]}>{status}</Badge>
+        {parent ? <Badge>branch of {parent}</Badge> : null}
+      </span>
+    ),
+  },
+  {
+    title: 'Size',
+    cell: ({ size_mb, limit_mb, name }: Project) => (
+      <span className="project-size">
+        <span className="row">
+          <span>{formatMb(size_mb)}</span>
+          <span className="faint">of {formatMb(limit_mb)}</span>
+        </span>
+        <Bar value={size_mb} max={limit_mb} label={`Size of ${name} in megabytes`} />
+      </span>
+    ),
+  },
+  {
+    title: 'Created',
+    align: 'end' as const,
+    cell: ({ created_at }: Project) => (
+      <time className="faint" dateTime={created_at}>
+        {formatAge(created_at)}
+      </time>
+    ),
+  },
+];

@@ -1,0 +1,110 @@
+// The page's half of the session. The cookie is the other half: the page cannot read it, and the service never gives one
+// half for the other. sessionStorage is bound to the origin with its port, which cookies are not.
+import type { ConsoleSession } from '@rowhouse/api';
+import { hooks, sessionRequest } from '../api/request.ts';
+
+export type Session = ConsoleSession;
+export type SessionState =
+  | { status: 'starting' }
+  | { status: 'signed-out'; reason: string | null }
+  | { status: 'signed-in'; session: Session };
+
+type Message = { type: 'ask' } | { type: 'token'; token: string } | { type: 'signed-out' };
+
+const storageKey = 'rowhouse.console-token';
+/** How long a new tab waits for another tab to hand over the token. */
+const askMs = 150;
+
+let state: SessionState = { status: 'starting' };
+const listeners = new Set<() => void>();
+const channel = new BroadcastChannel('rowhouse-session');
+
+hooks.token = () => sessionStorage.getItem(storageKey);
+hooks.onSessionEnded = () => end('Your session has ended. Sign in again.');
+channel.onmessage = ({ data }: MessageEvent<Message>) => {
+  const token = hooks.token();
+  if (data.type === 'ask' && token) tell({ type: 'token', token });
+  if (data.type === 'signed-out' && state.status === 'signed-in') end('You signed out in another tab.');
+};
+
+export function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+export const sessionState = () => state;
+
+/** The code of /console/#link=…. It leaves the address at once, so that it is in no history and no screenshot. */
+export function takeLink(): string | null {
+  const link = new URLSearchParams(location.hash.slice(1)).get('link');
+  if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search);
+  return link;
+}
+
+export async function start(): Promise<void> {
+  const link = takeLink();
+  let failure: string | null = null;
+  if (link) {
+    try {
+      return await signIn({ link });
+    } catch (error) {
+      // Any website can lead here with an invalid link. A session that is open stays.
+      failure = (error as Error).message;
+    }
+  }
+  const token = hooks.token() ?? (await askOtherTabs());
+  if (!token) return end(failure);
+  sessionStorage.setItem(storageKey, token);
+  try {
+    set({ status: 'signed-in', session: await sessionRequest<Session>('GET', 'session') });
+  } catch {
+    end(failure);
+  }
+}
+
+export async function signIn(body: { link: string } | { api_key: string }): Promise<void> {
+  const { token, ...session } = await sessionRequest<Session & { token: string }>('POST', 'session', body);
+  sessionStorage.setItem(storageKey, token);
+  set({ status: 'signed-in', session });
+}
+
+export async function signOut(): Promise<void> {
+  await sessionRequest('DELETE', 'session').catch(() => {});
+  tell({ type: 'signed-out' });
+  end(null);
+}
+
+/** Proves the person again, so that keys and connection strings may be shown for some minutes. */
+export function confirmSession(apiKey: string): Promise<unknown> {
+  return sessionRequest('POST', 'session/confirm', { api_key: apiKey });
+}
+
+function askOtherTabs(): Promise<string | null> {
+  return new Promise((resolve) => {
+    const answer = ({ data }: MessageEvent<Message>) => {
+      if (data.type === 'token') finish(data.token);
+    };
+    const timer = setTimeout(() => finish(null), askMs);
+    const finish = (token: string | null) => {
+      clearTimeout(timer);
+      channel.removeEventListener('message', answer);
+      resolve(token);
+    };
+    channel.addEventListener('message', answer);
+    tell({ type: 'ask' });
+  });
+}
+
+function tell(message: Message) {
+  channel.postMessage(message);
+}
+
+function end(reason: string | null) {
+  sessionStorage.removeItem(storageKey);
+  if (state.status !== 'signed-out') set({ status: 'signed-out', reason });
+}
+
+function set(next: SessionState) {
+  state = next;
+  for (const listener of listeners) listener();
+}

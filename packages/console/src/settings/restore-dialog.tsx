@@ -1,0 +1,112 @@
+// Restores a project to an earlier time or to a snapshot: beside it, or in its place.
+import type { RestoringResponse } from '@rowhouse/api';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Link } from 'wouter';
+import { api, path } from '../api/request.ts';
+import { Button } from '../ui/button.tsx';
+import { SecretLine } from '../ui/code.tsx';
+import { Dialog, DialogActions } from '../ui/dialog.tsx';
+import { ErrorNote } from '../ui/error-state.tsx';
+import { Field, SelectField } from '../ui/field.tsx';
+import { plural } from '../ui/format.ts';
+import { JobProgress } from '../ui/job-progress.tsx';
+
+/** `snapshot` null: a time is asked for. */
+type Props = { slug: string; snapshot: string | null; onClose: () => void };
+
+export function RestoreDialog({ slug, snapshot, onClose }: Props) {
+  const client = useQueryClient();
+  const [at, setAt] = useState('');
+  const [into, setInto] = useState('new');
+  const [typed, setTyped] = useState('');
+  const [idempotencyKey] = useState(() => crypto.randomUUID());
+  const restore = useMutation({
+    mutationFn: () => {
+      const state = snapshot === null ? { to: new Date(at).toISOString() } : { snapshot };
+      return api.post<RestoringResponse>(
+        path`projects/${slug}/restore`,
+        { ...state, into },
+        { idempotencyKey },
+      );
+    },
+    onSuccess: () => client.invalidateQueries({ queryKey: ['projects'] }),
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    restore.mutate();
+  };
+  if (restore.data) return <Started slug={slug} started={restore.data} onClose={onClose} />;
+  const isInPlace = into === 'in_place';
+  const isReady = (snapshot !== null || at !== '') && (!isInPlace || typed === slug);
+  return (
+    <Dialog title={snapshot === null ? 'Restore to a time' : `Restore ${snapshot}`} onClose={onClose}>
+      <form className="stack" onSubmit={submit}>
+        {restore.error ? <ErrorNote error={restore.error} /> : null}
+        {snapshot === null ? (
+          <Field
+            label="State of"
+            type="datetime-local"
+            step={1}
+            value={at}
+            onChange={setAt}
+            required
+            autoFocus
+            help="In the time zone of this browser."
+          />
+        ) : null}
+        <SelectField
+          label="Into"
+          value={into}
+          onChange={setInto}
+          options={[
+            { value: 'new', label: 'a new project, beside this one' },
+            { value: 'in_place', label: 'this project, in place' },
+          ]}
+          help={
+            isInPlace
+              ? 'Keys stay as they are. The present state is kept as a deleted project for 7 days.'
+              : 'This project does not change.'
+          }
+        />
+        {isInPlace ? (
+          <Field label={`Type ${slug} to confirm`} value={typed} onChange={setTyped} mono />
+        ) : null}
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            kind={isInPlace ? 'danger' : 'primary'}
+            type="submit"
+            isBusy={restore.isPending}
+            disabled={!isReady}
+          >
+            Restore
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}
+
+type StartedProps = { slug: string; started: RestoringResponse; onClose: () => void };
+
+function Started({ slug, started, onClose }: StartedProps) {
+  const { project, api_key: apiKey, job, estimated_seconds: seconds } = started;
+  return (
+    <Dialog title="The restore runs" onClose={onClose}>
+      <div className="stack">
+        <p className="muted">It is expected to take about {plural(seconds, 'second')}.</p>
+        <JobProgress job={job} queryKeys={[['projects'], ['project', slug]]} />
+        {apiKey ? (
+          <>
+            <p className="note note-warn">The key of the new project. Copy it now: it is not shown again.</p>
+            <SecretLine text={apiKey} label="Key" />
+          </>
+        ) : null}
+        <DialogActions>
+          <Link href={`/projects/${project.slug}/tables`}>Open {project.name}</Link>
+        </DialogActions>
+      </div>
+    </Dialog>
+  );
+}

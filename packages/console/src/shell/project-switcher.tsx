@@ -1,0 +1,67 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'wouter';
+import { projectsQuery } from '../api/queries.ts';
+import { Field } from '../ui/field.tsx';
+import { Icon } from '../ui/icons.tsx';
+import { Popover } from '../ui/menu.tsx';
+
+const shownMax = 50;
+
+export function ProjectSwitcher({ slug }: { slug: string }) {
+  const { data: projects = [] } = useQuery(projectsQuery());
+  const current = projects.find((project) => project.slug === slug);
+  return (
+    <Popover
+      label="Switch project"
+      trigger={(props) => (
+        <button type="button" className="switcher" {...props}>
+          <span className="grow">
+            <span className="switcher-name truncate">{current?.name ?? slug}</span>
+            <span className="switcher-slug truncate mono">{slug}</span>
+          </span>
+          <Icon name="chevron" />
+        </button>
+      )}
+    >
+      {(close) => <ProjectPicker slug={slug} onPick={close} />}
+    </Popover>
+  );
+}
+
+function ProjectPicker({ slug, onPick }: { slug: string; onPick: () => void }) {
+  const { data: projects = [] } = useQuery(projectsQuery());
+  const [search, setSearch] = useState('');
+  const words = search.toLowerCase();
+  const found = projects
+    .filter((project) => `${project.name} ${project.slug}`.toLowerCase().includes(words))
+    .slice(0, shownMax);
+  return (
+    <div className="stack-s">
+      <Field
+        label="Find a project"
+        isLabelHidden
+        placeholder="Find a project"
+        value={search}
+        onChange={setSearch}
+      />
+      <ul>
+        {found.map((project) => (
+          <li key={project.id}>
+            <Link
+              href={`/projects/${project.slug}/tables`}
+              className="menu-item"
+              onClick={onPick}
+              aria-current={project.slug === slug ? 'true' : undefined}
+            >
+              <Icon name="database" />
+              <span className="menu-item-label">{project.name}</span>
+              {project.slug === slug ? <Icon name="check" /> : null}
+            </Link>
+          </li>
+        ))}
+      </ul>
+      {found.length === 0 ? <p className="muted">No project matches.</p> : null}
+    </div>
+  );
+}

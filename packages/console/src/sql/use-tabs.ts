@@ -1,0 +1,98 @@
+// The tabs of the editor as state, with drafts that are written to the server when the person pauses.
+import type { SavedQuery } from '@rowhouse/api';
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
+import { ApiError, toApiError } from '../api/error.ts';
+import { toast } from '../ui/toast.tsx';
+import {
+  changeTab,
+  closeTab,
+  isUnsaved,
+  loadTabs,
+  openQuery,
+  openTab,
+  storeTabs,
+  type Tab,
+  type Tabs,
+  titleOf,
+} from './drafts.ts';
+import { deleteQuery, queriesKey, storedOf, writeQuery } from './saved-queries.ts';
+
+const pauseMs = 800;
+
+export function useTabs(slug: string) {
+  const client = useQueryClient();
+  const [tabs, setTabs] = useState<Tabs>(() => loadTabs(slug));
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => storeTabs(slug, tabs), [slug, tabs]);
+  const reload = () => client.invalidateQueries({ queryKey: queriesKey(slug) });
+  const change = (id: string, part: Partial<Tab>) => setTabs((now) => changeTab(now, id, part));
+
+  const writing = useRef(new Set<string>());
+  const writeDraft = async (tab: Tab) => {
+    if (writing.current.has(tab.id)) return;
+    writing.current.add(tab.id);
+    try {
+      const text = { kind: 'draft' as const, name: titleOf(tab), query: tab.text };
+      const written = await writeQuery(slug, tab.draft, text).catch((error) => {
+        // Another browser has changed or removed this draft: both texts are kept.
+        if (!tab.draft || !(error instanceof ApiError) || ![404, 409].includes(error.status)) throw error;
+        return writeQuery(slug, null, text);
+      });
+      setProblem(null);
+      change(tab.id, { draft: storedOf(written) });
+      await reload();
+    } catch (error) {
+      setProblem(toApiError(error).message);
+    } finally {
+      writing.current.delete(tab.id);
+    }
+  };
+  const latest = useRef(writeDraft);
+  latest.current = writeDraft;
+  useEffect(() => {
+    const unsaved = tabs.open.filter(isUnsaved);
+    if (unsaved.length === 0) return;
+    const timer = setTimeout(() => {
+      for (const tab of unsaved) void latest.current(tab);
+    }, pauseMs);
+    return () => clearTimeout(timer);
+  }, [tabs]);
+
+  const current = tabs.open.find(({ id }) => id === tabs.current) ?? tabs.open[0];
+  return {
+    tabs,
+    current,
+    /** Why the draft is not on the server. */
+    problem,
+    change,
+    show: (id: string) => setTabs((now) => ({ ...now, current: id })),
+    create: (text = '') => setTabs((now) => openTab(now, { text })),
+    open: (query: SavedQuery) => setTabs((now) => openQuery(now, query)),
+    /** An unsaved text stays in the list of drafts. */
+    close: (tab: Tab) => {
+      setTabs((now) => closeTab(now, tab.id));
+      const isKept = tab.text.trim() !== '' && tab.text !== tab.saved?.text;
+      if (tab.draft && !isKept) void deleteQuery(slug, tab.draft.id).then(reload, () => {});
+    },
+    /** Under a name, for everyone. The draft is not needed any more. */
+    save: async (tab: Tab, name: string) => {
+      const known = tab.saved;
+      const written = await writeQuery(slug, known, { kind: 'saved', name, query: tab.text });
+      change(tab.id, { saved: { ...storedOf(written), name: written.name }, draft: null });
+      if (tab.draft) await deleteQuery(slug, tab.draft.id).catch(() => {});
+      toast.done(`${written.name} is saved.`);
+      await reload();
+    },
+    /** After a query was deleted elsewhere, its tab is an unsaved text. */
+    forget: (id: string) =>
+      setTabs((now) => ({
+        ...now,
+        open: now.open.map((tab) => ({
+          ...tab,
+          draft: tab.draft?.id === id ? null : tab.draft,
+          saved: tab.saved?.id === id ? null : tab.saved,
+        })),
+      })),
+  };
+}

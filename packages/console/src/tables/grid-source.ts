@@ -1,0 +1,67 @@
+// A table's columns and rows as the grid wants them, with the staged edits laid over.
+import type { SchemaResponse } from '@rowhouse/api';
+import type { Table } from '../api/queries.ts';
+import type { GridColumn, GridSource } from '../grid/grid.tsx';
+import type { Staged, StoredRow } from '../grid/staged.ts';
+import type { Sort } from './filters.ts';
+
+export function gridColumns(
+  table: Table,
+  enums: SchemaResponse['enums'],
+  sorts: readonly Sort[],
+  isEditable: boolean,
+): GridColumn[] {
+  return table.columns.map((column) => {
+    const sort = sorts.find((candidate) => candidate.column === column.name);
+    const reference = table.references.find(
+      ({ columns }) => columns.length === 1 && columns[0] === column.name,
+    );
+    return {
+      name: column.name,
+      type: column.type,
+      isKey: table.primary_key.includes(column.name),
+      refersTo: reference ? `${reference.target.name}.${reference.target_columns[0]}` : undefined,
+      isNullable: !column.not_null,
+      isReadOnly: !isEditable || column.generated !== null || column.identity === 'always',
+      choices: choicesOf(column, enums),
+      sort: sort ? (sort.isDescending ? 'descending' : 'ascending') : undefined,
+    };
+  });
+}
+
+export function gridSource(
+  columns: readonly GridColumn[],
+  rows: readonly StoredRow[],
+  staged: Staged,
+): GridSource {
+  return {
+    columns,
+    rowCount: rows.length,
+    valueAt: (row, column) => {
+      const stored = rows[row];
+      if (!stored) return null;
+      const set = staged.changed.get(stored.key)?.set;
+      return set && column in set ? set[column] : stored.values[column];
+    },
+    rowState: (row) => {
+      const key = rows[row]?.key ?? '';
+      if (staged.inserted.has(key)) return 'new';
+      if (staged.deleted.has(key)) return 'deleted';
+      return staged.changed.has(key) ? 'changed' : null;
+    },
+    isChanged: (row, column) => {
+      const set = staged.changed.get(rows[row]?.key ?? '')?.set;
+      return set !== undefined && column in set;
+    },
+  };
+}
+
+function choicesOf(
+  column: Table['columns'][number],
+  enums: SchemaResponse['enums'],
+): readonly string[] | undefined {
+  if (column.type === 'boolean') return ['true', 'false'];
+  if (!column.enum) return undefined;
+  return enums.find(({ schema, name }) => column.enum === name || column.enum === `${schema}.${name}`)
+    ?.values;
+}

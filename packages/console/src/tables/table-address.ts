@@ -1,0 +1,32 @@
+// Filters and order of the page's address, so that a view of a table can be shared.
+import { useMemo } from 'react';
+import { useSearchParams } from 'wouter';
+import { type Filter, readFilter, readSort, type Sort, writeFilter, writeSort } from './filters.ts';
+
+export function useTableAddress() {
+  const [params, setParams] = useSearchParams();
+  const text = params.toString();
+  return useMemo(() => {
+    const now = new URLSearchParams(text);
+    const filters = now.getAll('filter').flatMap((item) => readFilter(item) ?? []);
+    const sorts = now.getAll('sort').flatMap((item) => readSort(item) ?? []);
+    const set = (name: string, values: string[]) =>
+      setParams((before) => {
+        const next = new URLSearchParams(before);
+        next.delete(name);
+        for (const value of values) next.append(name, value);
+        return next;
+      });
+    const toggleSort = (column: string) => {
+      const current = sorts.find((sort) => sort.column === column);
+      const next: Sort[] = current?.isDescending ? [] : [{ column, isDescending: current !== undefined }];
+      set('sort', next.map(writeSort));
+    };
+    return {
+      filters,
+      sorts,
+      toggleSort,
+      setFilters: (next: Filter[]) => set('filter', next.map(writeFilter)),
+    };
+  }, [text, setParams]);
+}

@@ -1,0 +1,228 @@
+// The rows of one table: filters and order are in the address, edits wait in `history` until they are reviewed.
+import type { SchemaResponse } from '@rowhouse/api';
+import { useQueryClient } from '@tanstack/react-query';
+import { useCallback, useMemo, useState } from 'react';
+import type { Table } from '../api/queries.ts';
+import { Grid, type GridCommand, type GridEdit } from '../grid/grid.tsx';
+import { clampSelection, rectOf, type Selection, startSelection } from '../grid/selection.ts';
+import {
+  type CellEdit,
+  canRedo,
+  canUndo,
+  countOf,
+  discardAll,
+  emptyHistory,
+  type History,
+  insertRows,
+  redo,
+  type StoredRow,
+  setCells,
+  stagedOf,
+  toggleDeleted,
+  undo,
+} from '../grid/staged.ts';
+import { parseText } from '../grid/value.ts';
+import { EmptyState } from '../ui/empty-state.tsx';
+import { ErrorState } from '../ui/error-state.tsx';
+import { plural } from '../ui/format.ts';
+import { Skeleton } from '../ui/skeleton.tsx';
+import { toast } from '../ui/toast.tsx';
+import { exportTable } from './export-table.ts';
+import { gridColumns, gridSource } from './grid-source.ts';
+import { ImportDialog } from './import-dialog.tsx';
+import { ReviewDialog } from './review-dialog.tsx';
+import { StructureDialog } from './structure-dialog.tsx';
+import { useTableAddress } from './table-address.ts';
+import { tableName } from './tables.tsx';
+import { TableToolbar } from './toolbar.tsx';
+import { rowsKey, useRows } from './use-rows.ts';
+import { ValuePanel } from './value-panel.tsx';
+
+type Props = { slug: string; table: Table; enums: SchemaResponse['enums'] };
+
+export function TableView({ slug, table, enums }: Props) {
+  const client = useQueryClient();
+  const name = tableName(table);
+  const address = useTableAddress();
+  const rows = useRows({ slug, table: name, keyColumns: table.primary_key, ...address });
+  const [history, setHistory] = useState<History>(emptyHistory);
+  const [selected, setSelected] = useState<Selection>(startSelection);
+  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
+  const [isPanelOpen, setPanelOpen] = useState(false);
+  const [open, setOpen] = useState<'review' | 'import' | 'structure' | null>(null);
+  const isTable = table.kind === 'table' || table.kind === 'partitioned';
+  const isEditable = isTable && table.primary_key.length > 0;
+
+  const staged = stagedOf(history);
+  const all = useMemo<StoredRow[]>(
+    () => [...[...staged.inserted].map(([key, values]) => ({ key, values })), ...rows.rows],
+    [staged.inserted, rows.rows],
+  );
+  const columns = useMemo(
+    () => gridColumns(table, enums, address.sorts, isEditable).filter((column) => !hidden.has(column.name)),
+    [table, enums, address.sorts, isEditable, hidden],
+  );
+  const source = useMemo(() => gridSource(columns, all, staged), [columns, all, staged]);
+  const selection = clampSelection(selected, { rows: all.length, columns: columns.length });
+  const rect = rectOf(selection);
+  const chosen = all.slice(rect.top, rect.bottom + 1);
+
+  const edit = (edits: GridEdit[]): string | null => {
+    const cells: CellEdit[] = [];
+    for (const { row, column, text } of edits) {
+      const stored = all[row];
+      const parsed = text === null ? { value: null } : parseText(text, column.type);
+      if ('problem' in parsed) return `${column.name}: ${parsed.problem}`;
+      if (stored) cells.push({ row: stored, column: column.name, value: parsed.value });
+    }
+    if (cells.length > 0) setHistory((now) => setCells(now, cells));
+    return null;
+  };
+  const command = (wanted: GridCommand) => {
+    if (!isEditable) return;
+    const copies = chosen.map((row) => copyOf(table, { ...row.values, ...staged.changed.get(row.key)?.set }));
+    const steps: Record<GridCommand, () => void> = {
+      undo: () => setHistory(undo),
+      redo: () => setHistory(redo),
+      discard: () => setHistory(discardAll),
+      'delete-rows': () => setHistory((now) => toggleDeleted(now, chosen)),
+      duplicate: () => setHistory((now) => insertRows(now, copies)),
+      review: () => setOpen(countOf(staged) > 0 ? 'review' : null),
+    };
+    steps[wanted]();
+  };
+  const insert = () => {
+    setHistory((now) => insertRows(now, [{}]));
+    setSelected(startSelection);
+  };
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = rows;
+  const loadMore = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const refresh = () => client.resetQueries({ queryKey: rowsKey(slug, name) });
+  const focusColumn = columns[selection.focus.column];
+
+  return (
+    <div className="table-view">
+      <TableToolbar
+        slug={slug}
+        table={table}
+        filters={address.filters}
+        onFilters={address.setFilters}
+        hidden={hidden}
+        onHidden={setHidden}
+        isEditable={isEditable}
+        pending={countOf(staged)}
+        canUndo={canUndo(history)}
+        canRedo={canRedo(history)}
+        onCommand={command}
+        onInsert={insert}
+        onRefresh={() => void refresh()}
+        onImport={() => setOpen('import')}
+        onExport={(format) => void exportTable(slug, name, address, format)}
+        onAlter={isTable ? () => setOpen('structure') : null}
+        isPanelOpen={isPanelOpen}
+        onPanel={() => setPanelOpen(!isPanelOpen)}
+      />
+      <div className="table-body">
+        <div className="table-grid">
+          {rows.error ? (
+            <ErrorState error={rows.error} onRetry={() => void rows.refetch()} />
+          ) : rows.isPending ? (
+            <Skeleton lines={12} />
+          ) : all.length === 0 ? (
+            <EmptyState
+              icon="grid"
+              title={address.filters.length > 0 ? 'No row matches the filters' : 'No rows yet'}
+            >
+              {isEditable
+                ? 'Insert a row, or paste into a new one.'
+                : 'Rows appear here when they are written.'}
+            </EmptyState>
+          ) : (
+            <Grid
+              label={`Rows of ${name}`}
+              source={source}
+              selection={selection}
+              onSelect={setSelected}
+              onNearEnd={loadMore}
+              onSort={address.toggleSort}
+              onOpen={() => setPanelOpen(true)}
+              {...(isEditable
+                ? { onEdit: (edits: GridEdit[]) => notify(edit(edits), edits.length), onCommand: command }
+                : {})}
+            />
+          )}
+        </div>
+        {isPanelOpen && focusColumn && all[selection.focus.row] ? (
+          <ValuePanel
+            key={`${all[selection.focus.row]?.key} ${focusColumn.name}`}
+            slug={slug}
+            table={table}
+            column={focusColumn}
+            value={source.valueAt(selection.focus.row, focusColumn.name)}
+            onChange={
+              isEditable && !focusColumn.isReadOnly
+                ? (text) => edit([{ row: selection.focus.row, column: focusColumn, text }])
+                : null
+            }
+            onClose={() => setPanelOpen(false)}
+          />
+        ) : null}
+      </div>
+      <footer className="table-foot">
+        <span>
+          {plural(rows.rows.length, 'row')} loaded{hasNextPage ? ', more below' : ''}
+        </span>
+        {isFetchingNextPage ? <span>Loading …</span> : null}
+        {chosen.length > 1 ? <span>{plural(chosen.length, 'row')} selected</span> : null}
+        {isEditable ? null : (
+          <span>Read only: {table.primary_key.length === 0 ? 'no primary key' : table.kind}</span>
+        )}
+      </footer>
+      {open === 'import' ? (
+        <ImportDialog
+          slug={slug}
+          table={table}
+          onClose={() => setOpen(null)}
+          onImported={() => {
+            setOpen(null);
+            void refresh();
+          }}
+        />
+      ) : null}
+      {open === 'structure' ? (
+        <StructureDialog slug={slug} table={table} onClose={() => setOpen(null)} />
+      ) : null}
+      {open === 'review' ? (
+        <ReviewDialog
+          slug={slug}
+          table={table}
+          staged={staged}
+          onClose={() => setOpen(null)}
+          onApplied={(count) => {
+            setOpen(null);
+            setHistory(emptyHistory);
+            toast.done(`${plural(count, 'change')} applied.`);
+            void refresh();
+          }}
+        />
+      ) : null}
+    </div>
+  );
+}
+
+/** A single edit shows its problem in the cell, a paste as a message. */
+function notify(problem: string | null, count: number): string | null {
+  if (problem && count > 1) toast.failed(new Error(`Nothing was pasted. ${problem}`));
+  return problem;
+}
+
+/** A copy gets new values for what PostgreSQL fills in itself. */
+function copyOf(table: Table, values: Record<string, unknown>): Record<string, unknown> {
+  const kept = table.columns.filter(
+    ({ name, identity, generated, default: byDefault }) =>
+      !identity && !generated && !(table.primary_key.includes(name) && byDefault),
+  );
+  return Object.fromEntries(kept.map(({ name }) => [name, values[name]]));
+}

@@ -1,0 +1,143 @@
+// One value, whole: text as it is, JSON indented. NULL and the empty text are told apart. A foreign key shows its row.
+import type { PageResponse } from '@rowhouse/api';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'wouter';
+import type { Reference, Table } from '../api/queries.ts';
+import { api, path } from '../api/request.ts';
+import type { GridColumn } from '../grid/grid.tsx';
+import { editText, previewOf, textOf } from '../grid/value.ts';
+import { Badge } from '../ui/badge.tsx';
+import { Button, IconButton } from '../ui/button.tsx';
+import { Copy } from '../ui/copy.tsx';
+import { ErrorNote } from '../ui/error-state.tsx';
+import { TextField } from '../ui/field.tsx';
+import { plural } from '../ui/format.ts';
+import { Icon } from '../ui/icons.tsx';
+import { Skeleton } from '../ui/skeleton.tsx';
+import { filterParam, writeFilter } from './filters.ts';
+import { ReferenceLookup } from './reference-lookup.tsx';
+import { tableName } from './tables.tsx';
+
+type Props = {
+  slug: string;
+  table: Table;
+  column: GridColumn;
+  value: unknown;
+  /** null: the value cannot be changed here. Returns the problem if the text does not fit. */
+  onChange: ((text: string | null) => string | null) | null;
+  onClose: () => void;
+};
+
+export function ValuePanel({ slug, table, column, value, onChange, onClose }: Props) {
+  const stored = editText(value ?? null, column.type);
+  const [text, setText] = useState(stored);
+  const [problem, setProblem] = useState<string | null>(null);
+  const isNull = value === null;
+  const reference = table.references.find(
+    ({ columns }) => columns.length === 1 && columns[0] === column.name,
+  );
+  return (
+    <aside className="value-panel" aria-label={`Value of ${column.name}`}>
+      <header className="row">
+        <div className="grow">
+          <h2 className="truncate">{column.name}</h2>
+          <p className="faint mono">{column.type}</p>
+        </div>
+        <IconButton label="Close" size="small" icon={<Icon name="close" />} onClick={onClose} />
+      </header>
+      <div className="row">
+        {isNull ? <Badge tone="info">NULL</Badge> : null}
+        {value === undefined ? <Badge>default</Badge> : null}
+        {value === '' ? <Badge>empty text</Badge> : null}
+        {isNull || value === undefined ? null : (
+          <span className="faint">{plural(stored.length, 'character')}</span>
+        )}
+        <span className="grow" />
+        <Copy text={stored} />
+      </div>
+      <TextField
+        label="Value"
+        isLabelHidden
+        rows={14}
+        value={text}
+        readOnly={!onChange}
+        onChange={setText}
+        error={problem}
+      />
+      {onChange ? (
+        <div className="row">
+          <Button
+            size="small"
+            kind="primary"
+            disabled={text === stored && !isNull}
+            onClick={() => setProblem(onChange(text))}
+          >
+            Stage this value
+          </Button>
+          {column.isNullable ? (
+            <Button size="small" disabled={isNull} onClick={() => setProblem(onChange(null))}>
+              Set NULL
+            </Button>
+          ) : null}
+        </div>
+      ) : null}
+      {reference && onChange ? (
+        <ReferenceLookup
+          slug={slug}
+          reference={reference}
+          onPick={(picked) => {
+            setText(picked);
+            setProblem(onChange(picked));
+          }}
+        />
+      ) : null}
+      {reference && value !== null && value !== undefined ? (
+        <ReferencedRow slug={slug} reference={reference} value={value} />
+      ) : null}
+    </aside>
+  );
+}
+
+function ReferencedRow({ slug, reference, value }: { slug: string; reference: Reference; value: unknown }) {
+  const target = tableName(reference.target);
+  const filter = { column: reference.target_columns[0] ?? '', operator: 'eq' as const, value: textOf(value) };
+  const { data, error } = useQuery({
+    queryKey: ['project', slug, 'peek', target, filter],
+    queryFn: ({ signal }) =>
+      api.get<PageResponse>(
+        path`projects/${slug}/tables/${target}`,
+        [['limit', '1'], ['numbers', 'string'], filterParam(filter)],
+        signal,
+      ),
+  });
+  const row = data?.rows[0];
+  const href = `/projects/${slug}/tables/${encodeURIComponent(target)}?filter=${encodeURIComponent(writeFilter(filter))}`;
+  return (
+    <section className="peek">
+      <header className="row">
+        <h3 className="grow truncate">{target}</h3>
+        <Link href={href}>Open</Link>
+      </header>
+      {error ? <ErrorNote error={error} /> : null}
+      {data || error ? null : <Skeleton lines={3} />}
+      {data && !row ? <p className="muted">There is no such row.</p> : null}
+      {row ? (
+        <dl className="peek-facts">
+          {data.columns.map((name, index) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>
+                {row[name] === null ? (
+                  <i className="faint">NULL</i>
+                ) : (
+                  previewOf(row[name], data.types[index] ?? '')
+                )}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      ) : null}
+    </section>
+  );
+}

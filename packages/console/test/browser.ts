@@ -1,0 +1,108 @@
+// Real browsers for the tests of the console.
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import {
+  type Browser,
+  chromium,
+  firefox,
+  type LaunchOptions,
+  type Locator,
+  type Page,
+} from 'playwright-core';
+import { expect } from 'vitest';
+import { root } from '../../server/test/toolchains.ts';
+
+export const browserNames = ['chromium', 'firefox'] as const;
+export type BrowserName = (typeof browserNames)[number];
+
+/** A missing browser fails the tests: nothing else would notice that the console does not work in it. */
+export async function openBrowser(name: BrowserName): Promise<Browser> {
+  const { findBrowser, howToInstall } = (await import(path.join(root, 'scripts/browsers.mjs'))) as {
+    findBrowser(name: BrowserName): LaunchOptions | null;
+    howToInstall(name: BrowserName): string;
+  };
+  const options = findBrowser(name);
+  if (!options) throw new Error(`${name} is not installed. ${howToInstall(name)}`);
+  return { chromium, firefox }[name].launch(options);
+}
+
+export type Watched = { page: Page; problems: string[] };
+
+/** A page that remembers errors, violations of the content security policy, and requests to other origins. */
+export async function openPage(browser: Browser, origin: string, width = 1280): Promise<Watched> {
+  const context = await browser.newContext({
+    viewport: { width, height: 800 },
+    // A dialog that is still fading in has too little contrast.
+    reducedMotion: 'reduce',
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  const problems: string[] = [];
+  page.on('pageerror', (error) => problems.push(`error: ${error.message}`));
+  page.on('dialog', (dialog) => {
+    problems.push(`a script ran: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('console', (message) => {
+    if (!/Content.Security.Policy|TrustedScript/i.test(message.text())) return;
+    const { url, lineNumber, columnNumber } = message.location();
+    problems.push(`${page.url()}: ${message.text()} (${url}:${lineNumber}:${columnNumber})`);
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(origin)) problems.push(`left the origin: ${request.url()}`);
+  });
+  return { page, problems };
+}
+
+export async function signIn(page: Page, origin: string, apiKey: string): Promise<void> {
+  await page.goto(`${origin}/console/`);
+  await fill(page.getByLabel('API key'), apiKey);
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+}
+
+/** Typed key by key: the text that playwright puts into Firefox at once does not reach React. */
+export async function fill(field: Locator, text: string): Promise<void> {
+  const { keyboard } = field.page();
+  await field.focus();
+  await keyboard.press('Control+a');
+  await keyboard.type(text);
+  expect(await field.inputValue()).toBe(text);
+}
+
+/** As a person's Ctrl V does it. Firefox gives a script no access to the clipboard of the machine. */
+export async function pasteText(target: Locator, text: string): Promise<void> {
+  await target.evaluate((element, pasted) => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData('text/plain', pasted);
+    // Firefox takes the text from fields of its own.
+    const own = { dataType: 'text/plain', data: pasted };
+    const init = { clipboardData, bubbles: true, cancelable: true, ...own };
+    element.dispatchEvent(new ClipboardEvent('paste', init));
+  }, text);
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Injected by evaluate, which the content security policy of the page does not stop. */
+export async function expectAccessible(page: Page): Promise<void> {
+  await page.evaluate(axeSource);
+  const found = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as {
+      axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+    };
+    const { violations } = await axe.run();
+    return violations.map(
+      ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`,
+    );
+  });
+  expect(found).toEqual([]);
+}
+
+/** Of a test that failed: what the page looked like. */
+export async function keepScreenshot(page: Page, name: string): Promise<void> {
+  const file = path.join(mkdtempSync(path.join(tmpdir(), 'rowhouse-console-')), `${name}.png`);
+  await page.screenshot({ path: file });
+  console.warn(`The page when the test failed: ${file}`);
+}

@@ -1,0 +1,209 @@
+// Sessions of the console. A request needs both halves: the cookie, which a server on another port of the same host gets too,
+// and the token, which only pages of the console's origin can read. Each request reads the session together with its key
+// from the control database, not from a cache: what ends the key, narrows it or ends the session counts at once in every
+// process.
+import { timingSafeEqual } from 'node:crypto';
+import type { Control } from '../control/control.ts';
+import { newId } from '../control/new-id.ts';
+import { errors } from '../errors.ts';
+import type { Caller } from '../keys/caller.ts';
+import { type CallerRow, callerColumns, toCaller } from '../keys/verify.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
+import { hashSecret, newSecret } from './secrets.ts';
+
+export const idleMs = 2 * 60 * 60_000;
+export const longestMs = 12 * 60 * 60_000;
+export const confirmedMs = 5 * 60_000;
+/** Of one key. A further sign-in ends the one that was not used for the longest time. */
+export const maxSessions = 50;
+/** How exact the time of the last request is. */
+const seenMs = 60_000;
+
+type Deps = { control: Control; now: () => number };
+export type ConsoleSession = Readonly<{
+  id: string;
+  caller: Caller;
+  account: { id: string; name: string };
+  expiresAt: Date;
+  confirmedUntil: Date;
+}>;
+export type Halves = Readonly<{ cookie: string; token: string }>;
+/** Where a sign-in comes from. */
+export type Visitor = Readonly<{
+  address: string;
+  userAgent: string | null;
+  /** The cookies that the new one replaces. Their sessions end. */
+  cookies: readonly string[];
+}>;
+/** What a person proved: a link from the start, or an API key. */
+export type Proof = Readonly<{ link: string } | { caller: Caller }>;
+
+export async function signIn(
+  deps: Deps,
+  proof: Proof,
+  visitor: Visitor,
+): Promise<{ session: ConsoleSession; halves: Halves }> {
+  const { control, now } = deps;
+  const halves = { cookie: newSecret('cookie'), token: newSecret('token') };
+  const at = now();
+  const [seen, end, confirmedUntil] = [at, at + longestMs, at + confirmedMs].map((ms) => new Date(ms));
+  const made = await control.change<{ keyId: string }>(sql`
+    with proved as (${provedKey(proof, new Date(at))}),
+    -- Only by a sign-in that succeeds: a link that is invalid can come from any website.
+    replaced as (
+      delete from console_sessions
+      where cookie_hash = any (${hashesOf(visitor.cookies)}::bytea[]) and exists (select from proved))
+    insert into console_sessions (id, account_id, key_id, cookie_hash, token_hash, address, user_agent,
+                                  created_at, seen_at, expires_at, confirmed_until)
+    select ${newId()}, keys.account_id, keys.id, ${hashSecret('cookie', halves.cookie)}::bytea,
+           ${hashSecret('token', halves.token)}::bytea, ${visitor.address}, ${visitor.userAgent}::text,
+           ${seen}::timestamptz, ${seen}, least(${end}::timestamptz, keys.expires_at), ${confirmedUntil}::timestamptz
+    from keys join proved on proved.key_id = keys.id
+    where keys.revoked_at is null
+    returning key_id as "keyId"`);
+  if (!made[0]) throw 'link' in proof ? errors.invalidLink() : errors.invalidApiKey();
+  await endOldest(control, made[0].keyId);
+  const session = await findSession(deps, halves.token, [halves.cookie]);
+  if (!session) throw errors.sessionRequired();
+  return { session, halves };
+}
+
+/** The link is used up by the statement that opens the session: of two requests with one link, one gets a session. */
+function provedKey(proof: Proof, at: Date): Sql {
+  if ('caller' in proof) return sql`select ${proof.caller.keyId}::text as key_id`;
+  const hash = hashSecret('link', proof.link);
+  return sql`delete from console_links where hash = ${hash} and expires_at > ${at} returning key_id`;
+}
+
+async function endOldest(control: Control, keyId: string): Promise<void> {
+  await control.query(sql`
+    delete from console_sessions where id in (
+      select id from console_sessions where key_id = ${keyId}
+      order by seen_at desc, created_at desc offset ${maxSessions})`);
+}
+
+type Row = CallerRow & {
+  sessionId: string;
+  cookieHash: Buffer;
+  accountName: string;
+  seenAt: Date;
+  endsAt: Date;
+  confirmedUntil: Date;
+};
+
+/**
+ * null: no such session, or it has ended. Found by the token, and then compared with the cookies: another server on this
+ * host can add a cookie of the same name, but not remove this one.
+ */
+export async function findSession(
+  { control, now }: Deps,
+  token: string,
+  cookies: readonly string[],
+): Promise<ConsoleSession | null> {
+  const hash = hashSecret('token', token);
+  const given = hashesOf(cookies);
+  if (hash === null || given.length === 0) return null;
+  const at = now();
+  const [row] = await control.query<Row>(sql`
+    select ${callerColumns}, accounts.name as "accountName", console_sessions.id as "sessionId",
+           console_sessions.cookie_hash as "cookieHash", console_sessions.seen_at as "seenAt",
+           console_sessions.expires_at as "endsAt", console_sessions.confirmed_until as "confirmedUntil"
+    from console_sessions
+    join accounts on accounts.id = console_sessions.account_id
+    join keys on keys.id = console_sessions.key_id
+    left join projects on projects.id = keys.project_id
+    where console_sessions.token_hash = ${hash} and ${isLive(at)}
+      and keys.revoked_at is null
+      and (keys.expires_at is null or keys.expires_at > ${new Date(at)})
+      and (keys.project_id is null or projects.deleted_at is null)`);
+  if (!row || !given.some((cookie) => timingSafeEqual(cookie, row.cookieHash))) return null;
+  const caller = toCaller(row);
+  if (!caller) return null;
+  if (at - row.seenAt.getTime() > seenMs) await noteUse(control, row.sessionId, at);
+  return {
+    id: row.sessionId,
+    caller,
+    account: { id: caller.accountId, name: row.accountName },
+    expiresAt: row.endsAt,
+    confirmedUntil: row.confirmedUntil,
+  };
+}
+
+function isLive(at: number): Sql {
+  const idleSince = new Date(at - idleMs);
+  return sql`console_sessions.expires_at > ${new Date(at)} and console_sessions.seen_at > ${idleSince}`;
+}
+
+async function noteUse(control: Control, id: string, at: number): Promise<void> {
+  await control.query(sql`
+    update console_sessions set seen_at = greatest(seen_at, ${new Date(at)}) where id = ${id}`);
+}
+
+/** At most as many as a browser would send. */
+function hashesOf(cookies: readonly string[]): Buffer[] {
+  return cookies.slice(0, 8).flatMap((cookie) => hashSecret('cookie', cookie) ?? []);
+}
+
+/** For some minutes, the session may read keys and connection strings. Proved by its own key, or by the account's. */
+export async function confirm(
+  { control, now }: Deps,
+  session: ConsoleSession,
+  proved: Caller,
+): Promise<ConsoleSession> {
+  const isOwner =
+    proved.keyId === session.caller.keyId ||
+    (proved.kind === 'account' && proved.accountId === session.caller.accountId);
+  if (!isOwner) {
+    throw errors.forbidden(
+      'This API key is not the one with which the session was opened.',
+      'Enter the key with which you signed in, or an account key.',
+    );
+  }
+  const confirmedUntil = new Date(now() + confirmedMs);
+  await control.change(
+    sql`update console_sessions set confirmed_until = ${confirmedUntil} where id = ${session.id}`,
+  );
+  return { ...session, confirmedUntil };
+}
+
+export type ListedSession = Readonly<{
+  id: string;
+  address: string;
+  userAgent: string | null;
+  createdAt: Date;
+  seenAt: Date;
+  expiresAt: Date;
+}>;
+
+/** The sessions of the same owner, the last used first. */
+export async function listSessions(
+  { control, now }: Deps,
+  { caller }: ConsoleSession,
+): Promise<ListedSession[]> {
+  return control.query<ListedSession>(sql`
+    select id, address, user_agent as "userAgent", created_at as "createdAt", seen_at as "seenAt",
+           expires_at as "expiresAt"
+    from console_sessions where key_id = ${caller.keyId} and ${isLive(now())}
+    order by seen_at desc, created_at desc`);
+}
+
+/** Ends a session of the same owner. */
+export async function endSession(
+  { control }: Pick<Deps, 'control'>,
+  { caller }: ConsoleSession,
+  id: string,
+): Promise<void> {
+  const ended = await control.change(
+    sql`delete from console_sessions where id = ${id} and key_id = ${caller.keyId} returning 1`,
+  );
+  if (ended.length === 0) throw errors.consoleSessionNotFound();
+}
+
+/** Called by the background work. A key that was revoked and is set again must not bring back its sessions. */
+export async function forgetEndedSessions({ control, now }: Deps): Promise<void> {
+  const at = now();
+  await control.query(sql`
+    delete from console_sessions where not (${isLive(at)})
+       or exists (select from keys where keys.id = console_sessions.key_id and keys.revoked_at is not null)`);
+  await control.query(sql`delete from console_links where expires_at < ${new Date(at)}`);
+}

@@ -1,0 +1,147 @@
+// A server that goes away while a project is moved: the slot, which makes the source keep its log, goes as soon as the source
+// answers, whatever the target does, and the copy goes as soon as the target answers.
+import { expect, it } from 'vitest';
+import { databaseOf } from '../src/engine/provision.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { asAdmin, until } from './helpers.ts';
+import { noReplication, type Project, replicationAt, useTwoServers } from './two-servers.ts';
+
+const {
+  rowhouse,
+  other,
+  relay,
+  secondAddress,
+  create,
+  query,
+  move,
+  ended,
+  databasesAt,
+  movesLeft,
+  holdBefore,
+} = useTwoServers({ isRelayed: true });
+
+const stateOf = async ({ id }: Project) => {
+  const [row] = await rowhouse.service.deps.control.query<{ state: string; copy: string }>(
+    sql`select state, copy_id as copy from moves where project_id = ${id}`,
+  );
+  return row;
+};
+const mend = async () => {
+  relay().mend();
+  await until('the service reaches the server', async () =>
+    rowhouse.service.deps.servers.members().every(({ isAnswering }) => isAnswering),
+  );
+};
+const copiesAt = async (copy: string, at?: Parameters<typeof asAdmin>[1]) =>
+  asAdmin(
+    (admin) => admin.query(sql`select datname from pg_database where datname = ${databaseOf(copy)}`),
+    at,
+  );
+const make = async () => {
+  const project = await create();
+  await query(project, 'create table notes (id int)');
+  await query(project, 'insert into notes select generate_series(1, 1000)');
+  return project;
+};
+const expectUntouched = async (project: Project, rows: number) => {
+  expect(
+    await query(
+      project,
+      `select (select count(*)::int from notes) as notes, (select count(*)::int from pg_publication) as publications,
+              (select relreplident::text from pg_class where relname = 'notes') as identity`,
+      other(),
+    ),
+  ).toEqual([{ notes: rows, publications: 0, identity: 'd' }]);
+  expect(await replicationAt(project.id)).toEqual(noReplication);
+  expect(await replicationAt(project.id, secondAddress())).toEqual(noReplication);
+};
+
+it('the target: the slot goes at once, and the copy when the target is back', async () => {
+  const project = await make();
+  const hold = holdBefore('catch up');
+  const id = await move(project, 'second', { mode: 'online' });
+  await hold.reached;
+  expect((await replicationAt(project.id)).slots).toHaveLength(1);
+  const copy = (await stateOf(project))?.copy ?? '';
+  expect(await copiesAt(copy, secondAddress())).toHaveLength(1);
+  relay().cut();
+  hold.resume();
+  expect((await ended(id)).status).toBe('failed');
+  await until('the slot is gone', async () => (await replicationAt(project.id)).slots.length === 0);
+  await query(project, 'insert into notes values (0)', other());
+  expect((await stateOf(project))?.state).toBe('reopened');
+  expect((await replicationAt(project.id, secondAddress())).subscriptions).toHaveLength(1);
+  await mend();
+  await until('nothing is left', async () => (await movesLeft(project.id)) === 0, 60_000);
+  expect(await copiesAt(copy, secondAddress())).toEqual([]);
+  await expectUntouched(project, 1001);
+}, 120_000);
+
+it('the source: the slot goes when the source is back', async () => {
+  const project = await make();
+  expect((await ended(await move(project, 'second'))).error).toBe(null);
+  const hold = holdBefore('catch up');
+  const id = await move(project, 'test', { mode: 'online' });
+  await hold.reached;
+  const copy = (await stateOf(project))?.copy ?? '';
+  relay().cut();
+  hold.resume();
+  expect((await ended(id)).status).toBe('failed');
+  expect((await stateOf(project))?.state).toBe('undoing');
+  expect((await replicationAt(project.id, secondAddress())).slots).toHaveLength(1);
+  await mend();
+  await until('nothing is left', async () => (await movesLeft(project.id)) === 0, 60_000);
+  expect(await copiesAt(copy)).toEqual([]);
+  expect(await databasesAt(project.id)).toEqual([]);
+  await expectUntouched(project, 1000);
+}, 120_000);
+
+it('the target hangs during the pause: requests wait for no longer than max_pause_ms', async () => {
+  const project = await make();
+  const hold = holdBefore('close');
+  const id = await move(project, 'second', { mode: 'online', max_pause_ms: 2_000 });
+  await hold.reached;
+  const waiting = query(project, 'insert into notes values (0)');
+  relay().hang();
+  const since = performance.now();
+  hold.resume();
+  await waiting;
+  // PostgreSQL and the sessions to it give up after 25 s and more.
+  expect(performance.now() - since).toBeLessThan(15_000);
+  await until('the slot is gone', async () => (await replicationAt(project.id)).slots.length === 0);
+  await mend();
+  expect((await ended(id)).error).toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('2000'),
+  });
+  await until('nothing is left', async () => (await movesLeft(project.id)) === 0, 60_000);
+  await expectUntouched(project, 1001);
+}, 120_000);
+
+it('the source, for a moment while the target catches up: the project is moved by a dump', async () => {
+  const project = await make();
+  expect((await ended(await move(project, 'second'))).error).toBe(null);
+  const hold = holdBefore('catch up');
+  const id = await move(project, 'test');
+  await hold.reached;
+  relay().cut();
+  const isFollowing = () =>
+    asAdmin((admin) =>
+      admin.query(
+        sql`select from pg_subscription where subname = ${`rowhouse_move_${project.id}`} and subenabled`,
+      ),
+    );
+  await until('PostgreSQL has given up the subscription', async () => (await isFollowing()).length === 0);
+  await mend();
+  await until('the service reaches the server', async () => {
+    const body = { query: 'insert into notes select generate_series(1, 20000)' };
+    const answer = await rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body });
+    return answer.status === 200;
+  });
+  hold.resume();
+  const job = await ended(id);
+  expect(job.error).toBe(null);
+  expect(job.result).toMatchObject({ mode: 'dump', reason: expect.stringContaining('stopped') });
+  await until('nothing is left', async () => (await movesLeft(project.id)) === 0);
+  await expectUntouched(project, 21_000);
+}, 120_000);

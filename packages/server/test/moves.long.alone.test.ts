@@ -1,0 +1,188 @@
+// Moves between two servers.
+import pg from 'pg';
+import { describe, expect, it } from 'vitest';
+import { databaseOf } from '../src/engine/provision.ts';
+import { findServer, isMoving } from '../src/postgres-proxy/start.ts';
+import { address, type TestService, until } from './helpers.ts';
+import { connectPg, loginOf, openProxy } from './proxy-clients.ts';
+import { useTwoServers } from './two-servers.ts';
+
+const { rowhouse, other, secondAddress, create, query, move, ended, databasesAt, movesLeft, holdBefore } =
+  useTwoServers();
+
+describe('a move', () => {
+  it('keeps everything, and writers through two processes see no error', async () => {
+    const project = await create();
+    const { slug, key } = project;
+    await query(project, 'create table ledger (id text primary key, n serial)');
+    await query(project, 'create table keyless (v text)');
+    await query(project, "insert into keyless select 'v' || n from generate_series(1, 1000) as n");
+    await query(project, "select lo_from_bytea(4711, 'large')");
+    await query(project, 'grant select on large object 4711 to authenticated');
+    // Names that an import takes for those of another service.
+    for (const name of ['storage', 'realtime'])
+      await query(project, `create schema ${name} create table t (id int)`);
+    const signup = await rowhouse.call('POST', `/projects/${slug}/auth/signup`, {
+      key,
+      body: { email: 'ada@example.com', password: 'correct horse battery' },
+    });
+    expect(signup.status).toBe(201);
+    const once = { key, headers: { 'idempotency-key': 'before-the-move' }, body: { id: 'once' } };
+    expect((await rowhouse.call('POST', `/projects/${slug}/tables/ledger`, once)).status).toBe(201);
+    await query(project, "insert into ledger (id) values ('p1'), ('p2')");
+    const pageOf = (through: TestService, cursor = '') =>
+      through.call(
+        'GET',
+        `/projects/${slug}/tables/ledger?id=like.p*&limit=1${cursor && `&cursor=${cursor}`}`,
+        {
+          key,
+        },
+      );
+    const first = await pageOf(rowhouse);
+    const login = await loginOf(rowhouse, slug);
+    const acknowledged: string[] = [];
+    const failures: unknown[] = [];
+    let isOver = false;
+    const writer = async (name: string, through: TestService) => {
+      for (let n = 0; !isOver; n++) {
+        const id = `${name}-${n}`;
+        const { status, body } = await through.call('POST', `/projects/${slug}/tables/ledger`, {
+          key,
+          body: { id },
+        });
+        if (status === 201) acknowledged.push(id);
+        else failures.push(body);
+      }
+    };
+    const writers = [0, 1, 2, 3, 4, 5, 6, 7].map((n) => writer(`w${n}`, n % 2 === 0 ? rowhouse : other()));
+    const job = await ended(await move(project, 'second'));
+    const after = acknowledged.length;
+    await until('writers go on', async () => acknowledged.length > after + 20);
+    isOver = true;
+    await Promise.all(writers);
+    expect(job.error).toBe(null);
+    expect(job).toMatchObject({ status: 'done', kind: 'move', result: { server: 'second' } });
+    expect(failures).toEqual([]);
+    const rows: { id: string }[] = await query(project, 'select id from ledger', other());
+    const stored = new Set(rows.map(({ id }) => id));
+    const others = ['once', 'p1', 'p2'];
+    expect([...stored].toSorted()).toEqual([...acknowledged, ...others].toSorted());
+    expect(await query(project, 'select count(*)::int as n from keyless')).toEqual([{ n: 1000 }]);
+    expect(
+      await query(
+        project,
+        "select oid::int, lomacl::text ~ 'authenticated=r' as granted from pg_largeobject_metadata",
+      ),
+    ).toEqual([{ oid: 4711, granted: true }]);
+    expect(await query(project, 'select from storage.t union all select from realtime.t')).toEqual([]);
+    const me = await other().call('GET', `/projects/${slug}/auth/user`, {
+      key,
+      headers: { authorization: `Bearer ${signup.body.session.access_token}` },
+    });
+    expect(me.body.user?.email, JSON.stringify(me.body)).toBe('ada@example.com');
+    const again = await other().call('POST', `/projects/${slug}/tables/ledger`, once);
+    expect([again.status, again.body.error]).toEqual([201, undefined]);
+    const next = await pageOf(other(), first.body.next_cursor);
+    expect([first.body.rows, next.body.rows]).toMatchObject([[{ id: 'p1' }], [{ id: 'p2' }]]);
+    expect(await loginOf(rowhouse, slug)).toEqual(login);
+    expect(await databasesAt(project.id)).toEqual([]);
+    expect(await databasesAt(project.id, secondAddress())).toEqual([databaseOf(project.id)]);
+    expect(await movesLeft(project.id)).toBe(0);
+    const found = await rowhouse.call('GET', `/projects/${slug}`);
+    expect(found.body.project.status).toBe('ready');
+    // And back again, where its roles were.
+    expect((await ended(await move(project, 'test'))).error).toBe(null);
+    expect(await query(project, 'select count(*)::int as n from ledger')).toEqual([{ n: stored.size }]);
+  }, 120_000);
+
+  it('is refused to the same server, to an unknown one, twice, and with a short pause', async () => {
+    const project = await create();
+    const call = (body: object) => rowhouse.call('POST', `/projects/${project.slug}/move`, { body });
+    expect((await call({ server: 'test' })).status).toBe(409);
+    expect((await call({ server: 'none' })).status).toBe(400);
+    expect((await call({ server: 'second', max_pause_ms: 100 })).body.error.message).toContain(
+      'max_pause_ms',
+    );
+    const keyed = await rowhouse.call('POST', `/projects/${project.slug}/move`, {
+      key: project.key,
+      body: { server: 'second' },
+    });
+    expect(keyed.status).toBe(403);
+    const first = await move(project, 'second');
+    expect((await call({ server: 'second' })).status).toBe(409);
+    expect((await ended(first)).status).toBe('done');
+  }, 60_000);
+
+  it('ends direct connections, and the old copy cannot be reached', async () => {
+    const project = await create();
+    await query(project, 'create table notes (id int)');
+    const { host, port } = address();
+    const before = { host, port, ...(await loginOf(rowhouse, project.slug)) };
+    const client = new pg.Client(before);
+    const lost = new Promise<Error & { code?: string }>((resolve) => client.on('error', resolve));
+    await client.connect();
+    const id = await move(project, 'second');
+    expect((await lost).code).toBe('57P01');
+    expect((await ended(id)).status).toBe('done');
+    const late = new pg.Client(before);
+    await expect(late.connect()).rejects.toThrow();
+    await client.end().catch(() => {});
+  }, 60_000);
+
+  it('tells a client of the proxy why it is disconnected, lets it wait, and leads it to the new server', async () => {
+    const project = await create();
+    await query(project, 'create table notes (id int)');
+    const { control, servers } = rowhouse.service.deps;
+    const proxy = await openProxy(rowhouse, {
+      serverOf: (id) => findServer(control, servers, id),
+      servers: () => servers.all(),
+      isMoving: (id) => isMoving(control, id),
+    });
+    const login = await loginOf(rowhouse, project.slug);
+    const port = async (client: pg.Client) => {
+      const { rows } = await client.query('select inet_server_port() as port');
+      return rows[0].port;
+    };
+    const first = await connectPg(proxy.port, login);
+    const lost = new Promise<Error & { code?: string }>((resolve) => first.on('error', resolve));
+    expect(await port(first)).toBe(address().port);
+    const fill = holdBefore('fill');
+    const id = await move(project, 'second');
+    await fill.reached;
+    expect(await lost).toMatchObject({
+      code: '57P01',
+      message: expect.stringContaining('moving to another server'),
+    });
+    const connecting = connectPg(proxy.port, login);
+    // Time enough to be refused.
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    fill.resume();
+    const client = await connecting;
+    expect(await port(client)).toBe(secondAddress().port);
+    expect((await client.query('insert into notes values (1)')).rowCount).toBe(1);
+    expect((await ended(id)).status).toBe('done');
+  }, 60_000);
+});
+
+describe('a server that is drained', () => {
+  it('loses all its projects to others, and can then be removed', async () => {
+    const { body } = await rowhouse.call('GET', '/api/dbaas/v2/servers');
+    const { id } = body.servers.find((one: { name: string }) => one.name === 'second');
+    const made = await Promise.all([0, 1, 2].map(() => create()));
+    for (const project of made) {
+      await query(project, 'create table notes (id int)');
+      expect((await ended(await move(project, 'second'))).status).toBe('done');
+    }
+    const answer = await rowhouse.call('POST', `/api/dbaas/v2/servers/${id}/drain`, { body: { move: true } });
+    expect([answer.status, answer.body.server?.state]).toEqual([200, 'draining']);
+    const job = await ended(answer.body.job.id);
+    expect(job, JSON.stringify(job)).toMatchObject({ status: 'done', kind: 'drain', result: { left: [] } });
+    expect(job.result.moved).toBeGreaterThanOrEqual(made.length);
+    for (const project of made) {
+      await query(project, 'insert into notes values (1)', other());
+      expect(await databasesAt(project.id)).toEqual([databaseOf(project.id)]);
+    }
+    const removed = await rowhouse.call('DELETE', `/api/dbaas/v2/servers/${id}`);
+    expect([removed.status, JSON.stringify(removed.body)]).toEqual([200, expect.any(String)]);
+  }, 120_000);
+});
