@@ -94,7 +94,7 @@ function linkDependencies() {
   copyFileSync(path.join(from, '.rowhouse-installed'), path.join(to, '.rowhouse-installed'));
 }
 
-describe('npm run release', { timeout: 240_000 }, () => {
+describe('npm run release', () => {
   let version;
   let client;
   let folder;

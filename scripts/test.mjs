@@ -2,13 +2,16 @@
 // --all adds the long tests. --external runs them on a second, separate PostgreSQL by its address. Other arguments go to
 // vitest: with a file or a test's name it runs that one, long or not, without the lint.
 import { spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { installBrowsers } from './browsers.mjs';
 import { root, setup } from './setup.mjs';
 import { startExternal } from './test-server.mjs';
 
 const own = ['--all', '--external'];
+/** More failures than this are a defect, and take too long to run again. */
+const maxSecondAttempts = 12;
 const args = process.argv.slice(2);
 const rest = args.filter((arg) => !own.includes(arg));
 const takesName = (arg) => arg === '-t' || arg === '--testNamePattern';
@@ -30,13 +33,34 @@ const server = args.includes('--external') ? await startExternal() : null;
 try {
   const env = server ? { ...process.env, ROWHOUSE_TEST_DATABASE_URL: server.url } : process.env;
   const selection = withLong ? [] : ['--project=ordinary', '--project=alone', '--tagsFilter=!long'];
-  // A machine that is busy elsewhere can fail one of thousands of tests. A defect fails twice.
-  const twice = ['--retry=1', '--reporter=default', '--reporter=./scripts/second-attempts.mjs'];
-  const attempts = args.includes('--all') && rest.length === 0 ? twice : [];
-  const vitestArgs = ['run', ...selection, ...attempts, ...rest];
-  process.exitCode = spawn('node_modules/vitest/vitest.mjs', vitestArgs, env);
+  const vitest = (vitestArgs, more) =>
+    spawn('node_modules/vitest/vitest.mjs', ['run', ...vitestArgs], { ...env, ...more });
+  const isAll = args.includes('--all') && rest.length === 0;
+  process.exitCode = isAll ? runTwice(vitest) : vitest([...selection, ...rest]);
 } finally {
   await server?.stop();
+}
+
+/**
+ * Everything, and then the files that failed a second time, one at a time: a machine that is busy elsewhere can fail one of
+ * thousands of tests. A defect fails twice.
+ */
+function runTwice(vitest) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-test-'));
+  const report = path.join(folder, 'failed.json');
+  const reporters = ['--reporter=default', '--reporter=./scripts/failed-files.mjs'];
+  try {
+    const status = vitest(reporters, { ROWHOUSE_FAILED_FILES: report });
+    if (status === 0 || !existsSync(report)) return status;
+    const { files, names, hasOtherErrors } = JSON.parse(readFileSync(report, 'utf8'));
+    if (hasOtherErrors || files.length === 0 || files.length > maxSecondAttempts) return status;
+    console.log(`\n${files.length} files failed. They run a second time, one at a time.`);
+    const second = vitest(files, { ROWHOUSE_TEST_WORKERS: '1' });
+    if (second === 0) console.log(`\nFailed at the first attempt only:\n  ${names.join('\n  ')}`);
+    return second;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 function run(script, scriptArgs) {

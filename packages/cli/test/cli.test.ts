@@ -313,7 +313,6 @@ it('status explains how to start a service when none is running', async () => {
 
 it('start takes flags, and the service ends when start ends or is killed', {
   tags: 'long',
-  timeout: 90_000,
 }, async () => {
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     const folder = newDataFolder();

@@ -14,7 +14,7 @@ let service: Running;
 
 beforeAll(async () => {
   service = await launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key });
-}, 120_000);
+});
 
 /** This process serves the proxy meanwhile. */
 async function run(args: string[], env: Record<string, string> = {}, input = '') {
@@ -66,9 +66,7 @@ async function openCuttingProxy(port: number) {
   };
 }
 
-it('projects import goes on after connections that break, and continues an upload', {
-  timeout: 120_000,
-}, async () => {
+it('projects import goes on after connections that break, and continues an upload', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-import-'));
   const proxy = await openCuttingProxy(Number(new URL(service.url).port));
   try {

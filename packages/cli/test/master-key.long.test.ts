@@ -243,7 +243,7 @@ it('a server by its address: the key is compared with its control database', asy
   await removeTestService(env.ROWHOUSE_CONTROL_DATABASE, '');
 });
 
-it('doctor finds a key that is missing, wrong, damaged or open to others', { timeout: 180_000 }, async () => {
+it('doctor finds a key that is missing, wrong, damaged or open to others', async () => {
   const data = await usedDataFolder();
   const key = readFileSync(keyIn(data), 'utf8');
   expect(doctor(data)).toMatchObject({ state: 'ok', found: expect.stringContaining('belongs to the data') });

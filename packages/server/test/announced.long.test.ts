@@ -10,9 +10,7 @@ import { freePort, newDataFolder } from './process.ts';
 const main = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 for (const workers of ['1', '2'])
-  it(`with ${workers} workers the account key is printed before the service is ready`, {
-    timeout: 120_000,
-  }, async () => {
+  it(`with ${workers} workers the account key is printed before the service is ready`, async () => {
     const dataFolder = newDataFolder();
     const file = path.join(dataFolder, 'output');
     const port = String(await freePort());

@@ -23,7 +23,7 @@ const newStorage = (more: Partial<S3Location> = {}) => {
   return storage;
 };
 
-describe.skipIf(reason !== null)('backups in S3', { timeout: 120_000 }, () => {
+describe.skipIf(reason !== null)('backups in S3', () => {
   beforeAll(async () => {
     server = await openS3Server(folder);
   });

@@ -73,7 +73,7 @@ async function connect(project: Project): Promise<pg.Client> {
 }
 
 describe('compacting', () => {
-  it('frees the space of deleted rows and reports its result', { timeout: 90_000 }, async () => {
+  it('frees the space of deleted rows and reports its result', async () => {
     const project = await projectOf();
     expect((await look(project)).body).toEqual({ ok: true, compaction: null });
     await run(project, ...makeSparse('t', 30_000));
@@ -112,9 +112,7 @@ describe('compacting', () => {
     expect((await start(project, rowhouse.accountKey)).status).toBe(202);
   });
 
-  it('covers every kind of table with any name, indexes, TOAST, large objects and users', {
-    timeout: 90_000,
-  }, async () => {
+  it('covers every kind of table with any name, indexes, TOAST, large objects and users', async () => {
     const project = await projectOf();
     await run(
       project,
@@ -140,9 +138,7 @@ describe('compacting', () => {
     expect(await countRows(project, 'pg_largeobject_metadata')).toBe(8);
   });
 
-  it('runs once at a time per project; another process shows it, and reports one whose process died', {
-    timeout: 60_000,
-  }, async () => {
+  it('runs once at a time per project; another process shows it, and reports one whose process died', async () => {
     const project = await projectOf();
     await run(
       project,
@@ -185,7 +181,7 @@ describe('compacting', () => {
     expect((await compact(project)).status).toBe('done');
   });
 
-  it('skips a table whose copy does not fit into the limit', { timeout: 60_000 }, async () => {
+  it('skips a table whose copy does not fit into the limit', async () => {
     const project = await projectOf(100);
     await run(
       project,
@@ -201,7 +197,7 @@ describe('compacting', () => {
     expect(await countRows(project)).toBe(48_000);
   });
 
-  it('aborts a copy that grows larger than estimated', { timeout: 60_000 }, async () => {
+  it('aborts a copy that grows larger than estimated', async () => {
     const project = await projectOf(100);
     const emptyMb = await sizeMb(project);
     await run(
@@ -234,9 +230,7 @@ describe('compacting', () => {
 });
 
 describe('compacting a hostile project', () => {
-  it('skips a table whose index code raises an error with a giant message', {
-    timeout: 120_000,
-  }, async () => {
+  it('skips a table whose index code raises an error with a giant message', async () => {
     const project = await projectOf();
     await run(
       project,
@@ -264,9 +258,7 @@ describe('compacting a hostile project', () => {
     expect(compaction.freed_mb).toBeGreaterThan(5);
   });
 
-  it('skips a table whose index code never ends and ignores cancels', {
-    timeout: 60_000,
-  }, async () => {
+  it('skips a table whose index code never ends and ignores cancels', async () => {
     const project = await projectOf();
     await run(
       project,
@@ -293,9 +285,7 @@ describe('compacting a hostile project', () => {
     ]);
   });
 
-  it('skips a locked table soon, and other requests do not wait long for its lock', {
-    timeout: 60_000,
-  }, async () => {
+  it('skips a locked table soon, and other requests do not wait long for its lock', async () => {
     const project = await projectOf();
     await run(project, ...makeSparse('t', 10_000));
     const client = await connect(project);
@@ -315,7 +305,7 @@ describe('compacting a hostile project', () => {
     expect((await compact(project)).skipped).toEqual([]);
   });
 
-  it('does not enlarge a project with very many small tables', { timeout: 120_000 }, async () => {
+  it('does not enlarge a project with very many small tables', async () => {
     const project = await projectOf();
     await run(
       project,
@@ -327,7 +317,7 @@ describe('compacting a hostile project', () => {
     expect(after).toBeLessThan(before + 1);
   });
 
-  it('copes with tables that are dropped while it runs', { timeout: 120_000 }, async () => {
+  it('copes with tables that are dropped while it runs', async () => {
     const project = await projectOf();
     const each = (first: number, last: number, statement: string) =>
       run(
@@ -352,9 +342,7 @@ describe('compacting a hostile project', () => {
 });
 
 describe('vacuumTables', () => {
-  it("frees the space of a rolled-back insert and skips tables that are gone, locked or not the project's", {
-    timeout: 60_000,
-  }, async () => {
+  it("frees the space of a rolled-back insert and skips tables that are gone, locked or not the project's", async () => {
     const project = await projectOf();
     await run(
       project,

@@ -13,9 +13,7 @@ const main = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const linkForm = /^ {2}console {6}(http:\/\/127\.0\.0\.1:\d+)\/console\/#link=(rh_link_[\w-]{43})$/m;
 const pageAt = (service: Running) => new Page(Number(new URL(service.url).port));
 
-it('the first start prints a link that signs in once; two processes share sessions, and end them together', {
-  timeout: 180_000,
-}, async () => {
+it('the first start prints a link that signs in once; two processes share sessions, and end them together', async () => {
   const dataFolder = newDataFolder();
   const service = await launch({
     ROWHOUSE_DATA: dataFolder,
@@ -53,9 +51,7 @@ it('the first start prints a link that signs in once; two processes share sessio
     expect([secret.length > 40, log.includes(secret)]).toEqual([true, false]);
 });
 
-it('a later start prints the address alone where its output is not a terminal, and none without the console', {
-  timeout: 180_000,
-}, async () => {
+it('a later start prints the address alone where its output is not a terminal, and none without the console', async () => {
   const dataFolder = await usedDataFolder();
   const service = await launch({ ROWHOUSE_DATA: dataFolder });
   expect(service.output()).toContain(`  console      ${service.url}/console/\n`);

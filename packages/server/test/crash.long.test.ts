@@ -46,9 +46,7 @@ async function checkAll(service: Running, acknowledged: Answer['body'][]): Promi
   }
 }
 
-it('every acknowledged project survives kill -9 of the service, three times', {
-  timeout: 120_000,
-}, async () => {
+it('every acknowledged project survives kill -9 of the service, three times', async () => {
   const ROWHOUSE_DATA = await usedDataFolder();
   const env = { ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: newAccountKey(), ROWHOUSE_SPARES: '2' };
   const acknowledged: Answer['body'][] = [];
@@ -69,9 +67,7 @@ it('every acknowledged project survives kill -9 of the service, three times', {
   expect(metrics).toContain('rowhouse_databases_without_project 0');
 });
 
-it('every acknowledged project survives kill -9 of PostgreSQL, three times', {
-  timeout: 120_000,
-}, async () => {
+it('every acknowledged project survives kill -9 of PostgreSQL, three times', async () => {
   const ROWHOUSE_DATA = await usedDataFolder();
   const env = { ROWHOUSE_DATA, ROWHOUSE_ACCOUNT_KEY: newAccountKey(), ROWHOUSE_SPARES: '2' };
   const service = await launch(env);
@@ -94,9 +90,7 @@ it('every acknowledged project survives kill -9 of PostgreSQL, three times', {
   await checkAll(again, creating.acknowledged);
 });
 
-it('PostgreSQL restarts after kill -9 although a statement of before never ends', {
-  timeout: 120_000,
-}, async () => {
+it('PostgreSQL restarts after kill -9 although a statement of before never ends', async () => {
   const ROWHOUSE_DATA = await usedDataFolder();
   const service = await launch({
     ROWHOUSE_DATA,

@@ -74,9 +74,7 @@ beforeAll(async () => {
 });
 
 describe('a direct connection', () => {
-  it('that grows a full project is cancelled, and its space is freed', {
-    timeout: 60_000,
-  }, async () => {
+  it('that grows a full project is cancelled, and its space is freed', async () => {
     const project = await projectOf(5);
     const client = await connect(project);
     await client.query('create table t (v text)');
@@ -92,7 +90,7 @@ describe('a direct connection', () => {
     expect(await outcome(again.query(`insert into t ${wide(100)}`))).toBe('done');
   });
 
-  it('that grows a full project is stopped although the process is busy', { timeout: 60_000 }, async () => {
+  it('that grows a full project is stopped although the process is busy', async () => {
     const project = await projectOf(5);
     const clients = await Promise.all([1, 2, 3, 4].map(() => connect(project)));
     for (const [n, client] of clients.entries()) await client.query(`create table u${n} (v text)`);
@@ -109,7 +107,7 @@ describe('a direct connection', () => {
     await until('what they left is vacuumed', async () => (await overMb(project)) < -4);
   });
 
-  it('that builds a hash index with faked statistics is held to the limit', { timeout: 60_000 }, async () => {
+  it('that builds a hash index with faked statistics is held to the limit', async () => {
     const project = await projectOf(5);
     const client = await connect(project);
     await client.query('create table t (a int)');
@@ -123,7 +121,7 @@ describe('a direct connection', () => {
     expect(peak).toBeLessThan(32);
   });
 
-  it('is stopped when four of them write wide rows at once', { timeout: 60_000 }, async () => {
+  it('is stopped when four of them write wide rows at once', async () => {
     const project = await projectOf(5);
     const clients = await Promise.all([1, 2, 3, 4].map(() => connect(project)));
     for (const [n, client] of clients.entries()) await client.query(`create table u${n} (v text)`);
@@ -136,9 +134,7 @@ describe('a direct connection', () => {
     await until('what they left is vacuumed', async () => (await overMb(project)) < -4);
   });
 
-  it('that commits small pieces and reconnects after each end is held to the limit', {
-    timeout: 90_000,
-  }, async () => {
+  it('that commits small pieces and reconnects after each end is held to the limit', async () => {
     const project = await projectOf(3);
     const notices: string[] = [];
     const refusals = new Set<string>();
@@ -174,7 +170,7 @@ describe('a direct connection', () => {
     );
   });
 
-  it('that ignores cancels is terminated', { timeout: 60_000 }, async () => {
+  it('that ignores cancels is terminated', async () => {
     const project = await projectOf(3);
     const client = await connect(project);
     await client.query('create table t (v text)');
@@ -187,7 +183,7 @@ describe('a direct connection', () => {
     await until('what it left is vacuumed', async () => (await overMb(project)) < -2);
   });
 
-  it('that writes large objects is held to the limit', { timeout: 60_000 }, async () => {
+  it('that writes large objects is held to the limit', async () => {
     const project = await projectOf(3);
     const client = await connect(project);
     const { peak, result } = await peakDuring(project, () =>
@@ -201,7 +197,7 @@ describe('a direct connection', () => {
     await until('what it left is vacuumed', async () => (await overMb(project)) < -2);
   });
 
-  it('that reads or deletes in a full project is not disturbed', { timeout: 60_000 }, async () => {
+  it('that reads or deletes in a full project is not disturbed', async () => {
     const project = await projectOf(40);
     const client = await connect(project);
     await client.query('create table t (id int primary key, v text)');
@@ -241,9 +237,7 @@ describe('a direct connection', () => {
     expect(await outcome(client.query("insert into t values (1, 'x')"))).toBe('done');
   });
 
-  it('of a neighbour below its limit is not disturbed, however much it writes', {
-    timeout: 60_000,
-  }, async () => {
+  it('of a neighbour below its limit is not disturbed, however much it writes', async () => {
     const full = await projectOf(3);
     const [hog, calm] = [await connect(full), await connect(neighbour)];
     await hog.query('create table t (v text)');
@@ -260,7 +254,7 @@ describe('a direct connection', () => {
   });
 });
 
-it('the sessions of the service are not taken for direct connections', { timeout: 60_000 }, async () => {
+it('the sessions of the service are not taken for direct connections', async () => {
   const project = await projectOf(3);
   await run(project, 'create table t (v text)');
   const client = await connect(project);

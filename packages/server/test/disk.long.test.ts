@@ -56,7 +56,7 @@ describe('the disk watch', () => {
   });
 });
 
-it('the start and the doctor report a disk below its reserve', { timeout: 60_000 }, async () => {
+it('the start and the doctor report a disk below its reserve', async () => {
   const env = { ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_DISK_RESERVE_MB: '1000000000' };
   const service = await launch({ ...env, ROWHOUSE_ACCOUNT_KEY: newAccountKey() });
   expect(service.output()).toMatch(/disk {9}only \d+ MB free, less than the reserve of 1000000000 MB/);
@@ -114,9 +114,7 @@ describe('a disk that really runs full', () => {
 
   const wide = "(select string_agg(md5(random()::text || m), '') from generate_series(1, 3000) as m)";
 
-  it('refuses growth, goes on reading and deleting, and loses nothing', { timeout: 180_000 }, async ({
-    skip,
-  }) => {
+  it('refuses growth, goes on reading and deleting, and loses nothing', async ({ skip }) => {
     const disk = smallDisk(400);
     if (!disk) return skip();
     const { service, data, run, insert, recovers } = await install(disk);
@@ -140,7 +138,7 @@ describe('a disk that really runs full', () => {
     expect(await service.stop()).toBe(0);
   });
 
-  it('lets PostgreSQL come back after it died of the full disk', { timeout: 180_000 }, async ({ skip }) => {
+  it('lets PostgreSQL come back after it died of the full disk', async ({ skip }) => {
     const disk = smallDisk(400);
     if (!disk) return skip();
     const { service, run, insert, recovers } = await install(disk);

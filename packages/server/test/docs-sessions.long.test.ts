@@ -26,7 +26,6 @@ const withBackups = ['docs/backups.md', 'docs/operating.md'];
 it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(page)))(
   'every console session in %s gives the output it shows',
   // Passwords are hashed with the lowest priority: on a busy machine that takes its time.
-  { timeout: 300_000 },
   async (file) => {
     const key = newAccountKey();
     const folder = await usedDataFolder();

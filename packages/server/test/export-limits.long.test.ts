@@ -24,7 +24,7 @@ beforeAll(async () => {
     large,
     'create table noise as select n, gen_random_uuid() as a, gen_random_uuid() as b, gen_random_uuid() as c from generate_series(1, 400000) n',
   );
-}, 60_000);
+});
 
 /** A response whose body is not read yet. */
 async function open({ slug, key }: Project, format: string): Promise<IncomingMessage> {
@@ -49,31 +49,27 @@ async function isWell(project: Project): Promise<void> {
 }
 
 describe('an export that cannot go on', () => {
-  it.each(formats)(
-    'as %s ends with its caller, and leaves no session',
-    { timeout: 120_000 },
-    async (format) => {
-      const response = await open(large, format);
-      expect(response.statusCode).toBe(200);
-      await once(response, 'readable');
-      expect(await exportSessions(rowhouse, large)).toBe(1);
-      response.destroy();
-      await noSession(rowhouse, large);
-      // The next one need not wait, and is whole.
-      const next = await until('the next export begins', async () => {
-        const answer = await open(large, format);
-        if (answer.statusCode === 200) return answer;
-        answer.resume();
-        return false;
-      });
-      next.resume();
-      await once(next, 'end');
-      expect(next.complete).toBe(true);
-      await isWell(large);
-    },
-  );
+  it.each(formats)('as %s ends with its caller, and leaves no session', async (format) => {
+    const response = await open(large, format);
+    expect(response.statusCode).toBe(200);
+    await once(response, 'readable');
+    expect(await exportSessions(rowhouse, large)).toBe(1);
+    response.destroy();
+    await noSession(rowhouse, large);
+    // The next one need not wait, and is whole.
+    const next = await until('the next export begins', async () => {
+      const answer = await open(large, format);
+      if (answer.statusCode === 200) return answer;
+      answer.resume();
+      return false;
+    });
+    next.resume();
+    await once(next, 'end');
+    expect(next.complete).toBe(true);
+    await isWell(large);
+  });
 
-  it.each(formats)('as %s is ended when its reader stalls', { timeout: 120_000 }, async (format) => {
+  it.each(formats)('as %s is ended when its reader stalls', async (format) => {
     const { control, servers } = rowhouse.service.deps;
     const exports = openExports({
       ...{ control, servers, limits: { stallMs: 1_000 } },
@@ -88,25 +84,21 @@ describe('an export that cannot go on', () => {
     await exports.stop();
   });
 
-  it.each(formats)(
-    'as %s never looks whole when PostgreSQL ends it',
-    { timeout: 120_000 },
-    async (format) => {
-      const response = await open(large, format);
-      await once(response, 'readable');
-      const { maintenance } = rowhouse.service.deps.server;
-      await maintenance.query(
-        sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${dumpRoleOf(large.id)}`,
-      );
-      response.resume();
-      await closed(response);
-      expect(response.complete).toBe(false);
-      await noSession(rowhouse, large);
-      await isWell(large);
-    },
-  );
+  it.each(formats)('as %s never looks whole when PostgreSQL ends it', async (format) => {
+    const response = await open(large, format);
+    await once(response, 'readable');
+    const { maintenance } = rowhouse.service.deps.server;
+    await maintenance.query(
+      sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${dumpRoleOf(large.id)}`,
+    );
+    response.resume();
+    await closed(response);
+    expect(response.complete).toBe(false);
+    await noSession(rowhouse, large);
+    await isWell(large);
+  });
 
-  it.each(formats)('as %s does not last longer than it may', { timeout: 120_000 }, async (format) => {
+  it.each(formats)('as %s does not last longer than it may', async (format) => {
     const { control, servers } = rowhouse.service.deps;
     const limits = { maxMs: 3_000 };
     const exports = openExports({
@@ -130,7 +122,7 @@ describe('an export that cannot go on', () => {
     await exports.stop();
   });
 
-  it('waits a few seconds for locks, and says what it waits for', { timeout: 120_000 }, async () => {
+  it('waits a few seconds for locks, and says what it waits for', async () => {
     const project = await rowhouse.project();
     await run(rowhouse, project, 'create table t (id int)');
     const holder = new pg.Client({ ...address(), database: databaseOf(project.id) });
@@ -158,7 +150,7 @@ describe('an export that cannot go on', () => {
   });
 });
 
-it.each(formats)('a slow reader of %s gets all of it', { timeout: 120_000 }, async (format) => {
+it.each(formats)('a slow reader of %s gets all of it', async (format) => {
   const project = await rowhouse.project();
   await run(
     rowhouse,
@@ -182,7 +174,7 @@ it.each(formats)('a slow reader of %s gets all of it', { timeout: 120_000 }, asy
 });
 
 describe('exports at once', () => {
-  it('one of a project and two in all; a neighbour works on', { timeout: 120_000 }, async () => {
+  it('one of a project and two in all; a neighbour works on', async () => {
     const [other, third] = [await rowhouse.project(), await rowhouse.project()];
     await run(
       rowhouse,
@@ -214,7 +206,7 @@ describe('exports at once', () => {
     expect((await download(rowhouse, third, 'custom')).status).toBe(200);
   });
 
-  it('another process counts too', { timeout: 120_000 }, async () => {
+  it('another process counts too', async () => {
     const { control, servers } = rowhouse.service.deps;
     const elsewhere = openExports({
       control,
@@ -242,7 +234,7 @@ describe('exports at once', () => {
     await elsewhere.stop();
   });
 
-  it('end with the project, and with the service', { timeout: 120_000 }, async () => {
+  it('end with the project, and with the service', async () => {
     const { control, servers } = rowhouse.service.deps;
     const exports = openExports({
       control,
@@ -276,9 +268,7 @@ describe('exports at once', () => {
   });
 });
 
-it('definitions that need more memory than pg_dump gets end the export, and nothing else', {
-  timeout: 120_000,
-}, async () => {
+it('definitions that need more memory than pg_dump gets end the export, and nothing else', async () => {
   const project = await rowhouse.project('Large definitions');
   // 200 MB of text, which PostgreSQL compresses to 2 MB.
   for (const name of ['big', 'bigger']) {

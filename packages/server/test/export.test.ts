@@ -72,7 +72,7 @@ async function fingerprint(database: string): Promise<Record<string, unknown>> {
 }
 
 describe('an export', () => {
-  it.skipIf(!hasPsql)('as SQL gives everything back, users included', { timeout: 60_000 }, async () => {
+  it.skipIf(!hasPsql)('as SQL gives everything back, users included', async () => {
     const project = await filled();
     const { status, headers, bytes } = await download(rowhouse, project, 'sql');
     expect(status).toBe(200);
@@ -102,7 +102,7 @@ describe('an export', () => {
     await noSession(rowhouse, project);
   });
 
-  it.skipIf(nativeMajor < 18)('equals what pg_dump writes', { timeout: 60_000 }, async () => {
+  it.skipIf(nativeMajor < 18)('equals what pg_dump writes', async () => {
     const project = await filled();
     const { bytes } = await download(rowhouse, project, 'sql');
     const native = spawnSync(
@@ -205,7 +205,7 @@ describe('who may export', () => {
 });
 
 describe('a hostile project', () => {
-  it('runs none of its code in an export', { timeout: 60_000 }, async () => {
+  it('runs none of its code in an export', async () => {
     const project = await rowhouse.project('Hostile');
     // spy() fails the export if any role but the project's own runs it, even in a read-only transaction.
     await run(

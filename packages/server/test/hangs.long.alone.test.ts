@@ -184,9 +184,7 @@ describe('while processes of PostgreSQL are stopped', () => {
     await expectFine(service.call, [project, neighbour]);
   };
 
-  it('all of them: every request is answered in time, and everything works afterwards', {
-    timeout: 120_000,
-  }, async () => {
+  it('all of them: every request is answered in time, and everything works afterwards', async () => {
     await whileStopped(
       () => processesOf(dataFolder),
       async () => {
@@ -208,9 +206,7 @@ describe('while processes of PostgreSQL are stopped', () => {
     expect(metrics).toContain('rowhouse_sessions_waiting 0');
   });
 
-  it('only the postmaster: requests with a session go on, requests that need a new one are answered in time', {
-    timeout: 60_000,
-  }, async () => {
+  it('only the postmaster: requests with a session go on, requests that need a new one are answered in time', async () => {
     await whileStopped(
       () => [postmasterPid(dataFolder) ?? 0],
       async () => {
@@ -230,9 +226,7 @@ describe('while processes of PostgreSQL are stopped', () => {
     );
   });
 
-  it('a change that PostgreSQL was running is answered with outcome_unknown', {
-    timeout: 60_000,
-  }, async () => {
+  it('a change that PostgreSQL was running is answered with outcome_unknown', async () => {
     const query = (text: string, more: object = {}) =>
       service.call('POST', `/projects/${project.slug}/query`, {
         key: project.key,
@@ -257,9 +251,7 @@ describe('while processes of PostgreSQL are stopped', () => {
     expectGivenUp(answer as Timed, 5_000, 'a change', ['outcome_unknown']);
   });
 
-  it('a change is made only if its answer was outcome_unknown', {
-    timeout: 60_000,
-  }, async () => {
+  it('a change is made only if its answer was outcome_unknown', async () => {
     const count = async () => {
       const { body } = await service.call('POST', `/projects/${project.slug}/query`, {
         key: project.key,
@@ -349,9 +341,7 @@ describe('a network in which no packet arrives', () => {
     wire.close();
   });
 
-  it('every request is answered in time, and new connections work when the network is back', {
-    timeout: 150_000,
-  }, async () => {
+  it('every request is answered in time, and new connections work when the network is back', async () => {
     wire.cut();
     await expectAllGivenUp(rowhouse.call, project);
     await expectAllGivenUp(rowhouse.call, project);
@@ -366,9 +356,7 @@ describe('a network in which no packet arrives', () => {
     await until('no session is left in use', async () => sessions.counts().open === sessions.counts().idle);
   });
 
-  it('a request with an Idempotency-Key that got no answer runs once, and its key becomes usable again', {
-    timeout: 120_000,
-  }, async () => {
+  it('a request with an Idempotency-Key that got no answer runs once, and its key becomes usable again', async () => {
     const headers = { 'idempotency-key': 'cut-1' };
     const body = { query: "insert into things (name) values ('once')", timeout_ms: 1_500 };
     const send = () =>

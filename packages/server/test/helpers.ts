@@ -232,14 +232,14 @@ export async function asAdmin<T>(run: (admin: Database) => Promise<T>, at = addr
   }
 }
 
-/** For what the service promises within a second and does in a quarter: ten times that, for a busy machine. */
-export const soon = 2_500;
+/** For what the service promises within a second: ten times that, for a busy machine. */
+export const soon = 10_000;
 
 /** Waits for something that comes by itself; fails with `what` if it does not. */
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false>,
-  withinMs = 20_000,
+  withinMs = 60_000,
 ): Promise<T> {
   const deadline = Date.now() + withinMs;
   for (;;) {

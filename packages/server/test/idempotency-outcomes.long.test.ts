@@ -73,7 +73,7 @@ describe('under an Idempotency-Key, a statement that commits by itself and', () 
     expect(await count(project)).toBe(1);
   });
 
-  it('is stopped halfway by limit_mb gets the same answer again', { timeout: 120_000 }, async () => {
+  it('is stopped halfway by limit_mb gets the same answer again', async () => {
     const { body: made } = await rowhouse.call('POST', '/projects', { body: { name: 'Half', limit_mb: 60 } });
     const project = { ...made.project, key: made.api_key };
     await run(project, 'create table t (id int, v text)');

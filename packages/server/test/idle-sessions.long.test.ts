@@ -7,7 +7,7 @@ type Project = { slug: string; id: string; key: string };
 const projects: Project[] = [];
 beforeAll(async () => {
   for (let n = 0; n < 8; n++) projects.push(await rowhouse.project(`P${n}`));
-}, 120_000);
+});
 
 const counts = () => rowhouse.service.deps.query.sessions.counts();
 const run = async ({ slug, key }: Project, query: string) => {
@@ -56,4 +56,4 @@ it('a project keeps one of the sessions of a burst where there are more than the
     });
   expect(await held()).toBe(2);
   await until('one of them is closed', async () => (await held()) === 1, 25_000);
-}, 60_000);
+});

@@ -34,7 +34,7 @@ async function fails(
   return job.error;
 }
 
-describe('a dump that wants more than it may', { timeout: 60_000 }, () => {
+describe('a dump that wants more than it may', () => {
   const marker = path.join(tmpdir(), `rowhouse-test-marker-${process.pid}`);
   const attempts = [
     'set session authorization postgres',
@@ -189,7 +189,7 @@ ${ids[3]}\tADA@example.com\tx\tx\t{}
   });
 });
 
-describe('a dump that wants too much', { timeout: 60_000 }, () => {
+describe('a dump that wants too much', () => {
   it('of time: a statement that does not end', async () => {
     const endless = 'do $$ begin loop end loop; end $$;\n';
     const asleep = `create function slow() returns int language sql as 'select 1 from pg_catalog.pg_sleep(600)';\ncreate table t (a int, b int default slow());\ncopy t (a) from stdin;\n1\n\\.\n`;
@@ -295,7 +295,7 @@ describe('a dump that wants too much', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a damaged dump', { timeout: 120_000 }, () => {
+describe('a damaged dump', () => {
   it.each(['custom', 'sql'])('as %s leaves nothing, wherever it was cut', async (format) => {
     const source = await rowhouse.project('Source');
     await run(rowhouse, source, 'create table t as select n, md5(n::text) from generate_series(1, 2000) n');

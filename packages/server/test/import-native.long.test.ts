@@ -68,7 +68,7 @@ beforeAll(async () => {
     ])
       await admin.query(statement);
   }, inside);
-}, 300_000);
+});
 
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
@@ -90,7 +90,7 @@ function dump(database: string, args: string[]): Buffer {
   return readFileSync(file);
 }
 
-describe("native pg_dump's dump of a project", { timeout: 120_000 }, () => {
+describe("native pg_dump's dump of a project", () => {
   it.skipIf(!program).each([
     ['custom, compressed', ['-Fc']],
     ['custom, not compressed', ['-Fc', '-Z0']],
@@ -134,7 +134,6 @@ describe("native pg_dump's dump of a project", { timeout: 120_000 }, () => {
 
 it.skipIf(!program)(
   'an installed pg_dump that needs more memory than it gets ends the export, and nothing else',
-  { timeout: 120_000 },
   async () => {
     const project = await rowhouse.project('Large definitions');
     // 200 MB of text, which PostgreSQL compresses to 2 MB.
@@ -177,7 +176,7 @@ it.skipIf(!program)(
   },
 );
 
-describe("native pg_dump's dump of a database of another server", { timeout: 120_000 }, () => {
+describe("native pg_dump's dump of a database of another server", () => {
   it.skipIf(!program).each([['-Fc'], ['-Fp']])(
     '(%s) is imported with what a project can have, and a report',
     async (format) => {

@@ -80,7 +80,7 @@ async function copyFrom(from: string) {
   return { project, job: await jobEnd(rowhouse, body.job.id) };
 }
 
-describe('a server', { timeout: 60_000 }, () => {
+describe('a server', () => {
   it('that looks like one of Supabase is copied, with its users', async () => {
     const { project, job } = await copyFrom(url());
     expect(job.error).toBeNull();

@@ -42,32 +42,28 @@ async function comparable(project: Project): Promise<string> {
 }
 
 describe('a project', () => {
-  it.each(['custom', 'sql'])(
-    'exported as %s and imported is the same',
-    { timeout: 60_000 },
-    async (format) => {
-      const source = await filled();
-      const { bytes } = await download(rowhouse, source, format);
-      const { project, job } = await importDump(rowhouse, bytes);
-      expect(job.error).toBeNull();
-      expect(job.result).toEqual({
-        ...{ tables: 7, rows: 8, users: 2, large_objects: format === 'sql' ? 0 : 1 },
-        ...{ skipped: [], skipped_count: 0 },
+  it.each(['custom', 'sql'])('exported as %s and imported is the same', async (format) => {
+    const source = await filled();
+    const { bytes } = await download(rowhouse, source, format);
+    const { project, job } = await importDump(rowhouse, bytes);
+    expect(job.error).toBeNull();
+    expect(job.result).toEqual({
+      ...{ tables: 7, rows: 8, users: 2, large_objects: format === 'sql' ? 0 : 1 },
+      ...{ skipped: [], skipped_count: 0 },
+    });
+    expect(await comparable(project)).toBe(await comparable(source));
+    for (const email of ['ada@example.com', 'bob@example.com']) {
+      const { status, body } = await rowhouse.call('POST', `/projects/${project.slug}/auth/signin`, {
+        key: project.key,
+        body: { email, password: 'correct horse battery' },
       });
-      expect(await comparable(project)).toBe(await comparable(source));
-      for (const email of ['ada@example.com', 'bob@example.com']) {
-        const { status, body } = await rowhouse.call('POST', `/projects/${project.slug}/auth/signin`, {
-          key: project.key,
-          body: { email, password: 'correct horse battery' },
-        });
-        expect([status, body.user?.data]).toEqual([200, { name: 'tab\t"quote" \\ ü' }]);
-      }
-    },
-  );
+      expect([status, body.user?.data]).toEqual([200, { name: 'tab\t"quote" \\ ü' }]);
+    }
+  });
 
   it.each(['custom', 'sql'])(
     'with one of everything, as %s, is the same',
-    { tags: 'long', timeout: 120_000 },
+    { tags: 'long' },
     async (format) => {
       const source = await filled();
       await run(rowhouse, source, ...everyType, ...constraintsAndTables, ...codeAndViews, ...rightsAndNames);
@@ -86,7 +82,7 @@ describe('a project', () => {
     },
   );
 
-  it('that is sent twice with one Idempotency-Key is imported once', { timeout: 60_000 }, async () => {
+  it('that is sent twice with one Idempotency-Key is imported once', async () => {
     const send = () =>
       rowhouse.call('POST', '/projects/import?name=Once', {
         raw: 'create table t ();\n',
@@ -98,7 +94,7 @@ describe('a project', () => {
     expect((await jobEnd(rowhouse, first.body.job.id)).result.tables).toBe(1);
   });
 
-  it('as INSERTs is imported whole, or not', { timeout: 60_000 }, async () => {
+  it('as INSERTs is imported whole, or not', async () => {
     const rows = Array.from({ length: 1_000 }, (_, n) => `INSERT INTO t VALUES (${n}), (${n});`);
     const script = (more: string) => `create table t (n int check (n <> 7777));\n${rows.join('\n')}\n${more}`;
     const whole = await importDump(
@@ -117,56 +113,52 @@ describe('a project', () => {
     expect(bad.job.error.message).toContain('violates check constraint');
   });
 
-  it.each([12, 13, 15])(
-    'of an old pg_dump (archive 1.%i) is imported',
-    { timeout: 60_000 },
-    async (minor) => {
-      const path = "SELECT pg_catalog.set_config('search_path', 'shop, public', false);";
-      const archive = writeArchive(
-        [
-          { kind: 'ENCODING', text: "SET client_encoding = 'UTF8';" },
-          { kind: 'STDSTRINGS', text: "SET standard_conforming_strings = 'on';" },
-          // Without one, names are found in the schema of their entry.
-          ...(minor > 12 ? [{ kind: 'SEARCHPATH', text: path }] : []),
-          { kind: 'SCHEMA', name: 'shop', text: 'CREATE SCHEMA shop;' },
-          { kind: 'TABLE', name: 'teas', schema: 'shop', text: 'CREATE TABLE teas (id int, name text);' },
-          { kind: 'BLOB', name: '900', text: "SELECT pg_catalog.lo_create('900');" },
-          {
-            kind: 'TABLE DATA',
-            name: 'teas',
-            schema: 'shop',
-            copy: 'COPY teas (id, name) FROM stdin;\n',
-            data: '1\tAssam\n',
-          },
-          { kind: 'BLOBS', name: 'BLOBS', largeObjects: { 900: Buffer.from('bytes') } },
-          {
-            kind: 'ACL',
-            name: 'teas',
-            schema: 'shop',
-            text: 'REVOKE ALL ON TABLE teas FROM PUBLIC;\nGRANT ALL ON TABLE teas TO owner;',
-          },
-        ],
-        { minor },
-      );
-      const { project, job } = await importDump(rowhouse, archive);
-      expect(job.result).toEqual({
-        tables: 1,
-        rows: 1,
-        users: 0,
-        large_objects: 1,
-        skipped: [],
-        skipped_count: 0,
-      });
-      const { rows } = await run(
-        rowhouse,
-        project,
-        "select name, convert_from(lo_get(900), 'UTF8') as blob from shop.teas",
-      );
-      expect(rows).toEqual([{ name: 'Assam', blob: 'bytes' }]);
-    },
-  );
+  it.each([12, 13, 15])('of an old pg_dump (archive 1.%i) is imported', async (minor) => {
+    const path = "SELECT pg_catalog.set_config('search_path', 'shop, public', false);";
+    const archive = writeArchive(
+      [
+        { kind: 'ENCODING', text: "SET client_encoding = 'UTF8';" },
+        { kind: 'STDSTRINGS', text: "SET standard_conforming_strings = 'on';" },
+        // Without one, names are found in the schema of their entry.
+        ...(minor > 12 ? [{ kind: 'SEARCHPATH', text: path }] : []),
+        { kind: 'SCHEMA', name: 'shop', text: 'CREATE SCHEMA shop;' },
+        { kind: 'TABLE', name: 'teas', schema: 'shop', text: 'CREATE TABLE teas (id int, name text);' },
+        { kind: 'BLOB', name: '900', text: "SELECT pg_catalog.lo_create('900');" },
+        {
+          kind: 'TABLE DATA',
+          name: 'teas',
+          schema: 'shop',
+          copy: 'COPY teas (id, name) FROM stdin;\n',
+          data: '1\tAssam\n',
+        },
+        { kind: 'BLOBS', name: 'BLOBS', largeObjects: { 900: Buffer.from('bytes') } },
+        {
+          kind: 'ACL',
+          name: 'teas',
+          schema: 'shop',
+          text: 'REVOKE ALL ON TABLE teas FROM PUBLIC;\nGRANT ALL ON TABLE teas TO owner;',
+        },
+      ],
+      { minor },
+    );
+    const { project, job } = await importDump(rowhouse, archive);
+    expect(job.result).toEqual({
+      tables: 1,
+      rows: 1,
+      users: 0,
+      large_objects: 1,
+      skipped: [],
+      skipped_count: 0,
+    });
+    const { rows } = await run(
+      rowhouse,
+      project,
+      "select name, convert_from(lo_get(900), 'UTF8') as blob from shop.teas",
+    );
+    expect(rows).toEqual([{ name: 'Assam', blob: 'bytes' }]);
+  });
 
-  it('whose transaction stays open is committed', { timeout: 60_000 }, async () => {
+  it('whose transaction stays open is committed', async () => {
     const { project, job } = await importDump(rowhouse, 'begin;\ncreate table t as select 1 as one;\n');
     expect(job.status).toBe('done');
     expect((await run(rowhouse, project, 'select one from t')).rows).toEqual([{ one: 1 }]);
@@ -175,7 +167,7 @@ describe('a project', () => {
     expect((await run(rowhouse, archive.project, 'select one from t')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('is refused while the disk is low', { timeout: 60_000 }, async () => {
+  it('is refused while the disk is low', async () => {
     const disk = { folder: tmpdir(), reserveBytes: Number.MAX_SAFE_INTEGER };
     const low = await openSecondProcess(rowhouse, { disk });
     try {

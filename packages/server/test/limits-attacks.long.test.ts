@@ -74,7 +74,7 @@ describe('code of the project that maintenance runs', () => {
     );
     await project.all('analyze t', 'vacuum full t', 'vacuum t');
     await isFine();
-  }, 120_000);
+  });
 
   it('cannot defer growth until after the check before the commit', async () => {
     const project = await newProject(8);
@@ -155,7 +155,7 @@ describe('a statement that is stopped at the limit', () => {
     expect((await project.run('select count(*) as n from log')).body.rows).toEqual([{ n: 1 }]);
     await project.holds();
     await isFine();
-  }, 120_000);
+  });
 });
 
 describe('a full project', () => {
@@ -211,7 +211,7 @@ describe('a full project', () => {
       await project.holds();
       await project.all('delete from t', `insert into t values (1, 'a')`);
     }
-  }, 120_000);
+  });
 
   it('does not grow by statements that are refused again and again', async () => {
     const project = await newProject(8);
@@ -237,7 +237,7 @@ describe('a full project', () => {
       async () => (await project.run('insert into t values (1)')).status === 200,
     );
     await isFine();
-  }, 120_000);
+  });
 
   it('accepts writes again under load that never pauses', async () => {
     const project = await newProject(8);

@@ -86,7 +86,7 @@ describe('a large object that is refused', () => {
       `select lo_from_bytea(0, decode(repeat(md5(n::text), 3000), 'hex')) from generate_series(1, 10000) as n`,
     ],
   ];
-  it.each(ways)('(%s) gives its space back', { timeout: 120_000 }, async (_name, prepare, query) => {
+  it.each(ways)('(%s) gives its space back', async (_name, prepare, query) => {
     const project = await newProject(4);
     await all(project, ...prepare);
     const before = (await look(project)).mb;
@@ -97,7 +97,7 @@ describe('a large object that is refused', () => {
     await isFine();
   });
 
-  it('(in a batch) gives its space back', { timeout: 120_000 }, async () => {
+  it('(in a batch) gives its space back', async () => {
     const project = await newProject(4);
     const { status } = await rowhouse.call('POST', `/projects/${project.slug}/batch`, {
       key: project.key,
@@ -108,7 +108,7 @@ describe('a large object that is refused', () => {
     await isFine();
   });
 
-  it('(several at once) gives its space back', { timeout: 120_000 }, async () => {
+  it('(several at once) gives its space back', async () => {
     const project = await newProject(4);
     const answers = await Promise.all(
       Array.from({ length: 3 }, () => run(project, `select ${oneObject}`, { timeout_ms: 60_000 })),
@@ -118,7 +118,7 @@ describe('a large object that is refused', () => {
     await isFine();
   });
 
-  it('(by its deadline, during a write) gives its space back', { timeout: 120_000 }, async () => {
+  it('(by its deadline, during a write) gives its space back', async () => {
     // Far from its limit a project is not measured. What is interrupted there is reclaimed as well.
     const project = await newProject(2048);
     const { status } = await run(
@@ -177,7 +177,7 @@ describe('the space of other refused statements', () => {
          execute 'create materialized view v as select repeat(''x'', 500) from generate_series(1, 100000)'; end $$`,
     ],
   ];
-  it.each(ways)('(%s) is given back', { timeout: 120_000 }, async (_name, prepare, query) => {
+  it.each(ways)('(%s) is given back', async (_name, prepare, query) => {
     const project = await newProject(4);
     await all(project, ...prepare);
     const before = (await look(project)).mb;
@@ -189,7 +189,7 @@ describe('the space of other refused statements', () => {
   });
 });
 
-it('space left by a killed process is found and freed by another', { timeout: 120_000 }, async () => {
+it('space left by a killed process is found and freed by another', async () => {
   const project = await newProject(4);
   await all(project, 'create table t (a int, b text)');
   // As if a process had died in the middle: rows that were never committed, and nobody who knows of them.

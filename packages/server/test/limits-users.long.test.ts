@@ -16,7 +16,7 @@ const newProject = async (limitMb: number) => {
 };
 const password = 'correct horse battery';
 
-it('a hundred users sign up at once in an empty project of 3 MB', { timeout: 120_000 }, async () => {
+it('a hundred users sign up at once in an empty project of 3 MB', async () => {
   const { call, usedMb } = await newProject(3);
   let waiting = Array.from({ length: 100 }, (_, n) => `u${n}@example.com`);
   // Hashing takes a few at a time: whoever is told to come later comes later.
@@ -31,9 +31,7 @@ it('a hundred users sign up at once in an empty project of 3 MB', { timeout: 120
   expect(await usedMb()).toBeLessThan(2);
 });
 
-it('a hundred users are created at once in an empty project of 1, 2 and 3 MB', {
-  timeout: 120_000,
-}, async () => {
+it('a hundred users are created at once in an empty project of 1, 2 and 3 MB', async () => {
   for (const limitMb of [1, 2, 3]) {
     const { call, usedMb } = await newProject(limitMb);
     const answers = await Promise.all(
@@ -44,9 +42,7 @@ it('a hundred users are created at once in an empty project of 1, 2 and 3 MB', {
   }
 });
 
-it('as many users are created as fit, and no more', {
-  timeout: 120_000,
-}, async () => {
+it('as many users are created as fit, and no more', async () => {
   const { call, holds } = await newProject(3);
   const data = {
     note: Array.from({ length: 5_000 }, (_, n) => Math.sin(n).toString(36).slice(2))
@@ -72,9 +68,7 @@ it('as many users are created as fit, and no more', {
   await holds(3);
 });
 
-it('repeated sign-ins in a full project do not exceed its limit', {
-  timeout: 120_000,
-}, async () => {
+it('repeated sign-ins in a full project do not exceed its limit', async () => {
   const { call, holds } = await newProject(1);
   const email = 'first@example.com';
   expect((await call('POST', '/auth/signup', { email, password })).status).toBe(201);

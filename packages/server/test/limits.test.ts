@@ -378,7 +378,6 @@ describe('a write', () => {
 
   it('of sixteen at once, repeated, leaves no more on disk than the limit', {
     tags: 'long',
-    timeout: 120_000,
   }, async () => {
     const project = await newProject(40);
     await fine(project, 'create table t (a int, b text)');
@@ -430,7 +429,7 @@ describe('a write', () => {
     const enough = await make(100_000);
     expect(enough.status, JSON.stringify(enough.body)).toBe(200);
     expect(await storedMb(project)).toBeLessThanOrEqual(300);
-  }, 120_000);
+  });
 
   it('that commits by itself needs some room, and gets it where there is enough', {
     tags: 'long',

@@ -120,7 +120,7 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
     ],
   ];
 
-  it.each(holders)('a session is ended: %s', { timeout: 60_000 }, async (_how, hold) => {
+  it.each(holders)('a session is ended: %s', async (_how, hold) => {
     const project = await rowhouse.project('Holder');
     const [holder, calm] = [await connect(project), await connect(neighbour)];
     await hold(holder);
@@ -146,7 +146,7 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
     expect((await calm.query('select 1 as fine')).rows).toEqual([{ fine: 1 }]);
   });
 
-  it('a session is ended: one that does not read its notifications', { timeout: 60_000 }, async () => {
+  it('a session is ended: one that does not read its notifications', async () => {
     const holder = await connect(flooder);
     await holder.query('listen c');
     const { stream } = (holder as unknown as { connection: { stream: Socket } }).connection;
@@ -161,7 +161,7 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
     }
   });
 
-  it('a session is ended: a procedure through the API', { timeout: 60_000 }, async () => {
+  it('a session is ended: a procedure through the API', async () => {
     const project = await rowhouse.project('Holder');
     const held = run(project, `do $$ begin execute 'lis' || 'ten c'; commit; perform pg_sleep(50); end $$`);
     await besideNeighbour(async () => {
@@ -170,7 +170,7 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
     });
   });
 
-  it('many sessions of one project are ended at once', { timeout: 60_000 }, async () => {
+  it('many sessions of one project are ended at once', async () => {
     const project = await rowhouse.project('Holder');
     const holders = await Promise.all(Array.from({ length: 20 }, () => connect(project)));
     for (const holder of holders) {
@@ -185,7 +185,7 @@ describe('a session that blocks the NOTIFY queue is ended, and the neighbour los
   });
 });
 
-it('a flood that does not fill the queue ends no session', { timeout: 60_000 }, async () => {
+it('a flood that does not fill the queue ends no session', async () => {
   const reader = await connect(neighbour);
   const reading = reader.query('select pg_sleep(2), 1 as fine');
   await besideNeighbour(async () => {
@@ -194,9 +194,7 @@ it('a flood that does not fill the queue ends no session', { timeout: 60_000 }, 
   expect((await reading).rows[0].fine).toBe(1);
 });
 
-it('a project that repeats it gets no direct connection for a while, and the API goes on', {
-  timeout: 60_000,
-}, async () => {
+it('a project that repeats it gets no direct connection for a while, and the API goes on', async () => {
   const project = await rowhouse.project('Holder');
   const bystander = await connect(neighbour);
   for (let time = 0; time < 2; time++) {

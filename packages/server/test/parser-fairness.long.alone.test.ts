@@ -71,7 +71,7 @@ describe('the wait for the parser', () => {
     expect(beneath).toBeLessThan(control * 10 + 500);
   });
 
-  it('is short for 17 KB beside texts of 1 MB', { timeout: 120_000 }, async () => {
+  it('is short for 17 KB beside texts of 1 MB', async () => {
     const ask = () => run(neighbour, newFine(17_000));
     const control = await medianMs(ask);
     const beneath = await beside(
@@ -82,9 +82,7 @@ describe('the wait for the parser', () => {
     expect(beneath).toBeLessThan(control * 10 + 500);
   });
 
-  it('is one text of a flood for a neighbour with a large text', {
-    timeout: 120_000,
-  }, async () => {
+  it('is one text of a flood for a neighbour with a large text', async () => {
     const answered: string[] = [];
     const ask = async (project: Project, name: string) => {
       await run(project, newText(150_000), { timeout_ms: 60_000 });
@@ -126,9 +124,7 @@ describe('the wait for the parser', () => {
 });
 
 describe('texts that wait for the parser', () => {
-  it('are bounded in size per project: 429 with Retry-After, and the neighbour is served', {
-    timeout: 120_000,
-  }, async () => {
+  it('are bounded in size per project: 429 with Retry-After, and the neighbour is served', async () => {
     const large = 'x'.repeat(1_000_000);
     const asked = Array.from({ length: 12 }, () => run(flood, `select ${++serial} -- ${large}`));
     const refused = await Promise.race(asked);
@@ -183,7 +179,7 @@ describe('parsed texts in the cache', () => {
     expect(parser().recall(neighbour.id, hot)).toBe(known);
   });
 
-  it('stay there beside texts that fill the cache', { timeout: 120_000 }, async () => {
+  it('stay there beside texts that fill the cache', async () => {
     const hot = newFine(50);
     const known = await parser().parse(neighbour.id, hot);
     for (let sent = 0; sent < 5_500; sent += 500) {

@@ -32,7 +32,7 @@ async function makeShort(ask: Ask, query: string, params: unknown[]): Promise<vo
 describe('a read that waits for room in a pipeline', () => {
   const rowhouse = useTestService({ spares: 3, connections: { budget: 20, share: 10 } });
 
-  it('leaves nothing behind when its table was replaced meanwhile', { timeout: 60_000 }, async () => {
+  it('leaves nothing behind when its table was replaced meanwhile', async () => {
     const ask = asker(rowhouse, await rowhouse.project('Judged again'));
     const query = 'select id from thing';
     await ask('create table thing (id int)');
@@ -59,7 +59,7 @@ describe('a read that waits for room in a pipeline', () => {
       expect(body.rows).toEqual([{ secret: '' }]);
   });
 
-  it('is not delayed by many that turn out to be slow', { timeout: 60_000 }, async () => {
+  it('is not delayed by many that turn out to be slow', async () => {
     const ask = asker(rowhouse, await rowhouse.project('Not kept'));
     await makeShort(ask, middling, [1, 0]);
     await makeShort(ask, quick, [1]);
@@ -81,7 +81,7 @@ describe.each([
 ])('a project whose pipelines are full of %s', (_what, connections) => {
   const rowhouse = useTestService({ spares: 2, connections });
 
-  it('still runs statements that are not short reads', { timeout: 60_000 }, async () => {
+  it('still runs statements that are not short reads', async () => {
     const project = await rowhouse.project('Small');
     const ask = asker(rowhouse, project);
     await ask('create table t (id int)');
@@ -115,7 +115,7 @@ describe.each([
 describe('a request that waits for a session', () => {
   const rowhouse = useTestService({ spares: 3, connections: { budget: 2, share: 2 } });
 
-  it('does not restore an old password', { timeout: 60_000 }, async () => {
+  it('does not restore an old password', async () => {
     const victim = await rowhouse.project('Victim');
     const neighbour = asker(rowhouse, await rowhouse.project('Neighbour'));
     const { slug, key } = victim;
@@ -145,7 +145,7 @@ describe('a request that waits for a session', () => {
 });
 
 describe("the cache of an account's projects", () => {
-  it('forgets a project that another process deletes', { timeout: 60_000 }, async () => {
+  it('forgets a project that another process deletes', async () => {
     const controlDatabase = newControlName();
     const masterKey = randomBytes(32);
     const here = await openTestService({ controlDatabase, masterKey, spares: 1 });

@@ -49,7 +49,7 @@ describe('reads that share a pipeline', () => {
     }
   });
 
-  it('need few connections when many come at once', { timeout: 90_000 }, async () => {
+  it('need few connections when many come at once', async () => {
     const query = 'select id, name from things where id = $1';
     const mostBusy = async () => {
       await makeShort(query, [1]);
@@ -67,7 +67,7 @@ describe('reads that share a pipeline', () => {
     await until('a few are enough', async () => (await mostBusy()) <= 5, 60_000);
   });
 
-  it('wait for room in a pipeline, not for a connection', { timeout: 90_000 }, async () => {
+  it('wait for room in a pipeline, not for a connection', async () => {
     const query = 'select id, name from things where id = $1';
     const { sessions } = rowhouse.service.deps.query;
     const mostWaiting = async () => {

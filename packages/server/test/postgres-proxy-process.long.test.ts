@@ -7,9 +7,7 @@ import { until } from './helpers.ts';
 import { freePort, launch, newAccountKey, usedDataFolder } from './process.ts';
 import { cancelRequest, exchange } from './proxy-clients.ts';
 
-it("two workers share the port, cancel each other's statements and add up their metrics; the certificate stays", {
-  timeout: 120_000,
-}, async () => {
+it("two workers share the port, cancel each other's statements and add up their metrics; the certificate stays", async () => {
   const folder = await usedDataFolder();
   const port = await freePort();
   const settings = {

@@ -66,7 +66,7 @@ async function countLogins(): Promise<number> {
 const send = (proxy: TestProxy, bytes: Buffer) => exchange(proxy.port, bytes);
 
 describe('the PostgreSQL proxy', () => {
-  it('survives garbage, and tells a client nothing but an error', { timeout: 120_000 }, async () => {
+  it('survives garbage, and tells a client nothing but an error', async () => {
     const proxy = await openProxy(rowhouse, { limits: { startupMs: 1_000, loginMs: 1_000 } });
     const random = seeded(seed);
     const mutated = () => {
@@ -102,7 +102,7 @@ describe('the PostgreSQL proxy', () => {
     expect(proxy.log.filter(([, message]) => message.includes('refused')).length).toBeLessThan(200);
   });
 
-  it('keeps 1,000 half-open connections from disturbing others', { timeout: 120_000 }, async () => {
+  it('keeps 1,000 half-open connections from disturbing others', async () => {
     const proxy = await openProxy(rowhouse, { limits: { startupMs: 5_000 } });
     const sockets = await Promise.all(Array.from({ length: 1_000 }, () => connectRaw(proxy.port)));
     const ends = sockets.map(everything);
@@ -118,7 +118,7 @@ describe('the PostgreSQL proxy', () => {
     expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('lets few logins that hang into PostgreSQL, and others in between', { timeout: 120_000 }, async () => {
+  it('lets few logins that hang into PostgreSQL, and others in between', async () => {
     const proxy = await openProxy(rowhouse, { limits: { loginMs: 3_000 } });
     const sockets = await Promise.all(Array.from({ length: 100 }, () => connectRaw(proxy.port)));
     const ends = sockets.map(everything);
@@ -161,9 +161,7 @@ describe('the PostgreSQL proxy', () => {
     expect(performance.now() - beganAt).toBeGreaterThan(1_000);
   });
 
-  it('leaves the number of connections of a project to PostgreSQL, which says why', {
-    timeout: 120_000,
-  }, async () => {
+  it('leaves the number of connections of a project to PostgreSQL, which says why', async () => {
     const proxy = await openProxy(rowhouse);
     const outcomes = await Promise.all(
       Array.from({ length: 45 }, () =>
@@ -240,7 +238,7 @@ describe.skipIf(!hasPsql)('psql through the PostgreSQL proxy', () => {
     expect(slug.problems).toContain('HINT:  Use the address that GET /projects/:slug/connection returns.');
   });
 
-  it('copies a million rows in and out', { timeout: 120_000 }, async () => {
+  it('copies a million rows in and out', async () => {
     const proxy = await openProxy(rowhouse);
     const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-psql-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

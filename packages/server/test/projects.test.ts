@@ -135,7 +135,6 @@ describe('creating a project', () => {
 
 it('refuses a part of a flood, and keeps every project that it acknowledged', {
   tags: 'long',
-  timeout: 120_000,
 }, async () => {
   const answers = await Promise.all(
     Array.from({ length: 70 }, () => rowhouse.call('POST', '/projects', { body: { name: 'Flood' } })),

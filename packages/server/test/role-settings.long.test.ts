@@ -94,7 +94,7 @@ describe('settings that a project makes for its role', () => {
     await until('it is answered', async () => (await run(project, 'select 1 as one')).status === 200);
     expect((await run(project, values)).body.rows).toEqual([written]);
     await expectAllWorks(project);
-  }, 120_000);
+  });
 
   it.each([
     ['a role', "alter role current_user set role = 'authenticated'"],

@@ -12,7 +12,7 @@ beforeAll(async () => {
   for (let n = 0; n < 24; n++) projects.push(await rowhouse.project(`P${n}`));
   await rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
   port = (rowhouse.app.server.address() as AddressInfo).port;
-}, 120_000);
+});
 
 const run = (project: Project, query: string, more: object = {}) =>
   rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body: { query, ...more } });
@@ -206,7 +206,7 @@ describe('a caller', () => {
     expect((await run(at(7), 'select 1 as one')).status).toBe(200);
   });
 
-  it('who reads slowly costs no memory, and gets every row', { tags: 'long', timeout: 120_000 }, async () => {
+  it('who reads slowly costs no memory, and gets every row', { tags: 'long' }, async () => {
     const socket = send(at(8), "select n, repeat('x', 200) as filler from generate_series(1, 400000) as n");
     socket.pause();
     await until('PostgreSQL has begun', async () => (await running(at(8).id)) === 1);

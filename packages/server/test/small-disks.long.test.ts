@@ -54,9 +54,7 @@ async function install(disk: string) {
 const huge = "insert into t select -n, repeat('x', 1000) from generate_series(1, 5000000) as n";
 
 describe.each([300, 700, 2_000])('a disk of %i MB', (sizeMb) => {
-  it('survives one huge INSERT, many small ones, kill -9 and a restart', { timeout: 240_000 }, async ({
-    skip,
-  }) => {
+  it('survives one huge INSERT, many small ones, kill -9 and a restart', async ({ skip }) => {
     const disk = smallDisk(sizeMb);
     if (!disk) return skip();
     const { data, run, insert, service, restart, isAllThere } = await install(disk);
@@ -88,9 +86,7 @@ describe.each([300, 700, 2_000])('a disk of %i MB', (sizeMb) => {
 });
 
 describe('a disk of 700 MB', () => {
-  it('filled while the service was down: the start makes room', {
-    timeout: 120_000,
-  }, async ({ skip }) => {
+  it('filled while the service was down: the start makes room', async ({ skip }) => {
     const disk = smallDisk(700);
     if (!disk) return skip();
     const { data, insert, service, restart, isAllThere } = await install(disk);
@@ -125,7 +121,7 @@ describe('a disk of 700 MB', () => {
     );
   });
 
-  it('stops direct connections and sorts before it is full', { timeout: 120_000 }, async ({ skip }) => {
+  it('stops direct connections and sorts before it is full', async ({ skip }) => {
     const disk = smallDisk(700);
     if (!disk) return skip();
     const { data, run, insert, slug, service } = await install(disk);

@@ -98,7 +98,7 @@ const options: Record<string, object> = {
   'read only': { read_only: true },
   'as a dry run': { dry_run: true },
   'with max_affected': { max_affected: 5 },
-  'with little time': { timeout_ms: 900 },
+  'with little time': { timeout_ms: 9_000 },
 };
 
 for (const [name, more] of Object.entries(options))

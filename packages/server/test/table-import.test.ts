@@ -705,7 +705,7 @@ describe('an import of 100,000 rows and more', () => {
     }
   }
 
-  it('is streamed in constant memory', { timeout: 120_000 }, async () => {
+  it('is streamed in constant memory', async () => {
     await make('create unlogged table big (id int primary key, name text, amount numeric, note text)');
     expect(await load('big', 'csv', rowsOfCsv(10_000))).toBe(10_000);
     await make('truncate big');
@@ -750,7 +750,7 @@ describe('an import of 100,000 rows and more', () => {
     expect(pieces).toBe(200);
   });
 
-  it('as JSON lines does not disturb a neighbour', { timeout: 120_000 }, async () => {
+  it('as JSON lines does not disturb a neighbour', async () => {
     await make('truncate big');
     async function* lines(): AsyncGenerator<Buffer, void> {
       for (let from = 0; from < 100_000; from += 500) {

@@ -36,7 +36,7 @@ function* endless(text: string) {
   for (;;) yield text;
 }
 
-describe('an upload that takes long', { timeout: 60_000 }, () => {
+describe('an upload that takes long', () => {
   it('is imported as long as enough arrives, although other requests have less time', async () => {
     const { sending, answer } = connect(rowhouse, 'POST', '/projects/import?name=Slow');
     const began = performance.now();

@@ -28,7 +28,7 @@ const start = (id: string, bytes: number, more: object = {}) =>
   rowhouse.call('POST', '/projects/import', { body: { name: 'Parts', upload: { id, bytes }, ...more } });
 const codes = ({ status, body }: Answer) => [status, body.error?.code];
 
-describe('an upload in parts', { timeout: 60_000 }, () => {
+describe('an upload in parts', () => {
   const dump = `create table t (a text);\ncopy t from stdin;\n${'a row\n'.repeat(5_000)}\\.\n`;
 
   it('continues where it was interrupted, is imported once, and is gone then', async () => {

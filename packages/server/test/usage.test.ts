@@ -575,7 +575,6 @@ describe("the history of a project's size", () => {
 
   it('keeps five-minute points for a day, hourly for 30 days, daily for two years', {
     tags: 'long',
-    timeout: 180_000,
   }, async () => {
     const project = await rowhouse.project('Old');
     await record(Date.now());

@@ -25,15 +25,11 @@ it.concurrent.each([
   ['does not go on after its reply', (socket: Socket) => void socket.write('S')],
   ['has no TLS', (socket: Socket) => void socket.write('N')],
   ['ends the handshake', (socket: Socket) => void socket.write('S', () => socket.resetAndDestroy())],
-])(
-  'a server that %s is refused, and its connection is closed',
-  { timeout: 20_000 },
-  async (_what, answer) => {
-    const { accepted, address } = await listen(answer);
-    const closed = accepted.then(async (socket) => {
-      if (!socket.closed) await once(socket.resume(), 'close');
-    });
-    await expect(connectSecure(address)).rejects.toThrow();
-    await closed;
-  },
-);
+])('a server that %s is refused, and its connection is closed', async (_what, answer) => {
+  const { accepted, address } = await listen(answer);
+  const closed = accepted.then(async (socket) => {
+    if (!socket.closed) await once(socket.resume(), 'close');
+  });
+  await expect(connectSecure(address)).rejects.toThrow();
+  await closed;
+});

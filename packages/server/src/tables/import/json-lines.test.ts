@@ -116,7 +116,7 @@ describe('lines', () => {
     expect(taken).toBe(20_000);
   });
 
-  it('eight megabytes byte by byte take no gigabytes', { timeout: 60_000 }, async () => {
+  it('eight megabytes byte by byte take no gigabytes', async () => {
     const bytes = Buffer.from(`{"a":"${'x'.repeat(2_000_000)}"}`);
     async function* slowly() {
       for (let at = 0; at < bytes.length; at++) yield bytes.subarray(at, at + 1);

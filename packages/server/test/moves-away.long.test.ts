@@ -75,7 +75,7 @@ it('the target: the slot goes at once, and the copy when the target is back', as
   await until('nothing is left', async () => (await movesLeft(project.id)) === 0, 60_000);
   expect(await copiesAt(copy, secondAddress())).toEqual([]);
   await expectUntouched(project, 1001);
-}, 120_000);
+});
 
 it('the source: the slot goes when the source is back', async () => {
   const project = await make();
@@ -94,7 +94,7 @@ it('the source: the slot goes when the source is back', async () => {
   expect(await copiesAt(copy)).toEqual([]);
   expect(await databasesAt(project.id)).toEqual([]);
   await expectUntouched(project, 1000);
-}, 120_000);
+});
 
 it('the target hangs during the pause: requests wait for no longer than max_pause_ms', async () => {
   const project = await make();
@@ -116,7 +116,7 @@ it('the target hangs during the pause: requests wait for no longer than max_paus
   });
   await until('nothing is left', async () => (await movesLeft(project.id)) === 0, 60_000);
   await expectUntouched(project, 1001);
-}, 120_000);
+});
 
 it('the source, for a moment while the target catches up: the project is moved by a dump', async () => {
   const project = await make();
@@ -144,4 +144,4 @@ it('the source, for a moment while the target catches up: the project is moved b
   expect(job.result).toMatchObject({ mode: 'dump', reason: expect.stringContaining('stopped') });
   await until('nothing is left', async () => (await movesLeft(project.id)) === 0);
   await expectUntouched(project, 21_000);
-}, 120_000);
+});

@@ -81,9 +81,7 @@ async function tidied(service: Running, data: string): Promise<void> {
 
 const moments = [20, 150, 300, 450, 600, 800, 1_000, 1_300];
 
-it('kill -9 of the service while it branches leaves whole branches or nothing', {
-  timeout: 300_000,
-}, async () => {
+it('kill -9 of the service while it branches leaves whole branches or nothing', async () => {
   const { env, data, parent, service: first } = await start();
   let service = first;
   const acknowledged: string[] = [];
@@ -163,9 +161,7 @@ it('kill -9 of the service while it resets and promotes leaves the one or the ot
   await tidied(service, data);
 });
 
-it('kill -9 of PostgreSQL while a project is branched leaves whole branches or nothing', {
-  timeout: 300_000,
-}, async () => {
+it('kill -9 of PostgreSQL while a project is branched leaves whole branches or nothing', async () => {
   const { data, parent, service } = await start();
   for (const moment of [100, 400, 550, 900]) {
     const branching = service.call('POST', `/projects/${parent.slug}/branches`, { body: { name: 'Branch' } });

@@ -58,9 +58,7 @@ const take = (lab: Lab, repository: Repository, parent: Parameters<typeof takeBa
     maxRateKb: null,
   });
 
-it('a full backup, incremental ones and the WAL after them give back every row', {
-  timeout: 240_000,
-}, async () => {
+it('a full backup, incremental ones and the WAL after them give back every row', async () => {
   const lab = await startLab();
   const { database } = lab;
   const repository = await repositoryOf(lab, newFolder('repository'));
@@ -120,9 +118,7 @@ it('a full backup, incremental ones and the WAL after them give back every row',
   }
 });
 
-it('WAL of a server that was set back to an earlier state is not mixed with what is stored', {
-  timeout: 240_000,
-}, async () => {
+it('WAL of a server that was set back to an earlier state is not mixed with what is stored', async () => {
   const first = await startLab();
   const repository = await repositoryOf(first, newFolder('repository'));
   await ensureSlot(first.database, slot);
@@ -155,7 +151,7 @@ it('WAL of a server that was set back to an earlier state is not mixed with what
   await expect(stream(setBack, repository).running).rejects.toThrow('A copy of this server uses it too');
 });
 
-it('what pruning leaves can be recovered, also after it was interrupted', { timeout: 240_000 }, async () => {
+it('what pruning leaves can be recovered, also after it was interrupted', async () => {
   const lab = await startLab();
   const { database } = lab;
   const repository = await repositoryOf(lab, newFolder('repository'));
@@ -207,9 +203,7 @@ it('what pruning leaves can be recovered, also after it was interrupted', { time
   ]);
 });
 
-it('segments that complete while a slow storage still takes their first bytes are stored whole', {
-  timeout: 240_000,
-}, async () => {
+it('segments that complete while a slow storage still takes their first bytes are stored whole', async () => {
   const lab = await startLab();
   const repository = await repositoryOf(lab, newFolder('repository'));
   const { storage } = repository;

@@ -106,7 +106,6 @@ async function startServer(version: string): Promise<number> {
 
 describe.skipIf(versions.length === 0).each(versions.length > 0 ? versions : ['none'])(
   'PostgreSQL %s',
-  { timeout: 180_000 },
   (version) => {
     let port = 0;
     const dump = (args: string[]): Buffer => {

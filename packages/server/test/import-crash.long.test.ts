@@ -92,7 +92,7 @@ it('a service that dies in the middle of imports leaves nothing of them', { time
   expect(await second.stop()).toBe(0);
 });
 
-it('an upload in parts goes on after kill -9 of the service', { timeout: 120_000 }, async () => {
+it('an upload in parts goes on after kill -9 of the service', async () => {
   const key = newAccountKey();
   const settings = { ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: key };
   const first = await launch(settings);
@@ -132,7 +132,7 @@ it('an upload in parts goes on after kill -9 of the service', { timeout: 120_000
   expect(await second.stop()).toBe(0);
 });
 
-it('a client that leaves in the middle of an upload leaves nothing', { timeout: 120_000 }, async () => {
+it('a client that leaves in the middle of an upload leaves nothing', async () => {
   const key = newAccountKey();
   const folder = await usedDataFolder();
   const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key });
@@ -156,9 +156,7 @@ it('a client that leaves in the middle of an upload leaves nothing', { timeout: 
   expect(await service.stop()).toBe(0);
 });
 
-it('kill -9 of PostgreSQL in the middle of an import leaves nothing of it, and everything of a neighbour', {
-  timeout: 300_000,
-}, async () => {
+it('kill -9 of PostgreSQL in the middle of an import leaves nothing of it, and everything of a neighbour', async () => {
   const key = newAccountKey();
   const folder = await usedDataFolder();
   const service = await launch({ ROWHOUSE_DATA: folder, ROWHOUSE_ACCOUNT_KEY: key });

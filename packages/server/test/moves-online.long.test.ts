@@ -128,7 +128,7 @@ describe('an online move', () => {
     expect(await query(project, 'select pubname from pg_publication')).toEqual([{ pubname: 'theirs' }]);
     await expectNothingLeft(project);
     expect(await databasesAt(project.id)).toEqual([]);
-  }, 120_000);
+  });
 
   it('loses nothing of 8 writers, and of direct clients that connect again and again', async () => {
     const project = await create();
@@ -201,7 +201,7 @@ describe('an online move', () => {
     const told = new Set(acknowledged);
     expect([...stored].filter((id) => !told.has(id) && !unknown.has(id))).toEqual([]);
     await expectNothingLeft(project);
-  }, 120_000);
+  });
 
   it('begins again if tables change meanwhile, and gives way to a dump if they keep changing', async () => {
     const project = await create();
@@ -229,7 +229,7 @@ describe('an online move', () => {
     expect(await query(project, 'select * from notes order by id')).toEqual(
       [1, 2, 3, 4].map((id) => ({ id, online_1: 1, dump_3: 1, dump_2: 1, dump_1: 1 })),
     );
-  }, 120_000);
+  });
 
   it('is stopped by its job at any time before the switch, and puts everything back', async () => {
     const project = await create();
@@ -253,7 +253,7 @@ describe('an online move', () => {
       await query(project, "select relreplident::text as identity from pg_class where relname = 'keyless'"),
     ).toEqual([{ identity: 'd' }]);
     expect(await query(project, 'select from pg_publication')).toEqual([]);
-  }, 60_000);
+  });
 });
 
 describe('a project that cannot be moved online', () => {
@@ -300,7 +300,7 @@ describe('a project that cannot be moved online', () => {
       expect(job.error, reason).toBe(null);
       expect(job.result).toMatchObject({ mode: 'dump', reason: expect.stringContaining(reason) });
     }
-  }, 120_000);
+  });
 });
 
 describe('a hostile project', () => {
@@ -405,7 +405,7 @@ describe('a hostile project', () => {
     ]);
     expect(seen).toEqual(expected.toSorted((one, two) => (one.who < two.who ? -1 : 1)));
     await expectNothingLeft(project);
-  }, 60_000);
+  });
 
   it('cannot keep a move from ending by naming the role of the replication', async () => {
     const [project, neighbour] = [await create(), await create()];
@@ -435,5 +435,5 @@ describe('a hostile project', () => {
     );
     expect(logins).toEqual([]);
     expect(await databasesAt(project.id)).toEqual([]);
-  }, 60_000);
+  });
 });

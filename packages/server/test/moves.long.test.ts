@@ -93,7 +93,7 @@ describe('a move', () => {
     // And back again, where its roles were.
     expect((await ended(await move(project, 'test'))).error).toBe(null);
     expect(await query(project, 'select count(*)::int as n from ledger')).toEqual([{ n: stored.size }]);
-  }, 120_000);
+  });
 
   it('is refused to the same server, to an unknown one, twice, and with a short pause', async () => {
     const project = await create();
@@ -111,7 +111,7 @@ describe('a move', () => {
     const first = await move(project, 'second');
     expect((await call({ server: 'second' })).status).toBe(409);
     expect((await ended(first)).status).toBe('done');
-  }, 60_000);
+  });
 
   it('ends direct connections, and the old copy cannot be reached', async () => {
     const project = await create();
@@ -127,7 +127,7 @@ describe('a move', () => {
     const late = new pg.Client(before);
     await expect(late.connect()).rejects.toThrow();
     await client.end().catch(() => {});
-  }, 60_000);
+  });
 
   it('tells a client of the proxy why it is disconnected, lets it wait, and leads it to the new server', async () => {
     const project = await create();
@@ -161,7 +161,7 @@ describe('a move', () => {
     expect(await port(client)).toBe(secondAddress().port);
     expect((await client.query('insert into notes values (1)')).rowCount).toBe(1);
     expect((await ended(id)).status).toBe('done');
-  }, 60_000);
+  });
 });
 
 describe('a server that is drained', () => {
@@ -184,5 +184,5 @@ describe('a server that is drained', () => {
     }
     const removed = await rowhouse.call('DELETE', `/api/dbaas/v2/servers/${id}`);
     expect([removed.status, JSON.stringify(removed.body)]).toEqual([200, expect.any(String)]);
-  }, 120_000);
+  });
 });

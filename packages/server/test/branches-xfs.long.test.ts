@@ -35,9 +35,9 @@ function startWriter(service: Running, slug: string) {
   };
 }
 
-it('a branch on XFS takes no space, fails no request, and has nothing in common with its parent', {
-  timeout: 240_000,
-}, async ({ skip }) => {
+it('a branch on XFS takes no space, fails no request, and has nothing in common with its parent', async ({
+  skip,
+}) => {
   const disk = xfsDisk(3_000);
   if (!disk) return skip();
   const service = await launch({

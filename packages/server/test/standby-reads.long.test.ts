@@ -29,7 +29,7 @@ beforeAll(async () => {
     'create view here as select inet_server_port() as port',
   ])
     expect((await query(shop, text)).body.error).toBeUndefined();
-}, 60_000);
+});
 afterAll(async () => {
   for (const close of closers.reverse()) await close();
 });

@@ -190,7 +190,7 @@ it('snapshots name moments, and branches begin at one', { timeout: 400_000 }, as
   expect((await run(rowhouse, again.copy, 'select n from t order by n')).rows).toEqual([{ n: 1 }, { n: 2 }]);
 });
 
-it('a project whose code does not end delays no other restore', { timeout: 300_000 }, async () => {
+it('a project whose code does not end delays no other restore', async () => {
   const lab = await startLab();
   const rowhouse = await startService(lab);
   const [slow, quick] = [await rowhouse.project('Slow'), await rowhouse.project('Quick')];
@@ -219,7 +219,7 @@ it('a project whose code does not end delays no other restore', { timeout: 300_0
   expect((await rowhouse.call('GET', `/projects/${first.project.slug}`)).status).toBe(404);
 });
 
-it('a mark lies behind its own commit, which ends a replay', { timeout: 100_000 }, async () => {
+it('a mark lies behind its own commit, which ends a replay', async () => {
   const lab = await startLab();
   const { backups: opened, server } = (await startService(lab)).service.deps;
   if (!opened) throw new Error('Backups are off.');
@@ -229,7 +229,7 @@ it('a mark lies behind its own commit, which ends a replay', { timeout: 100_000 
   expect(await markPresent(opened, server, new Date(0))).toBeGreaterThan(parseLsn(before?.lsn ?? ''));
 });
 
-it('a restore that is cancelled, or whose process dies, leaves nothing', { timeout: 300_000 }, async () => {
+it('a restore that is cancelled, or whose process dies, leaves nothing', async () => {
   const lab = await startLab();
   const rowhouse = await startService(lab);
   const project = await rowhouse.project('Shop');
@@ -302,7 +302,7 @@ it.skipIf(noS3 !== null)(
   },
 );
 
-it('a drill restores projects in turn and finds what differs', { timeout: 300_000 }, async () => {
+it('a drill restores projects in turn and finds what differs', async () => {
   const lab = await startLab();
   const rowhouse = await startService(lab);
   const projects = [await rowhouse.project('One'), await rowhouse.project('Two')];

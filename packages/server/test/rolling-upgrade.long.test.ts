@@ -38,7 +38,6 @@ function newPlace(first: Running) {
 
 it.skipIf(!earlier)(
   'processes of the earlier version are replaced one by one, and callers notice nothing',
-  { timeout: 300_000 },
   async () => {
     if (!earlier) return;
     const { user, password, host, port } = address();

@@ -44,7 +44,7 @@ describe('a move that fails or is interrupted', () => {
     expect(await databasesAt(project.id)).toEqual([databaseOf(project.id)]);
     expect(await databasesAt(project.id, secondAddress())).toEqual([]);
     expect(await query(project, 'select count(*)::int as n from notes')).toEqual([{ n: 4 }]);
-  }, 120_000);
+  });
 
   const byDump: MoveStep[] = ['provision', 'close', 'fill', 'name', 'switch'];
   const online: MoveStep[] = ['provision', 'copy', 'catch up', 'close', 'fill', 'name', 'switch'];
@@ -98,7 +98,7 @@ describe('a move that fails or is interrupted', () => {
     await Promise.all(waiting);
     expect(await databasesAt(project.id)).toEqual([databaseOf(project.id)]);
     await until('nothing is left', async () => (await movesLeft(project.id)) === 0);
-  }, 60_000);
+  });
 
   it('is undone when requests have waited for max_pause_ms, or when something would be lost', async () => {
     const project = await create();
@@ -121,7 +121,7 @@ describe('a move that fails or is interrupted', () => {
     expect(lossy.error).toMatchObject({ code: 'conflict', message: expect.stringContaining(neighbour) });
     expect(await databasesAt(project.id)).toEqual([databaseOf(project.id)]);
     expect(await query(project, 'select count(*)::int as n from notes')).toEqual([{ n: 1 }]);
-  }, 60_000);
+  });
 
   it('leaves a project that is deleted meanwhile closed', async () => {
     const project = await create();
@@ -142,7 +142,7 @@ describe('a move that fails or is interrupted', () => {
     const restored = await rowhouse.call('POST', `/projects/${project.slug}/restore`, { body: {} });
     expect(restored.status, JSON.stringify(restored.body)).toBe(200);
     await query(project, 'select 1', other());
-  }, 60_000);
+  });
 });
 
 describe('while a project is closed for a move', () => {
@@ -194,7 +194,7 @@ describe('while a project is closed for a move', () => {
     const isServed = ({ status, error }: { status: number; error?: { code: string } }) =>
       status < 400 || ['rate_limited', 'email_taken'].includes(error?.code ?? '');
     expect(answers.filter((answer) => !isServed(answer))).toEqual([]);
-  }, 60_000);
+  });
 
   it('a key that is rotated ends the old password of direct connections, before the switch and after it', async () => {
     const project = await create();
@@ -225,5 +225,5 @@ describe('while a project is closed for a move', () => {
     await rotate();
     expect(await refusedAs(second)).toBe('28P01');
     expect(await refusedAs(await loginOf(rowhouse, project.slug))).toBe(null);
-  }, 60_000);
+  });
 });

@@ -68,7 +68,7 @@ const rowhouse = (args: string[], env: Record<string, string> = {}) => {
   return { status, stdout, stderr };
 };
 
-it('an installation comes back from its backups and its master key', { timeout: 300_000 }, async () => {
+it('an installation comes back from its backups and its master key', async () => {
   const [first, second, repository] = [newFolder(), newFolder(), newFolder()];
   const service = await start(first, repository);
   const call = async (url: string, key: string, target: string, body?: object, method?: string) => {

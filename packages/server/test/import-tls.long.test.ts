@@ -104,7 +104,7 @@ beforeAll(async () => {
     ROWHOUSE_IMPORT_PRIVATE_HOSTS: 'true',
     NODE_EXTRA_CA_CERTS: path.join(certificates, 'ca.pem'),
   });
-}, 120_000);
+});
 
 afterAll(() => source?.stop());
 
@@ -125,7 +125,6 @@ async function copy(mode: string) {
 
 it.skipIf(!hasOpenssl)(
   'a server is copied over TLS: with any certificate, or only with one that fits',
-  { timeout: 180_000 },
   async () => {
     const done = { error: null, status: 'done', result: { tables: 1, rows: 1_000 } };
     const failed = (message: string) => ({

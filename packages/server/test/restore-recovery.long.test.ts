@@ -126,7 +126,7 @@ async function look(database: Database) {
   return row;
 }
 
-it('a project is restored to the very commit, without the others', { timeout: 300_000 }, async () => {
+it('a project is restored to the very commit, without the others', async () => {
   const lab = await startLab();
   const backups = await startBackups(lab);
   const { take } = backups;

@@ -11,9 +11,7 @@ import { launch, newAccountKey, usedDataFolder } from '../../server/test/process
 
 const bin = path.resolve(import.meta.dirname, '../bin/rowhouse.mjs');
 
-it('servers are added, listed, drained and removed, and doctor checks them', {
-  timeout: 300_000,
-}, async () => {
+it('servers are added, listed, drained and removed, and doctor checks them', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-second-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
   const second = await startEmbedded({
