@@ -131,9 +131,12 @@ it('an installation comes back from its backups and its master key', async () =>
     ROWHOUSE_MASTER_KEY: masterKey,
   });
   expect([empty.status, empty.stderr]).toEqual([1, expect.stringContaining('no complete backup')]);
+  const env = { ROWHOUSE_MASTER_KEY: masterKey };
+  const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
+  const future = rowhouse(['restore', ...from, '--to', tomorrow, '--data', second], env);
+  expect([future.status, future.stderr]).toEqual([1, expect.stringContaining('is in the future')]);
   expect(existsSync(path.join(second, 'postgres'))).toBe(false);
 
-  const env = { ROWHOUSE_MASTER_KEY: masterKey };
   const to = rowhouse(['restore', ...from, '--to', at, '--data', second, '--json'], env);
   expect([to.status, to.stderr]).toEqual([0, '']);
   const { since, ...report } = JSON.parse(to.stdout);

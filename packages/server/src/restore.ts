@@ -28,6 +28,11 @@ async function run(config: Config, to: string): Promise<Answer> {
   if (target && Number.isNaN(target.getTime())) {
     throw new EngineError(`"${to}" is not a time.`, { hint: 'Write it as 2026-11-16T10:00:00Z.' });
   }
+  if (target && target.getTime() > Date.now()) {
+    throw new EngineError(`"${to}" is in the future.`, {
+      hint: 'Leave out --to to restore everything that was stored.',
+    });
+  }
   openDataFolder(config.dataFolder);
   const masterKey = readMasterKey(config);
   const lock = lockDataFolder(config.dataFolder, 'rowhouse restore');

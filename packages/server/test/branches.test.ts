@@ -6,7 +6,7 @@ import { databaseOf, roleOf, rolesOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { inside } from './end-users.ts';
 import { corpus, download, run } from './exports.ts';
-import { api, asAdmin, openSecondProcess, until, useTestService } from './helpers.ts';
+import { address, api, asAdmin, openSecondProcess, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService();
 
@@ -240,6 +240,36 @@ describe('a live branch', () => {
     await run(rowhouse, branch, 'drop table teas cascade');
     expect((await rowhouse.call('POST', `/projects/${branch.slug}/reset`)).status).toBe(200);
     expect(await values(branch, 'select count(*) from teas', branch.key)).toEqual([2]);
+  });
+
+  it('says so if its parent is deleted meanwhile', async () => {
+    const parent = await rowhouse.project('Short-lived parent');
+    await run(rowhouse, parent, 'create table t (id int)');
+    const at = `/projects/${parent.slug}`;
+    const branching = async () => {
+      const body = { name: 'Orphan', mode: 'live' };
+      const started = await rowhouse.call('POST', `${at}/branches`, { body });
+      return { started: started.body.job, deleted: await rowhouse.call('DELETE', at) };
+    };
+    // The export waits for a lock, so that it has not ended when the project is deleted. That ends the session of the lock.
+    let both: ReturnType<typeof branching> | undefined;
+    await asAdmin(
+      (admin) =>
+        admin.transaction(async (other) => {
+          await other.query(sql`lock table t`);
+          both = branching();
+          await both;
+        }),
+      { ...address(), database: databaseOf(parent.id) },
+    ).catch(() => {});
+    const { started, deleted } = (await both) ?? expect.fail('nothing was locked');
+    expect(deleted.status).toBe(200);
+    const job = await until('the job has ended', async () => {
+      const { body } = await rowhouse.call('GET', `${api}/jobs/${started.id}`);
+      return body.job.status === 'running' ? false : body.job;
+    });
+    expect([job.status, job.error.code]).toEqual(['failed', 'project_not_found']);
+    expect(job.error.message).toContain('is deleted');
   });
 });
 

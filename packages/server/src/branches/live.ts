@@ -3,18 +3,33 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import type { CreateProject } from '@rowhouse/api';
+import type { Control } from '../control/control.ts';
 import type { Exports } from '../dumps/export.ts';
 import type { BranchOrigin } from '../dumps/import/import.ts';
+import { errors } from '../errors.ts';
+import { sql } from '../postgres/sql.ts';
 import type { ProjectRow } from '../projects/project.ts';
 import type { BranchDeps, FilledBranch } from './deps.ts';
 
 export async function startLiveBranch(
-  { exports, imports }: BranchDeps,
+  { control, exports, imports }: BranchDeps,
   parent: ProjectRow,
   input: CreateProject,
   origin: BranchOrigin,
 ): Promise<FilledBranch> {
-  return imports.fromParent(parent.account_id, input, origin, (signal) => exportOf(exports, parent, signal));
+  return imports.fromParent(parent.account_id, input, origin, async function* (signal) {
+    try {
+      yield* exportOf(exports, parent, signal);
+    } catch (error) {
+      throw (await isDeleted(control, parent)) ? errors.projectDeleted(parent.slug) : error;
+    }
+  });
+}
+
+/** Its database is closed then, which looks like a PostgreSQL that is unavailable. */
+async function isDeleted(control: Control, { id }: ProjectRow): Promise<boolean> {
+  const rows = await control.query(sql`select 1 from projects where id = ${id} and deleted_at is null`);
+  return rows.length === 0;
 }
 
 /** The export as it comes; the next piece is made when the last one was taken. */
