@@ -59,9 +59,9 @@ export function range(list, digits = 2) {
   return `${Math.min(...list).toFixed(digits)}–${Math.max(...list).toFixed(digits)}`;
 }
 
-/** The command line, without --write and --data: the path of the data is local to this machine. */
+/** The command line, without --write and --data. Paths are local to this machine. */
 function commandOf(name) {
-  const given = process.argv.slice(2);
+  const given = process.argv.slice(2).map((text, n, all) => (all[n - 1] === '--before' ? '<folder>' : text));
   const shown = given.filter((text, n) => !/^--(write|data)(=|$)/.test(text) && given[n - 1] !== '--data');
   return ['npm run bench --', name, ...shown].join(' ');
 }
