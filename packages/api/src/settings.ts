@@ -12,7 +12,7 @@ type Described = {
 type Defaulting<T> = { default: T } | { default: null; unset: string };
 
 export type IntegerSetting = Described &
-  Defaulting<number> & { type: 'integer'; min: number; max: number; unit?: 'MB' | 'ms' | 'days' };
+  Defaulting<number> & { type: 'integer'; min: number; max: number; unit?: 'MB' | 'ms' | 's' | 'days' };
 export type BooleanSetting = Described & { type: 'boolean'; default: boolean };
 export type ChoiceSetting = Described & { type: 'choice'; choices: readonly string[]; default: string };
 export type TextSetting = Described &
@@ -169,6 +169,15 @@ export const settings = {
     max: 64,
     default: 1,
     description: 'Number of API processes on this machine.',
+  },
+  ROWHOUSE_DRAIN_SECONDS: {
+    type: 'integer',
+    min: 0,
+    max: 3_600,
+    unit: 's',
+    default: 0,
+    description:
+      'How long the service goes on serving after SIGTERM while `/readyz` returns 503, so that a load balancer stops sending requests first.',
   },
   ROWHOUSE_MAX_LIMIT_MB: {
     type: 'integer',

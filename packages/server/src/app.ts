@@ -50,6 +50,7 @@ type Options = {
   timeouts?: typeof defaultTimeouts;
   /** Until it returns true, the service is not ready, although it answers. */
   isAnnounced?: () => boolean;
+  isDraining?: () => boolean;
   /** null: the service has no console. */
   console: ConsoleOptions | null;
 };
@@ -69,6 +70,7 @@ export async function buildApp(
     trustedProxies,
     timeouts = defaultTimeouts,
     isAnnounced = () => true,
+    isDraining = () => false,
     ...options
   }: Options,
 ): Promise<FastifyInstance> {
@@ -152,7 +154,7 @@ export async function buildApp(
   await registerOpenApi(app, deps.version);
   const answerOtherMethods = watchRoutes(app);
 
-  serviceRoutes(app, { ...deps, isAnnounced });
+  serviceRoutes(app, { ...deps, isAnnounced, isDraining });
   if (metricsHere) metricsRoute(app, metrics);
   app.decorateRequest('caller', null);
   app.decorateRequest('accessToken', null);

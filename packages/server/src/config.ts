@@ -80,6 +80,7 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     newAccountKey: value('ROWHOUSE_NEW_ACCOUNT_KEY', boolean),
     masterKey: value('ROWHOUSE_MASTER_KEY', masterKey),
     workers: value('ROWHOUSE_WORKERS', integer),
+    drainSeconds: value('ROWHOUSE_DRAIN_SECONDS', integer),
     maxLimitMb: value('ROWHOUSE_MAX_LIMIT_MB', integer),
     diskReserveMb: value('ROWHOUSE_DISK_RESERVE_MB', integer),
     importPrivateHosts: value('ROWHOUSE_IMPORT_PRIVATE_HOSTS', boolean),

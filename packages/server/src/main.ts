@@ -35,26 +35,31 @@ import { isPublicHostMissing, publicAddress } from './postgres-proxy/public-addr
 import { listenForPostgres, openProxyFor, tlsFilesOf } from './postgres-proxy/start.ts';
 import { openService, type Service } from './service.ts';
 import { version } from './version.ts';
-import { isWorker, sharedMetrics, startWorkers, tellReady, whenAnnounced } from './workers.ts';
+import { isWorker, sharedMetrics, startWorkers, tellReady, whenTold } from './workers.ts';
 
 // Once V8 considers the objects of an allocation site long-lived, it allocates them in the old generation, and everything
 // that they reference stays alive for seconds. A few long requests decided this for all later ones: every third byte
 // survived, a collection took 7 ms instead of 1, and the slowest responses took three times as long.
 setFlagsFromString('--no-allocation-site-pretenuring');
 
-const drainMs = 15_000;
+const finishMs = 15_000;
 const say = (line = '') => process.stdout.write(`${line}\n`);
 
 /** How to stop what was started, in the order of the start. Stopping runs backwards. */
 const started: (() => Promise<void> | void)[] = [];
 let stopping: Promise<void> | null = null;
 let isAnnounced = false;
+/** Requests are served, and `/readyz` says that they should go elsewhere. */
+let isDraining = false;
+let drainSeconds = 0;
+let drainWorkers = () => {};
 const interrupted = new AbortController();
 
 async function start(): Promise<void> {
   const config = readConfig(process.env, process.cwd());
   const problem = accountKeyProblem(config.accountKey);
   if (problem) throw new ConfigError([problem]);
+  drainSeconds = config.drainSeconds;
   // The command line or the first process started this one: when it ends, this process ends too.
   if (process.connected) process.on('disconnect', stopAndExit);
   if (isWorker) await startWorker(config);
@@ -99,6 +104,7 @@ async function startFirst(config: Config): Promise<void> {
     const workers = await startWorkers({ count: config.workers, own, onEvent });
     started.push(workers.stop);
     announce = workers.announce;
+    drainWorkers = workers.drain;
     url = urlOf(config.host, config.port);
     if (config.metricsPort) {
       await listenForMetrics(config, { contentType: own.contentType, text: workers.metrics });
@@ -124,8 +130,14 @@ async function startWorker(config: Config): Promise<void> {
   started.push(service.stop);
   const { proxy, ...own } = openProxy(config, service, log);
   const metrics = createMetrics({ ...service.gauges, ...own.gauges }, own.counters, service.serverGauges);
-  whenAnnounced(() => {
-    isAnnounced = true;
+  whenTold({
+    announced: () => {
+      isAnnounced = true;
+    },
+    draining: () => {
+      isDraining = true;
+    },
+    stop: stopAndExit,
   });
   await listen(config, service, { ...metrics, text: sharedMetrics(metrics.registry) });
   if (proxy) await listenForPostgres(config, proxy);
@@ -245,9 +257,10 @@ async function listen(config: Config, service: Service, metrics: Metrics): Promi
     metricsHere: metricsPort === null,
     trustedProxies: config.trustedProxies ?? [],
     isAnnounced: () => isAnnounced,
+    isDraining: () => isDraining,
     console: config.console === 'on' ? { hosts: config.consoleHosts ?? [] } : null,
   });
-  started.push(() => drain(app));
+  started.push(() => finishRequests(app));
   await listenOn(app, config.host, config.port, 'ROWHOUSE_PORT');
   const address = app.server.address();
   const port = typeof address === 'object' && address ? address.port : config.port;
@@ -278,8 +291,8 @@ async function listenOn(app: FastifyInstance, host: string, port: number, settin
 }
 
 /** Accepts no more requests, lets running ones finish, and closes the connections of those that do not. */
-async function drain(app: FastifyInstance): Promise<void> {
-  const cut = setTimeout(() => app.server.closeAllConnections(), drainMs);
+async function finishRequests(app: FastifyInstance): Promise<void> {
+  const cut = setTimeout(() => app.server.closeAllConnections(), finishMs);
   // A connection becomes idle only when its last response is sent.
   const sweep = setInterval(() => app.server.closeIdleConnections(), 50);
   await app.close();
@@ -359,9 +372,18 @@ async function stopAll(): Promise<void> {
   }
 }
 
-/** On a signal. A start in progress is interrupted first, so that nothing that it began is left behind. */
+/** On SIGTERM. It can come twice: from the command line, and from a supervisor that signals every process. */
+function drainAndExit(): void {
+  if (drainSeconds === 0 || !isAnnounced) return stopAndExit();
+  if (isDraining) return;
+  isDraining = true;
+  drainWorkers();
+  setTimeout(stopAndExit, drainSeconds * 1000);
+}
+
+/** On another signal, and when draining is over. A start in progress is interrupted first, so that nothing that it began is left behind. */
 function stopAndExit(): void {
-  const startEnded = Promise.race([starting.catch(() => {}), sleep(drainMs, undefined, { ref: false })]);
+  const startEnded = Promise.race([starting.catch(() => {}), sleep(finishMs, undefined, { ref: false })]);
   stopping ??= startEnded.then(stopAll).then(() => process.exit(0));
   interrupted.abort();
 }
@@ -392,7 +414,8 @@ function explain(error: unknown): string {
   return `Rowhouse cannot start: ${error instanceof Error ? (error.stack ?? error.message) : error}`;
 }
 
-for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stopAndExit);
+process.on('SIGTERM', drainAndExit);
+for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, stopAndExit);
 // The reader of a pipe may end first. Without these handlers each write would be an uncaught error, whose report is a write.
 process.stdout.on('error', () => {});
 process.stderr.on('error', () => {});

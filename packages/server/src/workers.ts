@@ -11,6 +11,8 @@ export type Workers = {
   metrics(): Promise<string>;
   /** Tells all workers, including later ones, that the service is ready. */
   announce(): Promise<void>;
+  /** From now on their `/readyz` returns 503. They serve until `stop`. */
+  drain(): void;
 };
 
 type Options = { count: number; own: Registry; onEvent: (event: string, details: object) => void };
@@ -23,6 +25,7 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
   const metrics = async () => `${await aggregator.clusterMetrics()}\n${await own.metrics()}`;
   let stopping = false;
   let isAnnounced = false;
+  let isDraining = false;
 
   const launch = () => {
     const worker = cluster.fork();
@@ -52,10 +55,10 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
 
   await Promise.all(Array.from({ length: count }, () => ready(launch())));
   cluster.on('exit', async (worker, code, signal) => {
-    if (stopping) return;
+    if (stopping || isDraining) return;
     onEvent('worker died', { pid: worker.process.pid, code, signal });
     await sleep(500);
-    if (stopping) return;
+    if (stopping || isDraining) return;
     const next = launch();
     ready(next).then(
       () => (isAnnounced ? tell(next) : undefined),
@@ -69,11 +72,19 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
       isAnnounced = true;
       await Promise.all(current().map(tell));
     },
+    drain: () => {
+      isDraining = true;
+      for (const worker of current()) if (worker.isConnected()) worker.send({ rowhouse: 'draining' });
+    },
     stop: async () => {
       stopping = true;
       const workers = current();
       const ends = workers.map((worker) => once(worker, 'exit'));
-      for (const worker of workers) worker.process.kill('SIGTERM');
+      for (const worker of workers) {
+        // A signal alone makes a worker drain. One that is still starting does not hear the message.
+        if (worker.isConnected()) worker.send({ rowhouse: 'stop' });
+        worker.process.kill('SIGTERM');
+      }
       await Promise.race([Promise.all(ends), sleep(stopWithinMs, undefined, { ref: false })]);
       for (const worker of workers) if (!worker.isDead()) worker.process.kill('SIGKILL');
     },
@@ -86,12 +97,12 @@ export function tellReady(): void {
   process.send?.({ rowhouse: 'ready' });
 }
 
-/** In a worker: calls `act` once the first process has printed the address and the key. */
-export function whenAnnounced(act: () => void): void {
-  process.on('message', (message: { rowhouse?: string }) => {
-    if (message.rowhouse !== 'announced') return;
-    act();
-    process.send?.({ rowhouse: 'heard' });
+/** In a worker. `announced`: the first process has printed the address and the key. */
+export function whenTold(acts: Record<'announced' | 'draining' | 'stop', () => void>): void {
+  process.on('message', ({ rowhouse: told }: { rowhouse?: string }) => {
+    if (told !== 'announced' && told !== 'draining' && told !== 'stop') return;
+    acts[told]();
+    if (told === 'announced') process.send?.({ rowhouse: 'heard' });
   });
 }
 

@@ -13,6 +13,11 @@ export const serviceErrors = {
       retryAfterS: 1,
       hint: 'Retry in a few seconds.',
     }),
+  stopping: () =>
+    new RowhouseError('unavailable', 'The service is stopping.', {
+      retryAfterS: 1,
+      hint: 'Send the request to another process of the service.',
+    }),
   notUpgraded: (cause: unknown, retryAfterS: number) =>
     new RowhouseError(
       'unavailable',

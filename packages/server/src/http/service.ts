@@ -9,10 +9,18 @@ import type { Metrics } from './metrics.ts';
 
 const readyWithinMs = 2_000;
 
-/** `isAnnounced`: the start has printed the address and the key. */
-type Deps = { control: Control; version: string; isAnnounced: () => boolean };
+/** `isAnnounced`: the start has printed the address and the key. `isDraining`: the process will stop soon. */
+type Deps = {
+  control: Control;
+  version: string;
+  isAnnounced: () => boolean;
+  isDraining: () => boolean;
+};
 
-export function serviceRoutes(app: FastifyInstance, { control, version, isAnnounced }: Deps): void {
+export function serviceRoutes(
+  app: FastifyInstance,
+  { control, version, isAnnounced, isDraining }: Deps,
+): void {
   const tags = ['service'];
   app.get(
     '/healthz',
@@ -38,6 +46,7 @@ export function serviceRoutes(app: FastifyInstance, { control, version, isAnnoun
     },
     async (): Promise<ReadyResponse> => {
       if (!isAnnounced()) throw errors.starting();
+      if (isDraining()) throw errors.stopping();
       const asked = control.query<{ version: string }>(
         sql`select split_part(current_setting('server_version'), ' ', 1) as version`,
       );
