@@ -133,7 +133,8 @@ describe('an online move', () => {
   it('loses nothing of 8 writers, and of direct clients that connect again and again', async () => {
     const project = await create();
     const { slug, key } = project;
-    await query(project, 'create table ledger (id text primary key)');
+    await query(project, 'create table ledger (id text primary key, v int not null default 0)');
+    await query(project, 'create table keyless (id text, v int)');
     const { control, servers } = rowhouse.service.deps;
     const proxy = await openProxy(rowhouse, {
       serverOf: (id) => findServer(control, servers, id),
@@ -146,12 +147,35 @@ describe('an online move', () => {
     const unknown = new Set<string>();
     const failures: unknown[] = [];
     let [isOver, ends] = [false, 0];
+    /** What the rows of changed tables must be, and by table. */
+    const changed = { ledger: new Map<string, number>(), keyless: new Map<string, number>() };
+    const removed = new Set<string>();
     const writer = async (name: string, through: TestService) => {
       for (let n = 0; !isOver; n++) {
         const body = { id: `${name}-${n}` };
         const answer = await through.call('POST', `/projects/${slug}/tables/ledger`, { key, body });
         if (answer.status === 201) acknowledged.push(body.id);
         else failures.push(answer.body);
+      }
+    };
+    /** Inserts a row, changes it, and deletes every other one. */
+    const changer = async (table: keyof typeof changed, through: TestService) => {
+      const run = async (text: string, params: unknown[]) => {
+        const answer = await through.call('POST', `/projects/${slug}/query`, {
+          key,
+          body: { query: text, params },
+        });
+        if (answer.status !== 200) failures.push(answer.body);
+      };
+      for (let n = 0; !isOver; n++) {
+        const id = `${table}-${n}`;
+        await run(`insert into ${table} (id, v) values ($1, 0)`, [id]);
+        await run(`update ${table} set v = v + $2::int where id = $1`, [id, n + 1]);
+        if (n % 2 === 0) changed[table].set(id, n + 1);
+        else {
+          await run(`delete from ${table} where id = $1`, [id]);
+          removed.add(id);
+        }
       }
     };
     const direct = async (name: string) => {
@@ -177,6 +201,8 @@ describe('an online move', () => {
     const work = [
       ...[0, 1, 2, 3, 4, 5, 6, 7].map((n) => writer(`w${n}`, n % 2 === 0 ? rowhouse : other())),
       ...[0, 1].map((n) => direct(`d${n}`)),
+      changer('ledger', rowhouse),
+      changer('keyless', other()),
     ];
     const wroteSince = async (since: number) => {
       const late = acknowledged.slice(since);
@@ -195,7 +221,16 @@ describe('an online move', () => {
     isOver = true;
     await Promise.all(work);
     expect(failures).toEqual([]);
-    const rows: { id: string }[] = await query(project, 'select id from ledger');
+    for (const table of ['ledger', 'keyless'] as const) {
+      const rows: { id: string; v: number }[] = await query(
+        project,
+        `select id, v from ${table} where id like '${table}-%'`,
+      );
+      expect(changed[table].size).toBeGreaterThan(2);
+      expect(new Map(rows.map(({ id, v }) => [id, v])), table).toEqual(changed[table]);
+      expect(rows.filter(({ id }) => removed.has(id))).toEqual([]);
+    }
+    const rows: { id: string }[] = await query(project, `select id from ledger where id not like 'ledger-%'`);
     const stored = new Set(rows.map(({ id }) => id));
     expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
     const told = new Set(acknowledged);

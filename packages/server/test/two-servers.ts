@@ -10,16 +10,16 @@ import { databaseOf } from '../src/engine/provision.ts';
 import type { MoveStep } from '../src/moves/move.ts';
 import type { Address } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { asAdmin, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
+import { address, asAdmin, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
 import { openRelay, type Relay } from './relay.ts';
 
 export type Project = { slug: string; id: string; key: string };
 export const jobs = '/api/dbaas/v2/jobs';
 
-/** What a move has of replication on a server. */
-export const noReplication = { slots: [], roles: [], subscriptions: [] };
-export function replicationAt(id: string, at?: Address) {
-  return asAdmin(
+/** What a move has of replication on a server, and in the project's database there. */
+export const noReplication = { slots: [], roles: [], subscriptions: [], publications: [], identities: [] };
+export async function replicationAt(id: string, at: Address = address()) {
+  const ofServer = await asAdmin(
     async (admin) => ({
       slots: await admin.query(
         sql`select slot_name from pg_replication_slots where slot_name = ${`rowhouse_move_${id}`} or database like ${`p_${id}%`}`,
@@ -28,10 +28,32 @@ export function replicationAt(id: string, at?: Address) {
       subscriptions: await admin.query(
         sql`select subname from pg_subscription where subname = ${`rowhouse_move_${id}`}`,
       ),
+      databases: await admin.query<{ name: string }>(sql`
+        select datname as name from pg_database
+        where datname in (${databaseOf(id)}, ${movingDatabaseOf(id)}) and datallowconn`),
     }),
     at,
   );
+  const { databases, ...rest } = ofServer;
+  const inside = await Promise.all(databases.map(({ name }) => publishedIn({ ...at, database: name })));
+  return {
+    ...rest,
+    publications: inside.flatMap(({ publications }) => publications),
+    identities: inside.flatMap(({ identities }) => identities),
+  };
 }
+
+/** No test sets REPLICA IDENTITY FULL itself. */
+const publishedIn = (at: Address) =>
+  asAdmin(
+    async (admin) => ({
+      publications: await admin.query(
+        sql`select pubname from pg_publication where pubname like 'rowhouse%' order by 1`,
+      ),
+      identities: await admin.query(sql`select oid::regclass::text from pg_class where relreplident = 'f'`),
+    }),
+    at,
+  );
 
 /** A warning or worse. */
 const isProblem = (line: string) => /"level":[4-6]/.test(line);

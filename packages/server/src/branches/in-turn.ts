@@ -68,7 +68,7 @@ export async function requireHere(
     throw errors.unavailable('a project is being moved, or was moved meanwhile');
   // Its rows are being replicated, by sessions in its database that PostgreSQL neither copies nor renames.
   const replicated = await control.query(
-    sql`select from moves where project_id = any (${[...projectIds]}::text[]) and state = 'copying'`,
+    sql`select from moves where project_id = any (${[...projectIds]}::text[]) and state in ('copying', 'undoing')`,
   );
   if (replicated.length > 0)
     throw errors.conflict(

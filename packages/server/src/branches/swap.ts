@@ -2,11 +2,13 @@
 // is committed before both, so that the background work can complete what a crash has interrupted.
 import { recordChange } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
+import { endReplication } from '../engine/publication.ts';
 import type { Server } from '../engine/servers.ts';
 import { databaseOid, settledOid, swapDatabases } from '../engine/swap-databases.ts';
 import { errors } from '../errors.ts';
-import type { Queryable } from '../postgres/database.ts';
+import { isState, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
+import { sqlstate } from '../postgres/sqlstate.ts';
 import { settleFence } from '../projects/fence.ts';
 import { type Copy, discard } from './copy.ts';
 import type { ServerBranchDeps } from './deps.ts';
@@ -30,6 +32,7 @@ export async function swap(
   const held = kind === 'reset' ? [projectId] : [projectId, otherId];
   // Without its database a project would look like one that was exchanged.
   await requireHere(deps, held);
+  for (const id of held) await endLeftReplication(server, id);
   const done = kind === 'reset' ? 'reset' : 'promoted';
   const [projectOid, otherOid] = await Promise.all([
     databaseOid(server, projectId),
@@ -53,6 +56,17 @@ export async function swap(
     if ((await settledOid(server, projectId)) === projectOid) throw error;
   }
   await tidy(deps, { kind, otherId }).catch(deps.onError);
+}
+
+/** Of a move that was undone: what is left belongs to the database, and its note to the name, which is about to change. */
+async function endLeftReplication(server: Server, id: string): Promise<void> {
+  await endReplication(server, id).catch((error) => {
+    if (!isState(error, sqlstate.lockNotAvailable)) throw error;
+    throw errors.conflict(
+      'A statement of the project holds a lock on a table that a move has left to be tidied up.',
+      'Try again when the statement has ended.',
+    );
+  });
 }
 
 type Pending = Swap & { projectOid: number };

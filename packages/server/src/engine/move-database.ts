@@ -1,5 +1,5 @@
 // The steps of a move on the two servers. Each is one transaction or can be repeated; moves/README.md has their order.
-import { type Database, isState, type Queryable } from '../postgres/database.ts';
+import { isState, type Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import {
@@ -26,8 +26,9 @@ const loginsOf = (id: string) => [roleOf(id), authRoleOf(id), userRoleOf(id), an
  * Closes the source. By its name, because a process that has not heard of the move could grant CONNECT again
  * (`restoreLogin`), under the usual name alone. PostgreSQL renames no database that has a session.
  */
-export async function closeSource({ maintenance }: Server, id: string): Promise<void> {
-  await maintenance.transaction(async (transaction) => {
+export async function closeSource(server: Server, id: string): Promise<void> {
+  await endSessionsIn(server, databaseOf(id), autovacuum);
+  await server.maintenance.transaction(async (transaction) => {
     const [name, moving] = [sql.id(databaseOf(id)), sql.id(movingDatabaseOf(id))];
     for (const role of await existing(transaction, loginsOf(id)))
       await transaction.query(sql`revoke connect on database ${name} from ${sql.id(role)}`);
@@ -35,27 +36,28 @@ export async function closeSource({ maintenance }: Server, id: string): Promise<
   });
 }
 
-/** Undoes `closeSource` and ends the replication. Does nothing if neither took place. */
+/** Undoes `closeSource`. Does nothing if it did not take place. Requests may wait for this: no more than has to be. */
 export async function reopenSource(server: Server, id: string): Promise<void> {
-  // Its senders are sessions, with which PostgreSQL renames no database.
-  const isReplicated = await stopReplication(server, id);
-  await openSource(server, id);
-  if (!isReplicated) return;
-  // The project can be used again. A statement that holds a lock on a table for long does not keep the move from being undone:
-  // the slots are gone by then, and the background work tries the rest again.
-  await endReplication(server, id).catch((error) => {
-    if (!isState(error, sqlstate.lockNotAvailable)) throw error;
-  });
-}
-
-async function openSource({ maintenance }: Server, id: string): Promise<void> {
+  const { maintenance } = server;
   if (!(await hasDatabase(maintenance, movingDatabaseOf(id)))) return;
-  await endSessionsIn(maintenance, movingDatabaseOf(id));
+  // Its senders are sessions, with which PostgreSQL renames no database.
+  await stopReplication(server, id);
+  await endSessionsIn(server, movingDatabaseOf(id));
   await maintenance.transaction(async (transaction) => {
     const [name, moving] = [sql.id(databaseOf(id)), sql.id(movingDatabaseOf(id))];
     await transaction.query(sql`alter database ${moving} rename to ${name}`);
     for (const role of await existing(transaction, loginsOf(id)))
       await transaction.query(sql`grant connect on database ${name} to ${sql.id(role)}`);
+  });
+}
+
+/**
+ * When the project can be used again. A statement that holds a lock on a table for long does not keep the move from being undone:
+ * the slots are gone by then, and the background work tries the rest again.
+ */
+export async function tidySource(server: Server, id: string): Promise<void> {
+  await endReplication(server, id).catch((error) => {
+    if (!isState(error, sqlstate.lockNotAvailable)) throw error;
   });
 }
 
@@ -119,17 +121,26 @@ export async function countPrepared({ maintenance }: Server, id: string): Promis
   return row?.count ?? 0;
 }
 
-/** Sessions that are closing take a moment to disappear, and PostgreSQL looks again only every 100 ms. */
-export async function endSessionsIn(maintenance: Database, database: string): Promise<void> {
+/**
+ * Sessions that are closing take a moment to disappear, and PostgreSQL looks again only every 100 ms. It ends autovacuum itself, and
+ * waits as long. Only a superuser may do that instead.
+ */
+export async function endSessionsIn(
+  { maintenance, superuser }: Server,
+  database: string,
+  kinds: readonly string[] = ['client backend', ...autovacuum],
+): Promise<void> {
   const until = performance.now() + endMs;
+  const ours = superuser ? kinds : kinds.filter((kind) => !autovacuum.includes(kind));
   for (;;) {
     const rows = await maintenance.query(sql`
       select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = ${database} and backend_type = 'client backend'`);
+      where datname = ${database} and backend_type = any (${[...ours]}::text[])`);
     if (rows.length === 0 || performance.now() > until) return;
     await new Promise((resolve) => setTimeout(resolve, lookMs));
   }
 }
+const autovacuum = ['autovacuum worker'];
 const [endMs, lookMs] = [2_000, 4];
 
 async function hasDatabase(maintenance: Queryable, name: string): Promise<boolean> {

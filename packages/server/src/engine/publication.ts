@@ -32,7 +32,10 @@ export function openInside(server: Server, database: string): Database {
   return openDatabase({ ...server.address, database }, { max: 1, searchPath: 'pg_catalog,pg_temp' });
 }
 
-/** Returns the password. Nothing else knows it, so a login that succeeds has reached this very server. */
+/**
+ * Returns the password. Nothing else knows it, so a login that succeeds has reached this very server. It is valid for longer than
+ * any move takes, and ends if no process of the service is left to remove the role.
+ */
 export async function createReplicationRole(from: Server, id: string): Promise<string> {
   await endReplication(from, id);
   const password = randomBytes(24).toString('hex');
@@ -43,9 +46,12 @@ export async function createReplicationRole(from: Server, id: string): Promise<s
       sql`select from pg_roles where rolname = ${replicationRoleOf(id)}`,
     );
     const verb = found ? sql`alter` : sql`create`;
+    const [clock] = await transaction.query<{ until: string }>(
+      sql`select (now() + interval '3 days')::text as until`,
+    );
     await transaction.query(sql`
       ${verb} role ${role} login replication bypassrls nosuperuser nocreatedb nocreaterole connection limit 20
-      password ${sql.literal(scramVerifier(password))}`);
+      password ${sql.literal(scramVerifier(password))} valid until ${sql.literal(clock?.until ?? '')}`);
     await transaction.query(sql`comment on role ${role} is ${sql.literal(commentOf(from))}`);
     // The receiver looks tables up by name. One that was replaced by a view would run the view's functions.
     await transaction.query(
@@ -86,8 +92,11 @@ export async function publish(
   }
 }
 
-/** Undoes `publish`, and what a crash has left of it. A replica identity that the project has set itself stays. */
-async function unpublish(inside: Database): Promise<void> {
+/**
+ * Undoes `publish`, and what a crash has left of it. A replica identity that the project has set itself stays. Also in a copy of
+ * the database: the publications are copied with everything else.
+ */
+export async function unpublish(inside: Database): Promise<void> {
   // First: while it is there, a table that loses its key refuses UPDATE. It needs no lock of a table.
   await dropOwn(inside, [publication]);
   const changed = await inside.query<{ name: string; note: string }>(sql`

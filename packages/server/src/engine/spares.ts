@@ -88,11 +88,14 @@ export function claimSpare(server: Server): Sql {
     returning id, server_id, template, empty_bytes`;
 }
 
-/** Removes what a crash or an upgrade left: unfinished spares, spares without a database, spares of an older version. */
+/**
+ * Removes what a crash or an upgrade left: unfinished spares, spares without a database, spares of an older version. The copy of a
+ * project that is being moved is not one of them: a process of the earlier version may be filling it, and the move removes it.
+ */
 export async function tidySpares(control: Control, server: Server): Promise<number> {
   const rows = await control.query<{ id: string }>(sql`
     update spares set state = 'dropping'
-    where server_id = ${server.id}
+    where server_id = ${server.id} and id not in (select copy_id from moves)
       and (state = 'dropping' or template <> ${server.template}
            or (state = 'making' and created_at < now() - ${abandonedAfter}))
     returning id`);

@@ -35,9 +35,12 @@ export function connectionOf(from: Server, id: string, password: string) {
   };
 }
 
-/** For a session whose statements contain the password: not in the server's log, nor in pg_stat_activity. */
-export async function keepOutOfLogs(copy: Database): Promise<void> {
-  await copy.query(sql`
+/**
+ * For statements that contain the password: not in the server's log, nor in pg_stat_activity. `session`: one
+ * connection. One of several would be replaced, if it broke, by one that does not know of it.
+ */
+async function keepOutOfLogs(session: Queryable): Promise<void> {
+  await session.query(sql`
     select set_config('log_statement', 'none', false), set_config('log_min_error_statement', 'panic', false),
            set_config('log_min_duration_statement', '-1', false), set_config('track_activities', 'off', false)`);
 }
@@ -46,9 +49,12 @@ export async function keepOutOfLogs(copy: Database): Promise<void> {
 export async function tryConnection(copy: Database, id: string, connection: string): Promise<string | null> {
   const name = sql.id(subscriptionOf(id));
   try {
-    await copy.change(sql`
-      create subscription ${name} connection ${sql.literal(connection)} publication ${sql.id(publication)}
-      with (slot_name = none, create_slot = false, enabled = false, copy_data = false)`);
+    await copy.session(async (session) => {
+      await keepOutOfLogs(session);
+      await session.query(sql`
+        create subscription ${name} connection ${sql.literal(connection)} publication ${sql.id(publication)}
+        with (slot_name = none, create_slot = false, enabled = false, copy_data = false)`);
+    });
   } catch (error) {
     // Its text can name addresses of the operator's network: the owner of the project does not see it.
     if (error instanceof PostgresError) return error.sqlstate;
@@ -60,13 +66,16 @@ export async function tryConnection(copy: Database, id: string, connection: stri
 
 /** Copies the tables and follows the source from there. */
 export async function subscribe(copy: Database, id: string, connection: string): Promise<void> {
-  await copy.query(sql.script(`set statement_timeout = ${slotMs}`));
-  // origin = any: rows that the source itself has received by replication belong to the project, too.
-  await copy.change(sql`
-    create subscription ${sql.id(subscriptionOf(id))} connection ${sql.literal(connection)}
-    publication ${sql.id(publication)}
-    with (slot_name = ${sql.literal(slotOf(id))}, streaming = parallel, synchronous_commit = 'off',
-          disable_on_error = true, run_as_owner = false, origin = any)`);
+  await copy.session(async (session) => {
+    await keepOutOfLogs(session);
+    await session.query(sql.script(`set statement_timeout = ${slotMs}`));
+    // origin = any: rows that the source itself has received by replication belong to the project, too.
+    await session.query(sql`
+      create subscription ${sql.id(subscriptionOf(id))} connection ${sql.literal(connection)}
+      publication ${sql.id(publication)}
+      with (slot_name = ${sql.literal(slotOf(id))}, streaming = parallel, synchronous_commit = 'off',
+            disable_on_error = true, run_as_owner = false, origin = any)`);
+  });
 }
 
 export type Sync = Readonly<{
@@ -113,9 +122,15 @@ export async function pauseSubscription(
 export async function resumeSubscription(copy: Database, id: string, connection: string): Promise<void> {
   const name = sql.id(subscriptionOf(id));
   await copy.transaction(async (transaction) => {
+    await keepOutOfLogs(transaction);
     await transaction.query(sql`alter subscription ${name} connection ${sql.literal(connection)}`);
     await transaction.query(sql`alter subscription ${name} enable`);
   });
+}
+
+/** Where it was connected before. */
+export async function enableSubscription(copy: Database, id: string): Promise<void> {
+  await copy.change(sql`alter subscription ${sql.id(subscriptionOf(id))} enable`);
 }
 
 /** Without a word to the source, which may not answer. Its slot is dropped there. */

@@ -10,6 +10,7 @@
 import { openDatabase, PostgresError, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { authRoleOf, closeToAuthRole, databaseOf, loginOf, openToRoles, roleOf } from './provision.ts';
+import { unpublish } from './publication.ts';
 import type { Server } from './servers.ts';
 
 /** `to`: its roles exist, and its database is a copy of `from`'s that accepts no connections yet. */
@@ -28,6 +29,8 @@ export async function takeOver(server: Server, from: string, to: string): Promis
       return result;
     });
   try {
+    // A move of the source that was undone may have left them. Nothing holds a lock in the copy.
+    await unpublish(database);
     await inTransaction((inside) => inside.query(sql.script(privilegesAndSchemas)));
     while (await inTransaction(handOverSome));
     await inTransaction(async (inside) => {

@@ -4,19 +4,25 @@ import { clip, RowhouseError } from './rowhouse-error.ts';
 /** Ranges in a hint: the last ones. */
 const maxChoices = 3;
 
+/** A move that meets it goes on in another way. */
+export class ExportLocked extends RowhouseError {
+  constructor(cause: unknown) {
+    super('conflict', 'Tables of this project are locked, so it cannot be exported now.', {
+      retryAfterS: 5,
+      hint: 'Try again when the statement that locks them has ended: ALTER TABLE, TRUNCATE, VACUUM FULL, REINDEX, or a transaction that is still open after one of them.',
+      details: { retryable: true },
+      cause,
+    });
+  }
+}
+
 export const dumpErrors = {
   exportRunning: () =>
     new RowhouseError('rate_limited', 'An export of this project is running already.', {
       retryAfterS: 10,
       hint: 'Try again when it has ended. A project has one export at a time.',
     }),
-  exportLocked: (cause: unknown) =>
-    new RowhouseError('conflict', 'Tables of this project are locked, so it cannot be exported now.', {
-      retryAfterS: 5,
-      hint: 'Try again when the statement that locks them has ended: ALTER TABLE, TRUNCATE, VACUUM FULL, REINDEX, or a transaction that is still open after one of them.',
-      details: { retryable: true },
-      cause,
-    }),
+  exportLocked: (cause: unknown) => new ExportLocked(cause),
   /** `reason`: PostgreSQL's words. */
   exportRefused: (reason: string) =>
     new RowhouseError('conflict', `Not all of this project can be read: ${clip(reason)}.`, {

@@ -6,6 +6,7 @@ import { ImportSession } from '../dumps/import/import-session.ts';
 import type { ImportReport } from '../dumps/import/report.ts';
 import { restoreDump } from '../dumps/import/restore.ts';
 import type { Spool } from '../dumps/import/spool.ts';
+import { DumpError } from '../dumps/pg-dump.ts';
 import { openReader } from '../dumps/tables.ts';
 import { ensureDumpRole } from '../engine/dump-role.ts';
 import { movingDatabaseOf } from '../engine/move-database.ts';
@@ -88,7 +89,9 @@ async function restoreFrom(
     ...{ address: source, sessionName: 'rowhouse move', signal, more },
     findNative: async () => null,
   });
-  const spool = await options.spool(limitMb, pieces);
+  const spool = await options.spool(limitMb, pieces).catch((error) => {
+    throw error instanceof DumpError ? errors.exportFailed(error.message, error) : error;
+  });
   progress(until / 2);
   try {
     const report = await restoreDump({

@@ -31,7 +31,7 @@ import {
   switchServer,
   withMoveLock,
 } from './rows.ts';
-import { actsOn, reopen, takeStep } from './settle.ts';
+import { actsOn, openAgain, takeStep } from './settle.ts';
 
 export type MoveDeps = Pick<
   BranchDeps,
@@ -225,7 +225,7 @@ async function switchOver(
       await onStep('name');
       signal.throwIfAborted();
       const name = async () => {
-        await endSessionsIn(to.maintenance, databaseOf(copyId));
+        await endSessionsIn(to, databaseOf(copyId));
         await nameTarget(to, projectId, copyId, verifiers);
         return sizeOf(to, projectId);
       };
@@ -239,7 +239,7 @@ async function switchOver(
       if (error instanceof SchemaChanged) {
         // The move goes on: its row stays as it is.
         await stillMine(control, move);
-        await reopen(control, from, projectId);
+        await openAgain(control, from, projectId);
         throw error;
       }
       await reopenEarly(deps, move);
@@ -303,7 +303,7 @@ async function stillMine(control: Control, move: Move): Promise<void> {
 async function reopenEarly(deps: MoveDeps, move: Move): Promise<void> {
   const { control, servers, onError } = deps;
   const act = async () => {
-    if (await isUndone(control, move)) await reopen(control, servers.of(move.fromServer), move.projectId);
+    if (await isUndone(control, move)) await openAgain(control, servers.of(move.fromServer), move.projectId);
   };
   // If this fails, `finish` or the background work does it later.
   await act().catch(onError);

@@ -18,7 +18,7 @@ import type { Server } from '../engine/servers.ts';
 import {
   connectionOf,
   dropSubscriptions,
-  keepOutOfLogs,
+  enableSubscription,
   pauseSubscription,
   readSync,
   resumeSubscription,
@@ -27,7 +27,8 @@ import {
   tryConnection,
   writeMarker,
 } from '../engine/subscription.ts';
-import { errors } from '../errors.ts';
+import { ExportLocked } from '../errors/dumps.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import { type Database, isState, PostgresError } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
@@ -64,6 +65,10 @@ const smallLagBytes = 256 * 1024;
 const [lookMs, markerMs, enabledEvery] = [50, 1, 20];
 /** How often the catalog is compared while rows are copied, and at most which part of the time that may take. */
 const [watchMs, watchPart] = [1_000, 0.02];
+/** A server may restart meanwhile. For this long it may not answer, */
+const awayMs = 30_000;
+/** and so often PostgreSQL may stop the replication without having got any further in between. */
+const [maxRevivals, revivalMs] = [10, 1_000];
 /** Without a row copied. A transaction that stays open on the source makes PostgreSQL wait, whichever project it is in. */
 const stallMs = 60_000;
 const closeMs = 1_000;
@@ -88,7 +93,6 @@ export async function prepareOnline(options: OnlineOptions): Promise<Online> {
   };
   try {
     await onPhase('copying tables');
-    await keepOutOfLogs(copy);
     const password = await createReplicationRole(from, projectId).catch(explain(from));
     const connection = connectionOf(from, projectId, password);
     const address = connection(databaseOf(projectId));
@@ -151,6 +155,8 @@ async function copyAtOneMoment(
     if (error instanceof NotOnline || options.signal.aborted) throw error;
     // pg_dump fails if a table is dropped before it is locked.
     if (print !== '' && (await fingerprint(live)) !== print) throw new SchemaChanged();
+    // A dump has the project to itself, and so no lock in its way.
+    if (error instanceof ExportLocked) throw new NotOnline(lockHeld);
     throw error;
   }
 }
@@ -194,11 +200,12 @@ async function startReplication(
   }
 }
 
+const lockHeld = 'a statement of the project holds a lock on a table';
+
 function explain({ name }: Server) {
   return (error: unknown): never => {
     if (!(error instanceof PostgresError)) throw error;
-    if (error.sqlstate === sqlstate.lockNotAvailable)
-      throw new NotOnline('a statement of the project holds a lock on a table');
+    if (error.sqlstate === sqlstate.lockNotAvailable) throw new NotOnline(lockHeld);
     if (error.sqlstate === sqlstate.queryCanceled)
       throw new NotOnline(`a transaction on ${name} has been open for too long`);
     throw new NotOnline(`replication cannot begin (SQLSTATE ${error.sqlstate})`);
@@ -225,10 +232,11 @@ type Followed = Readonly<{ copy: Database; print: string }>;
 async function waitForRows(options: OnlineOptions, { copy, print }: Followed, watch: Watch): Promise<void> {
   const { projectId, progress } = options;
   const stalled = openStall();
+  const revive = openRevival(options, { copy, print });
   await waitFor(options, watch, async () => {
     const { done, all, copiedBytes, isEnabled } = await readSync(copy, projectId);
     progress(0.3 + 0.5 * (done / Math.max(1, all)));
-    if (!isEnabled) throw await whyStopped(options, print);
+    if (!isEnabled) await revive(String(done));
     if (stalled(`${done} ${copiedBytes}`))
       throw new NotOnline(
         'no rows were copied for a minute, perhaps because a transaction has been open for long',
@@ -249,10 +257,16 @@ async function analyze(options: CopyOptions): Promise<void> {
  */
 async function waitForLag(options: OnlineOptions, followed: Followed, watch: Watch): Promise<void> {
   const stalled = openStall();
+  const revive = openRevival(options, followed);
   let look = 0;
   await waitFor(options, watch, async ({ confirmed, lagBytes }) => {
-    if (look++ % enabledEvery === 0 && !(await readSync(followed.copy, options.projectId)).isEnabled)
-      throw await whyStopped(options, followed.print);
+    const isDisabled =
+      look++ % enabledEvery === 0 && !(await readSync(followed.copy, options.projectId)).isEnabled;
+    if (isDisabled) {
+      look = 0;
+      await revive(confirmed);
+      return false;
+    }
     if (lagBytes < smallLagBytes) return true;
     if (stalled(confirmed)) throw new NotOnline('the other server received nothing for a minute');
     return false;
@@ -269,11 +283,24 @@ function openStall(): (now: string) => boolean {
   };
 }
 
-/** The target cannot apply a row of a table that has another column by now, such as when one was added. */
-async function whyStopped({ from, projectId }: OnlineOptions, print: string): Promise<Error> {
-  const inside = openInside(from, databaseOf(projectId));
-  const now = await fingerprint(inside).finally(() => inside.end());
-  return now === print ? new NotOnline('replication has stopped with an error') : new SchemaChanged();
+/**
+ * PostgreSQL disables a subscription after any error, and a connection that breaks is one. Nothing tells them apart, so it is
+ * enabled again, unless it gets no further. The target cannot apply a row of a table that has another column by now, such as when
+ * one was added.
+ */
+function openRevival(
+  { from, projectId, signal }: OnlineOptions,
+  { copy, print }: Followed,
+): (position: string) => Promise<void> {
+  let [last, attempts] = ['', 0];
+  return async (position) => {
+    await checkUnchanged(from, projectId, print);
+    if (position !== last) attempts = 0;
+    last = position;
+    if (++attempts > maxRevivals) throw new NotOnline('replication has stopped with an error');
+    await sleep(revivalMs, undefined, { signal });
+    await enableSubscription(copy, projectId);
+  };
 }
 
 /** In the pause, the sender starts again and reads the log from where the slot keeps it. */
@@ -295,15 +322,28 @@ async function waitFor(
   watch: Watch,
   isReached: (slot: SlotState) => Promise<boolean>,
 ): Promise<void> {
-  for (const until = performance.now() + maxMs; ; await sleep(lookMs)) {
+  const until = performance.now() + maxMs;
+  for (let answeredAt = performance.now(); ; await sleep(lookMs)) {
     signal.throwIfAborted();
-    const slot = await readSlot(from, projectId);
-    await watch();
+    let slot: SlotState | null;
+    try {
+      slot = await readSlot(from, projectId);
+      await watch();
+      if (slot && (await isReached(slot))) return;
+    } catch (error) {
+      if (!isAway(error) || performance.now() - answeredAt > awayMs) throw error;
+      continue;
+    }
+    answeredAt = performance.now();
     if (!slot) throw new NotOnline(`${from.name} has given up the replication slot`);
-    if (await isReached(slot)) return;
     if (slot.keptBytes > maxKeptBytes || performance.now() > until)
       throw new NotOnline(`${to.name} did not keep up with what is written on ${from.name}`);
   }
+}
+
+/** A server that restarts, or a connection that broke. */
+function isAway(error: unknown): boolean {
+  return error instanceof RowhouseError && (error.code === 'unavailable' || error.code === 'outcome_unknown');
 }
 
 type Following = {

@@ -35,11 +35,17 @@ export async function copySequences(closed: Queryable, writer: ImportSession): P
 }
 const atOnce = 500;
 
-/** The search path has no schema of a project, so that names are complete. */
+/**
+ * The search path has no schema of a project, so that names are complete. Those of an extension are created with it, and a dump
+ * does not carry their values either.
+ */
 const listSequences = `
   select pg_class.oid::pg_catalog.regclass::pg_catalog.text as name
   from pg_catalog.pg_class join pg_catalog.pg_namespace on pg_namespace.oid = relnamespace
-  where relkind = 'S' and relpersistence <> 't' and nspname not in ('rowhouse', 'pg_catalog', 'information_schema')`;
+  where relkind = 'S' and relpersistence <> 't' and nspname not in ('rowhouse', 'pg_catalog', 'information_schema')
+    and not exists (
+      select from pg_catalog.pg_depend
+      where classid = 'pg_catalog.pg_class'::pg_catalog.regclass and objid = pg_class.oid and deptype = 'e')`;
 
 /** After the target has all replicated rows: materialized views are computed from them. */
 export async function copyRest(options: CopyOptions, rest: Rest): Promise<void> {

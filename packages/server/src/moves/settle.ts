@@ -1,7 +1,7 @@
 // Takes a move to its end, step by step (README.md). The process that moves a project calls this, and so does the background
 // work for a move whose process died.
 import type { Control } from '../control/control.ts';
-import { dropSource, dropTarget, reopenSource } from '../engine/move-database.ts';
+import { dropSource, dropTarget, reopenSource, tidySource } from '../engine/move-database.ts';
 import { commentOf } from '../engine/provision.ts';
 import { listReplicated } from '../engine/publication.ts';
 import type { Server } from '../engine/servers.ts';
@@ -59,7 +59,14 @@ export async function takeStep(control: Control, server: Server, move: MoveRow):
 }
 
 /** The source counts again. It stays closed if the project was deleted meanwhile. */
-export async function reopen(control: Control, server: Server, projectId: string): Promise<void> {
+async function reopen(control: Control, server: Server, projectId: string): Promise<void> {
+  await reopenSource(server, projectId);
+  await tidySource(server, projectId);
+  await settleFence({ control, server }, projectId);
+}
+
+/** While requests wait. The rest of `reopen` follows when they go on. */
+export async function openAgain(control: Control, server: Server, projectId: string): Promise<void> {
   await reopenSource(server, projectId);
   await settleFence({ control, server }, projectId);
 }
