@@ -49,6 +49,10 @@ export const BackupsResponse = success({
   }),
   lag_bytes: Type.Union([Type.Number(), Type.Null()], { description: 'WAL that is not stored yet.' }),
   last_verified_at: timeOrNull('When all backups were last read back without a problem.'),
+  restore_verified_at: timeOrNull(
+    'When a project was last restored into a copy and found to be equal to the live one. null: never, or PostgreSQL is not the embedded one.',
+  ),
+  failing_drills: Type.Integer({ description: 'Projects whose last restore drill failed.' }),
 });
 export type BackupsResponse = Static<typeof BackupsResponse>;
 

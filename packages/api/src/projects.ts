@@ -91,6 +91,9 @@ export const ListProjects = Type.Object(
         description: 'deleted: the projects that can still be restored.',
       }),
     ),
+    order: Type.Optional(
+      Type.Enum(['newest', 'size'], { default: 'newest', description: 'size: the largest first.' }),
+    ),
   },
   { additionalProperties: false },
 );

@@ -42,6 +42,43 @@ export const Server = Type.Object(
 );
 export type Server = Static<typeof Server>;
 
+const mb = (description: string) => Type.Number({ description });
+
+export const ListedServer = Type.Object(
+  {
+    ...Server.properties,
+    connections: Type.Union(
+      [
+        Type.Object(
+          {
+            used: Type.Integer({ description: 'Open connections, also those of other programs.' }),
+            limit: Type.Integer({ description: "The server's max_connections." }),
+          },
+          { additionalProperties: false },
+        ),
+        Type.Null(),
+      ],
+      { description: 'null: the server does not answer.' },
+    ),
+    disk: Type.Union(
+      [
+        Type.Object(
+          {
+            free_mb: mb('What PostgreSQL can still use.'),
+            total_mb: mb('The size of the disk.'),
+            reserve_mb: mb('With less than this free, projects cannot grow.'),
+          },
+          { additionalProperties: false },
+        ),
+        Type.Null(),
+      ],
+      { description: 'The disk of the embedded PostgreSQL. null: the disk is on another machine.' },
+    ),
+  },
+  { additionalProperties: false },
+);
+export type ListedServer = Static<typeof ListedServer>;
+
 export const AddServer = Type.Object(
   {
     name: Type.String({
@@ -101,6 +138,6 @@ export type DrainServer = Static<typeof DrainServer>;
 export const DrainResponse = success({ server: Server, job: Type.Optional(Job) });
 export type DrainResponse = Static<typeof DrainResponse>;
 export const ServersResponse = success({
-  servers: Type.Array(Server, { description: 'The first one holds the control database.' }),
+  servers: Type.Array(ListedServer, { description: 'The first one holds the control database.' }),
 });
 export type ServersResponse = Static<typeof ServersResponse>;

@@ -169,6 +169,24 @@ export type UsersResponse = Static<typeof UsersResponse>;
 export const SignedOutResponse = success({
   ended: Type.Integer({ description: 'The number of ended sessions.' }),
 });
+export type SignedOutResponse = Static<typeof SignedOutResponse>;
+export const UserSession = Type.Object(
+  {
+    id: Type.String({ format: 'uuid', description: 'The claim sid of its tokens.' }),
+    created_at: time,
+    refreshed_at: { ...time, description: 'When its refresh token was last used.' },
+    expires_at: { ...time, description: 'When it ends, unless it is refreshed before.' },
+    is_acting: Type.Boolean({
+      description: 'An API key acts as the user in this session. GET auth/act-as tells which.',
+    }),
+  },
+  closed,
+);
+export type UserSession = Static<typeof UserSession>;
+export const UserSessionsResponse = success({
+  sessions: Type.Array(UserSession, { description: 'Newest first.' }),
+});
+export type UserSessionsResponse = Static<typeof UserSessionsResponse>;
 export const HandedCodeResponse = success({
   code: Type.String({ description: 'Can be used once.' }),
   expires_at: time,

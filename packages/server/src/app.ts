@@ -38,6 +38,7 @@ import { snapshotRoutes } from './http/snapshots.ts';
 import { tableRoutes } from './http/tables.ts';
 import { uploadRoutes } from './http/uploads.ts';
 import { usageRoutes } from './http/usage.ts';
+import { userSessionRoutes } from './http/user-sessions.ts';
 import { userRoutes } from './http/users.ts';
 import { refuseUnknownParameters, validatorCompiler } from './http/validation.ts';
 
@@ -212,6 +213,7 @@ async function apiRoutes(api: FastifyInstance, deps: Deps): Promise<void> {
   schemaRoutes(api, deps);
   authRoutes(api, deps);
   userRoutes(api, deps);
+  userSessionRoutes(api, deps);
   actAsRoutes(api, deps);
 }
 

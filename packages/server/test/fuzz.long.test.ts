@@ -127,9 +127,16 @@ async function renew(): Promise<void> {
     '/history/{id}': await make('/history', { query: 'select 1' }),
     '/act-as/{id}': await make('/auth/users/anon/act-as', {}),
     '/users/{id}/act-as': other.body.user.id,
+    '/users/{id}/sessions': other.body.user.id,
+    '/sessions/{session}': signedUp.body.user.id,
   };
   await rowhouse.call('POST', `/projects/${victim.slug}/restore`);
   const { access_token: token, refresh_token: refresh } = signedUp.body.session;
+  const signedIn = await rowhouse.call('POST', `/projects/${project.slug}/auth/signin`, {
+    key: project.key,
+    body: { email, password },
+  });
+  const claims = signedIn.body.session.access_token.split('.')[1] ?? '';
   const authorization = `Bearer ${token}`;
   keys = {
     plain: [
@@ -149,6 +156,7 @@ async function renew(): Promise<void> {
     slug: [project.slug],
     table: ['things', 'things', 'parts', 'shown', 'public.things'],
     id: [other.body.user.id, issued.body.key.id, jobId],
+    session: [JSON.parse(Buffer.from(claims, 'base64url').toString()).sid],
   };
   words = {
     query: listOf(statements),

@@ -6,6 +6,7 @@ import type {
   ProjectResponse,
   ProjectsResponse,
   SchemaResponse,
+  ServersResponse,
   TablesResponse,
   UsageResponse,
 } from '@rowhouse/api';
@@ -67,6 +68,13 @@ export const logsQuery = (slug: string) =>
   queryOptions({
     queryKey: ['project', slug, 'logs'],
     queryFn: ({ signal }) => api.get<LogsResponse>(path`projects/${slug}/logs`, undefined, signal),
+  });
+
+export const serversQuery = () =>
+  queryOptions({
+    queryKey: ['servers'],
+    queryFn: ({ signal }) => api.get<ServersResponse>('servers', undefined, signal),
+    select: (answer) => answer.servers,
   });
 
 export const jobsQuery = () =>

@@ -1,4 +1,4 @@
-// The end users of a project: search, create, ban, delete, and a code to set a new password.
+// The end users of a project: search, create, ban, delete, sessions, and a code to set a new password.
 import type { HandedCodeResponse, User, UsersResponse } from '@rowhouse/api';
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useDeferredValue, useState } from 'react';
@@ -21,12 +21,13 @@ import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
 import { startActing } from './acting.ts';
 import { UserForm } from './user-form.tsx';
+import { UserSessions } from './user-sessions.tsx';
 
 const pageRows = 50;
 
 type Open =
   | { kind: 'create' }
-  | { kind: 'edit' | 'delete'; user: User }
+  | { kind: 'edit' | 'delete' | 'sessions'; user: User }
   | { kind: 'code'; user: User; code: HandedCodeResponse };
 
 export function Users({ slug }: { slug: string }) {
@@ -75,6 +76,7 @@ export function Users({ slug }: { slug: string }) {
   const actions = (user: User) => [
     { label: 'Act as this user', disabled: user.banned_at !== null, onSelect: () => act.mutate(user.id) },
     { label: 'Edit', onSelect: () => setOpen({ kind: 'edit', user }) },
+    { label: 'Sessions', onSelect: () => setOpen({ kind: 'sessions', user }) },
     { label: 'Code to reset the password', onSelect: () => recover.mutate(user) },
     { label: user.banned_at ? 'Lift the ban' : 'Ban', onSelect: () => ban.mutate(user) },
     { label: 'Delete', isDanger: true, onSelect: () => setOpen({ kind: 'delete', user }) },
@@ -143,6 +145,7 @@ export function Users({ slug }: { slug: string }) {
           }}
         />
       ) : null}
+      {open?.kind === 'sessions' ? <UserSessions slug={slug} user={open.user} onClose={close} /> : null}
       {open?.kind === 'delete' ? (
         <Confirm
           title={`Delete ${open.user.email}`}

@@ -6,6 +6,10 @@ export const userErrors = {
     new RowhouseError('user_not_found', message, {
       hint: 'List the users with GET /api/dbaas/v2/projects/:slug/auth/users.',
     }),
+  userSessionNotFound: () =>
+    new RowhouseError('session_not_found', 'The user has no such session, or it has ended.', {
+      hint: "List the user's sessions with GET …/auth/users/:id/sessions.",
+    }),
   emailTaken: () =>
     new RowhouseError('email_taken', 'A user with this email address already exists.', {
       hint: 'Sign in, or use another address. Addresses are compared without regard to case.',

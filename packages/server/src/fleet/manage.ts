@@ -1,7 +1,8 @@
 // What operators do with servers: add, list, change, remove.
-import type { AddServer, ChangeServer, Server as WireServer } from '@rowhouse/api';
+import type { AddServer, ChangeServer, ListedServer, Server as WireServer } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { splitHosts } from '../database-url.ts';
+import type { DiskFacts, DiskWatch } from '../engine/disk.ts';
 import { EngineError } from '../engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from '../engine/external.ts';
 import { dropProvisioned } from '../engine/provision.ts';
@@ -23,9 +24,44 @@ import {
 
 type Deps = { control: Control; servers: Fleet; masterKey: Buffer; onError: (error: unknown) => void };
 
-export async function listServers({ servers }: Deps): Promise<WireServer[]> {
+export async function listServers(
+  { servers }: Pick<Deps, 'servers'>,
+  disk: DiskWatch,
+): Promise<ListedServer[]> {
   await servers.refresh();
-  return servers.members().map(toWire);
+  return Promise.all(
+    servers.members().map(async (member) => ({
+      ...toWire(member),
+      connections: await readConnections(member),
+      disk: member.row.id === servers.first.id ? toWireDisk(disk.facts()) : null,
+    })),
+  );
+}
+
+/** Servers that hang must not hold up the list of the others. */
+const connectionsMs = 2_000;
+
+/** Of all databases, and by programs of others. Parallel workers count against another limit. */
+async function readConnections({ server, isAnswering }: Member): Promise<ListedServer['connections']> {
+  if (!server || !isAnswering) return null;
+  const asked = server.maintenance.query<{ used: number; limit: number }>(
+    sql`
+      select count(*)::int as used, current_setting('max_connections')::int as limit from pg_stat_activity
+      where datid is not null and usesysid is not null and backend_type is distinct from 'parallel worker'`,
+    connectionsMs,
+  );
+  const [row] = await asked.catch(() => []);
+  return row ?? null;
+}
+
+function toWireDisk(facts: DiskFacts | null): ListedServer['disk'] {
+  if (!facts) return null;
+  const { freeBytes, totalBytes, reserveBytes } = facts;
+  return { free_mb: toMb(freeBytes), total_mb: toMb(totalBytes), reserve_mb: toMb(reserveBytes) };
+}
+
+function toMb(bytes: number): number {
+  return Math.round((bytes / 1024 / 1024) * 100) / 100;
 }
 
 /** The server is checked before it is added. Its template and roles are created when it is opened, right after. */
@@ -133,7 +169,7 @@ function toWire({ row, isAnswering }: Member): WireServer {
     state: isAnswering ? wireState : 'unavailable',
     capacity_mb: capacityMb,
     capacity_connections: capacityConnections,
-    used_mb: Math.round((usedBytes / 1024 / 1024) * 100) / 100,
+    used_mb: toMb(usedBytes),
   };
 }
 

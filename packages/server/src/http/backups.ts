@@ -41,7 +41,8 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
     { schema: { tags, summary: 'List backups', description, response: { 200: BackupsResponse } } },
     async (request): Promise<BackupsResponse> => {
       const { backups } = opened(request);
-      return toResponse(await backups.status(), backups);
+      const [status, drills] = await Promise.all([backups.status(), drillsOf(deps)]);
+      return { ...toResponse(status, backups), ...drills };
     },
   );
 
@@ -131,10 +132,18 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   );
 }
 
+async function drillsOf({ drills }: Deps) {
+  const [verifiedAt, failing] = drills ? await Promise.all([drills.verifiedAt(), drills.failing()]) : [null, 0];
+  return {
+    restore_verified_at: verifiedAt === null ? null : new Date(verifiedAt).toISOString(),
+    failing_drills: failing,
+  };
+}
+
 function toResponse(
   { backups, damaged, usable, restorable, slot, newestStoredAt, lastVerifiedAt, now }: BackupStatus,
   { place, isOnDataDisk }: Backups,
-): BackupsResponse {
+): Omit<BackupsResponse, 'restore_verified_at' | 'failing_drills'> {
   const isCurrent = slot?.restart != null && slot.lagBytes === 0;
   const ranges = rangesOf(restorable, usable.length > 0 ? (isCurrent ? now : newestStoredAt) : null);
   const behindSeconds = newestStoredAt && (now.getTime() - newestStoredAt.getTime()) / 1000;

@@ -43,7 +43,10 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   app.get(
     '/servers',
     { schema: { tags, summary: 'List servers', description, response: { 200: ServersResponse } } },
-    async (request): Promise<ServersResponse> => ({ ok: true, servers: await listServers(manage(request)) }),
+    async (request): Promise<ServersResponse> => ({
+      ok: true,
+      servers: await listServers(manage(request), deps.disk),
+    }),
   );
 
   app.post<{ Body: AddServer }>(

@@ -157,6 +157,22 @@ async function end(control: Control, projectId: string, id: string): Promise<boo
   return rows.length > 0;
 }
 
+/** Of the user's sessions: those that somebody else opened to act as the user. */
+export async function listActingIds(control: Control, projectId: string, userId: string): Promise<string[]> {
+  const rows = await control.query<{ id: string }>(sql`
+    select id from acting_tokens
+    where project_id = ${projectId} and user_id = ${userId}::uuid and expires_at > now()`);
+  return rows.map(({ id }) => id);
+}
+
+/** Records the end of tokens whose sessions have ended. Ids of other sessions are ignored. */
+export async function endActingOf(control: Control, projectId: string, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await control.change(sql`
+    update acting_tokens set ended_at = coalesce(ended_at, now())
+    where project_id = ${projectId} and id = any (${ids}::uuid[]) and expires_at > now()`);
+}
+
 /** Part of the background work. */
 export async function forgetOldActing(control: Control): Promise<void> {
   await control.query(sql`

@@ -85,6 +85,7 @@ export async function deleteUser(deps: UserDeps, context: AuthContext, id: strin
   return removeUser(deps, context, await getUser(deps, context, id));
 }
 
-function isUserId(text: string): boolean {
+/** A UUID. */
+export function isUserId(text: string): boolean {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text);
 }
