@@ -46,7 +46,9 @@ it('projects are listed by size, the largest first, page by page', async () => {
   ] as const) {
     const query = `create table t as select repeat('x', 100) from generate_series(1, ${rows})`;
     const path = `/projects/${project?.slug}/query`;
-    expect((await rowhouse.call('POST', path, { key: project?.key ?? '', body: { query } })).status).toBe(200);
+    expect((await rowhouse.call('POST', path, { key: project?.key ?? '', body: { query } })).status).toBe(
+      200,
+    );
   }
   const list = async (query: string) => {
     const { body } = await rowhouse.call('GET', `/projects?${query}`);

@@ -28,8 +28,8 @@ export function Backups() {
           ) : null}
           {data.failing_drills > 0 ? (
             <p className="note note-bad">
-              The last restore drill of {plural(data.failing_drills, 'project')} failed. The log of the service
-              tells why.
+              The last restore drill of {plural(data.failing_drills, 'project')} failed. The log of the
+              service tells why.
             </p>
           ) : null}
           <dl className="facts">

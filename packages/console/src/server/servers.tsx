@@ -59,7 +59,8 @@ const columns = [
       connections ? (
         <span className="meter-cell">
           <span>
-            {formatNumber(connections.used)} <span className="faint">of {formatNumber(connections.limit)}</span>
+            {formatNumber(connections.used)}{' '}
+            <span className="faint">of {formatNumber(connections.limit)}</span>
           </span>
           <Bar value={connections.used} max={connections.limit} label={`Connections of ${name}`} />
         </span>
@@ -75,7 +76,11 @@ const columns = [
           <span>
             {formatMb(disk.free_mb)} <span className="faint">free of {formatMb(disk.total_mb)}</span>
           </span>
-          <Bar value={disk.total_mb - disk.free_mb} max={disk.total_mb} label={`Disk of ${name} in megabytes`} />
+          <Bar
+            value={disk.total_mb - disk.free_mb}
+            max={disk.total_mb}
+            label={`Disk of ${name} in megabytes`}
+          />
         </span>
       ) : (
         <span className="faint">on another machine</span>

@@ -1,5 +1,5 @@
 import type { QueryResponse } from '@rowhouse/api';
-import { useEffect, useMemo, useState } from 'react';
+import { lazy, Suspense, useEffect, useMemo, useState } from 'react';
 import type { Format } from '../api/download.ts';
 import { Grid } from '../grid/grid.tsx';
 import { clampSelection, startSelection } from '../grid/selection.ts';
@@ -10,8 +10,12 @@ import { ErrorNote } from '../ui/error-state.tsx';
 import { ExportMenu } from '../ui/export-menu.tsx';
 import { formatDuration, plural } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
+import { Skeleton } from '../ui/skeleton.tsx';
+import { firstChoice } from './chart-data.ts';
 import { PlanTree } from './plan-tree.tsx';
 import type { Chosen, Outcome } from './use-run.ts';
+
+const Chart = lazy(() => import('./chart.tsx').then((module) => ({ default: module.Chart })));
 
 type Props = {
   outcome: Outcome;
@@ -134,6 +138,8 @@ type RowsProps = {
 
 function Rows({ result, isReading = false, onExport }: RowsProps) {
   const [selected, setSelected] = useState(startSelection);
+  const [isChart, setChart] = useState(false);
+  const canDraw = !isReading && result.rows.length > 0 && firstChoice(result) !== null;
   const source = useMemo(
     () => ({
       columns: result.columns.map((name, index) => ({ name, type: result.types[index] ?? '' })),
@@ -146,7 +152,11 @@ function Rows({ result, isReading = false, onExport }: RowsProps) {
   return (
     <div className="sql-rows">
       <div className="sql-rows-grid">
-        {source.rowCount > 0 ? (
+        {isChart && canDraw ? (
+          <Suspense fallback={<Skeleton />}>
+            <Chart key={result.columns.join('\n')} result={result} />
+          </Suspense>
+        ) : source.rowCount > 0 ? (
           <Grid label="Result" source={source} selection={selection} onSelect={setSelected} />
         ) : (
           <EmptyState icon="check" title={result.columns.length > 0 ? 'No rows' : `${result.command} done`}>
@@ -164,6 +174,17 @@ function Rows({ result, isReading = false, onExport }: RowsProps) {
         </span>
         <span>{isReading ? 'Reading …' : formatDuration(result.duration_ms)}</span>
         <span className="grow" />
+        {canDraw ? (
+          <Button
+            size="small"
+            kind="ghost"
+            icon={<Icon name="usage" />}
+            aria-pressed={isChart}
+            onClick={() => setChart(!isChart)}
+          >
+            Chart
+          </Button>
+        ) : null}
         {onExport && !isReading && result.command === 'SELECT' ? <ExportMenu onExport={onExport} /> : null}
       </footer>
     </div>

@@ -133,7 +133,9 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
 }
 
 async function drillsOf({ drills }: Deps) {
-  const [verifiedAt, failing] = drills ? await Promise.all([drills.verifiedAt(), drills.failing()]) : [null, 0];
+  const [verifiedAt, failing] = drills
+    ? await Promise.all([drills.verifiedAt(), drills.failing()])
+    : [null, 0];
   return {
     restore_verified_at: verifiedAt === null ? null : new Date(verifiedAt).toISOString(),
     failing_drills: failing,

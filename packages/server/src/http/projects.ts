@@ -35,7 +35,8 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'List projects',
-        description: 'Newest first, or with "order=size" the largest first. With a key of a project: only that project.',
+        description:
+          'Newest first, or with "order=size" the largest first. With a key of a project: only that project.',
         querystring: ListProjects,
         response: { 200: ProjectsResponse },
       },

@@ -44,7 +44,8 @@ export function userSessionRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: "End all of a user's sessions",
-        description: 'Requires the scope manage. Their tokens stop working at once. The user can sign in again.',
+        description:
+          'Requires the scope manage. Their tokens stop working at once. The user can sign in again.',
         params: Params,
         response: { 200: SignedOutResponse },
       },

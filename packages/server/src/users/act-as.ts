@@ -166,7 +166,11 @@ export async function listActingIds(control: Control, projectId: string, userId:
 }
 
 /** Records the end of tokens whose sessions have ended. Ids of other sessions are ignored. */
-export async function endActingOf(control: Control, projectId: string, ids: readonly string[]): Promise<void> {
+export async function endActingOf(
+  control: Control,
+  projectId: string,
+  ids: readonly string[],
+): Promise<void> {
   if (ids.length === 0) return;
   await control.change(sql`
     update acting_tokens set ended_at = coalesce(ended_at, now())
