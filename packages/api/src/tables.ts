@@ -82,6 +82,14 @@ export const PageQuery = Type.Object({
     }),
   ),
   numbers,
+  max_value_chars: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      description:
+        'Cut longer values of text, varchar, json, jsonb and bytea columns to this many characters. A json value that is cut is a string. A value with fewer characters is whole. Columns of the order and of the primary key are never cut.',
+    }),
+  ),
   filters,
 });
 

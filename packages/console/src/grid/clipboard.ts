@@ -19,6 +19,14 @@ export function copyText(source: GridSource, selection: Selection): string {
   return writeTsv(rows);
 }
 
+export function hasCut(source: GridSource, selection: Selection): boolean {
+  const { top, bottom, left, right } = rectOf(selection);
+  for (let row = top; row <= bottom; row += 1) {
+    for (const { name } of source.columns.slice(left, right + 1)) if (source.isCut?.(row, name)) return true;
+  }
+  return false;
+}
+
 /** One copied value fills the whole selection; otherwise the selection's corner is where the range begins. */
 export function pasteEdits(
   source: GridSource,

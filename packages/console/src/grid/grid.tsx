@@ -11,7 +11,7 @@ import {
   useState,
 } from 'react';
 import { CellEditor } from './cell-editor.tsx';
-import { clearEdits, copyText, pasteEdits } from './clipboard.ts';
+import { clearEdits, copyText, hasCut, pasteEdits } from './clipboard.ts';
 import { GridBody } from './grid-body.tsx';
 import { GridHead } from './grid-head.tsx';
 import { moveSelection, rectOf, type Selection, select, selectAll } from './selection.ts';
@@ -38,6 +38,8 @@ export type GridSource = {
   valueAt: (row: number, column: string) => unknown;
   rowState?: (row: number) => 'new' | 'changed' | 'deleted' | null;
   isChanged?: (row: number, column: string) => boolean;
+  /** Only the beginning of the value is here. It is opened instead of edited in its cell. */
+  isCut?: (row: number, column: string) => boolean;
 };
 
 export type GridEdit = { row: number; column: GridColumn; text: string | null };
@@ -53,6 +55,8 @@ type Props = {
   /** Returns the problem if a text does not fit. */
   onEdit?: (edits: GridEdit[]) => string | null;
   onOpen?: () => void;
+  /** Copies a range with values of which only the beginning is here. */
+  onCopyCut?: () => void;
   /** Undo, redo, delete and the like. Returns true if it used the key. */
   onCommand?: (command: GridCommand) => void;
 };
@@ -90,6 +94,7 @@ export function Grid(props: Props) {
   }, [last, source.rowCount, onNearEnd]);
 
   const canEdit = onEdit !== undefined && focused !== undefined && !focused.isReadOnly;
+  const isCut = focused !== undefined && source.isCut?.(focus.row, focused.name) === true;
   const move = (key: string, shift = false) => {
     const next = moveSelection(selection, { key, shift, ctrl: false }, size, 1);
     if (next) onSelect(next);
@@ -101,13 +106,15 @@ export function Grid(props: Props) {
     const pressed = { key: event.key, shift: event.shiftKey, ctrl };
     const next = event.key === 'Tab' ? null : moveSelection(selection, pressed, size, pageRows);
     if (next) onSelect(next);
-    else if (!handleKey(event, ctrl, { ...props, size, canEdit, setEditing })) return;
+    else if (!handleKey(event, ctrl, { ...props, size, canEdit, isCut, setEditing })) return;
     event.preventDefault();
   };
   const onCopy = (event: ClipboardEvent) => {
     if (editing) return;
-    event.clipboardData.setData('text/plain', copyText(source, selection));
     event.preventDefault();
+    if (!props.onCopyCut || !hasCut(source, selection)) {
+      event.clipboardData.setData('text/plain', copyText(source, selection));
+    } else props.onCopyCut();
   };
   const onPaste = (event: ClipboardEvent) => {
     if (editing || !onEdit) return;
@@ -151,7 +158,7 @@ export function Grid(props: Props) {
           onSelect(next);
         }}
         selection={selection}
-        onActivate={() => (canEdit ? setEditing({ initial: null }) : props.onOpen?.())}
+        onActivate={() => (canEdit && !isCut ? setEditing({ initial: null }) : props.onOpen?.())}
         editor={
           editing && focused ? (
             <CellEditor
@@ -182,12 +189,14 @@ export function Grid(props: Props) {
 type KeyContext = Props & {
   size: { rows: number; columns: number };
   canEdit: boolean;
+  isCut: boolean;
   setEditing: (editing: { initial: string | null }) => void;
 };
 
 /** Keys other than movement. Returns whether it used the key. */
 function handleKey(event: KeyboardEvent, ctrl: boolean, context: KeyContext): boolean {
-  const { source, selection, onSelect, size, canEdit, setEditing, onEdit, onCommand, onOpen } = context;
+  const { source, selection, onSelect, size, canEdit, isCut, setEditing, onEdit, onCommand, onOpen } =
+    context;
   const { key } = event;
   if (ctrl) {
     const command = controlCommands[`${event.shiftKey ? 'Shift+' : ''}${key.toLowerCase()}`];
@@ -199,7 +208,7 @@ function handleKey(event: KeyboardEvent, ctrl: boolean, context: KeyContext): bo
   if (event.altKey) return false;
   if (key === ' ' && onOpen) onOpen();
   else if (key === 'Enter' || key === 'F2') {
-    if (canEdit) setEditing({ initial: null });
+    if (canEdit && !isCut) setEditing({ initial: null });
     else onOpen?.();
   } else if ((key === 'Delete' || key === 'Backspace') && onEdit) onEdit(clearEdits(source, selection));
   else if (key === 'Escape') onSelect(select(selection.focus));

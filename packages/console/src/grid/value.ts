@@ -40,7 +40,7 @@ export function previewOf(value: unknown, type: string): string {
   const text = kindOf(type) === 'json' && typeof value === 'string' ? JSON.stringify(value) : textOf(value);
   return text.length > previewMax ? `${text.slice(0, previewMax)}…` : text;
 }
-const previewMax = 500;
+export const previewMax = 500;
 
 export type Parsed = { value: unknown } | { problem: string };
 

@@ -3,6 +3,7 @@
 import type { Table } from '../api/queries.ts';
 import type { Staged, Value } from '../grid/staged.ts';
 import { kindOf, textOf } from '../grid/value.ts';
+import { isCut, readChars } from './long-values.ts';
 
 export type Statement = { query: string; params: Value[]; expect_affected: 1 };
 type Values = Record<string, Value>;
@@ -75,6 +76,13 @@ function sameConditions(table: Table, before: Values, columns: string[], params:
 function comparison(table: Table, column: string, value: Value, params: Value[]): string {
   const name = quoteName(column);
   const type = typeOf(table, column);
+  // The person saw only its beginning.
+  if (isCut(value, type)) {
+    params.push(value);
+    return type === 'bytea'
+      ? `substring(${name}, 1, ${Math.floor(readChars / 2)}) = $${params.length}::bytea`
+      : `left(${name}::text, ${readChars}) = $${params.length}`;
+  }
   if (kindOf(type) === 'json') {
     params.push(JSON.stringify(value));
     return `${name}::jsonb = $${params.length}::jsonb`;

@@ -17,7 +17,7 @@ import { ColumnEditor } from './column-editor.tsx';
 import { createTableSql, identity, type NewColumn, newColumn } from './create-table-sql.ts';
 import { contentTypes, guessType, type ImportFormat, previewBytes, previewFile } from './import-file.ts';
 import { RunDdl } from './run-ddl.tsx';
-import { tableName } from './tables.tsx';
+import { tableName } from './table-name.ts';
 
 const firstColumns = () => [
   newColumn({ name: 'id', type: 'bigint', isKey: true, byDefault: identity }),

@@ -4,6 +4,7 @@ import type { Table } from '../api/queries.ts';
 import type { GridColumn, GridSource } from '../grid/grid.tsx';
 import type { Staged, StoredRow } from '../grid/staged.ts';
 import type { Sort } from './filters.ts';
+import { isCut } from './long-values.ts';
 
 export function gridColumns(
   table: Table,
@@ -42,6 +43,13 @@ export function gridSource(
       if (!stored) return null;
       const set = staged.changed.get(stored.key)?.set;
       return set && column in set ? set[column] : stored.values[column];
+    },
+    isCut: (row, column) => {
+      const stored = rows[row];
+      if (!stored || staged.inserted.has(stored.key)) return false;
+      const set = staged.changed.get(stored.key)?.set;
+      if (set && column in set) return false;
+      return isCut(stored.values[column], columns.find(({ name }) => name === column)?.type ?? '');
     },
     rowState: (row) => {
       const key = rows[row]?.key ?? '';

@@ -16,7 +16,7 @@ import { formatBytes, plural } from '../ui/format.ts';
 import { toast } from '../ui/toast.tsx';
 import { contentTypes, type Preview, previewBytes, previewFile } from './import-file.ts';
 import { PreviewTable } from './preview-table.tsx';
-import { tableName } from './tables.tsx';
+import { tableName } from './table-name.ts';
 
 type Props = { slug: string; table: Table; onImported: () => void; onClose: () => void };
 

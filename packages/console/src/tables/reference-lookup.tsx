@@ -8,7 +8,7 @@ import { kindOf, previewOf, textOf } from '../grid/value.ts';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
 import { filterParam } from './filters.ts';
-import { tableName } from './tables.tsx';
+import { tableName } from './table-name.ts';
 
 const shownMax = 8;
 

@@ -16,7 +16,7 @@ import {
 } from './alter-sql.ts';
 import { commonTypes } from './create-table-sql.ts';
 import { RunDdl } from './run-ddl.tsx';
-import { tableName } from './tables.tsx';
+import { tableName } from './table-name.ts';
 
 type Props = { slug: string; table: Table; onClose: () => void };
 

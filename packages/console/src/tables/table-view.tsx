@@ -3,6 +3,7 @@ import type { SchemaResponse } from '@rowhouse/api';
 import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useMemo, useState } from 'react';
 import type { Table } from '../api/queries.ts';
+import { copyText } from '../grid/clipboard.ts';
 import { Grid, type GridCommand, type GridEdit } from '../grid/grid.tsx';
 import { clampSelection, rectOf, type Selection, startSelection } from '../grid/selection.ts';
 import {
@@ -30,10 +31,11 @@ import { toast } from '../ui/toast.tsx';
 import { exportTable } from './export-table.ts';
 import { gridColumns, gridSource } from './grid-source.ts';
 import { ImportDialog } from './import-dialog.tsx';
+import { readWholeRow, readWholeRows } from './long-values.ts';
 import { ReviewDialog } from './review-dialog.tsx';
 import { StructureDialog } from './structure-dialog.tsx';
 import { useTableAddress } from './table-address.ts';
-import { tableName } from './tables.tsx';
+import { tableName } from './table-name.ts';
 import { TableToolbar } from './toolbar.tsx';
 import { rowsKey, useRows } from './use-rows.ts';
 import { ValuePanel } from './value-panel.tsx';
@@ -78,15 +80,24 @@ export function TableView({ slug, table, enums }: Props) {
     if (cells.length > 0) setHistory((now) => setCells(now, cells));
     return null;
   };
+  const place = { slug, table };
+  const duplicate = async () => {
+    const copies = (await readWholeRows(place, chosen, staged)).map((values) => copyOf(table, values));
+    setHistory((now) => insertRows(now, copies));
+  };
+  const copyWhole = async () => {
+    const values = await readWholeRows(place, chosen, staged);
+    const valueAt = (row: number, column: string) => values[row - rect.top]?.[column];
+    await navigator.clipboard.writeText(copyText({ ...source, valueAt }, selection));
+  };
   const command = (wanted: GridCommand) => {
     if (!isEditable) return;
-    const copies = chosen.map((row) => copyOf(table, { ...row.values, ...staged.changed.get(row.key)?.set }));
     const steps: Record<GridCommand, () => void> = {
       undo: () => setHistory(undo),
       redo: () => setHistory(redo),
       discard: () => setHistory(discardAll),
       'delete-rows': () => setHistory((now) => toggleDeleted(now, chosen)),
-      duplicate: () => setHistory((now) => insertRows(now, copies)),
+      duplicate: () => void duplicate().catch(toast.failed),
       review: () => setOpen(countOf(staged) > 0 ? 'review' : null),
     };
     steps[wanted]();
@@ -101,6 +112,7 @@ export function TableView({ slug, table, enums }: Props) {
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   const refresh = () => client.resetQueries({ queryKey: rowsKey(slug, name) });
   const focusColumn = columns[selection.focus.column];
+  const focusRow = all[selection.focus.row];
 
   return (
     <div className="table-view">
@@ -148,6 +160,7 @@ export function TableView({ slug, table, enums }: Props) {
               onNearEnd={loadMore}
               onSort={address.toggleSort}
               onOpen={() => setPanelOpen(true)}
+              onCopyCut={() => void copyWhole().catch(toast.failed)}
               {...(isEditable
                 ? { onEdit: (edits: GridEdit[]) => notify(edit(edits), edits.length), onCommand: command }
                 : {})}
@@ -161,6 +174,11 @@ export function TableView({ slug, table, enums }: Props) {
             table={table}
             column={focusColumn}
             value={source.valueAt(selection.focus.row, focusColumn.name)}
+            readWhole={
+              focusRow && source.isCut?.(selection.focus.row, focusColumn.name)
+                ? async () => (await readWholeRow(place, focusRow))?.[focusColumn.name]
+                : null
+            }
             onChange={
               isEditable && !focusColumn.isReadOnly
                 ? (text) => edit([{ row: selection.focus.row, column: focusColumn, text }])

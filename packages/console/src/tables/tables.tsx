@@ -12,6 +12,7 @@ import { Icon } from '../ui/icons.tsx';
 import { usePageTitle } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { CreateTable } from './create-table.tsx';
+import { tableName } from './table-name.ts';
 import { TableView } from './table-view.tsx';
 import './tables.css';
 
@@ -32,9 +33,6 @@ export function Tables({ slug, table }: { slug: string; table: string | null }) 
     </div>
   );
 }
-
-export const tableName = ({ schema, name }: { schema: string; name: string }) =>
-  schema === 'public' ? name : `${schema}.${name}`;
 
 function TableList({ slug, current }: { slug: string; current: string | null }) {
   const [, go] = useLocation();

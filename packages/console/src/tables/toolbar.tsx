@@ -11,7 +11,7 @@ import { Icon } from '../ui/icons.tsx';
 import { Popover } from '../ui/menu.tsx';
 import { FilterBar } from './filter-bar.tsx';
 import type { Filter } from './filters.ts';
-import { tableName } from './tables.tsx';
+import { tableName } from './table-name.ts';
 
 type Props = {
   slug: string;

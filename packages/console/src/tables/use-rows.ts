@@ -5,6 +5,7 @@ import { useMemo } from 'react';
 import { api, path } from '../api/request.ts';
 import type { StoredRow } from '../grid/staged.ts';
 import { type Filter, filterParam, orderParam, type Sort } from './filters.ts';
+import { readChars } from './long-values.ts';
 
 const pageRows = 200;
 /** A cursor, or the number of a page for a view, which has no cursor. */
@@ -32,6 +33,8 @@ export function useRows({ slug, table, keyColumns, filters, sorts }: Options) {
         ['numbers', 'string'],
         ...Object.entries(pageParam).map(([name, value]): [string, string] => [name, String(value)]),
         ...filters.map(filterParam),
+        // A row without a key cannot be read again.
+        ...(keyColumns.length > 0 ? [['max_value_chars', String(readChars)] as [string, string]] : []),
       ];
       if (sorts.length > 0) params.push(['order', orderParam(sorts)]);
       return api.get<PageResponse>(path`projects/${slug}/tables/${table}`, params, signal);

@@ -1,7 +1,7 @@
 // One value, whole: text as it is, JSON indented. NULL and the empty text are told apart. A foreign key shows its row.
 import type { PageResponse } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
 import type { Reference, Table } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
@@ -16,8 +16,9 @@ import { plural } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { filterParam, writeFilter } from './filters.ts';
+import { readChars } from './long-values.ts';
 import { ReferenceLookup } from './reference-lookup.tsx';
-import { tableName } from './tables.tsx';
+import { tableName } from './table-name.ts';
 
 type Props = {
   slug: string;
@@ -29,14 +30,28 @@ type Props = {
   onClose: () => void;
 };
 
-export function ValuePanel({ slug, table, column, value, onChange, onClose }: Props) {
-  const stored = editText(value ?? null, column.type);
-  const [text, setText] = useState(stored);
-  const [problem, setProblem] = useState<string | null>(null);
-  const isNull = value === null;
-  const reference = table.references.find(
-    ({ columns }) => columns.length === 1 && columns[0] === column.name,
+/** `readWhole`: set if `value` is only the beginning. Resolves to undefined if the row is gone. */
+export function ValuePanel({ readWhole, ...props }: Props & { readWhole: (() => Promise<unknown>) | null }) {
+  const { slug, table, column, value, onClose } = props;
+  const { data, error } = useQuery({
+    queryKey: ['project', slug, 'whole', tableName(table), column.name, value],
+    queryFn: async () => ({ value: await readWhole?.() }),
+    enabled: readWhole !== null,
+    staleTime: 0,
+    gcTime: 0,
+  });
+  if (!readWhole) return <WholeValue {...props} />;
+  if (data && data.value !== undefined) return <WholeValue {...props} value={data.value} />;
+  return (
+    <Panel column={column} onClose={onClose}>
+      {error ? <ErrorNote error={error} /> : null}
+      {data ? <p className="muted">This row no longer exists.</p> : null}
+      {data || error ? null : <Skeleton lines={8} />}
+    </Panel>
   );
+}
+
+function Panel({ column, onClose, children }: Pick<Props, 'column' | 'onClose'> & { children: ReactNode }) {
   return (
     <aside className="value-panel" aria-label={`Value of ${column.name}`}>
       <header className="row">
@@ -46,6 +61,21 @@ export function ValuePanel({ slug, table, column, value, onChange, onClose }: Pr
         </div>
         <IconButton label="Close" size="small" icon={<Icon name="close" />} onClick={onClose} />
       </header>
+      {children}
+    </aside>
+  );
+}
+
+function WholeValue({ slug, table, column, value, onChange, onClose }: Props) {
+  const stored = editText(value ?? null, column.type);
+  const [text, setText] = useState(stored);
+  const [problem, setProblem] = useState<string | null>(null);
+  const isNull = value === null;
+  const reference = table.references.find(
+    ({ columns }) => columns.length === 1 && columns[0] === column.name,
+  );
+  return (
+    <Panel column={column} onClose={onClose}>
       <div className="row">
         {isNull ? <Badge tone="info">NULL</Badge> : null}
         {value === undefined ? <Badge>default</Badge> : null}
@@ -95,7 +125,7 @@ export function ValuePanel({ slug, table, column, value, onChange, onClose }: Pr
       {reference && value !== null && value !== undefined ? (
         <ReferencedRow slug={slug} reference={reference} value={value} />
       ) : null}
-    </aside>
+    </Panel>
   );
 }
 
@@ -107,7 +137,7 @@ function ReferencedRow({ slug, reference, value }: { slug: string; reference: Re
     queryFn: ({ signal }) =>
       api.get<PageResponse>(
         path`projects/${slug}/tables/${target}`,
-        [['limit', '1'], ['numbers', 'string'], filterParam(filter)],
+        [['limit', '1'], ['numbers', 'string'], ['max_value_chars', String(readChars)], filterParam(filter)],
         signal,
       ),
   });

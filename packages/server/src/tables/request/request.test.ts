@@ -41,6 +41,7 @@ describe('the page', () => {
       cursor: null,
       count: null,
       numbersAsStrings: false,
+      maxValueChars: null,
     });
   });
 
@@ -52,6 +53,7 @@ describe('the page', () => {
       numbersAsStrings: true,
     });
     expect(read('cursor=abc').cursor).toBe('abc');
+    expect(read('max_value_chars=500').maxValueChars).toBe(500);
   });
 
   it.each([

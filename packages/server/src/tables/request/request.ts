@@ -26,6 +26,8 @@ export type PageRequest = Readonly<{
   cursor: string | null;
   count: 'exact' | 'estimated' | null;
   numbersAsStrings: boolean;
+  /** null: values are whole. */
+  maxValueChars: number | null;
 }>;
 
 export type ChangeRequest = Readonly<{
@@ -39,7 +41,10 @@ export type ChangeRequest = Readonly<{
 const defaultLimit = 50;
 const maxLimit = 10_000;
 const maxPage = 1_000_000_000;
-const pageParameters = ['select', 'order', 'limit', 'page', 'cursor', 'count', 'numbers'];
+const maxMaxValueChars = 1_000_000;
+const pageParameters = [
+  ...['select', 'order', 'limit', 'page', 'cursor', 'count', 'numbers', 'max_value_chars'],
+];
 
 /** As many as PostgreSQL's protocol can limit a result to. */
 const allRows = 2_147_483_646;
@@ -70,6 +75,7 @@ export function readPageRequest(rawQuery: string): PageRequest {
     cursor,
     count: readWord(own, 'count', ['exact', 'estimated']),
     numbersAsStrings: readWord(own, 'numbers', ['number', 'string']) === 'string',
+    maxValueChars: readInteger(own, 'max_value_chars', maxMaxValueChars),
   };
 }
 
@@ -105,7 +111,9 @@ function divide(pairs: readonly Pair[], names: readonly string[]) {
 
 /** Parameters of other methods, or of PostgREST. Unless the value has an operator, these are not meant as filters. */
 const otherMethods = new Map([
-  ...['limit', 'order', 'page', 'cursor', 'count'].map((name) => [name, 'works with GET only'] as const),
+  ...['limit', 'order', 'page', 'cursor', 'count', 'max_value_chars'].map(
+    (name) => [name, 'works with GET only'] as const,
+  ),
   ...['on_conflict', 'resolution'].map((name) => [name, 'works with inserts (POST) only'] as const),
   ['max_affected', 'works with PATCH and DELETE only'],
   ['returning', 'works with POST, PATCH and DELETE only'],

@@ -56,6 +56,7 @@ export function compilePage(request: PageRequest, table: Table, relations: Relat
     isJson: false,
     ...(source && { source }),
     ...(near && { near }),
+    ...(request.maxValueChars !== null && { maxValueChars: request.maxValueChars }),
     isMain: true,
   });
   return {

@@ -12,6 +12,8 @@ export type Output = Readonly<{
   shape: TypeShape;
   /** The column itself without cast or path, so that a cursor can use its value. */
   isBare: boolean;
+  /** Of a bare column. */
+  typeOid?: number;
   /** False for casts that may run code of the project: those from or to types that it defined. */
   isPlain: boolean;
   /** joined: it comes from an embedded table. */
@@ -25,8 +27,8 @@ const textShape: TypeShape = { ...plainShape, is: 'text' };
 
 export function outputsOf(scope: Scope, item: Exclude<Item, { is: 'embed' }>): Output[] {
   if (item.is === 'all') {
-    return shownColumns(scope).map(({ name, shape }) => {
-      return { name, sql: columnSql(scope, name), shape, isBare: true, isPlain: true };
+    return shownColumns(scope).map(({ name, shape, typeOid }) => {
+      return { name, sql: columnSql(scope, name), shape, isBare: true, typeOid, isPlain: true };
     });
   }
   const { field, cast, alias } = item;
@@ -44,7 +46,7 @@ export function outputsOf(scope: Scope, item: Exclude<Item, { is: 'embed' }>): O
     const shape = reached === 'text' ? textShape : jsonShape;
     return [{ name, sql, shape, isBare: false, isPlain: true }];
   }
-  return [{ name, sql, shape: column.shape, isBare: true, isPlain: true }];
+  return [{ name, sql, shape: column.shape, isBare: true, typeOid: column.typeOid, isPlain: true }];
 }
 
 /** "All" leaves out columns that the role may not read. If it may read none, PostgreSQL reports that. */

@@ -4,6 +4,7 @@ import { errors } from '../../errors.ts';
 import { plainShape, type Table, type TypeShape } from '../catalog/catalog.ts';
 import type { Condition } from '../request/conditions.ts';
 import type { Embed, Item } from '../request/select.ts';
+import { canCut, cutSql } from './cut-values.ts';
 import type { Related, Relations } from './embeds.ts';
 import {
   collectParameters,
@@ -100,6 +101,8 @@ export type RowsPlan = Readonly<{
   source?: () => string;
   /** A condition that the page's rows most likely meet, and that all rows before them meet. */
   near?: string;
+  /** Longer values are cut, except those of the cursor's keys. */
+  maxValueChars?: number;
   /** The main query contains the guards. */
   isMain: boolean;
 }>;
@@ -135,12 +138,18 @@ export function compileRows(statement: Statement, plan: RowsPlan): Rows {
     return lateral.outputs;
   });
   refuseRepeats(outputs.map(({ name }) => name));
+  const isKey = ({ sql }: Output) => plan.cursorKeys.some((key) => key.sql === sql);
+  const { maxValueChars } = plan;
+  const cut = (output: Output, value: string) =>
+    maxValueChars !== undefined && canCut(output) && !isKey(output)
+      ? cutSql(output, value, maxValueChars)
+      : value;
   const isJoined = (output: Output) => output.origin === 'joined';
   const list = outputs.map((output, index) => {
     if (!output.isPlain) statement.notPlain();
     if (output.isBare) bare.set(output.sql, index);
     const value = isJoined(output) ? output.sql : outside(output.sql);
-    if (!isJson) return as(value, output.name);
+    if (!isJson) return as(cut(output, value), output.name);
     for (const type of expandedTypes(output.shape, statement.numbersAsStrings))
       statement.types.set(type.oid, type);
     return as(jsonValue(value, output.shape, statement.numbersAsStrings), output.name);

@@ -1,0 +1,56 @@
+// Long values: the grid reads only their beginning, and the whole value when a person opens or copies it.
+import type { PageResponse } from '@rowhouse/api';
+import type { Table } from '../api/queries.ts';
+import { api, path } from '../api/request.ts';
+import { isNew, type Staged, type StoredRow } from '../grid/staged.ts';
+import { kindOf, previewMax, textOf } from '../grid/value.ts';
+import { filterParam } from './filters.ts';
+import { tableName } from './table-name.ts';
+
+/** One more than a cell shows, so that a cut value can be told from one that just fits. */
+export const readChars = previewMax + 1;
+
+/** May be a value of exactly this length, too: reading it whole does no harm. */
+export function isCut(value: unknown, type: string): boolean {
+  const kind = kindOf(type);
+  const canBe = kind === 'text' || kind === 'json' || type === 'bytea';
+  return canBe && typeof value === 'string' && value.length >= readChars;
+}
+
+type Place = { slug: string; table: Table };
+
+/** Each row with a long value is read by a request of its own. */
+const rowsMax = 100;
+
+/** The row as it is now, with whole values; null: it is gone. */
+export async function readWholeRow(
+  { slug, table }: Place,
+  { values }: StoredRow,
+): Promise<Record<string, unknown> | null> {
+  const key = table.primary_key.map((column) =>
+    filterParam({ column, operator: 'eq', value: textOf(values[column]) }),
+  );
+  const query: [string, string][] = [['limit', '1'], ['numbers', 'string'], ...key];
+  const { rows } = await api.get<PageResponse>(path`projects/${slug}/tables/${tableName(table)}`, query);
+  return rows[0] ?? null;
+}
+
+/** The values of rows as a person would copy them: whole, with the staged edits. */
+export async function readWholeRows(
+  place: Place,
+  rows: readonly StoredRow[],
+  { changed }: Staged,
+): Promise<Record<string, unknown>[]> {
+  const hasCut = ({ values }: StoredRow) =>
+    place.table.columns.some(({ name, type }) => isCut(values[name], type));
+  const isLong = (row: StoredRow) => !isNew(row.key) && hasCut(row);
+  if (rows.filter(isLong).length > rowsMax)
+    throw new Error(`More than ${rowsMax} of these rows have long values. Export them instead.`);
+  return Promise.all(
+    rows.map(async (row) => {
+      const values = isLong(row) ? await readWholeRow(place, row) : row.values;
+      if (!values) throw new Error('One of these rows no longer exists. Refresh the table.');
+      return { ...values, ...changed.get(row.key)?.set };
+    }),
+  );
+}
