@@ -118,7 +118,8 @@ describe.each(browserNames)('the console in %s', (name) => {
     );
     const read: number[] = [];
     page.on('response', async (response) => {
-      if (response.url().includes('/tables/notes')) read.push((await response.body()).length);
+      if (response.url().includes('/v2/projects') && response.url().includes('/tables/notes'))
+        read.push((await response.body()).length);
     });
     await open(`projects/${slug}/tables/notes`);
     await page.getByRole('gridcell', { name: 'short', exact: true }).waitFor();
@@ -146,6 +147,9 @@ describe.each(browserNames)('the console in %s', (name) => {
     await button('Apply 1 change').click();
     await page.getByText('The change that failed').waitFor();
     await query(`update notes set body = substr(body, 2) where id = 1`);
+    // The same review would only repeat its answer.
+    await button('Go on editing').click();
+    await button('Review and apply').click();
     await button('Apply 1 change').click();
     await page.getByText('1 change applied.').waitFor();
     expect(await query('select body, data from notes where id = 1')).toEqual([
