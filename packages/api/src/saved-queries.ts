@@ -88,7 +88,9 @@ export type ListHistory = Static<typeof ListHistory>;
 export const HistoryEntryResponse = success({ entry: HistoryEntry });
 export type HistoryEntryResponse = Static<typeof HistoryEntryResponse>;
 export const HistoryResponse = success({
-  history: Type.Array(HistoryEntry, { description: 'Newest first: the last 1,000, at most 30 days old.' }),
+  history: Type.Array(HistoryEntry, {
+    description: 'Newest first: the last 1,000, together at most 4 MB, at most 30 days old.',
+  }),
   page: Type.Integer(),
   limit: Type.Integer(),
   has_more: Type.Boolean(),

@@ -225,7 +225,7 @@ export type SchemaQuery = Static<typeof SchemaQuery>;
 
 const ofTable = { schema: Type.String(), table: Type.String(), name: Type.String() };
 const definition = Type.Union([Type.String(), Type.Null()], {
-  description: 'null: there is none, or all texts of this part together exceed 512 KB.',
+  description: 'null: there is none, or the definitions of this part together exceed 512 KB.',
 });
 
 const definitions = {

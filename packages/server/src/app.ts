@@ -1,7 +1,7 @@
 // The whole HTTP surface. It does not read the environment or listen: main.ts and the tests do that.
 import { createServer } from 'node:http';
 import fastifyCors from '@fastify/cors';
-import { apiPrefix } from '@rowhouse/api';
+import { apiPrefix, consolePrefix } from '@rowhouse/api';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { errors } from './errors.ts';
 import { actAsRoutes } from './http/act-as.ts';
@@ -11,6 +11,7 @@ import { branchRoutes } from './http/branches.ts';
 import { identify, readRequestId } from './http/caller.ts';
 import { compactRoutes } from './http/compact.ts';
 import { type ConsoleOptions, registerConsole } from './http/console/console.ts';
+import { securityHeaders } from './http/console/security-headers.ts';
 import type { Deps } from './http/deps.ts';
 import { errorResponder, respondToBrokenRequest } from './http/error-response.ts';
 import { exportRoutes } from './http/export.ts';
@@ -105,7 +106,10 @@ export async function buildApp(
     },
     genReqId: (request) => readRequestId(request.headers['x-request-id']) ?? crypto.randomUUID(),
     routerOptions: { maxParamLength: 300 },
-    frameworkErrors: (error, request, reply) => void respond(error, request, reply),
+    frameworkErrors: (error, request, reply) => {
+      if (isOfConsole(request.url)) reply.headers(securityHeaders);
+      void respond(error, request, reply);
+    },
     clientErrorHandler: respondToBrokenRequest,
   });
   const respond = errorResponder(deps.log);
@@ -242,15 +246,22 @@ function watchRoutes(app: FastifyInstance): () => void {
         (name) => !methods.has(name) && !['OPTIONS', 'CONNECT'].includes(name),
       );
       if (method.length === 0) continue;
+      const isConsole = isOfConsole(url);
       app.route({
         url,
         method,
+        config: isConsole ? { cors: false } : {},
         schema: { hide: true },
-        onRequest: async (request) => {
+        onRequest: async (request, reply) => {
+          if (isConsole) reply.headers(securityHeaders);
           throw errors.methodNotAllowed(request.method, allowed);
         },
         handler: () => {},
       });
     }
   };
+}
+
+function isOfConsole(url: string): boolean {
+  return url === consolePrefix || url.startsWith(`${consolePrefix}/`);
 }

@@ -335,7 +335,15 @@ it('every answer forbids framing, guessing of types, referrers and caching', asy
     await page.call('GET', '/projects/none'),
     await page.call('GET', '/console/session', { headers: { cookie: undefined } }),
     await page.call('POST', '/projects', { headers: { origin: 'https://evil.example' } }),
+    await page.call('GET', '/console/%zz'),
+    await page.call('PUT', '/projects'),
+    await page.call('POST', '/console/'),
+    await page.call('DELETE', '/console'),
+    await page.call('PUT', '/console/session'),
+    await page.call('PATCH', '/console/assets/none.js'),
+    await page.call('POST', '/console/nowhere'),
   ];
+  expect(answers.slice(-6).map(outcome)).toEqual(Array(6).fill([405, 'method_not_allowed']));
   for (const { headers } of answers) {
     expect(headers).toMatchObject({
       'content-security-policy':

@@ -171,6 +171,23 @@ describe('the history', () => {
     await forgetOldHistory(control);
     expect([await count(mine.id), await count(other.id)]).toEqual([999, 1]);
   });
+
+  it('is bounded in size: long texts of several bytes a character leave earlier', async () => {
+    const { control } = rowhouse.service.deps;
+    const small = await rowhouse.project('Wordy');
+    await control.query(sql`
+      insert into query_history (project_id, id, key_id, query, at)
+      select ${small.id}, 'filler0000' || to_char(n, 'FM000000'), 'key_x', repeat('茶', 10000), now() - n * interval '1 s'
+      from generate_series(1, 300) as n`);
+    const added = await call('POST', '/history', { query: '🍵'.repeat(10_000) }, small.key, small);
+    expect(added.status).toBe(201);
+    const [kept] = await control.query<{ bytes: number; newest: number }>(sql`
+      select sum(octet_length(query))::int as bytes, count(*) filter (where query like '🍵%')::int as newest
+      from query_history where project_id = ${small.id}`);
+    expect(kept?.newest).toBe(1);
+    expect(kept?.bytes).toBeLessThanOrEqual(4 * 1024 * 1024);
+    expect(kept?.bytes).toBeGreaterThan(4 * 1024 * 1024 - 40_000);
+  });
 });
 
 it('are for keys that can run SQL or manage', async () => {

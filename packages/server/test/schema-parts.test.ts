@@ -141,4 +141,38 @@ describe('the schema', () => {
     expect(definitions.slice(0, 4)).toEqual([true, true, false, false]);
     expect((await schema('functions')).status).toBe(200);
   });
+
+  it('is bounded: long comments, defaults and arguments are cut, or left out', async () => {
+    const other = await rowhouse.project('Long comments');
+    const ask = (query: string) =>
+      rowhouse.call('POST', `/projects/${other.slug}/query`, { key: other.key, body: { query } });
+    for (const text of [
+      `create table t (id int default length('${'d'.repeat(20_000)}'))`,
+      `create function a() returns int language sql as 'select 1'`,
+      `create function b(x text default '${'d'.repeat(20_000)}') returns int language sql as 'select 1'`,
+      `do $$ begin
+        execute format('comment on table t is %L', repeat('t', 3000000));
+        execute format('comment on column t.id is %L', repeat('c', 3000000));
+        execute format('comment on function a is %L', repeat('f', 3000000));
+      end $$`,
+    ])
+      expect((await ask(text)).status).toBe(200);
+    const read = (include: string) =>
+      rowhouse.call('GET', `/projects/${other.slug}/schema${include}`, { key: other.key });
+    const { body } = await read('');
+    const [table] = body.tables;
+    for (const cut of [
+      ...[table.comment, table.columns[0].comment, table.columns[0].default],
+      ...[body.functions[0].comment, body.functions[1].arguments],
+    ])
+      expect(cut).toHaveLength(10_000);
+    const listed = await rowhouse.call('GET', `/projects/${other.slug}/tables`, { key: other.key });
+    expect(listed.body.tables[0].comment).toHaveLength(10_000);
+    const [a, b] = (await read('?include=functions')).body.functions;
+    // Each text has a limit of its own: a long comment leaves the definitions.
+    expect([a.comment, b.comment, a.definition === null, b.definition === null]).toEqual([
+      ...[null, null, false, false],
+    ]);
+    expect(b.arguments.length).toBeGreaterThan(20_000);
+  });
 });

@@ -12,6 +12,8 @@ export type SessionState =
 type Message = { type: 'ask' } | { type: 'token'; token: string } | { type: 'signed-out' };
 
 const storageKey = 'rowhouse.console-token';
+/** Whose texts sessionStorage holds. */
+const ownerKey = 'rowhouse.owner';
 /** How long a new tab waits for another tab to hand over the token. */
 const askMs = 150;
 
@@ -24,7 +26,10 @@ hooks.onSessionEnded = () => end('Your session has ended. Sign in again.');
 channel.onmessage = ({ data }: MessageEvent<Message>) => {
   const token = hooks.token();
   if (data.type === 'ask' && token) tell({ type: 'token', token });
-  if (data.type === 'signed-out' && state.status === 'signed-in') end('You signed out in another tab.');
+  if (data.type === 'signed-out' && state.status === 'signed-in') {
+    sessionStorage.clear();
+    end('You signed out in another tab.');
+  }
 };
 
 export function subscribe(listener: () => void): () => void {
@@ -64,13 +69,22 @@ export async function start(): Promise<void> {
 
 export async function signIn(body: { link: string } | { api_key: string }): Promise<void> {
   const { token, ...session } = await sessionRequest<Session & { token: string }>('POST', 'session', body);
+  // A session that ended by itself leaves the texts of its tabs here: for the same rights, and for no others.
+  const owner = JSON.stringify([session.account.id, session.project, session.scopes]);
+  if (sessionStorage.getItem(ownerKey) !== owner) sessionStorage.clear();
+  sessionStorage.setItem(ownerKey, owner);
   sessionStorage.setItem(storageKey, token);
   set({ status: 'signed-in', session });
 }
 
+/** Nothing that was typed stays in the browser. What the server does not have yet becomes a draft there. */
 export async function signOut(): Promise<void> {
+  const keepDrafts = () => import('../sql/keep-drafts.ts').then((module) => module.keepDrafts());
+  if (Object.keys(sessionStorage).some((key) => key.startsWith('rowhouse.sql.')))
+    await keepDrafts().catch(() => {});
   await sessionRequest('DELETE', 'session').catch(() => {});
   tell({ type: 'signed-out' });
+  sessionStorage.clear();
   end(null);
 }
 

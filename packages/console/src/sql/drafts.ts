@@ -1,5 +1,5 @@
 // The open tabs of the editor. A tab is kept in sessionStorage at every key, and on the server as a draft when the person
-// pauses: a reload, a crash or another machine loses nothing. Pure, except for sessionStorage.
+// pauses: a reload, a crash or another machine loses nothing. Signing out empties sessionStorage. Pure, except for it.
 import type { SavedQuery } from '@rowhouse/api';
 
 /** A text on the server, as it was when it was last read or written. */
@@ -17,16 +17,29 @@ export type Tab = {
 };
 export type Tabs = { open: readonly Tab[]; current: string };
 
-const storageKey = (slug: string) => `rowhouse.sql.${slug}`;
+const prefix = 'rowhouse.sql.';
+const storageKey = (slug: string) => prefix + slug;
 
 export function loadTabs(slug: string): Tabs {
+  return readTabs(storageKey(slug)) ?? openTab({ open: [], current: '' });
+}
+
+/** Of every project that was opened in this tab of the browser. */
+export function loadAllTabs(): { slug: string; tabs: Tabs }[] {
+  return Object.keys(sessionStorage).flatMap((key) => {
+    const tabs = key.startsWith(prefix) ? readTabs(key) : null;
+    return tabs ? [{ slug: key.slice(prefix.length), tabs }] : [];
+  });
+}
+
+function readTabs(key: string): Tabs | null {
   try {
-    const stored = JSON.parse(sessionStorage.getItem(storageKey(slug)) ?? 'null') as Tabs | null;
-    if (stored && stored.open.length > 0) return stored;
+    const stored = JSON.parse(sessionStorage.getItem(key) ?? 'null') as Tabs | null;
+    return stored && stored.open.length > 0 ? stored : null;
   } catch {
     // What cannot be read is replaced.
+    return null;
   }
-  return openTab({ open: [], current: '' });
 }
 
 export function storeTabs(slug: string, tabs: Tabs) {

@@ -7,8 +7,9 @@ import type {
   SavedQueryResponse,
 } from '@rowhouse/api';
 import { queryOptions } from '@tanstack/react-query';
+import { ApiError } from '../api/error.ts';
 import { api, path } from '../api/request.ts';
-import type { Stored } from './drafts.ts';
+import { type Stored, type Tab, titleOf } from './drafts.ts';
 
 export const queriesKey = (slug: string) => ['queries', slug];
 
@@ -54,6 +55,17 @@ export async function writeQuery(slug: string, known: Stored | null, text: Text)
       })
     : await api.post<SavedQueryResponse>(path`projects/${slug}/queries`, text);
   return answer.saved;
+}
+
+export async function writeDraft(slug: string, tab: Tab): Promise<SavedQuery> {
+  const text = { kind: 'draft' as const, name: titleOf(tab), query: tab.text };
+  try {
+    return await writeQuery(slug, tab.draft, text);
+  } catch (error) {
+    // Another browser has changed or removed this draft: both texts are kept.
+    if (!tab.draft || !(error instanceof ApiError) || ![404, 409].includes(error.status)) throw error;
+    return writeQuery(slug, null, text);
+  }
 }
 
 export const storedOf = ({ id, updated_at, query }: SavedQuery): Stored => ({

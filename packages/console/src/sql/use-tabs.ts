@@ -2,7 +2,7 @@
 import type { SavedQuery } from '@rowhouse/api';
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { ApiError, toApiError } from '../api/error.ts';
+import { toApiError } from '../api/error.ts';
 import { toast } from '../ui/toast.tsx';
 import {
   changeTab,
@@ -14,9 +14,8 @@ import {
   storeTabs,
   type Tab,
   type Tabs,
-  titleOf,
 } from './drafts.ts';
-import { deleteQuery, queriesKey, storedOf, writeQuery } from './saved-queries.ts';
+import { deleteQuery, queriesKey, storedOf, writeDraft, writeQuery } from './saved-queries.ts';
 
 const pauseMs = 800;
 
@@ -29,16 +28,11 @@ export function useTabs(slug: string) {
   const change = (id: string, part: Partial<Tab>) => setTabs((now) => changeTab(now, id, part));
 
   const writing = useRef(new Set<string>());
-  const writeDraft = async (tab: Tab) => {
+  const storeDraft = async (tab: Tab) => {
     if (writing.current.has(tab.id)) return;
     writing.current.add(tab.id);
     try {
-      const text = { kind: 'draft' as const, name: titleOf(tab), query: tab.text };
-      const written = await writeQuery(slug, tab.draft, text).catch((error) => {
-        // Another browser has changed or removed this draft: both texts are kept.
-        if (!tab.draft || !(error instanceof ApiError) || ![404, 409].includes(error.status)) throw error;
-        return writeQuery(slug, null, text);
-      });
+      const written = await writeDraft(slug, tab);
       setProblem(null);
       change(tab.id, { draft: storedOf(written) });
       await reload();
@@ -48,8 +42,8 @@ export function useTabs(slug: string) {
       writing.current.delete(tab.id);
     }
   };
-  const latest = useRef(writeDraft);
-  latest.current = writeDraft;
+  const latest = useRef(storeDraft);
+  latest.current = storeDraft;
   useEffect(() => {
     const unsaved = tabs.open.filter(isUnsaved);
     if (unsaved.length === 0) return;

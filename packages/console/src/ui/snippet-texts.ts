@@ -11,12 +11,29 @@ export type Language = (typeof languages)[number];
 
 export function snippet(language: Language, origin: string, apiKey: string | null, request: Request): string {
   const url = `${origin}/api/dbaas/v2/${request.path}`;
-  const body = request.body === undefined ? null : JSON.stringify(request.body);
+  const body = request.body === undefined ? null : escapeUnseen(JSON.stringify(request.body));
   return writers[language]({ url, apiKey, method: request.method, body });
 }
 
 /** `apiKey` null: the program reads it from its environment. */
 type Parts = { url: string; apiKey: string | null; method: string; body: string | null };
+
+/**
+ * Characters that cannot be seen, or that change the order in which others are: a person could not tell what the program
+ * sends. Rust rejects some of them, Go others.
+ */
+function escapeUnseen(json: string): string {
+  return json.replace(
+    /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** A quote and # would end it. In JSON, # occurs in strings only, where it can be escaped. */
+const rawString = (json: string) => `r#"${json.replaceAll('"#', String.raw`"\u0023`)}"#`;
+
+/** As an expression. In an object, __proto__ would not be a property. */
+const toJson = (body: string) => (body.includes('"__proto__"') ? string(body) : `JSON.stringify(${body})`);
 
 const shell = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 const string = (text: string) => JSON.stringify(text);
@@ -34,7 +51,7 @@ const writers: Record<Language, (parts: Parts) => string> = {
       `const response = await fetch(${string(url)}, {`,
       `  method: ${string(method)},`,
       `  headers: { 'X-API-Key': ${keyOr(apiKey, 'process.env.ROWHOUSE_API_KEY')}${body ? `, 'Content-Type': 'application/json'` : ''} },`,
-      ...(body ? [`  body: JSON.stringify(${body}),`] : []),
+      ...(body ? [`  body: ${toJson(body)},`] : []),
       '});',
       'console.log(await response.json());',
     ].join('\n'),
@@ -70,7 +87,7 @@ const writers: Record<Language, (parts: Parts) => string> = {
       `let text = ureq::request(${string(method)}, ${string(url)})`,
       `    .set("X-API-Key", ${keyOr(apiKey, '&std::env::var("ROWHOUSE_API_KEY")?')})`,
       ...(body
-        ? ['    .set("Content-Type", "application/json")', `    .send_string(r###"${body}"###)?`]
+        ? ['    .set("Content-Type", "application/json")', `    .send_string(${rawString(body)})?`]
         : ['    .call()?']),
       '    .into_string()?;',
       'println!("{text}");',

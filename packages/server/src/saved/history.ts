@@ -1,5 +1,5 @@
 // The history of statements that people ran. It is written only by a request of its own, so that no other statement pays
-// for it, and is bounded in number, length and age.
+// for it, and is bounded in number, length, size and age.
 import type { AddHistory, HistoryEntry, ListHistory } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isId, newId } from '../control/new-id.ts';
@@ -9,6 +9,8 @@ import { refuseNul } from './text.ts';
 
 const maxEntries = 1_000;
 const maxLength = 10_000;
+/** All texts of a project together. They are in the control database, where limit_mb does not count. */
+const maxBytes = 4 * 1024 * 1024;
 const keepDays = 30;
 
 export async function addHistory(
@@ -22,8 +24,12 @@ export async function addHistory(
   const [row] = await control.change<Row>(sql`
     with oldest as (
       delete from query_history where project_id = ${projectId} and id = any (array(
-        select id from query_history where project_id = ${projectId}
-        order by at desc, id offset ${maxEntries - 1}::int))
+        select id from (
+          select id, row_number() over newest as place, sum(octet_length(query)) over newest as bytes
+          from query_history where project_id = ${projectId} window newest as (order by at desc, id)
+        ) as entries
+        where place >= ${maxEntries}::int
+          or bytes + octet_length(left(${query}::text, ${maxLength}::int)) > ${maxBytes}::int))
     )
     insert into query_history (project_id, id, key_id, query, duration_ms, row_count, error)
     values (${projectId}, ${newId()}, ${keyId}, left(${query}::text, ${maxLength}::int), ${duration_ms},

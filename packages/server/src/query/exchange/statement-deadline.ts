@@ -14,6 +14,8 @@ const graceMs = 500;
 const lastWordsMs = 5_000;
 /** A reader that takes nothing for this long is given up. */
 const stallMs = 30_000;
+/** All waits of a reader together, as for exports: one that takes a little now and then holds a session, too. */
+const maxPausedMs = 60 * 60_000;
 
 /** One timer checks all of them: few statements last long enough to need one of their own. */
 const active = new Set<StatementDeadline>();
@@ -50,6 +52,7 @@ export class StatementDeadline implements Clock {
   private endsAt: number;
   private pausedAt: number | null = null;
   private patienceMs = stallMs;
+  private pausedMs = 0;
   private current: Stoppable | null = null;
 
   constructor(
@@ -80,15 +83,17 @@ export class StatementDeadline implements Clock {
     watched.useClock(this);
   }
 
-  pause(patienceMs = stallMs): void {
+  pause(patienceMs?: number): void {
     if (this.isStopped) return;
-    this.patienceMs = patienceMs;
+    this.patienceMs = patienceMs ?? Math.min(stallMs, maxPausedMs - this.pausedMs);
     this.pausedAt = performance.now();
   }
 
   resume(): void {
     if (this.pausedAt === null) return;
-    this.endsAt += performance.now() - this.pausedAt;
+    const pausedMs = performance.now() - this.pausedAt;
+    this.endsAt += pausedMs;
+    this.pausedMs += pausedMs;
     this.pausedAt = null;
   }
 

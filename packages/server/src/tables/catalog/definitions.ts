@@ -6,7 +6,7 @@ import type { Ask } from './catalog.ts';
 import { from, ownSchemas, shown, word } from './describe.ts';
 
 const maxEntries = 5_000;
-/** All texts of a part together. Beyond it they are null: JSON of megabytes would hold up other requests. */
+/** All values of one text together. Beyond it they are null: JSON of megabytes would hold up other requests. */
 const maxTextBytes = 512 * 1024;
 
 export async function describeParts(ask: Ask, parts: readonly DefinitionPart[]): Promise<Definitions> {
@@ -30,23 +30,25 @@ type Part = Readonly<{
   order: string;
 }>;
 
-/** Texts are computed for the shown entries only, and left out from the entry on that exceeds their limit. */
+/** Texts are computed for the shown entries only, and each is left out from the entry on that exceeds its limit. */
 function listing({ fields, texts, from: source, where, order }: Part): string {
   const select = [...Object.entries(fields), ...Object.entries(texts)]
     .map(([name, sql]) => `${sql} as "${name}"`)
     .join(', ');
-  const sizes = Object.keys(texts).map((name) => `coalesce(pg_catalog.octet_length("${name}"), 0)`);
-  const sum = sizes.length > 0 ? sizes.join(' operator(pg_catalog.+) ') : '0';
+  const sizes = Object.keys(texts).map(
+    (name) => `pg_catalog.sum(pg_catalog.octet_length("${name}")) over (order by place) as "${name} bytes"`,
+  );
   const members = [
     ...Object.keys(fields).map((name) => `'${name}', "${name}"`),
     ...Object.keys(texts).map(
-      (name) => `'${name}', case when used operator(pg_catalog.<=) ${maxTextBytes} then "${name}" end`,
+      (name) =>
+        `'${name}', case when "${name} bytes" operator(pg_catalog.<=) ${maxTextBytes} then "${name}" end`,
     ),
   ];
   return `
     select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(${members.join(', ')}) order by place), '[]')
     from (
-      select *, pg_catalog.sum(${sum}) over (order by place) as used
+      select ${['*', ...sizes].join(', ')}
       from (
         select ${select}, pg_catalog.row_number() over (order by ${order}) as place
         from ${source} where ${where} order by ${order} limit ${maxEntries + 1}
@@ -138,16 +140,16 @@ const queries: Record<DefinitionPart, string> = {
       schema: 'nspname',
       name: 'proname',
       kind: word('prokind', { f: 'function', p: 'procedure', a: 'aggregate', w: 'window' }),
-      arguments: 'pg_catalog.pg_get_function_arguments(proc.oid)',
-      identity_arguments: 'pg_catalog.pg_get_function_identity_arguments(proc.oid)',
-      returns: 'pg_catalog.pg_get_function_result(proc.oid)',
       language: 'lanname',
       volatility: word('provolatile', { i: 'immutable', s: 'stable', v: 'volatile' }),
       security_definer: 'prosecdef',
-      comment: "pg_catalog.obj_description(proc.oid, 'pg_proc')",
     },
-    // PostgreSQL has no definition of an aggregate.
     texts: {
+      arguments: 'pg_catalog.pg_get_function_arguments(proc.oid)',
+      identity_arguments: 'pg_catalog.pg_get_function_identity_arguments(proc.oid)',
+      returns: 'pg_catalog.pg_get_function_result(proc.oid)',
+      comment: "pg_catalog.obj_description(proc.oid, 'pg_proc')",
+      // PostgreSQL has no definition of an aggregate.
       definition: `case when prokind operator(pg_catalog.<>) 'a' then pg_catalog.pg_get_functiondef(proc.oid) end`,
     },
     from: `pg_catalog.pg_proc as proc

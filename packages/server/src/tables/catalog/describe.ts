@@ -71,6 +71,9 @@ export function word(column: string, words: Record<string, string>): string {
   return `case ${arms.join(' ')} end`;
 }
 
+/** Comments and expressions can have any length. JSON of megabytes would hold up other requests. */
+const short = (text: string) => `pg_catalog."left"(${text}, 10000)`;
+
 const kind = word('relkind', {
   r: 'table',
   p: 'partitioned',
@@ -115,7 +118,7 @@ const tables = `
   select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
     'schema', nspname, 'name', relname, 'kind', ${kind},
     'row_estimate', ${rowEstimate}, 'size_bytes', coalesce(${sizeBytes}, 0),
-    'comment', pg_catalog.obj_description(class.oid, 'pg_class')
+    'comment', ${short("pg_catalog.obj_description(class.oid, 'pg_class')")}
   ) order by nspname, relname), '[]')
   from ${from} where ${shown}`;
 
@@ -131,7 +134,7 @@ const keyColumns = names('indrelid', '(indkey::pg_catalog.int2[])[0:indnkeyatts 
 const columns = `(
   select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
     'name', attname, 'type', pg_catalog.format_type(atttypid, atttypmod), 'not_null', attnotnull,
-    'default', case when attgenerated operator(pg_catalog.=) '' then pg_catalog.pg_get_expr(adbin, adrelid) end,
+    'default', case when attgenerated operator(pg_catalog.=) '' then ${short('pg_catalog.pg_get_expr(adbin, adrelid)')} end,
     'identity', ${word('attidentity', { a: 'always', d: 'by default' })},
     'generated', ${word('attgenerated', { s: 'stored', v: 'virtual' })},
     'enum', (
@@ -139,7 +142,7 @@ const columns = `(
       from pg_catalog.pg_type as type
       join pg_catalog.pg_namespace as type_in on type_in.oid operator(pg_catalog.=) typnamespace
       where type.oid operator(pg_catalog.=) atttypid and typtype operator(pg_catalog.=) 'e'),
-    'comment', pg_catalog.col_description(attrelid, attnum)
+    'comment', ${short('pg_catalog.col_description(attrelid, attnum)')}
   ) order by attnum), '[]')
   from pg_catalog.pg_attribute
   left join pg_catalog.pg_attrdef on adrelid operator(pg_catalog.=) attrelid and adnum operator(pg_catalog.=) attnum
@@ -160,7 +163,7 @@ const schema = `
   select pg_catalog.json_build_object(
     'tables', (
       select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-        'schema', nspname, 'name', relname, 'kind', ${kind}, 'comment', pg_catalog.obj_description(class.oid, 'pg_class'),
+        'schema', nspname, 'name', relname, 'kind', ${kind}, 'comment', ${short("pg_catalog.obj_description(class.oid, 'pg_class')")},
         'row_security', relrowsecurity, 'columns', ${columns},
         'primary_key', coalesce((
           select ${keyColumns} from pg_catalog.pg_index
@@ -184,10 +187,10 @@ const schema = `
       select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', nspname, 'name', proname,
         'kind', ${word('prokind', { f: 'function', p: 'procedure', a: 'aggregate', w: 'window' })},
-        'arguments', pg_catalog.pg_get_function_arguments(proc.oid),
-        'returns', pg_catalog.pg_get_function_result(proc.oid), 'language', lanname,
+        'arguments', ${short('pg_catalog.pg_get_function_arguments(proc.oid)')},
+        'returns', ${short('pg_catalog.pg_get_function_result(proc.oid)')}, 'language', lanname,
         'volatility', ${word('provolatile', { i: 'immutable', s: 'stable', v: 'volatile' })},
-        'comment', pg_catalog.obj_description(proc.oid, 'pg_proc')
+        'comment', ${short("pg_catalog.obj_description(proc.oid, 'pg_proc')")}
       ) order by nspname, proname, pg_catalog.pg_get_function_identity_arguments(proc.oid)), '[]')
       from pg_catalog.pg_proc as proc
       join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) pronamespace
