@@ -111,7 +111,7 @@ function Routes({ session }: { session: Session }) {
 
 function NotFound() {
   return (
-    <EmptyState icon="search" title="There is no such page">
+    <EmptyState icon="search" title="There is no such page" isPage>
       Check the address, or press Ctrl K to find what you need.
     </EmptyState>
   );

@@ -100,6 +100,27 @@ export async function expectAccessible(page: Page): Promise<void> {
   expect(found).toEqual([]);
 }
 
+/** Small enough for a repository. The browser converts it: playwright writes PNG only. */
+export async function toWebp(browser: Browser, png: Buffer): Promise<Buffer> {
+  const page = await browser.newPage();
+  try {
+    const url = await page.evaluate(async (base64) => {
+      const image = new Image();
+      image.src = `data:image/png;base64,${base64}`;
+      await image.decode();
+      const canvas = Object.assign(document.createElement('canvas'), {
+        width: image.width,
+        height: image.height,
+      });
+      canvas.getContext('2d')?.drawImage(image, 0, 0);
+      return canvas.toDataURL('image/webp', 0.8);
+    }, png.toString('base64'));
+    return Buffer.from(url.slice(url.indexOf(',') + 1), 'base64');
+  } finally {
+    await page.close();
+  }
+}
+
 /** Of a test that failed: what the page looked like. */
 export async function keepScreenshot(page: Page, name: string): Promise<void> {
   const file = path.join(mkdtempSync(path.join(tmpdir(), 'rowhouse-console-')), `${name}.png`);

@@ -57,18 +57,18 @@ const columns = (onEnd: (session: ListedConsoleSession) => void) => [
   },
   {
     title: 'Address',
-    cell: ({ address }: ListedConsoleSession) => <span className="mono">{address}</span>,
+    cell: ({ address }: ListedConsoleSession) => <span className="mono nowrap">{address}</span>,
   },
   {
     title: 'Last used',
     cell: ({ last_seen_at }: ListedConsoleSession) => (
-      <span className="faint">{formatAge(last_seen_at)}</span>
+      <span className="faint nowrap">{formatAge(last_seen_at)}</span>
     ),
   },
   {
     title: 'Signed in',
     cell: ({ created_at, expires_at }: ListedConsoleSession) => (
-      <span className="faint" title={`Ends at the latest ${formatTime(expires_at)}`}>
+      <span className="faint nowrap" title={`Ends at the latest ${formatTime(expires_at)}`}>
         {formatAge(created_at)}
       </span>
     ),

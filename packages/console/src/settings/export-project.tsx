@@ -36,7 +36,7 @@ export function ExportProject({ slug }: { slug: string }) {
       title="Export"
       about="The project with its users, as a file for another PostgreSQL or a spreadsheet."
     >
-      <div className="panel panel-pad row row-wrap">
+      <div className="panel panel-pad row row-wrap row-end">
         <div className="grow">
           <SelectField label="Format" value={format} onChange={setFormat} options={formats} />
         </div>

@@ -23,7 +23,7 @@ import { Snapshots } from './snapshots.tsx';
 export function Settings({ slug }: { slug: string }) {
   const { data: project, error, refetch } = useQuery(projectQuery(slug));
   const { scope } = useSession();
-  if (error) return <ErrorState error={error} onRetry={() => void refetch()} />;
+  if (error) return <ErrorState isPage error={error} onRetry={() => void refetch()} />;
   if (!project) return <Skeleton lines={8} />;
   return (
     <Page title="Settings" about={`Project ${slug}`}>

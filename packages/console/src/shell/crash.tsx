@@ -15,6 +15,7 @@ export class Crash extends Component<{ children: ReactNode }, { error: Error | n
     if (!this.state.error) return this.props.children;
     return (
       <EmptyState
+        isPage
         icon="alert"
         title="This screen stopped working"
         action={<Button onClick={() => location.reload()}>Reload the page</Button>}

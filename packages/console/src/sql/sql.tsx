@@ -90,7 +90,8 @@ export function Sql({ slug }: { slug: string }) {
           editor.current = handle;
         }}
       />
-      <section className="sql-results" aria-label="Result">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: without it, only a mouse could scroll */}
+      <section className="sql-results" aria-label="Result" tabIndex={0}>
         <Results
           outcome={outcome}
           onApply={(found, max) => void apply(found, max)}

@@ -125,12 +125,12 @@ function NoTable({ slug }: { slug: string }) {
 
 function OpenTable({ slug, name }: { slug: string; name: string }) {
   const { data: schema, error, refetch } = useQuery(schemaQuery(slug));
-  if (error) return <ErrorState error={error} onRetry={() => void refetch()} />;
+  if (error) return <ErrorState isPage error={error} onRetry={() => void refetch()} />;
   if (!schema) return <Skeleton lines={10} />;
   const table = schema.tables.find((candidate) => tableName(candidate) === name);
   if (!table) {
     return (
-      <EmptyState icon="search" title={`There is no table ${name}`}>
+      <EmptyState icon="search" title={`There is no table ${name}`} isPage>
         It may have been dropped or renamed.
       </EmptyState>
     );

@@ -3,14 +3,18 @@ import { type ApiError, toApiError } from '../api/error.ts';
 import { Button } from './button.tsx';
 import { Icon } from './icons.tsx';
 
-export function ErrorState({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+/** `isPage`: it stands for the whole page, which then has no other heading. */
+type Props = { error: unknown; onRetry?: () => void; isPage?: boolean };
+
+export function ErrorState({ error, onRetry, isPage = false }: Props) {
+  const Title = isPage ? 'h1' : 'h2';
   const problem = toApiError(error);
   return (
     <div className="state" role="alert">
       <span className="state-icon state-icon-bad">
         <Icon name="alert" size={20} />
       </span>
-      <h2>{problem.message}</h2>
+      <Title>{problem.message}</Title>
       {problem.hint ? <p>{problem.hint}</p> : null}
       {onRetry ? (
         <Button onClick={onRetry} icon={<Icon name="refresh" />}>
@@ -43,12 +47,13 @@ function ErrorCode({ error }: { error: ApiError }) {
   return <p className="error-code mono">{parts.join(' · ')}</p>;
 }
 
-/** The list in `details` of an invalid request. */
-function problems({ details }: ApiError): string[] {
+/** The list in `details` of an invalid request, without what the message already says. */
+function problems({ message, details }: ApiError): string[] {
   if (!Array.isArray(details)) return [];
   return details.flatMap((item: unknown) => {
     if (typeof item !== 'object' || item === null || !('problem' in item)) return [];
     const where = 'path' in item && item.path ? `${String(item.path)}: ` : '';
-    return [`${where}${String(item.problem)}`];
+    const text = `${where}${String(item.problem)}`;
+    return message.includes(text) ? [] : [text];
   });
 }

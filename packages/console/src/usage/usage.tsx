@@ -20,7 +20,7 @@ import './usage.css';
 
 export function Usage({ slug }: { slug: string }) {
   const { data, error, refetch } = useQuery(usageQuery(slug));
-  if (error) return <ErrorState error={error} onRetry={() => void refetch()} />;
+  if (error) return <ErrorState isPage error={error} onRetry={() => void refetch()} />;
   if (!data) return <Skeleton lines={8} />;
   const { usage, history } = data;
   const largest = Math.max(1, ...usage.tables.map((table) => table.total_bytes));
