@@ -10,6 +10,7 @@ import { errors } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { exportCsv } from './csv.ts';
+import { type MoveTraces, readTraces, withoutTraces } from './move-traces.ts';
 import { dumpByProgram, findNativeMajor, type ProgramEnvironment } from './native.ts';
 import { DumpError, dumpArguments, dumpEnvironment } from './pg-dump.ts';
 import { lockTables, openReader } from './tables.ts';
@@ -133,7 +134,7 @@ export async function findProgram(environment?: ProgramEnvironment): Promise<Nat
 export async function makePieces(format: ExportFormat, making: Making): Promise<AsyncIterable<Uint8Array>> {
   const { address, sessionName, signal, findNative, maxMemoryMb } = making;
   if (format === 'csv') return exportCsv(address, sessionName, signal);
-  const serverMajor = await checkTables(making);
+  const { serverMajor, traces } = await checkTables(making);
   const run = {
     ...{ address, signal, maxMemoryMb },
     args: [...dumpArguments(format, address), ...(making.more ?? [])],
@@ -141,17 +142,26 @@ export async function makePieces(format: ExportFormat, making: Making): Promise<
   };
   // The program would have to be told how TLS is verified here; the socket of the thread knows.
   const native = address.tls ? null : await findNative();
-  if (native && native.major >= serverMajor) return dumpByProgram(run, native.environment);
-  if (serverMajor > wasmMajor) throw errors.exportTooNew(serverMajor);
-  return dumpByWasm(run);
+  const isNative = native !== null && native.major >= serverMajor;
+  if (!isNative && serverMajor > wasmMajor) throw errors.exportTooNew(serverMajor);
+  const pieces = isNative ? dumpByProgram(run, native.environment) : dumpByWasm(run);
+  const readNow = async () => {
+    const session = await openReader(address, sessionName);
+    return readTraces(session, signal).finally(() => session.close());
+  };
+  return withoutTraces(format, pieces, traces, readNow);
 }
 
-/** Finds the common reasons for pg_dump to fail before it starts, where PostgreSQL gives each a code. Gives PostgreSQL's major version. */
-async function checkTables({ address, sessionName, signal }: Making): Promise<number> {
+/** Finds the common reasons for pg_dump to fail before it starts, where PostgreSQL gives each a code. */
+async function checkTables({
+  address,
+  sessionName,
+  signal,
+}: Making): Promise<{ serverMajor: number; traces: MoveTraces }> {
   const session = await openReader(address, sessionName);
   try {
     await lockTables(session, signal);
-    return session.serverMajor;
+    return { serverMajor: session.serverMajor, traces: await readTraces(session, signal) };
   } finally {
     session.close();
   }

@@ -33,7 +33,7 @@ export const magic = 'PGDMP';
 const maxEntries = 500_000;
 /** Of an entry. They are read in one go, and all requests wait meanwhile. */
 const maxDependencies = 100_000;
-const maxTextBytes = 16 * 1024 * 1024;
+export const maxTextBytes = 16 * 1024 * 1024;
 /** All texts are in memory at once. */
 const maxTocBytes = 128 * 1024 * 1024;
 const windowBytes = 1024 * 1024;
@@ -53,7 +53,7 @@ export async function readArchive(file: DumpFile): Promise<Archive> {
   return { minor, isCompressed, entries, dataAt: reading.at };
 }
 
-type Head = { minor: number; offsetBytes: number; isCompressed: boolean };
+export type ArchiveHead = { minor: number; offsetBytes: number; isCompressed: boolean };
 
 /** Reads values from a window of the file. A value that is cut off by its end is read again from a larger one. */
 class Reading {
@@ -89,7 +89,7 @@ class Reading {
 
 const formats: Record<number, string> = { 3: 'tar', 4: 'plain', 5: 'directory' };
 
-export function readHead(cursor: Cursor): Head {
+export function readHead(cursor: Cursor): ArchiveHead {
   for (const letter of magic) {
     if (cursor.byte() !== letter.charCodeAt(0)) throw new BrokenDump('this is not a dump of pg_dump');
   }
@@ -126,7 +126,7 @@ function readCompression(cursor: Cursor, minor: number): boolean {
   throw new BrokenDump(`the dump is compressed with ${name}`, 'Dump with --compress=gzip.');
 }
 
-function readEntry(cursor: Cursor, { minor, offsetBytes }: Head): ArchiveEntry {
+export function readEntry(cursor: Cursor, { minor, offsetBytes }: ArchiveHead): ArchiveEntry {
   const id = cursor.int();
   const hasData = cursor.int() !== 0;
   // The object's place in the catalog of its server.
