@@ -81,7 +81,8 @@ export async function startService(folder, script = 'packages/server/dist/main.j
   const { connection } = await project.call('GET', '/connection');
   const { pid } = service.child;
   const asAccount = (method, target, body) => call(method, target, account, body);
-  return { ...service, pid, data, port, ...project, databaseUrl: connection.url, makeProject, asAccount };
+  const rest = { databaseUrl: connection.url, makeProject, asAccount, accountKey: account };
+  return { ...service, pid, data, port, ...project, ...rest };
 }
 
 /** The superuser's URL for a database of the service with this data folder. */

@@ -8,6 +8,7 @@ const suites = [
   'projects',
   'query',
   'tables',
+  'console',
   'users',
   'quotas',
   'postgres-proxy',

@@ -178,6 +178,30 @@ describe.each(browserNames)('the console in %s', (name) => {
     ]);
   });
 
+  it('reads on while the person turns the wheel, and does not jump back to the selected cell', async () => {
+    await query('create table numbers as select i as id from generate_series(1, 2000) as i');
+    await open(`projects/${slug}/tables/numbers`);
+    const grid = page.getByRole('grid');
+    await page.getByRole('gridcell', { name: '1', exact: true }).waitFor();
+    await grid.hover();
+    const top = () => grid.evaluate((element) => element.scrollTop);
+    let last = 0;
+    for (const loaded of ['400', '600', '800']) {
+      for (
+        let turns = 0;
+        turns < 40 && !(await page.getByText(`${loaded} rows loaded`).isVisible());
+        turns += 1
+      ) {
+        await page.mouse.wheel(0, 600);
+        await page.waitForTimeout(50);
+      }
+      await page.getByText(/rows loaded/).waitFor();
+      expect(await top()).toBeGreaterThan(last);
+      last = await top();
+    }
+    expect(last).toBeGreaterThan(400 * 30);
+  });
+
   it('broke no security policy, ran no stored script, and asked no other origin', () => {
     expect(watched.problems).toEqual([]);
   });

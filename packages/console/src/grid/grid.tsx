@@ -84,9 +84,14 @@ export function Grid(props: Props) {
   const { focus } = selection;
   const focused = source.columns[focus.column];
 
+  // Only when the focus moves or gets a new row: rows that arrive must not take a person who scrolls back to it.
+  const isNewRow = source.rowState?.(focus.row) === 'new';
+  const shown = useRef({ row: focus.row, isNewRow });
   useEffect(() => {
-    if (source.rowCount > 0) rows.scrollToIndex(focus.row, { align: 'auto' });
-  }, [focus.row, rows, source.rowCount]);
+    const { row, isNewRow: wasNew } = shown.current;
+    shown.current = { row: focus.row, isNewRow };
+    if (focus.row !== row || (isNewRow && !wasNew)) rows.scrollToIndex(focus.row, { align: 'auto' });
+  }, [focus.row, isNewRow, rows]);
   useEffect(() => showColumn(scroller.current, columns, focus.column), [focus.column, columns]);
   const last = rows.getVirtualItems().at(-1)?.index ?? 0;
   useEffect(() => {
