@@ -71,6 +71,16 @@ export async function fill(field: Locator, text: string): Promise<void> {
   expect(await field.inputValue()).toBe(text);
 }
 
+/** How a time is typed depends on the language of the browser, so the field gets it from the page, as React expects it. */
+export async function fillTime(field: Locator, ms: number): Promise<void> {
+  await field.evaluate((element, at) => {
+    const time = new Date(at - new Date(at).getTimezoneOffset() * 60_000);
+    const { set } = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value') ?? {};
+    set?.call(element, time.toISOString().slice(0, 19));
+    element.dispatchEvent(new Event('input', { bubbles: true }));
+  }, ms);
+}
+
 /** As a person's Ctrl V does it. Firefox gives a script no access to the clipboard of the machine. */
 export async function pasteText(target: Locator, text: string): Promise<void> {
   await target.evaluate((element, pasted) => {

@@ -196,5 +196,5 @@ function marked(sql: string, position: string | undefined): string {
   const at = Number(position) - 1;
   if (!Number.isInteger(at) || at < 0) return sql;
   const letters = [...sql];
-  return `${letters.slice(0, at).join('')}⏵${letters.slice(at).join('')}`;
+  return `${letters.slice(0, at).join('')}▸${letters.slice(at).join('')}`;
 }

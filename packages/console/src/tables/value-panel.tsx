@@ -89,7 +89,8 @@ function WholeValue({ slug, table, column, value, onChange, onClose }: Props) {
       <TextField
         label="Value"
         isLabelHidden
-        rows={14}
+        // A short value leaves its place to the row that it refers to.
+        rows={stored.length > 80 || stored.includes('\n') ? 14 : 3}
         value={text}
         readOnly={!onChange}
         onChange={setText}
