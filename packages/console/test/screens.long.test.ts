@@ -22,7 +22,9 @@ const folder = fileURLToPath(new URL('../dist', import.meta.url));
 const pictures = process.env.ROWHOUSE_SCREENSHOTS;
 /** Only those that the docs show. */
 const docsOnly = process.env.ROWHOUSE_SCREENSHOTS_OF === 'docs';
-const inDocs = ['projects', 'table', 'sql', 'schema', 'usage'];
+const inDocs = ['projects', 'table-value', 'sql-preview', 'sql-plan-dark', 'usage', 'table-narrow'];
+/** Pictures of the docs are shown at about half of this size. */
+const wide = { width: docsOnly ? 1200 : 1440, height: docsOnly ? 720 : 900 };
 const rowhouse = useTestService({ console: { hosts: [], folder } });
 
 let listening: Promise<string> | null = null;
@@ -123,7 +125,10 @@ describe.each(browserNames)('every screen in %s', (browserName) => {
   const shoot = async (name: string) => {
     if (!pictures || browserName !== 'chromium') return;
     mkdirSync(pictures, { recursive: true });
-    writeFileSync(path.join(pictures, `${name}.webp`), await toWebp(browser, await page.screenshot()));
+    writeFileSync(
+      path.join(pictures, `console-${name}.webp`),
+      await toWebp(browser, await page.screenshot()),
+    );
   };
 
   beforeAll(async () => {
@@ -156,9 +161,11 @@ describe.each(browserNames)('every screen in %s', (browserName) => {
     await page.getByRole('heading', { name: 'Projects' }).waitFor();
   });
 
-  const shown = docsOnly ? screens.filter(({ name }) => inDocs.includes(name)) : screens;
+  const shown = docsOnly
+    ? screens.filter(({ name }) => inDocs.some((picture) => picture.startsWith(name)))
+    : screens;
   it.each(shown)('$name', async ({ name, address, act, wait, fails }) => {
-    await page.setViewportSize({ width: 1440, height: 900 });
+    await page.setViewportSize(wide);
     if (fails)
       await page.route(`${origin}/console/api/**`, (route) =>
         route.fulfill({ status: 503, contentType: 'application/json', body: unavailable }),
@@ -168,14 +175,14 @@ describe.each(browserNames)('every screen in %s', (browserName) => {
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });
     await act?.(page);
     await wait(page);
-    for (const width of [1440, 390]) {
-      await page.setViewportSize({ width, height: width === 390 ? 844 : 900 });
+    for (const width of [wide.width, 390]) {
+      await page.setViewportSize(width === 390 ? { width, height: 844 } : wide);
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
         const suffix = `${width === 390 ? '-narrow' : ''}${colorScheme === 'dark' ? '-dark' : ''}`;
         // The colours are the same at every width, and axe takes a second.
         if (suffix !== '-narrow-dark' && !docsOnly) await expectAccessible(page);
-        if (!docsOnly || suffix === '' || name + suffix === 'table-dark') await shoot(name + suffix);
+        if (!docsOnly || inDocs.includes(name + suffix)) await shoot(name + suffix);
       }
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
     }

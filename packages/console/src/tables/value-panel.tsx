@@ -113,6 +113,9 @@ function WholeValue({ slug, table, column, value, onChange, onClose }: Props) {
           ) : null}
         </div>
       ) : null}
+      {reference && value !== null && value !== undefined ? (
+        <ReferencedRow slug={slug} reference={reference} value={value} />
+      ) : null}
       {reference && onChange ? (
         <ReferenceLookup
           slug={slug}
@@ -122,9 +125,6 @@ function WholeValue({ slug, table, column, value, onChange, onClose }: Props) {
             setProblem(onChange(picked));
           }}
         />
-      ) : null}
-      {reference && value !== null && value !== undefined ? (
-        <ReferencedRow slug={slug} reference={reference} value={value} />
       ) : null}
     </Panel>
   );
