@@ -35,7 +35,7 @@ export function howToInstall(name) {
   return `Run "npx playwright-core install --with-deps ${name}", or on Debian "apt-get install ${browsers[name].package}".`;
 }
 
-/** A browser that cannot be installed is reported here, and its tests fail with what to do. */
+/** A browser that cannot be installed is reported here, and its tests are skipped. */
 export function installBrowsers() {
   const missing = () => Object.keys(browsers).filter((name) => findBrowser(name) === null);
   if (missing().length === 0) return;
@@ -51,9 +51,12 @@ export function installBrowsers() {
     'cli.js',
   );
   const args = [program, 'install', ...missing()];
-  spawnSync(process.execPath, args, { cwd: root, stdio: ['ignore', 'ignore', 'inherit'], timeout: 600_000 });
+  const { stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', timeout: 600_000 });
+  // It tries several servers, and repeats itself for each.
+  const reason = /^Error: (.*)$/m.exec(stderr ?? '')?.[1];
+  if (reason) console.error(reason);
   for (const name of missing()) {
-    console.error(`${name} could not be installed, so its tests will fail. ${howToInstall(name)}`);
+    console.error(`${name} could not be installed, so its tests are skipped. ${howToInstall(name)}`);
   }
 }
 

@@ -11,18 +11,28 @@ import {
   type Locator,
   type Page,
 } from 'playwright-core';
-import { expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { root } from '../../server/test/toolchains.ts';
 
-export const browserNames = ['chromium', 'firefox'] as const;
+const browserNames = ['chromium', 'firefox'] as const;
 export type BrowserName = (typeof browserNames)[number];
 
-/** A missing browser fails the tests: nothing else would notice that the console does not work in it. */
+const { findBrowser, howToInstall } = (await import(path.join(root, 'scripts/browsers.mjs'))) as {
+  findBrowser(name: BrowserName): LaunchOptions | null;
+  howToInstall(name: BrowserName): string;
+};
+
+/** The same tests in each browser. Those of a browser that could not be installed are skipped, and say so. */
+export function inBrowsers(title: string, tests: (name: BrowserName) => void): void {
+  for (const name of browserNames) {
+    const isMissing = findBrowser(name) === null;
+    if (isMissing)
+      console.error(`SKIPPED: ${title} in ${name}, which is not installed. ${howToInstall(name)}`);
+    describe.skipIf(isMissing)(`${title} in ${name}`, () => tests(name));
+  }
+}
+
 export async function openBrowser(name: BrowserName): Promise<Browser> {
-  const { findBrowser, howToInstall } = (await import(path.join(root, 'scripts/browsers.mjs'))) as {
-    findBrowser(name: BrowserName): LaunchOptions | null;
-    howToInstall(name: BrowserName): string;
-  };
   const options = findBrowser(name);
   if (!options) throw new Error(`${name} is not installed. ${howToInstall(name)}`);
   return { chromium, firefox }[name].launch(options);

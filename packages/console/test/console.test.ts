@@ -1,12 +1,12 @@
 // The console in a real browser, on a real service: from the sign-in to an applied edit and a destructive statement.
 import { fileURLToPath } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFailed } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
 import { useTestService } from '../../server/test/helpers.ts';
 import {
-  browserNames,
   expectAccessible,
   fill,
+  inBrowsers,
   keepScreenshot,
   openBrowser,
   openPage,
@@ -25,7 +25,7 @@ function originOf(): Promise<string> {
   return listening;
 }
 
-describe.each(browserNames)('the console in %s', (name) => {
+inBrowsers('the console in', (name) => {
   const slug = `console-${name}`;
   let browser: Browser;
   let watched: Watched;

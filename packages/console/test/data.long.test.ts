@@ -3,12 +3,12 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFailed } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
 import { useTestService } from '../../server/test/helpers.ts';
 import {
-  browserNames,
   expectAccessible,
   fill,
+  inBrowsers,
   keepScreenshot,
   openBrowser,
   openPage,
@@ -27,7 +27,7 @@ function originOf(): Promise<string> {
   return listening;
 }
 
-describe.each(browserNames)('data in the console in %s', (name) => {
+inBrowsers('data in the console in', (name) => {
   const slug = `data-${name}`;
   let browser: Browser;
   let watched: Watched;

@@ -2,14 +2,14 @@
 // prints to a restore and the sign-out.
 import path from 'node:path';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFailed } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
 import { api, until } from '../../server/test/helpers.ts';
 import { launch, newDataFolder, type Running } from '../../server/test/process.ts';
 import {
-  browserNames,
   expectAccessible,
   fill,
   fillTime,
+  inBrowsers,
   keepScreenshot,
   openBrowser,
   openPage,
@@ -19,7 +19,7 @@ import {
 
 const importedRows = 50_000;
 
-describe.each(browserNames)('the first visit in %s', (name) => {
+inBrowsers('the first visit in', (name) => {
   const slug = 'tea-shop';
   let service: Running;
   let browser: Browser;

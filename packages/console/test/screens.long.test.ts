@@ -4,11 +4,11 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFailed } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
 import { useTestService } from '../../server/test/helpers.ts';
 import {
-  browserNames,
   expectAccessible,
+  inBrowsers,
   keepScreenshot,
   openBrowser,
   openPage,
@@ -30,8 +30,14 @@ const rowhouse = useTestService({ console: { hosts: [], folder } });
 let listening: Promise<string> | null = null;
 /** Both browsers use one service. */
 function originOf(): Promise<string> {
-  listening ??= rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
+  listening ??= prepare();
   return listening;
+}
+
+async function prepare(): Promise<string> {
+  await createShop(rowhouse, 'tea-shop');
+  await rowhouse.call('POST', '/projects', { body: { name: 'Empty one', slug: 'empty-one' } });
+  return rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
 }
 
 type Screen = {
@@ -117,7 +123,7 @@ const screens: Screen[] = [
   { name: 'project-missing', address: 'projects/nothing-here/usage', wait: text('project_not_found') },
 ];
 
-describe.each(browserNames)('every screen in %s', (browserName) => {
+inBrowsers('every screen in', (browserName) => {
   let browser: Browser;
   let watched: Watched;
   let page: Page;
@@ -133,10 +139,6 @@ describe.each(browserNames)('every screen in %s', (browserName) => {
 
   beforeAll(async () => {
     origin = await originOf();
-    if (browserName === browserNames[0]) {
-      await createShop(rowhouse, 'tea-shop');
-      await rowhouse.call('POST', '/projects', { body: { name: 'Empty one', slug: 'empty-one' } });
-    }
     browser = await openBrowser(browserName);
     watched = await openPage(browser, origin, 1440);
     page = watched.page;

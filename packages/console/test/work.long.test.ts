@@ -3,12 +3,12 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFailed } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
 import { useTestService } from '../../server/test/helpers.ts';
 import {
-  browserNames,
   expectAccessible,
   fill,
+  inBrowsers,
   keepScreenshot,
   openBrowser,
   openPage,
@@ -26,7 +26,7 @@ function originOf(): Promise<string> {
   return listening;
 }
 
-describe.each(browserNames)('work in the console in %s', (name) => {
+inBrowsers('work in the console in', (name) => {
   const slug = `work-${name}`;
   let browser: Browser;
   let watched: Watched;
