@@ -1,11 +1,11 @@
 // What the console shows beside rows, in a real browser: sessions of users, the server, charts, and long values.
 import { fileURLToPath } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFailed } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
 import { useTestService } from '../../server/test/helpers.ts';
 import {
-  browserNames,
   expectAccessible,
+  inBrowsers,
   keepScreenshot,
   openBrowser,
   openPage,
@@ -27,7 +27,7 @@ function originOf(): Promise<string> {
   return listening;
 }
 
-describe.each(browserNames)('the console in %s', (name) => {
+inBrowsers('the console', (name) => {
   const slug = `insight-${name}`;
   let browser: Browser;
   let watched: Watched;
