@@ -36,6 +36,8 @@ export function Popover({ label, trigger, children, role = 'dialog', align = 'st
           button.current = element;
         },
       })}
+      {/* biome-ignore lint/a11y/useAriaPropsSupportedByRole: both roles have a name; the rule cannot see which one it is. */}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: the role comes from the caller. */}
       <div
         ref={panel}
         id={id}
@@ -79,6 +81,7 @@ export function Menu({
     <Popover label={label} trigger={trigger} role="menu" align={align}>
       {(close) =>
         items.map((item) => (
+          // biome-ignore lint/a11y/useAriaPropsSupportedByRole: only an item with the role menuitemcheckbox is checked.
           <button
             key={item.label}
             type="button"
