@@ -24,10 +24,13 @@ export const queryClient = new QueryClient({
   },
 });
 
+/** The largest page of projects. */
+export const projectsMax = 1000;
+
 export const projectsQuery = (status: 'live' | 'deleted' = 'live') =>
   queryOptions({
     queryKey: ['projects', status],
-    queryFn: ({ signal }) => api.get<ProjectsResponse>('projects', { limit: 1000, status }, signal),
+    queryFn: ({ signal }) => api.get<ProjectsResponse>('projects', { limit: projectsMax, status }, signal),
     select: (answer) => answer.projects,
   });
 

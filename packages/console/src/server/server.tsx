@@ -1,7 +1,7 @@
 // The installation: its health, its servers with disk and connections, the largest projects, backups, running jobs.
 import type { ReadyResponse } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
-import { serversQuery } from '../api/queries.ts';
+import { projectsMax, projectsQuery, serversQuery } from '../api/queries.ts';
 import { serviceRequest } from '../api/request.ts';
 import { Badge } from '../ui/badge.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
@@ -20,9 +20,14 @@ export function Server() {
     refetchInterval: 10_000,
   });
   const { data: servers } = useQuery(serversQuery());
+  const { data: listed } = useQuery(projectsQuery());
   const sum = (values: number[] | undefined) => (values ?? []).reduce((total, value) => total + value, 0);
-  const projects = sum(servers?.map((server) => server.projects));
-  const usedMb = sum(servers?.map((server) => server.used_mb));
+  // The servers' own counts are some minutes old, but have all projects.
+  const isAll = listed !== undefined && listed.length < projectsMax;
+  const projects = isAll ? listed.length : sum(servers?.map((server) => server.projects));
+  const usedMb = isAll
+    ? sum(listed.map(({ size_mb }) => size_mb))
+    : sum(servers?.map(({ used_mb }) => used_mb));
   return (
     <Page title="Server" about="The installation behind this console.">
       <div className="panel panel-pad">
@@ -38,7 +43,7 @@ export function Server() {
             <dt>PostgreSQL</dt>
             <dd>{ready.data.postgres}</dd>
             <dt>Projects</dt>
-            <dd>{servers ? `${plural(projects, 'project')}, ${formatMb(usedMb)} on disk` : '…'}</dd>
+            <dd>{listed && servers ? `${plural(projects, 'project')}, ${formatMb(usedMb)}` : '…'}</dd>
           </dl>
         ) : ready.error ? null : (
           <Skeleton lines={3} />

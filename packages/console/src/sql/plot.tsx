@@ -37,7 +37,10 @@ export function Plot({ data, names, shape, label, onPoint }: Props) {
           { ...axis, ticks: axis.grid, ...(data.kind === 'order' && namedTicks(data.labels)) },
           { ...axis, ticks: axis.grid },
         ],
-        series: [{}, ...names.map((_, index) => seriesOf(colour(`series-${index + 1}`), shape))],
+        series: [
+          {},
+          ...names.map((_, index) => seriesOf(colour(`series-${index + 1}`), shape, names.length)),
+        ],
         hooks: { setCursor: [({ cursor }) => point.current(cursor.idx ?? null)] },
       },
       [data.x, ...data.series],
@@ -53,12 +56,13 @@ export function Plot({ data, names, shape, label, onPoint }: Props) {
   return <div ref={box} className="plot" role="img" aria-label={label} />;
 }
 
-function seriesOf(stroke: string, shape: Shape): UPlot.Series {
+function seriesOf(stroke: string, shape: Shape, count: number): UPlot.Series {
   const bars = UPlot.paths.bars?.({ size: [0.7, 60] });
   return {
     stroke,
     width: shape === 'bar' ? 0 : 1.5,
-    ...(shape === 'bar' && bars ? { paths: bars, fill: stroke } : {}),
+    // Bars of several columns are in one place: all of them can be seen.
+    ...(shape === 'bar' && bars ? { paths: bars, fill: stroke, alpha: count > 1 ? 0.55 : 1 } : {}),
     points: { show: false },
   };
 }
