@@ -129,6 +129,7 @@ it('an export during a move shows the publications and replica identities of the
     'alter table "Own name" replica identity full',
     'create table "To do" (id int)',
     'create publication theirs for table "To do"',
+    'create publication "rowhouse_move too" for table "To do"',
     // Rows that look like what a move adds stay.
     `insert into keyless values (1, '${setsFull}'), (2, E'a\nCREATE PUBLICATION rowhouse_move ;\nb')`,
     `insert into keyless select n, repeat('x', 100000) from generate_series(3, 5) as n`,

@@ -3,7 +3,7 @@
 import type { DumpFilter, MoveTraces } from './move-traces.ts';
 import { type ArchiveHead, maxTextBytes, readEntry, readHead } from './read/archive.ts';
 import { Cursor, intBytes, NeedsMore, readInt } from './read/cursor.ts';
-import { restoreIdentity } from './script-filter.ts';
+import { isOfPublication, restoreIdentity } from './script-filter.ts';
 
 export function openArchiveFilter(traces: MoveTraces): DumpFilter {
   let rest: Buffer = Buffer.alloc(0);
@@ -26,8 +26,7 @@ export function openArchiveFilter(traces: MoveTraces): DumpFilter {
       const entry = readEntry(cursor, head.facts);
       const bytes = rest.subarray(0, cursor.at);
       rest = rest.subarray(cursor.at);
-      const isOurs =
-        entry.kind.startsWith('PUBLICATION') && traces.publications.has(entry.name.split(' ')[0] ?? '');
+      const isOurs = entry.kind.startsWith('PUBLICATION') && isOfPublication(entry.text.trimStart(), traces);
       if (!isOurs) entries.push(entry.kind === 'TABLE' ? changeTable(bytes, entry.text, traces) : bytes);
     }
     return head.bytes;

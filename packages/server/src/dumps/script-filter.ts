@@ -55,7 +55,8 @@ export function openScriptFilter(traces: MoveTraces): DumpFilter {
   };
 }
 
-function isOfPublication(line: string, { publications }: MoveTraces): boolean {
+/** A statement, or pg_dump's comment before it. A name of ours needs no quotes. */
+export function isOfPublication(line: string, { publications }: MoveTraces): boolean {
   const [, statement, comment] =
     /^(?:(?:CREATE|ALTER) PUBLICATION (\w+) |-- Name: (\w+)[ ;].*; Type: PUBLICATION)/.exec(line) ?? [];
   return publications.has(statement ?? comment ?? '');

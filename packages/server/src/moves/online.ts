@@ -67,8 +67,11 @@ const [lookMs, markerMs, enabledEvery] = [50, 1, 20];
 const [watchMs, watchPart] = [1_000, 0.02];
 /** A server may restart meanwhile. For this long it may not answer, */
 const awayMs = 30_000;
-/** and so often PostgreSQL may stop the replication without having got any further in between. */
-const [maxRevivals, revivalMs] = [10, 1_000];
+/**
+ * and so often PostgreSQL may stop the replication without having got any further in between, or in all: a function in an index of
+ * the project can fail as often as it likes.
+ */
+const [maxRevivals, maxRevivalsInAll, revivalMs] = [10, 50, 1_000];
 /** Without a row copied. A transaction that stays open on the source makes PostgreSQL wait, whichever project it is in. */
 const stallMs = 60_000;
 const closeMs = 1_000;
@@ -292,12 +295,13 @@ function openRevival(
   { from, projectId, signal }: OnlineOptions,
   { copy, print }: Followed,
 ): (position: string) => Promise<void> {
-  let [last, attempts] = ['', 0];
+  let [last, attempts, inAll] = ['', 0, 0];
   return async (position) => {
     await checkUnchanged(from, projectId, print);
     if (position !== last) attempts = 0;
     last = position;
-    if (++attempts > maxRevivals) throw new NotOnline('replication has stopped with an error');
+    if (++attempts > maxRevivals || ++inAll > maxRevivalsInAll)
+      throw new NotOnline('replication has stopped with an error');
     await sleep(revivalMs, undefined, { signal });
     await enableSubscription(copy, projectId);
   };
