@@ -78,6 +78,11 @@ inBrowsers('the console in', (name) => {
     await page.getByRole('button', { name: 'New project' }).first().click();
     const dialog = page.getByRole('dialog', { name: 'New project' });
     await fill(dialog.getByLabel('Name'), `Shop ${hostile}`);
+    // A form that was refused can be corrected and sent again.
+    const taken = await rowhouse.project('Taken');
+    await fill(dialog.getByLabel('Slug'), taken.slug);
+    await dialog.getByRole('button', { name: 'Create project' }).click();
+    await dialog.getByText(`The slug "${taken.slug}" is taken.`).waitFor();
     await fill(dialog.getByLabel('Slug'), slug);
     await dialog.getByRole('button', { name: 'Create project' }).click();
     await page

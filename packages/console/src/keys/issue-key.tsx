@@ -1,6 +1,7 @@
 import type { IssuedKeyResponse, Scope } from '@rowhouse/api';
 import { useMutation } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
@@ -25,7 +26,7 @@ export function IssueKey({ slug, onIssued, onClose }: Props) {
   const [chosen, setChosen] = useState<ReadonlySet<Scope>>(new Set(['tables:read']));
   const [tables, setTables] = useState('');
   const [expires, setExpires] = useState('');
-  const [idempotencyKey] = useState(() => crypto.randomUUID());
+  const { once } = useIdempotencyKey();
   const issue = useMutation({
     mutationFn: () => {
       const list = tables
@@ -39,7 +40,7 @@ export function IssueKey({ slug, onIssued, onClose }: Props) {
         ...(list.length > 0 ? { tables: list } : {}),
         ...(expires ? { expires_at: new Date(expires).toISOString() } : {}),
       };
-      return api.post<IssuedKeyResponse>(path`projects/${slug}/keys`, body, { idempotencyKey });
+      return once((options) => api.post<IssuedKeyResponse>(path`projects/${slug}/keys`, body, options));
     },
     onSuccess: onIssued,
   });

@@ -3,6 +3,7 @@ import type { CreatedProjectResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { useLocation } from 'wouter';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
@@ -16,14 +17,15 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('');
   const [slug, setSlug] = useState('');
   const [limitMb, setLimitMb] = useState('512');
-  // One key for this form: a repeated click or a lost answer never creates two projects.
-  const [idempotencyKey] = useState(() => crypto.randomUUID());
+  const { once } = useIdempotencyKey();
   const create = useMutation({
     mutationFn: () =>
-      api.post<CreatedProjectResponse>(
-        'projects',
-        { name: name.trim(), limit_mb: Number(limitMb), ...(slug ? { slug } : {}) },
-        { idempotencyKey },
+      once((options) =>
+        api.post<CreatedProjectResponse>(
+          'projects',
+          { name: name.trim(), limit_mb: Number(limitMb), ...(slug ? { slug } : {}) },
+          options,
+        ),
       ),
     onSuccess: () => client.invalidateQueries({ queryKey: ['projects'] }),
   });

@@ -3,6 +3,7 @@ import type { BranchesResponse, CreatedBranchResponse, Project } from '@rowhouse
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link } from 'wouter';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Button } from '../ui/button.tsx';
@@ -65,11 +66,13 @@ function CreateBranch({ slug, onClose }: { slug: string; onClose: () => void }) 
   const client = useQueryClient();
   const [name, setName] = useState('');
   const [at, setAt] = useState('');
-  const [idempotencyKey] = useState(() => crypto.randomUUID());
+  const { once } = useIdempotencyKey();
   const create = useMutation({
     mutationFn: () => {
       const body = { name: name.trim(), ...(at ? { at: new Date(at).toISOString() } : {}) };
-      return api.post<CreatedBranchResponse>(path`projects/${slug}/branches`, body, { idempotencyKey });
+      return once((options) =>
+        api.post<CreatedBranchResponse>(path`projects/${slug}/branches`, body, options),
+      );
     },
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: ['projects'] });

@@ -3,6 +3,7 @@ import type { RestoringResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link } from 'wouter';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
@@ -20,14 +21,12 @@ export function RestoreDialog({ slug, snapshot, onClose }: Props) {
   const [at, setAt] = useState('');
   const [into, setInto] = useState('new');
   const [typed, setTyped] = useState('');
-  const [idempotencyKey] = useState(() => crypto.randomUUID());
+  const { once } = useIdempotencyKey();
   const restore = useMutation({
     mutationFn: () => {
       const state = snapshot === null ? { to: new Date(at).toISOString() } : { snapshot };
-      return api.post<RestoringResponse>(
-        path`projects/${slug}/restore`,
-        { ...state, into },
-        { idempotencyKey },
+      return once((options) =>
+        api.post<RestoringResponse>(path`projects/${slug}/restore`, { ...state, into }, options),
       );
     },
     onSuccess: () => client.invalidateQueries({ queryKey: ['projects'] }),

@@ -1,8 +1,9 @@
 // What will run, before it runs. The key is made when the dialog opens: a repeated click or a lost answer applies nothing
 // twice. Another client's change to one of the rows rolls everything back.
 import { useMutation } from '@tanstack/react-query';
-import { useMemo, useState } from 'react';
+import { useMemo } from 'react';
 import { ApiError } from '../api/error.ts';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import type { Table } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
 import type { Staged } from '../grid/staged.ts';
@@ -27,10 +28,10 @@ const shownMax = 100;
 
 export function ReviewDialog({ slug, table, staged, onClose, onApplied }: Props) {
   const statements = useMemo(() => changeStatements(table, staged), [table, staged]);
-  const [idempotencyKey] = useState(() => crypto.randomUUID());
+  const { once } = useIdempotencyKey();
   const apply = useMutation({
     mutationFn: () =>
-      api.post(path`projects/${slug}/batch`, { statements, numbers: 'string' }, { idempotencyKey }),
+      once((options) => api.post(path`projects/${slug}/batch`, { statements, numbers: 'string' }, options)),
     onSuccess: () => onApplied(statements.length),
   });
   const { deleted, changed, inserted } = staged;

@@ -1,0 +1,25 @@
+// The Idempotency-Key of a form: a repeated click or a lost answer never does a thing twice. A request that was refused is over,
+// so the corrected form is sent with another key.
+import { useRef } from 'react';
+import { ApiError } from './error.ts';
+
+export function useIdempotencyKey() {
+  const key = useRef(crypto.randomUUID());
+  return {
+    /** Sends the request, and sends the next one with another key if this one was refused. */
+    once: async <T>(send: (options: { idempotencyKey: string }) => Promise<T>): Promise<T> => {
+      try {
+        return await send({ idempotencyKey: key.current });
+      } catch (error) {
+        if (error instanceof ApiError && isRefused(error)) key.current = crypto.randomUUID();
+        throw error;
+      }
+    },
+  };
+}
+
+/** Not while an earlier request with this key runs, and not if it ran or its outcome is unknown. */
+function isRefused({ status, code, details }: ApiError): boolean {
+  const { retryable, ran } = (details ?? {}) as { retryable?: boolean; ran?: boolean };
+  return status >= 400 && status < 500 && code !== 'outcome_unknown' && !retryable && !ran;
+}
