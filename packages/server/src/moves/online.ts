@@ -263,8 +263,10 @@ async function waitForLag(options: OnlineOptions, followed: Followed, watch: Wat
   const revive = openRevival(options, followed);
   let look = 0;
   await waitFor(options, watch, async ({ confirmed, lagBytes }) => {
-    const isDisabled =
-      look++ % enabledEvery === 0 && !(await readSync(followed.copy, options.projectId)).isEnabled;
+    const isDue = look % enabledEvery === 0;
+    const isDisabled = isDue && !(await readSync(followed.copy, options.projectId)).isEnabled;
+    // Only now: if the other server did not answer, the next look asks it again.
+    look++;
     if (isDisabled) {
       look = 0;
       await revive(confirmed);
