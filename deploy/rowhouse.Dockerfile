@@ -6,10 +6,12 @@ COPY packages/api/package.json packages/api/
 COPY packages/server/package.json packages/server/
 COPY packages/cli/package.json packages/cli/
 COPY packages/client/package.json packages/client/
+COPY packages/console/package.json packages/console/
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.base.json ./
 COPY packages packages
 RUN npx tsc -b packages/api packages/server packages/cli
+RUN npm run build --workspace packages/console
 RUN npm ci --no-audit --no-fund --omit=dev
 
 FROM node:20.20.2-bookworm-slim

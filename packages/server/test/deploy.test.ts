@@ -105,7 +105,7 @@ it('HAProxy asks /readyz of every API process', () => {
     expect(config).toContain(`server ${name} ${name}:8765\n`);
     expect(config).toContain(`server ${name} ${name}:5432 port 8765\n`);
   }
-  expect(config.match(/option httpchk GET \/readyz/g)?.length).toBe(2);
+  expect(config.match(/option httpchk GET \/readyz/g)?.length).toBe(3);
 });
 
 const can = (command: string, ...args: string[]) => spawnSync(command, args).status === 0;
