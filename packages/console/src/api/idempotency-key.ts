@@ -18,8 +18,12 @@ export function useIdempotencyKey() {
   };
 }
 
-/** Not while an earlier request with this key runs, and not if it ran or its outcome is unknown. */
+/**
+ * The service keeps these answers for the key. Others say nothing about an earlier attempt whose answer was lost. Not while that
+ * attempt runs, and not if it ran or its outcome is unknown.
+ */
 function isRefused({ status, code, details }: ApiError): boolean {
   const { retryable, ran } = (details ?? {}) as { retryable?: boolean; ran?: boolean };
-  return status >= 400 && status < 500 && code !== 'outcome_unknown' && !retryable && !ran;
+  const isKept = [400, 409, 422].includes(status) && code !== 'unreachable';
+  return isKept && code !== 'outcome_unknown' && !retryable && !ran;
 }

@@ -42,7 +42,8 @@ export type GridSource = {
   isCut?: (row: number, column: string) => boolean;
 };
 
-export type GridEdit = { row: number; column: GridColumn; text: string | null };
+/** `seen`: the whole value that the person saw, where the row has only its beginning. */
+export type GridEdit = { row: number; column: GridColumn; text: string | null; seen?: unknown };
 
 type Props = {
   label: string;

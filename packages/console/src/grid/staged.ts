@@ -14,7 +14,8 @@ export type Staged = {
   deleted: ReadonlyMap<RowKey, Record<string, Value>>;
 };
 export type History = { states: readonly Staged[]; at: number; nextNew: number };
-export type CellEdit = { row: StoredRow; column: string; value: Value };
+/** `seen`: the whole value that the person saw, where the row has only its beginning. */
+export type CellEdit = { row: StoredRow; column: string; value: Value; seen?: Value };
 
 const nothing: Staged = { changed: new Map(), inserted: new Map(), deleted: new Map() };
 /** Old steps beyond this are forgotten. */
@@ -40,11 +41,12 @@ export function setCells(history: History, edits: readonly CellEdit[]): History 
   const now = stagedOf(history);
   const changed = new Map(now.changed);
   const inserted = new Map(now.inserted);
-  for (const { row, column, value } of edits) {
+  for (const { row, column, value, seen } of edits) {
     if (isNew(row.key)) {
       inserted.set(row.key, { ...inserted.get(row.key), [column]: value });
     } else if (!now.deleted.has(row.key)) {
-      const { before, set } = changed.get(row.key) ?? { before: row.values, set: {} };
+      const { before: first, set } = changed.get(row.key) ?? { before: row.values, set: {} };
+      const before = seen === undefined || column in set ? first : { ...first, [column]: seen };
       const next = { ...set, [column]: value };
       if (isEqual(before[column], value)) delete next[column];
       if (Object.keys(next).length === 0) changed.delete(row.key);

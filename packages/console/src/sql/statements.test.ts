@@ -30,6 +30,12 @@ it.each([
   ['-- all\n  DELETE from t', 'changes-rows'],
   ['with x as (delete from t returning *) select * from x', 'changes-rows'],
   ['with x as (select 1) select * from x', 'reads'],
+  ["with x as (select 'delete') select * from x", 'reads'],
+  ['insert into t values (1)', 'reads'],
+  ['insert into t values (1) on conflict (id) do\n update set n = 1', 'changes-rows'],
+  ['explain delete from t', 'reads'],
+  ['explain (analyze, buffers) delete from t', 'changes-rows'],
+  ['do $$ begin delete from t; end $$', 'reads'],
   ['drop table t', 'changes-schema'],
   ['create table t ()', 'reads'],
 ])('%j: %s', (sql, effect) => {

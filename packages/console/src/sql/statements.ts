@@ -34,13 +34,23 @@ export function firstWord(sql: string): string {
 
 export type Effect = 'reads' | 'changes-rows' | 'changes-schema';
 
-/** By keywords, only to decide whether to ask first. The preview itself comes from PostgreSQL. */
+/**
+ * By keywords, only to decide whether to ask first. The preview itself comes from PostgreSQL. DO and CALL run at once: their code can
+ * commit, and a preview could not undo that.
+ */
 export function effectOf(sql: string): Effect {
   const word = firstWord(sql);
   if (['update', 'delete', 'merge'].includes(word)) return 'changes-rows';
-  if (word === 'with' && /\b(update|delete|merge)\b/i.test(sql)) return 'changes-rows';
-  return ['drop', 'truncate', 'alter'].includes(word) ? 'changes-schema' : 'reads';
+  if (['drop', 'truncate', 'alter'].includes(word)) return 'changes-schema';
+  return changing[word]?.test(codeOf(sql)) ? 'changes-rows' : 'reads';
 }
+
+/** Statements that change rows only with one of these words in them. */
+const changing: Readonly<Record<string, RegExp>> = {
+  with: /\b(update|delete|merge)\b/i,
+  insert: /\bdo\s+update\b/i,
+  explain: /\banaly[sz]e\b.*\b(insert|update|delete|merge)\b/is,
+};
 
 /** The text with spaces in place of comments, quoted names and strings: what is left are words and signs. */
 export function codeOf(sql: string): string {

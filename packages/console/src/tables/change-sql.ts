@@ -1,9 +1,10 @@
 // Staged edits as the statements of one batch. Every statement must affect exactly one row, and an update or a delete also
-// compares the values that the person saw: if another client changed one of them, nothing is applied.
+// compares the values that the person saw: if another client changed one of them, nothing is applied. Of a long value that was not
+// opened, that is its beginning.
 import type { Table } from '../api/queries.ts';
 import type { Staged, Value } from '../grid/staged.ts';
 import { kindOf, textOf } from '../grid/value.ts';
-import { isCut, readChars } from './long-values.ts';
+import { isCut, readBytes, readChars } from './long-values.ts';
 
 export type Statement = { query: string; params: Value[]; expect_affected: 1 };
 type Values = Record<string, Value>;
@@ -80,7 +81,7 @@ function comparison(table: Table, column: string, value: Value, params: Value[])
   if (isCut(value, type)) {
     params.push(value);
     return type === 'bytea'
-      ? `substring(${name}, 1, ${Math.floor(readChars / 2)}) = $${params.length}::bytea`
+      ? `substring(${name}, 1, ${readBytes}) = $${params.length}::bytea`
       : `left(${name}::text, ${readChars}) = $${params.length}`;
   }
   if (kindOf(type) === 'json') {

@@ -34,6 +34,7 @@ export function gridSource(
   columns: readonly GridColumn[],
   rows: readonly StoredRow[],
   staged: Staged,
+  hasKey: boolean,
 ): GridSource {
   return {
     columns,
@@ -46,7 +47,8 @@ export function gridSource(
     },
     isCut: (row, column) => {
       const stored = rows[row];
-      if (!stored || staged.inserted.has(stored.key)) return false;
+      // Rows without a key are read whole: nothing could find them again.
+      if (!hasKey || !stored || staged.inserted.has(stored.key)) return false;
       const set = staged.changed.get(stored.key)?.set;
       if (set && column in set) return false;
       return isCut(stored.values[column], columns.find(({ name }) => name === column)?.type ?? '');

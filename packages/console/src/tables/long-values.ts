@@ -10,11 +10,18 @@ import { tableName } from './table-name.ts';
 /** One more than a cell shows, so that a cut value can be told from one that just fits. */
 export const readChars = previewMax + 1;
 
-/** May be a value of exactly this length, too: reading it whole does no harm. */
+/** As many bytes as the service leaves of a bytea, which it writes in hex. */
+export const readBytes = Math.floor(readChars / 2);
+
+/**
+ * Whether the service may have cut it: then it has exactly this length. Longer ones are whole, such as those of a column that the
+ * rows are sorted by. A whole value of just this length counts as cut: reading it again does no harm.
+ */
 export function isCut(value: unknown, type: string): boolean {
-  const kind = kindOf(type);
-  const canBe = kind === 'text' || kind === 'json' || type === 'bytea';
-  return canBe && typeof value === 'string' && value.length >= readChars;
+  if (typeof value !== 'string' || value.length < readChars) return false;
+  if (type === 'bytea') return value.length === 2 + 2 * readBytes;
+  const canBe = type === 'text' || /^(character varying|varchar)\b/.test(type) || kindOf(type) === 'json';
+  return canBe && !type.endsWith('[]') && [...value].length === readChars;
 }
 
 type Place = { slug: string; table: Table };
@@ -27,6 +34,7 @@ export async function readWholeRow(
   { slug, table }: Place,
   { values }: StoredRow,
 ): Promise<Record<string, unknown> | null> {
+  if (table.primary_key.length === 0) throw new Error('A row without a primary key cannot be read again.');
   const key = table.primary_key.map((column) =>
     filterParam({ column, operator: 'eq', value: textOf(values[column]) }),
   );
@@ -43,7 +51,8 @@ export async function readWholeRows(
 ): Promise<Record<string, unknown>[]> {
   const hasCut = ({ values }: StoredRow) =>
     place.table.columns.some(({ name, type }) => isCut(values[name], type));
-  const isLong = (row: StoredRow) => !isNew(row.key) && hasCut(row);
+  const hasKey = place.table.primary_key.length > 0;
+  const isLong = (row: StoredRow) => hasKey && !isNew(row.key) && hasCut(row);
   if (rows.filter(isLong).length > rowsMax)
     throw new Error(`More than ${rowsMax} of these rows have long values. Export them instead.`);
   return Promise.all(

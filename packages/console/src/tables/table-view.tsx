@@ -64,18 +64,21 @@ export function TableView({ slug, table, enums }: Props) {
     () => gridColumns(table, enums, address.sorts, isEditable).filter((column) => !hidden.has(column.name)),
     [table, enums, address.sorts, isEditable, hidden],
   );
-  const source = useMemo(() => gridSource(columns, all, staged), [columns, all, staged]);
+  const source = useMemo(
+    () => gridSource(columns, all, staged, table.primary_key.length > 0),
+    [columns, all, staged, table],
+  );
   const selection = clampSelection(selected, { rows: all.length, columns: columns.length });
   const rect = rectOf(selection);
   const chosen = all.slice(rect.top, rect.bottom + 1);
 
   const edit = (edits: GridEdit[]): string | null => {
     const cells: CellEdit[] = [];
-    for (const { row, column, text } of edits) {
+    for (const { row, column, text, seen } of edits) {
       const stored = all[row];
       const parsed = text === null ? { value: null } : parseText(text, column.type);
       if ('problem' in parsed) return `${column.name}: ${parsed.problem}`;
-      if (stored) cells.push({ row: stored, column: column.name, value: parsed.value });
+      if (stored) cells.push({ row: stored, column: column.name, value: parsed.value, seen });
     }
     if (cells.length > 0) setHistory((now) => setCells(now, cells));
     return null;
@@ -173,6 +176,7 @@ export function TableView({ slug, table, enums }: Props) {
             slug={slug}
             table={table}
             column={focusColumn}
+            rowKey={focusRow?.key ?? ''}
             value={source.valueAt(selection.focus.row, focusColumn.name)}
             readWhole={
               focusRow && source.isCut?.(selection.focus.row, focusColumn.name)
@@ -181,7 +185,7 @@ export function TableView({ slug, table, enums }: Props) {
             }
             onChange={
               isEditable && !focusColumn.isReadOnly
-                ? (text) => edit([{ row: selection.focus.row, column: focusColumn, text }])
+                ? (text, seen) => edit([{ row: selection.focus.row, column: focusColumn, text, seen }])
                 : null
             }
             onClose={() => setPanelOpen(false)}

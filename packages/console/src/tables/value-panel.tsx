@@ -24,24 +24,29 @@ type Props = {
   slug: string;
   table: Table;
   column: GridColumn;
+  /** Of the row that has it. */
+  rowKey: string;
   value: unknown;
-  /** null: the value cannot be changed here. Returns the problem if the text does not fit. */
-  onChange: ((text: string | null) => string | null) | null;
+  /** null: the value cannot be changed here. Returns the problem if the text does not fit. `seen`: the whole value, if it was read. */
+  onChange: ((text: string | null, seen?: unknown) => string | null) | null;
   onClose: () => void;
 };
 
 /** `readWhole`: set if `value` is only the beginning. Resolves to undefined if the row is gone. */
 export function ValuePanel({ readWhole, ...props }: Props & { readWhole: (() => Promise<unknown>) | null }) {
-  const { slug, table, column, value, onClose } = props;
+  const { slug, table, column, rowKey, value, onChange, onClose } = props;
   const { data, error } = useQuery({
-    queryKey: ['project', slug, 'whole', tableName(table), column.name, value],
+    queryKey: ['project', slug, 'whole', tableName(table), column.name, rowKey, value],
     queryFn: async () => ({ value: await readWhole?.() }),
     enabled: readWhole !== null,
     staleTime: 0,
     gcTime: 0,
   });
   if (!readWhole) return <WholeValue {...props} />;
-  if (data && data.value !== undefined) return <WholeValue {...props} value={data.value} />;
+  if (data && data.value !== undefined) {
+    const change = onChange && ((text: string | null) => onChange(text, data.value));
+    return <WholeValue {...props} value={data.value} onChange={change} />;
+  }
   return (
     <Panel column={column} onClose={onClose}>
       {error ? <ErrorNote error={error} /> : null}

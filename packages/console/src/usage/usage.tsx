@@ -26,6 +26,12 @@ export function Usage({ slug }: { slug: string }) {
   const largest = Math.max(1, ...usage.tables.map((table) => table.total_bytes));
   return (
     <Page title="Usage" about={`Measured ${formatAge(usage.measured_at)}.`}>
+      {usage.failed_restore_drill_at ? (
+        <p className="note note-bad">
+          A restore drill failed {formatAge(usage.failed_restore_drill_at)}. The backups of this project may
+          not be restorable. Tell the operator.
+        </p>
+      ) : null}
       <div className="panel panel-pad usage-head">
         <div className="usage-size">
           <span className="usage-number">{formatMb(usage.size_mb)}</span>
