@@ -19,7 +19,7 @@ type Run = {
 };
 
 // A file alone uses three quarters of a core, the PostgreSQL behind it included: three keep two cores busy.
-const together = { maxWorkers: Number(process.env.ROWHOUSE_TEST_WORKERS ?? 3), groupOrder: 0 };
+const together = { maxWorkers: Number(process.env.TEST_WORKERS ?? 3), groupOrder: 0 };
 const oneAtATime = { maxWorkers: 1, groupOrder: 1 };
 
 const runs: Record<string, Run> = {

@@ -16,6 +16,6 @@ export default class FailedFiles {
       names: [...names, ...outside.map((file) => `${file} (outside of its tests)`)],
       hasOtherErrors: sources.some((source) => !source),
     };
-    writeFileSync(process.env.ROWHOUSE_FAILED_FILES, JSON.stringify(found));
+    writeFileSync(process.env.FAILED_FILES_REPORT, JSON.stringify(found));
   }
 }

@@ -48,14 +48,15 @@ try {
 function runTwice(vitest) {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-test-'));
   const report = path.join(folder, 'failed.json');
+  // Not called ROWHOUSE_…: the service refuses settings that it does not know.
   const reporters = ['--reporter=default', '--reporter=./scripts/failed-files.mjs'];
   try {
-    const status = vitest(reporters, { ROWHOUSE_FAILED_FILES: report });
+    const status = vitest(reporters, { FAILED_FILES_REPORT: report });
     if (status === 0 || !existsSync(report)) return status;
     const { files, names, hasOtherErrors } = JSON.parse(readFileSync(report, 'utf8'));
     if (hasOtherErrors || files.length === 0 || files.length > maxSecondAttempts) return status;
     console.log(`\n${files.length} files failed. They run a second time, one at a time.`);
-    const second = vitest(files, { ROWHOUSE_TEST_WORKERS: '1' });
+    const second = vitest(files, { TEST_WORKERS: '1' });
     if (second === 0) console.log(`\nFailed at the first attempt only:\n  ${names.join('\n  ')}`);
     return second;
   } finally {
