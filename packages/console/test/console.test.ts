@@ -25,7 +25,7 @@ function originOf(): Promise<string> {
   return listening;
 }
 
-inBrowsers('the console in', (name) => {
+inBrowsers('the console', (name) => {
   const slug = `console-${name}`;
   let browser: Browser;
   let watched: Watched;

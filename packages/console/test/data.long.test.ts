@@ -27,7 +27,7 @@ function originOf(): Promise<string> {
   return listening;
 }
 
-inBrowsers('data in the console in', (name) => {
+inBrowsers('data in the console', (name) => {
   const slug = `data-${name}`;
   let browser: Browser;
   let watched: Watched;

@@ -19,7 +19,7 @@ import {
 
 const importedRows = 50_000;
 
-inBrowsers('the first visit in', (name) => {
+inBrowsers('the first visit', (name) => {
   const slug = 'tea-shop';
   let service: Running;
   let browser: Browser;

@@ -26,7 +26,7 @@ function originOf(): Promise<string> {
   return listening;
 }
 
-inBrowsers('work in the console in', (name) => {
+inBrowsers('work in the console', (name) => {
   const slug = `work-${name}`;
   let browser: Browser;
   let watched: Watched;
