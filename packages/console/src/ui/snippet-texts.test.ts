@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { languages, snippet } from './snippet-texts.ts';
+import { type Language, languages, snippet } from './snippet-texts.ts';
 
 const request = { method: 'POST', path: 'projects/x/query', body: { query: "select 'a`b'" } } as const;
 
@@ -22,11 +22,30 @@ it('no text can end the raw string of Rust', () => {
   expect(after).toBe(')?');
 });
 
-it.each(languages)('%s contains no character that cannot be seen', (language) => {
-  const query = 'select \u202e\u2066 \ufeff \u200b \u2028';
+/** The JSON that the program sends. */
+const sentBy: Record<Language, (text: string) => string | undefined> = {
+  cURL: (text) => /-d '(.*)'/.exec(text)?.[1],
+  TypeScript: (text) => /JSON\.stringify\((.*)\),/.exec(text)?.[1],
+  Python: (text) => JSON.parse(/data=(".*")\.encode/.exec(text)?.[1] ?? 'null'),
+  Go: (text) => /NewReader\(`(.*)`\)/.exec(text)?.[1],
+  Rust: (text) => /send_string\(r#"(.*)"#\)/.exec(text)?.[1],
+};
+const unseen = [
+  ...['\u007f', '\u0085', '\u00ad', '\u034f', '\u115f', '\u200b', '\u2028', '\u2029', '\u202e', '\u2066'],
+  ...['\u3164', '\ufe00', '\ufe0f', '\ufeff', '\uffa0', '\u{1d173}', '\u{e0001}', '\u{e0041}', '\u{e007f}'],
+];
+
+it.each(languages)('%s contains no character that cannot be seen, and sends each', (language) => {
+  const query = `select $$${unseen.join(' ')}$$`;
   const text = snippet(language, 'http://h', 'k', { ...request, body: { query } });
-  expect(text).not.toMatch(/[\u200b\u2028\u202e\u2066\ufeff]/);
-  expect(text).toContain('u202e');
+  expect(unseen.filter((character) => text.includes(character))).toEqual([]);
+  expect(text).toContain(String.raw`\udb40\udc41`);
+  expect(JSON.parse(sentBy[language](text) ?? 'null')).toEqual({ query });
+});
+
+it('characters that can be seen stay as they are, above U+FFFF too', () => {
+  const body = { query: 'select $$Größe 茶 🍵$$' };
+  expect(snippet('Go', 'http://h', 'k', { ...request, body })).toContain('select $$Größe 茶 🍵$$');
 });
 
 it('TypeScript sends a column with the name __proto__', () => {
