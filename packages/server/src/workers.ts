@@ -32,7 +32,7 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
     worker.on('message', async (message: { rowhouse?: string; id?: number }) => {
       if (message.rowhouse !== 'metrics?') return;
       const text = await metrics().catch(() => '');
-      if (worker.isConnected()) worker.send({ rowhouse: 'metrics', id: message.id, text });
+      send(worker, { rowhouse: 'metrics', id: message.id, text });
     });
     return worker;
   };
@@ -49,19 +49,23 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
     new Promise<void>((resolve) => {
       worker.on('message', (message: { rowhouse?: string }) => message.rowhouse === 'heard' && resolve());
       worker.once('exit', () => resolve());
-      if (worker.isConnected()) worker.send({ rowhouse: 'announced' });
+      send(worker, { rowhouse: 'announced' });
     });
   const current = () => Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
 
   await Promise.all(Array.from({ length: count }, () => ready(launch())));
   cluster.on('exit', async (worker, code, signal) => {
-    if (stopping || isDraining) return;
-    onEvent('worker died', { pid: worker.process.pid, code, signal });
     await sleep(500);
-    if (stopping || isDraining) return;
+    // Workers that a supervisor signals, too, end by themselves a moment before `stop`.
+    if (stopping) return;
+    onEvent('worker died', { pid: worker.process.pid, code, signal });
     const next = launch();
     ready(next).then(
-      () => (isAnnounced ? tell(next) : undefined),
+      () => {
+        // Before the announcement: its `/readyz` must never return 200.
+        if (isDraining) send(next, { rowhouse: 'draining' });
+        return isAnnounced ? tell(next) : undefined;
+      },
       () => {},
     );
   });
@@ -74,7 +78,7 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
     },
     drain: () => {
       isDraining = true;
-      for (const worker of current()) if (worker.isConnected()) worker.send({ rowhouse: 'draining' });
+      for (const worker of current()) send(worker, { rowhouse: 'draining' });
     },
     stop: async () => {
       stopping = true;
@@ -82,13 +86,18 @@ export async function startWorkers({ count, own, onEvent }: Options): Promise<Wo
       const ends = workers.map((worker) => once(worker, 'exit'));
       for (const worker of workers) {
         // A signal alone makes a worker drain. One that is still starting does not hear the message.
-        if (worker.isConnected()) worker.send({ rowhouse: 'stop' });
+        send(worker, { rowhouse: 'stop' });
         worker.process.kill('SIGTERM');
       }
       await Promise.race([Promise.all(ends), sleep(stopWithinMs, undefined, { ref: false })]);
       for (const worker of workers) if (!worker.isDead()) worker.process.kill('SIGKILL');
     },
   };
+}
+
+/** To a worker that may have died. Without a callback, the failure would be an uncaught error, which stops the service. */
+function send(worker: Worker, message: { rowhouse: string; id?: number | undefined; text?: string }): void {
+  worker.send(message, () => {});
 }
 
 export const isWorker = cluster.isWorker;

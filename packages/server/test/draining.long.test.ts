@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { until } from './helpers.ts';
-import { launch, newAccountKey, type Running, usedDataFolder } from './process.ts';
+import { launch, newAccountKey, type Running, usedDataFolder, workersOf } from './process.ts';
 
 const start = async (env: Record<string, string>) =>
   launch({ ROWHOUSE_DATA: await usedDataFolder(), ROWHOUSE_ACCOUNT_KEY: newAccountKey(), ...env });
@@ -31,6 +31,27 @@ for (const workers of ['1', '2'])
     service.child.kill('SIGINT');
     expect(await service.exited).toEqual({ code: 0, signal: null });
   });
+
+it('a worker that dies while the service drains is replaced by one that drains', async () => {
+  const service = await start({ ROWHOUSE_WORKERS: '2', ROWHOUSE_DRAIN_SECONDS: '600' });
+  const dead = workersOf(service);
+  service.child.kill('SIGTERM');
+  await until('every process drains', () => isDraining(service));
+  for (const pid of dead) process.kill(pid, 'SIGKILL');
+  const statuses = new Set<number>();
+  await until('others serve', async () => {
+    const answers = await many(service, '/readyz').catch(() => []);
+    for (const { status } of answers) statuses.add(status);
+    const now = workersOf(service);
+    return (
+      now.length === 2 && !now.some((pid) => dead.includes(pid)) && isDraining(service).catch(() => false)
+    );
+  });
+  expect(statuses).not.toContain(200);
+  await expectServed(service);
+  service.child.kill('SIGINT');
+  expect(await service.exited).toEqual({ code: 0, signal: null });
+});
 
 it('stops by itself when the time is over', async () => {
   const service = await start({ ROWHOUSE_DRAIN_SECONDS: '2' });

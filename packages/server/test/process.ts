@@ -160,6 +160,13 @@ export function isRunning(pid: number): boolean {
   return tryKill(pid, 0);
 }
 
+/** The API processes, if there are several. */
+export function workersOf({ child }: Pick<Running, 'child'>): number[] {
+  const args = ['--ppid', String(child.pid), '-o', 'pid=,comm='];
+  const lines = execFileSync('ps', args, { encoding: 'utf8' }).split('\n');
+  return lines.filter((line) => line.includes('node')).map((line) => Number.parseInt(line, 10));
+}
+
 /** The processes that hash passwords for this one. */
 export function hashProcessesOf(pid: number): number[] {
   return hashProcesses()

@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { expect, it } from 'vitest';
 import { soon, until } from './helpers.ts';
-import { launch, newAccountKey, usedDataFolder } from './process.ts';
+import { launch, newAccountKey, newDataFolder, usedDataFolder, workersOf } from './process.ts';
 
 it('two workers both serve, apply revocations, add up their metrics, and a dead one is replaced', async () => {
   const service = await launch({
@@ -44,11 +46,11 @@ it('two workers both serve, apply revocations, add up their metrics, and a dead 
 
   const families = [...metrics.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
   expect(new Set(families).size, 'no family comes twice').toBe(families.length);
-  const children = workersOf(service.child.pid ?? 0);
+  const children = workersOf(service);
   expect(children.length).toBe(2);
   process.kill(children[0] ?? 0, 'SIGKILL');
   await until('another takes its place', async () => {
-    const now = workersOf(service.child.pid ?? 0);
+    const now = workersOf(service);
     return now.length === 2 && !now.includes(children[0] ?? 0);
   });
   await until('it goes on', async () => {
@@ -60,9 +62,27 @@ it('two workers both serve, apply revocations, add up their metrics, and a dead 
   expect(await service.stop()).toBe(0);
 });
 
-function workersOf(pid: number): number[] {
-  const lines = execFileSync('ps', ['--ppid', String(pid), '-o', 'pid=,comm='], { encoding: 'utf8' }).split(
-    '\n',
+it('a message to a worker that has just died does not stop the first process', () => {
+  const program = path.join(newDataFolder(), 'program.mjs');
+  const source = new URL('../dist/workers.js', import.meta.url).href;
+  // The first process waits without its event loop, so that it sends before it hears of the death.
+  writeFileSync(
+    program,
+    `import cluster from 'node:cluster';
+     import { setTimeout as sleep } from 'node:timers/promises';
+     import { startWorkers, tellReady } from '${source}';
+     if (cluster.isWorker) {
+       setInterval(() => {}, 1000);
+       tellReady();
+     } else {
+       const workers = await startWorkers({ count: 1, own: null, onEvent() {} });
+       for (const worker of Object.values(cluster.workers)) worker.process.kill('SIGKILL');
+       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+       workers.drain();
+       await sleep(200);
+       await workers.stop();
+       process.stdout.write('alive', () => process.exit());
+     }`,
   );
-  return lines.filter((line) => line.includes('node')).map((line) => Number.parseInt(line, 10));
-}
+  expect(execFileSync(process.execPath, [program], { encoding: 'utf8' })).toBe('alive');
+});
