@@ -6,6 +6,7 @@ import { Redirect, Route, Router, Switch } from 'wouter';
 import { queryClient } from './api/queries.ts';
 import { Projects } from './projects/projects.tsx';
 import { ConfirmDialog } from './session/confirm-dialog.tsx';
+import { DiscardDialog } from './session/discard-dialog.tsx';
 import { type Session, start } from './session/session.ts';
 import { SignIn } from './session/sign-in.tsx';
 import { SessionContext, useSessionState } from './session/use-session.ts';
@@ -45,6 +46,7 @@ export function App() {
       <Toasts />
       {state.status === 'signed-out' ? <SignIn reason={state.reason} /> : null}
       {state.status === 'signed-in' ? <Console session={state.session} /> : null}
+      <DiscardDialog />
     </QueryClientProvider>
   );
 }

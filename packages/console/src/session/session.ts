@@ -2,6 +2,7 @@
 // half for the other. sessionStorage is bound to the origin with its port, which cookies are not.
 import type { ConsoleSession } from '@rowhouse/api';
 import { hooks, sessionRequest } from '../api/request.ts';
+import { keepDrafts, type Lost } from '../sql/keep-drafts.ts';
 
 export type Session = ConsoleSession;
 export type SessionState =
@@ -16,6 +17,11 @@ const storageKey = 'rowhouse.console-token';
 const ownerKey = 'rowhouse.owner';
 /** How long a new tab waits for another tab to hand over the token. */
 const askMs = 150;
+/** How long signing out waits for the server, once for the drafts and once for the end of the session. */
+const signOutMs = 3_000;
+
+/** Set by the page. Resolves to true if these texts may be discarded. */
+export const questions = { discard: async (_lost: readonly Lost[]): Promise<boolean> => false };
 
 let state: SessionState = { status: 'starting' };
 const listeners = new Set<() => void>();
@@ -26,7 +32,8 @@ hooks.onSessionEnded = () => end('Your session has ended. Sign in again.');
 channel.onmessage = ({ data }: MessageEvent<Message>) => {
   const token = hooks.token();
   if (data.type === 'ask' && token) tell({ type: 'token', token });
-  if (data.type === 'signed-out' && state.status === 'signed-in') {
+  if (data.type === 'signed-out') {
+    // Also where the session had ended before: its texts are still there.
     sessionStorage.clear();
     end('You signed out in another tab.');
   }
@@ -61,7 +68,9 @@ export async function start(): Promise<void> {
   if (!token) return end(failure);
   sessionStorage.setItem(storageKey, token);
   try {
-    set({ status: 'signed-in', session: await sessionRequest<Session>('GET', 'session') });
+    const session = await sessionRequest<Session>('GET', 'session');
+    // Another tab may have signed out meanwhile.
+    if (hooks.token() === token) openSession(session, token);
   } catch {
     end(failure);
   }
@@ -69,20 +78,24 @@ export async function start(): Promise<void> {
 
 export async function signIn(body: { link: string } | { api_key: string }): Promise<void> {
   const { token, ...session } = await sessionRequest<Session & { token: string }>('POST', 'session', body);
-  // A session that ended by itself leaves the texts of its tabs here: for the same rights, and for no others.
-  const owner = JSON.stringify([session.account.id, session.project, session.scopes]);
-  if (sessionStorage.getItem(ownerKey) !== owner) sessionStorage.clear();
-  sessionStorage.setItem(ownerKey, owner);
-  sessionStorage.setItem(storageKey, token);
-  set({ status: 'signed-in', session });
+  openSession(session, token);
 }
 
 /** Nothing that was typed stays in the browser. What the server does not have yet becomes a draft there. */
-export async function signOut(): Promise<void> {
-  const keepDrafts = () => import('../sql/keep-drafts.ts').then((module) => module.keepDrafts());
-  if (Object.keys(sessionStorage).some((key) => key.startsWith('rowhouse.sql.')))
-    await keepDrafts().catch(() => {});
-  await sessionRequest('DELETE', 'session').catch(() => {});
+export function signOut(): Promise<void> {
+  leaving ??= leave().finally(() => {
+    leaving = null;
+  });
+  return leaving;
+}
+
+let leaving: Promise<void> | null = null;
+
+async function leave(): Promise<void> {
+  const lost = await keepDrafts(signOutMs);
+  if (lost.length > 0 && !(await questions.discard(lost))) return;
+  const ended = sessionRequest('DELETE', 'session').catch(() => {});
+  await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, signOutMs))]);
   tell({ type: 'signed-out' });
   sessionStorage.clear();
   end(null);
@@ -91,6 +104,18 @@ export async function signOut(): Promise<void> {
 /** Proves the person again, so that keys and connection strings may be shown for some minutes. */
 export function confirmSession(apiKey: string): Promise<unknown> {
   return sessionRequest('POST', 'session/confirm', { api_key: apiKey });
+}
+
+/**
+ * However the session was found. One that ended by itself leaves the texts of its tabs in sessionStorage: for the same
+ * rights, and for no others.
+ */
+function openSession(session: Session, token: string) {
+  const owner = JSON.stringify([session.account.id, session.project, session.scopes]);
+  if (sessionStorage.getItem(ownerKey) !== owner) sessionStorage.clear();
+  sessionStorage.setItem(ownerKey, owner);
+  sessionStorage.setItem(storageKey, token);
+  set({ status: 'signed-in', session });
 }
 
 function askOtherTabs(): Promise<string | null> {

@@ -46,6 +46,12 @@ export function storeTabs(slug: string, tabs: Tabs) {
   sessionStorage.setItem(storageKey(slug), JSON.stringify(tabs));
 }
 
+/** Of a tab that may be gone. */
+export function changeStored(slug: string, id: string, change: Partial<Tab>) {
+  const tabs = readTabs(storageKey(slug));
+  if (tabs) storeTabs(slug, changeTab(tabs, id, change));
+}
+
 export function openTab({ open }: Tabs, content: Partial<Tab> = {}): Tabs {
   const tab = { ...newTab(open), ...content };
   return { open: [...open, tab], current: tab.id };
