@@ -1,7 +1,5 @@
 // What a move that ends early leaves behind for a moment, and what must not come from it: copies, exchanges and waiting requests.
 import { expect, it, onTestFinished } from 'vitest';
-import { readArchive } from '../src/dumps/read/archive.ts';
-import { dumpInMemory } from '../src/dumps/read/dump-file.ts';
 import { databaseOf } from '../src/engine/provision.ts';
 import { tidySpares } from '../src/engine/spares.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -10,7 +8,8 @@ import { address, asAdmin, until } from './helpers.ts';
 import { connectPg, loginOf } from './proxy-clients.ts';
 import { noReplication, type Project, replicationAt, useTwoServers } from './two-servers.ts';
 
-const { rowhouse, create, query, move, ended, cancel, movesLeft, holdBefore } = useTwoServers();
+const { rowhouse, other, create, query, move, ended, cancel, movesLeft, holdBefore, secondAddress } =
+  useTwoServers();
 
 /** A direct session with an open transaction. */
 async function openTransaction({ slug }: Project, ...statements: string[]) {
@@ -19,21 +18,33 @@ async function openTransaction({ slug }: Project, ...statements: string[]) {
   return client;
 }
 
-it('a branch does not get the publications of a move that was undone, and a promotion does not keep them', async () => {
-  const project = await create();
+/** Undoes a move while a transaction keeps its replica identities from being put back. `expected`: what `identities` gave before. */
+async function leaveTraces(project: Project) {
   await query(project, 'create table keyless (id int)');
   await query(project, 'create table silent (id int)');
   await query(project, 'alter table silent replica identity nothing');
+  const identities = `select relname, relreplident::text as identity from pg_class
+                      where relname in ('keyless', 'silent') order by 1`;
+  const expected = [
+    { relname: 'keyless', identity: 'd' },
+    { relname: 'silent', identity: 'n' },
+  ];
+  expect(await query(project, identities)).toEqual(expected);
   const hold = holdBefore('catch up');
   const id = await move(project, 'second', { mode: 'online' });
   await hold.reached;
-  // Neither replica identity can be put back while this is open.
-  await openTransaction(project, 'select from keyless', 'select from silent');
+  const client = await openTransaction(project, 'select from keyless', 'select from silent');
   await cancel(id);
   hold.resume();
   expect((await ended(id)).status).toBe('cancelled');
   await until('the move is over', async () => (await movesLeft(project.id)) === 0);
   expect((await replicationAt(project.id)).identities).toHaveLength(2);
+  return { client, identities, expected };
+}
+
+it('a branch does not get the publications of a move that was undone, and a promotion does not keep them', async () => {
+  const project = await create();
+  const { identities, expected } = await leaveTraces(project);
 
   const made = await rowhouse.call('POST', `/projects/${project.slug}/branches`, { body: { name: 'B' } });
   expect(made.status, JSON.stringify(made.body)).toBe(201);
@@ -41,12 +52,6 @@ it('a branch does not get the publications of a move that was undone, and a prom
     ...{ slug: made.body.project.slug, id: made.body.project.id, key: made.body.api_key },
   };
   expect(await replicationAt(branch.id)).toEqual(noReplication);
-  const identities = `select relname, relreplident::text as identity from pg_class
-                      where relname in ('keyless', 'silent') order by 1`;
-  const expected = [
-    { relname: 'keyless', identity: 'd' },
-    { relname: 'silent', identity: 'n' },
-  ];
   expect(await query(branch, identities)).toEqual(expected);
 
   const promoted = await rowhouse.call('POST', `/projects/${branch.slug}/promote`);
@@ -118,51 +123,103 @@ it('a process of another version leaves the copy alone, and sequences of extensi
   expect(job.result).toMatchObject({ mode: 'online' });
 });
 
-it('an export during a move shows the publications and replica identities of the project itself', async () => {
+it('a move by a dump does not take over what an undone move has left, and until then the project is not exported', async () => {
   const project = await create();
-  const setsFull = 'ALTER TABLE ONLY public.keyless REPLICA IDENTITY FULL;';
+  const { client, expected, identities } = await leaveTraces(project);
+  const refused = await rowhouse.call('GET', `/projects/${project.slug}/export`);
+  expect([refused.status, refused.body.error?.code, refused.headers['retry-after']]).toEqual([
+    ...[409, 'conflict', '30'],
+  ]);
+  expect(refused.body.error.message).toContain('was undone');
+  expect((await download(rowhouse, project, 'csv')).status).toBe(200);
+  const live = await rowhouse.call('POST', `/projects/${project.slug}/branches`, {
+    body: { name: 'Live', mode: 'live' },
+  });
+  expect((await ended(live.body.job.id)).error).toMatchObject({ code: 'conflict' });
+
+  // The move ends the transaction.
+  const job = await ended(await move(project, 'second', { mode: 'dump' }));
+  expect(job.error).toBe(null);
+  await client.end().catch(() => {});
+  expect(await query(project, identities)).toEqual(expected);
+  expect(await replicationAt(project.id, secondAddress())).toEqual(noReplication);
+  const script = await download(rowhouse, project, 'sql');
+  expect([script.status, script.bytes.includes('REPLICA IDENTITY FULL')]).toEqual([200, false]);
+});
+
+it('a project that is being moved is exported only as CSV, and without a trace of the move afterwards', async () => {
+  const project = await create();
   for (const statement of [
-    "create table keyless (id int, v text default '\n')",
-    'create table silent (id int)',
-    'alter table silent replica identity nothing',
-    'create table "Own name" (id int)',
-    'alter table "Own name" replica identity full',
-    'create table "To do" (id int)',
-    'create publication theirs for table "To do"',
-    'create publication "rowhouse_move too" for table "To do"',
-    // Rows that look like what a move adds stay.
-    `insert into keyless values (1, '${setsFull}'), (2, E'a\nCREATE PUBLICATION rowhouse_move ;\nb')`,
-    `insert into keyless select n, repeat('x', 100000) from generate_series(3, 5) as n`,
+    // Names and texts that look like what a move adds.
+    `create table "a\nCREATE PUBLICATION rowhouse_move ;\n" (id int)`,
+    'create table keyless (id int, v text)',
+    `comment on table keyless is E'one\nALTER TABLE ONLY public.keyless REPLICA IDENTITY FULL;\ntwo'`,
+    'create publication theirs for table keyless',
   ])
     await query(project, statement);
   const statements = async () => {
     const { status, bytes } = await download(rowhouse, project, 'sql');
     expect(status).toBe(200);
     // pg_dump writes a random word there.
-    return bytes
-      .toString('utf8')
-      .split('\n')
-      .filter((line) => line !== '' && !/^(--|\\(un)?restrict )/.test(line));
+    return bytes.toString('utf8').replace(/^\\(un)?restrict .*$/gm, '');
   };
-  const entries = async () => {
-    const { status, bytes } = await download(rowhouse, project, 'custom');
-    expect(status).toBe(200);
-    const { entries: found, dataAt } = await readArchive(dumpInMemory(bytes));
-    // Privileges on the database name the roles of the service, the one of a move included.
-    const own = found.filter(({ name }) => !name.startsWith('DATABASE '));
-    const known = own.map(({ kind, name, text, owner }) => ({ kind, name, text, owner }));
-    return { known, data: bytes.length - dataAt };
-  };
-  const [script, archive] = [await statements(), await entries()];
-  expect(script).toContain('ALTER TABLE ONLY public."Own name" REPLICA IDENTITY FULL;');
+  const before = await statements();
   const hold = holdBefore('catch up');
   const id = await move(project, 'second', { mode: 'online' });
   await hold.reached;
   onTestFinished(hold.resume);
-  // Three of the move, and one of the project.
-  expect((await replicationAt(project.id)).publications).toHaveLength(4);
-  expect(await statements()).toEqual(script);
-  expect(await entries()).toEqual(archive);
+  expect((await replicationAt(project.id)).publications).toHaveLength(3);
+  for (const through of [rowhouse, other()])
+    for (const format of ['sql', 'custom']) {
+      const path = `/projects/${project.slug}/export?format=${format}`;
+      const { status, body, headers } = await through.call('GET', path);
+      expect([status, body.error?.code, headers['retry-after']]).toEqual([409, 'conflict', '30']);
+      expect(body.error.message).toContain('being moved');
+      expect(body.error.hint).toContain(`/jobs/${id} `);
+    }
+  const branch = { name: 'Live', mode: 'live' };
+  const live = await rowhouse.call('POST', `/projects/${project.slug}/branches`, { body: branch });
+  expect([live.status, live.body.error?.details]).toEqual([409, { retryable: true, job: id }]);
+  expect((await download(rowhouse, project, 'csv')).status).toBe(200);
   hold.resume();
   expect((await ended(id)).error).toBe(null);
+  expect(await statements()).toBe(before);
+});
+
+it('an online move begins when the export that runs has ended', async () => {
+  const project = await create();
+  await query(project, 'create table notes (id int primary key)');
+  const pieces: Uint8Array[] = [];
+  let [begun, read] = [() => {}, () => {}];
+  const hasBegun = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  const isRead = new Promise<void>((resolve) => {
+    read = resolve;
+  });
+  onTestFinished(read);
+  const write = (piece: Uint8Array) => {
+    pieces.push(piece);
+    begun();
+    return isRead;
+  };
+  const source = { id: project.id, server_id: rowhouse.service.deps.server.id };
+  const exporting = rowhouse.service.deps.exports.run(source, 'sql', write, new AbortController().signal);
+  await hasBegun;
+  const hold = holdBefore('catch up');
+  const id = await move(project, 'second', { mode: 'online' });
+  onTestFinished(hold.resume);
+  const first = await Promise.race([
+    hold.reached.then(() => 'the rows are copied'),
+    new Promise((resolve) => setTimeout(resolve, 3_000, 'it waits')),
+  ]);
+  expect(first).toBe('it waits');
+  expect(await replicationAt(project.id)).toEqual(noReplication);
+  read();
+  await exporting;
+  expect(Buffer.concat(pieces).toString()).not.toContain('PUBLICATION');
+  await hold.reached;
+  hold.resume();
+  const job = await ended(id);
+  expect([job.error, job.result.mode]).toEqual([null, 'online']);
 });

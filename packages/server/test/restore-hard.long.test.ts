@@ -1,5 +1,7 @@
 // Projects that are hard to dump and to load: a restore brings back what was there, whatever the project has done to itself.
 import { expect, it } from 'vitest';
+import { databaseOf } from '../src/engine/provision.ts';
+import { openInside, publish, unpublish } from '../src/engine/publication.ts';
 import { startLab } from './backup-lab.ts';
 import { run } from './exports.ts';
 import { ask, end, moment, restore, startService } from './restoring.ts';
@@ -43,8 +45,21 @@ it('a project that is hard to dump is restored as it was', { timeout: 400_000 },
     'revoke all on large object 4711 from current_user',
     'revoke all on hidden.secrets, hidden.secrets_id_seq from current_user',
     'revoke all on schema hidden from current_user',
+    'create table keyless (id int)',
+    'create table silent (id int)',
+    'alter table silent replica identity nothing',
   );
+  // What an online move adds for its time. The restored moment is in the middle of it.
+  const inside = openInside(rowhouse.service.deps.server, databaseOf(hard.id));
+  await publish(inside, {
+    tables: ['public.keyless', 'public.silent'],
+    keyless: [
+      { name: 'public.keyless', before: 'd' },
+      { name: 'public.silent', before: 'n' },
+    ],
+  });
   const at = await moment(lab);
+  await unpublish(inside).finally(() => inside.end());
   await run(rowhouse, hard, 'drop table packed, sparse, orders, gone, zones');
 
   const { ended, copy } = await restore(rowhouse, hard.slug, at);
@@ -56,6 +71,16 @@ it('a project that is hard to dump is restored as it was', { timeout: 400_000 },
         /^It is here, but NOT VALID: it rejects rows of the dump \(check constraint/,
       ),
     },
+  ]);
+  const replicated = await run(
+    rowhouse,
+    copy,
+    `select relname, relreplident::text as identity, (select count(*)::int from pg_publication) as publications
+     from pg_class where relname in ('keyless', 'silent') order by 1`,
+  );
+  expect(replicated.rows).toEqual([
+    { relname: 'keyless', identity: 'd', publications: 0 },
+    { relname: 'silent', identity: 'n', publications: 0 },
   ]);
   const shown = await rowhouse.call('GET', `/projects/${copy.slug}`);
   expect(shown.body.project.name).toMatch(/^a(?:😀)+ 20\d\d-/u);

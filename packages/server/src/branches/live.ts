@@ -6,6 +6,7 @@ import type { CreateProject } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import type { Exports } from '../dumps/export.ts';
 import type { BranchOrigin } from '../dumps/import/import.ts';
+import { refuseWhileMoving } from '../dumps/moving.ts';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import type { ProjectRow } from '../projects/project.ts';
@@ -17,6 +18,8 @@ export async function startLiveBranch(
   input: CreateProject,
   origin: BranchOrigin,
 ): Promise<FilledBranch> {
+  // The export looks again. This tells the caller instead of the job.
+  await refuseWhileMoving(control, parent.id);
   return imports.fromParent(parent.account_id, input, origin, async function* (signal) {
     try {
       yield* exportOf(exports, parent, signal);

@@ -10,7 +10,7 @@ import { errors } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { exportCsv } from './csv.ts';
-import { type MoveTraces, readTraces, withoutTraces } from './move-traces.ts';
+import { lockExport, refuseTraces, refuseWhileMoving } from './moving.ts';
 import { dumpByProgram, findNativeMajor, type ProgramEnvironment } from './native.ts';
 import { DumpError, dumpArguments, dumpEnvironment } from './pg-dump.ts';
 import { lockTables, openReader } from './tables.ts';
@@ -68,7 +68,13 @@ export function openExports({
     const { id } = source;
     const server = servers.of(source.server_id);
     await ensureCurrent(id);
-    await alone(control, id, async (lost) => {
+    await control.session(async (session, lost) => {
+      await lockExport(session, id);
+      // CSV has no definitions.
+      if (format !== 'csv') {
+        await refuseWhileMoving(session, id);
+        await refuseTraces(server, id);
+      }
       const overdue = AbortSignal.timeout(maxMs);
       const signal = AbortSignal.any([closed, lost, overdue, stopping.signal]);
       const address = await ensureDumpRole(server, id);
@@ -134,7 +140,7 @@ export async function findProgram(environment?: ProgramEnvironment): Promise<Nat
 export async function makePieces(format: ExportFormat, making: Making): Promise<AsyncIterable<Uint8Array>> {
   const { address, sessionName, signal, findNative, maxMemoryMb } = making;
   if (format === 'csv') return exportCsv(address, sessionName, signal);
-  const { serverMajor, traces } = await checkTables(making);
+  const serverMajor = await checkTables(making);
   const run = {
     ...{ address, signal, maxMemoryMb },
     args: [...dumpArguments(format, address), ...(making.more ?? [])],
@@ -144,38 +150,21 @@ export async function makePieces(format: ExportFormat, making: Making): Promise<
   const native = address.tls ? null : await findNative();
   const isNative = native !== null && native.major >= serverMajor;
   if (!isNative && serverMajor > wasmMajor) throw errors.exportTooNew(serverMajor);
-  const pieces = isNative ? dumpByProgram(run, native.environment) : dumpByWasm(run);
-  const readNow = async () => {
-    const session = await openReader(address, sessionName);
-    return readTraces(session, signal).finally(() => session.close());
-  };
-  return withoutTraces(format, pieces, traces, readNow);
+  return isNative ? dumpByProgram(run, native.environment) : dumpByWasm(run);
 }
 
-/** Finds the common reasons for pg_dump to fail before it starts, where PostgreSQL gives each a code. */
-async function checkTables({
-  address,
-  sessionName,
-  signal,
-}: Making): Promise<{ serverMajor: number; traces: MoveTraces }> {
+/**
+ * Finds the common reasons for pg_dump to fail before it starts, where PostgreSQL gives each a code. Returns the major version of
+ * the server.
+ */
+async function checkTables({ address, sessionName, signal }: Making): Promise<number> {
   const session = await openReader(address, sessionName);
   try {
     await lockTables(session, signal);
-    return { serverMajor: session.serverMajor, traces: await readTraces(session, signal) };
+    return session.serverMajor;
   } finally {
     session.close();
   }
-}
-
-/** In all processes: the lock is a session's in the control database, so it ends with the process that holds it. */
-async function alone(control: Control, id: string, act: (lost: AbortSignal) => Promise<void>): Promise<void> {
-  await control.session(async (session, lost) => {
-    const [row] = await session.query<{ isMine: boolean }>(
-      sql`select pg_try_advisory_lock(hashtext('rowhouse export'), hashtext(${id})) as "isMine"`,
-    );
-    if (!row?.isMine) throw errors.exportRunning();
-    await act(lost);
-  });
 }
 
 /** A promise of its own for each piece: racing with one that lasts would gather a listener a piece. */

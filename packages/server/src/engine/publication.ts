@@ -28,7 +28,7 @@ const [lockMs, lockAttempts, betweenMs] = [100, 20, 200];
 const tablesAtOnce = 200;
 
 /** A session of the service in a database of a project. It reads catalogs, sequences, and tables of the service, never the project's. */
-export function openInside(server: Server, database: string): Database {
+export function openInside(server: Pick<Server, 'address'>, database: string): Database {
   return openDatabase({ ...server.address, database }, { max: 1, searchPath: 'pg_catalog,pg_temp' });
 }
 
@@ -115,12 +115,27 @@ export async function unpublish(inside: Database): Promise<void> {
   await dropOwn(inside, Object.values(notes));
 }
 
+/** Whether a move has changed something in the project that is still there. Looks inside only if there is a role of a move. */
+export async function hasTraces(server: Server, id: string): Promise<boolean> {
+  const [role] = await server.maintenance.query(
+    sql`select from pg_roles where rolname = ${replicationRoleOf(id)}`,
+  );
+  if (!role) return false;
+  const inside = openInside(server, databaseOf(id));
+  const found = await findOwn(inside, publications).finally(() => inside.end());
+  return found.length > 0;
+}
+
 /** A project can have a publication with such a name. It stays, and the project is moved by a dump. */
 async function dropOwn(inside: Database, names: readonly string[]): Promise<void> {
-  const found = await inside.query<{ name: string }>(sql`
+  for (const { name } of await findOwn(inside, names))
+    await inside.change(sql`drop publication if exists ${sql.id(name)}`);
+}
+
+function findOwn(inside: Database, names: readonly string[]): Promise<{ name: string }[]> {
+  return inside.query<{ name: string }>(sql`
     select pubname as name from pg_publication
     where pubname = any (${[...names]}::name[]) and pubowner = ${ownRole}`);
-  for (const { name } of found) await inside.change(sql`drop publication if exists ${sql.id(name)}`);
 }
 
 const ownRole = sql`(select oid from pg_roles where rolname = current_user)`;

@@ -22,6 +22,27 @@ export const dumpErrors = {
       retryAfterS: 10,
       hint: 'Try again when it has ended. A project has one export at a time.',
     }),
+  /** `job`: of the move. */
+  exportMoving: (job: string) =>
+    new RowhouseError(
+      'conflict',
+      'This project is being moved to another server. Until the move has ended, it cannot be exported or branched.',
+      {
+        retryAfterS: 30,
+        hint: `GET /api/dbaas/v2/jobs/${job} reports the progress of the move. Retry when it has ended.`,
+        details: { retryable: true, job },
+      },
+    ),
+  exportTidying: () =>
+    new RowhouseError(
+      'conflict',
+      'A move of this project was undone and is still being cleaned up. Until then, it cannot be exported or branched.',
+      {
+        retryAfterS: 30,
+        hint: 'Retry in a minute. A transaction that stays open delays the cleanup: end it.',
+        details: { retryable: true },
+      },
+    ),
   exportLocked: (cause: unknown) => new ExportLocked(cause),
   /** `reason`: PostgreSQL's words. */
   exportRefused: (reason: string) =>

@@ -32,7 +32,7 @@ export function exportRoutes(app: FastifyInstance, deps: Deps): void {
         tags: ['projects'],
         summary: 'Export a project',
         description:
-          "Everything the project stores as of one moment, users and their password hashes included. Needs the project's own key, an account key, or a key with the scope manage and all tables. One export of a project runs at a time. An export that fails on its way ends by a closed connection, never like a whole one.",
+          "Everything the project stores as of one moment, users and their password hashes included. Needs the project's own key, an account key, or a key with the scope manage and all tables. One export of a project runs at a time. While the project is moved to another server, only csv is exported; the other formats get 409. An export that fails on its way ends by a closed connection, never like a whole one.",
         params: SlugParams,
         querystring: ExportProject,
         response: {

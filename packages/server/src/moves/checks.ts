@@ -1,5 +1,7 @@
 // What keeps a project from being moved, found before anything waits for it.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Control } from '../control/control.ts';
+import { isExported } from '../dumps/moving.ts';
 import { countPrepared, dropOldRoles } from '../engine/move-database.ts';
 import { databaseExists } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
@@ -35,3 +37,16 @@ export async function checkSwaps(control: Control, projectId: string): Promise<v
       'Try again in a minute.',
     );
 }
+
+/**
+ * Called when the row of the move is there: from then on, dumps are refused (dumps/moving.ts). One that began before must not
+ * contain what an online move adds to the project. An export as CSV is waited for, too: its locks would be in the way.
+ */
+export async function waitForExport(control: Control, projectId: string, signal: AbortSignal): Promise<void> {
+  for (const until = performance.now() + exportMs; await isExported(control, projectId); ) {
+    if (performance.now() > until)
+      throw errors.projectInUse('An export of this project is running, so it cannot be moved now.', {});
+    await sleep(lookMs, undefined, { signal });
+  }
+}
+const [exportMs, lookMs] = [10 * 60_000, 500];

@@ -11,6 +11,7 @@ import { openReader } from '../dumps/tables.ts';
 import { ensureDumpRole } from '../engine/dump-role.ts';
 import { movingDatabaseOf } from '../engine/move-database.ts';
 import { databaseOf } from '../engine/provision.ts';
+import { endReplication } from '../engine/publication.ts';
 import type { Server } from '../engine/servers.ts';
 import { copyRoleSettings } from '../engine/take-over.ts';
 import { errors } from '../errors.ts';
@@ -38,6 +39,8 @@ export async function readerOf(from: Server, projectId: string): Promise<Address
 
 /** Everything, from the closed source. */
 export async function fillCopy(options: CopyOptions): Promise<void> {
+  // What an earlier move has left because of a lock. Here nothing holds one.
+  await endReplication(options.from, options.projectId);
   await restoreFrom(options, { users: () => copyUsers(options), until: 0.8 });
   await copySettings(options);
 }

@@ -16,7 +16,7 @@ import type { JobRun, Jobs } from '../jobs/jobs.ts';
 import { type Caller, requireAccount } from '../keys/caller.ts';
 import { getProjectRow } from '../projects/find.ts';
 import type { ProjectRow } from '../projects/project.ts';
-import { checkServers, checkSwaps } from './checks.ts';
+import { checkServers, checkSwaps, waitForExport } from './checks.ts';
 import { fillCopy, readerOf } from './copy.ts';
 import { SchemaChanged } from './fingerprint.ts';
 import { type Online, type OnlineOptions, prepareOnline, startOver } from './online.ts';
@@ -151,6 +151,7 @@ async function copyAndSwitch(
   await onStep('provision');
   await deps.ensureCurrent(projectId);
   await checkServers(from, to, projectId);
+  if (planned.mode === 'online') await waitForExport(deps.control, projectId, run.signal);
   const { emptyBytes } = await provision(to, copyId);
   const source = await readerOf(from, projectId);
   run.progress(0.1);

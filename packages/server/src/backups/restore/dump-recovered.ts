@@ -4,6 +4,7 @@
 import { makePieces, type Native } from '../../dumps/export.ts';
 import { ensureDumpRole } from '../../engine/dump-role.ts';
 import { databaseOf } from '../../engine/provision.ts';
+import { openInside, unpublish } from '../../engine/publication.ts';
 import type { RecoveryServer } from '../../engine/recovery-server.ts';
 import type { Server } from '../../engine/servers.ts';
 import type { Database } from '../../postgres/database.ts';
@@ -24,6 +25,9 @@ export async function* dumpRecovered(
   const { masterKey, userRoles, installation } = of;
   // Of a project that was deleted by then, the database is closed.
   await database.change(sql`alter database ${sql.id(databaseOf(id))} with allow_connections true`);
+  // The moment can be one during a move.
+  const inside = openInside({ address }, databaseOf(id));
+  await unpublish(inside).finally(() => inside.end());
   const role = await ensureDumpRole(
     { address, maintenance: database, masterKey, userRoles, installation },
     id,
