@@ -1,10 +1,12 @@
 // The steps of a move on the two servers. Each is one transaction or can be repeated; moves/README.md has their order.
+import { errors } from '../errors.ts';
 import { isState, type Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import {
   anonymousRoleOf,
   authRoleOf,
+  commentOf,
   databaseOf,
   dropProvisioned,
   dropRole,
@@ -97,12 +99,39 @@ export async function dropSource(server: Server, id: string): Promise<void> {
     for (const role of rolesOf(id)) await dropRole(server, role);
 }
 
-/** Of a move that is undone: the copy, under whichever name it has. */
+/** Of a move that is undone: the copy, under whichever name it has. A database that the move did not create stays. */
 export async function dropTarget(server: Server, id: string, copyId: string): Promise<void> {
+  await takeNameBack(server, id, copyId);
   // PostgreSQL drops no database with a subscription.
-  for (const database of [databaseOf(copyId), databaseOf(id)]) await dropSubscriptions(server, database);
+  await dropSubscriptions(server, databaseOf(copyId));
   await dropProvisioned(server, copyId);
-  await dropProvisioned(server, id);
+}
+
+/**
+ * Undoes the renaming of `nameTarget`, so that nothing is dropped under the name of the project. The copy is there under one name
+ * only, belongs to this installation, and accepts no connections before it counts. Any other database is not the move's.
+ */
+async function takeNameBack(server: Server, id: string, copyId: string): Promise<void> {
+  const { maintenance } = server;
+  if (await hasDatabase(maintenance, databaseOf(copyId))) return;
+  const [named] = await maintenance.query(sql`
+    select from pg_database
+    where datname = ${databaseOf(id)} and not datallowconn
+      and shobj_description(oid, 'pg_database') = ${commentOf(server)}`);
+  if (!named) return;
+  await maintenance.transaction(async (transaction) => {
+    const [name, copy] = [databaseOf(id), databaseOf(copyId)];
+    await transaction.query(sql`alter database ${sql.id(name)} rename to ${sql.id(copy)}`);
+    // Behind the lock that the renaming takes: nobody can open it from here on.
+    const [open] = await transaction.query(
+      sql`select from pg_database where datname = ${copy} and datallowconn`,
+    );
+    if (open) throw errors.unavailable(`the database ${name} on ${server.name} was opened a moment ago`);
+    for (const role of await existing(transaction, rolesOf(id))) {
+      const renamed = role.replace(roleOf(id), roleOf(copyId));
+      await transaction.query(sql`alter role ${sql.id(role)} rename to ${sql.id(renamed)}`);
+    }
+  });
 }
 
 /** Roles that an earlier move away from this server could not drop. Returns those that still cannot be dropped. */

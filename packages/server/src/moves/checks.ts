@@ -14,15 +14,20 @@ export async function checkServers(from: Server, to: Server, projectId: string):
       'The project has prepared transactions, which cannot be moved.',
       'End them: COMMIT PREPARED or ROLLBACK PREPARED. pg_prepared_xacts lists them.',
     );
-  if (await databaseExists(to, projectId))
-    throw errors.conflict(
-      'The other server has a database with the name of this project.',
-      'The operator decides what it is: it is not in use by Rowhouse.',
-    );
+  await checkName(to, projectId);
   if ((await dropOldRoles(to, projectId)).length > 0)
     throw errors.conflict(
       'A role of this project is left on the other server, because other databases there refer to it.',
       'Choose another server, or revoke what was granted to the role.',
+    );
+}
+
+/** A database that is there already is not the copy of a move. */
+export async function checkName(to: Server, projectId: string): Promise<void> {
+  if (await databaseExists(to, projectId))
+    throw errors.conflict(
+      'The other server has a database with the name of this project.',
+      'The operator decides what it is: it is not in use by Rowhouse.',
     );
 }
 

@@ -16,7 +16,7 @@ import type { JobRun, Jobs } from '../jobs/jobs.ts';
 import { type Caller, requireAccount } from '../keys/caller.ts';
 import { getProjectRow } from '../projects/find.ts';
 import type { ProjectRow } from '../projects/project.ts';
-import { checkServers, checkSwaps, waitForExport } from './checks.ts';
+import { checkName, checkServers, checkSwaps, waitForExport } from './checks.ts';
 import { fillCopy, readerOf } from './copy.ts';
 import { SchemaChanged } from './fingerprint.ts';
 import { type Online, type OnlineOptions, prepareOnline, startOver } from './online.ts';
@@ -87,6 +87,8 @@ export async function startMoveOf(
   const { server: to } = servers.place({ limitMb: project.limit_mb, server: name });
   const plan = await planMove(project, { from, to }, input);
   checkPause(project, plan, maxPauseMs);
+  // One that is being moved there is refused below, with a message that says so.
+  if (!(await findMove(control, project.id))) await checkName(to, project.id);
   const jobId = newId();
   const move: Move = {
     ...{ projectId: project.id, jobId, copyId: newId() },
