@@ -1,5 +1,6 @@
-// Moves that meet a database that is not theirs.
+// Moves that meet a database that is not theirs, and moves that cannot be brought to an end.
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { newId } from '../src/control/new-id.ts';
 import { commentOf, databaseOf, roleOf } from '../src/engine/provision.ts';
 import type { MoveStep } from '../src/moves/move.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -72,4 +73,29 @@ describe('a database on the other server that has the name of the project', () =
     expect((await ended(await move(project, 'second'))).status).toBe('failed');
     await expectKept(project);
   });
+});
+
+it('a move that cannot be settled does not hold up the others of its server', async () => {
+  const { control } = rowhouse.service.deps;
+  const { id: to } = second();
+  const [from] = rowhouse.service.deps.servers.all().filter(({ name }) => name === 'test');
+  const copies = [newId(), newId(), newId()];
+  const [first, middle, last] = copies.map(databaseOf);
+  // PostgreSQL drops no template. In whichever order they are taken, one of the two comes before the other one.
+  const [keep, release] = [true, false].map((isTemplate) =>
+    [first, last].map((name) => `alter database ${name} with is_template ${isTemplate}`),
+  );
+  await atSecond(...[first, middle, last].map((name) => `create database ${name}`), ...(keep ?? []));
+  const rows = copies.map((copyId) => ({ projectId: newId(), copyId }));
+  for (const { projectId, copyId } of rows)
+    await control.query(sql`
+      insert into moves (project_id, job_id, from_server, to_server, copy_id, state)
+      values (${projectId}, ${newId()}, ${from?.id ?? 0}, ${to}, ${copyId}, 'reopened')`);
+  const left = async () => {
+    const counts = await Promise.all(rows.map(({ projectId }) => movesLeft(projectId)));
+    return counts.join(' ');
+  };
+  await until('the one in the middle is settled', async () => (await left()) === '1 0 1');
+  await atSecond(...(release ?? []));
+  await until('all are settled', async () => (await left()) === '0 0 0');
 });

@@ -82,19 +82,28 @@ async function checkDoesNotCount(control: Control, server: Server, projectId: st
 
 /** One pass of the background work: the steps that take place on this server. */
 export async function settleMoves({ control, server }: { control: Control; server: Server }): Promise<void> {
-  for (const found of await findMoves(control, server.id)) {
-    if (found.state !== 'copying' && found[actsOn[found.state] ?? 'fromServer'] !== server.id) continue;
-    await withMoveLock(control, found.projectId, async () => {
+  const isDue = ({ state, ...move }: MoveRow) =>
+    state === 'copying' || move[actsOn[state] ?? 'fromServer'] === server.id;
+  const due = (await findMoves(control, server.id)).filter(isDue);
+  await forEach(due, ({ projectId }) =>
+    withMoveLock(control, projectId, async () => {
       for (;;) {
-        const move = await findMove(control, found.projectId);
+        const move = await findMove(control, projectId);
         if (!move) return;
         const acting = actsOn[move.state];
         if (acting && move[acting] !== server.id) return;
         if (move.state === 'opened') await noteDone(control, move);
         await takeStep(control, server, move);
       }
-    });
-  }
+    }),
+  );
+}
+
+/** One that fails does not hold up the others, which may be closed until their turn comes. The first failure is thrown in the end. */
+async function forEach<T>(items: Iterable<T>, act: (item: T) => Promise<unknown>): Promise<void> {
+  const failures: unknown[] = [];
+  for (const item of items) await act(item).catch((error) => failures.push(error));
+  if (failures.length > 0) throw failures[0];
 }
 
 /**
@@ -108,10 +117,10 @@ export async function reopenStrays({ control, server }: { control: Control; serv
     where datname ~ '^p_[a-z0-9]+_moving$'
       and shobj_description(oid, 'pg_database') = ${commentOf(server)}`);
   const strays = new Set([...closed.map(({ id }) => id), ...(await listReplicated(server))]);
-  for (const id of strays) {
-    await withMoveLock(control, id, async () => {
+  await forEach(strays, (id) =>
+    withMoveLock(control, id, async () => {
       const found = await locateProject(control, id);
       if (found?.serverId === server.id && !found.isMoving) await reopen(control, server, id);
-    });
-  }
+    }),
+  );
 }
