@@ -266,6 +266,29 @@ describe('an online move', () => {
     );
   });
 
+  it('gives way to a dump if the other server cannot apply a row, however little it lags behind', async () => {
+    const project = await create();
+    await query(project, 'create table allowed (v int)');
+    await query(project, 'insert into allowed values (1)');
+    // Replication has no search path, and so does not find the table.
+    await query(
+      project,
+      `create function is_allowed(wanted int) returns boolean language plpgsql as $$
+       begin return exists (select from allowed where v = wanted); end $$`,
+    );
+    await query(project, 'create table notes (id int primary key, v int check (is_allowed(v)))');
+    const hold = holdBefore('catch up');
+    const id = await move(project, 'second');
+    await hold.reached;
+    await query(project, 'insert into notes values (1, 1)');
+    hold.resume();
+    const job = await ended(id);
+    expect(job.error).toBe(null);
+    expect(job.result).toMatchObject({ mode: 'dump', reason: 'replication has stopped with an error' });
+    expect(await query(project, 'select id, v from notes')).toEqual([{ id: 1, v: 1 }]);
+    await expectNothingLeft(project);
+  });
+
   it('is stopped by its job at any time before the switch, and puts everything back', async () => {
     const project = await create();
     await query(project, 'create table keyless (id int)');

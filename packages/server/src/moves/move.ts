@@ -239,10 +239,12 @@ async function switchOver(
       // The password was rotated since the move began.
       if (switched.passwordVersion !== project.password_version) await resetPassword(to, projectId);
     } catch (error) {
-      if (error instanceof SchemaChanged) {
+      if (error instanceof SchemaChanged || error instanceof NotOnline) {
         // The move goes on: its row stays as it is.
         await stillMine(control, move);
-        await openAgain(control, from, projectId);
+        await openAgain(control, from, projectId).catch((failure) => {
+          throw notInUse(failure);
+        });
         throw error;
       }
       await reopenEarly(deps, move);

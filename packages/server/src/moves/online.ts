@@ -203,6 +203,7 @@ async function startReplication(
   }
 }
 
+const stopped = 'replication has stopped with an error';
 const lockHeld = 'a statement of the project holds a lock on a table';
 
 function explain({ name }: Server) {
@@ -262,17 +263,22 @@ async function waitForLag(options: OnlineOptions, followed: Followed, watch: Wat
   const stalled = openStall();
   const revive = openRevival(options, followed);
   let look = 0;
+  /** Where it was when it was enabled again. It can fail at once for the same reason, whatever the lag. */
+  let revivedAt: string | null = null;
   await waitFor(options, watch, async ({ confirmed, lagBytes }) => {
     const isDue = look % enabledEvery === 0;
     const isDisabled = isDue && !(await readSync(followed.copy, options.projectId)).isEnabled;
     // Only now: if the other server did not answer, the next look asks it again.
     look++;
     if (isDisabled) {
-      look = 0;
+      [look, revivedAt] = [0, confirmed];
       await revive(confirmed);
+      // It takes a moment to fail again: the next time it is looked at is a full round later.
+      look++;
       return false;
     }
-    if (lagBytes < smallLagBytes) return true;
+    if (isDue || confirmed !== revivedAt) revivedAt = null;
+    if (lagBytes < smallLagBytes && revivedAt === null) return true;
     if (stalled(confirmed)) throw new NotOnline('the other server received nothing for a minute');
     return false;
   });
@@ -303,7 +309,7 @@ function openRevival(
     if (position !== last) attempts = 0;
     last = position;
     if (++attempts > maxRevivals || ++inAll > maxRevivalsInAll)
-      throw new NotOnline('replication has stopped with an error');
+      throw new NotOnline(stopped);
     await sleep(revivalMs, undefined, { signal });
     await enableSubscription(copy, projectId);
   };
@@ -393,7 +399,7 @@ async function waitForMarker(
   for (let look = 1; !(await seesMarker(copy, marker)); look++) {
     signal.throwIfAborted();
     if (look % enabledEvery === 0 && !(await readSync(copy, projectId)).isEnabled)
-      throw errors.unavailable('the subscription of the move has stopped with an error');
+      throw new NotOnline(stopped);
     await sleep(markerMs);
   }
 }
