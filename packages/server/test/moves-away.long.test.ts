@@ -96,10 +96,13 @@ it('the source: the slot goes when the source is back', async () => {
   await expectUntouched(project, 1000);
 });
 
-it('the target hangs during the pause: requests wait for no longer than max_pause_ms', async () => {
+it.each([
+  'online',
+  'dump',
+])('the target hangs during the pause: requests wait for no longer than max_pause_ms: %s', async (mode) => {
   const project = await make();
   const hold = holdBefore('close');
-  const id = await move(project, 'second', { mode: 'online', max_pause_ms: 2_000 });
+  const id = await move(project, 'second', { mode, max_pause_ms: 2_000 });
   await hold.reached;
   const waiting = query(project, 'insert into notes values (0)');
   relay().hang();
@@ -133,11 +136,12 @@ it('the source, for a moment while the target catches up: the replication goes o
     );
   await until('PostgreSQL has given up the subscription', async () => (await isFollowing()).length === 0);
   await mend();
-  await until('the service reaches the server', async () => {
-    const body = { query: 'insert into notes select generate_series(1, 20000)' };
+  await until('the service reaches the project', async () => {
+    const body = { query: 'select 1' };
     const answer = await rowhouse.call('POST', `/projects/${project.slug}/query`, { key: project.key, body });
     return answer.status === 200;
   });
+  await query(project, 'insert into notes select generate_series(1, 20000)');
   hold.resume();
   const job = await ended(id);
   expect(job.error).toBe(null);

@@ -224,7 +224,7 @@ async function switchOver(
     try {
       await stillMine(control, move);
       await onStep('fill');
-      await (online ? unlessAborted(signal, online.catchUp(signal)) : fillCopy({ ...copying, signal }));
+      await unlessAborted(signal, online ? online.catchUp(signal) : fillCopy({ ...copying, signal }));
       await onStep('name');
       signal.throwIfAborted();
       const name = async () => {
