@@ -153,9 +153,20 @@ async function withinLocks(
       });
     } catch (error) {
       if (!isState(error, sqlstate.lockNotAvailable) || attempt === lockAttempts) throw error;
+      await cancelAutovacuum(inside);
       await sleep(betweenMs);
     }
   }
+}
+
+/**
+ * It gives way to a statement that has waited for deadlock_timeout, 1 s by default, and ours wait for less. PostgreSQL starts it
+ * again later. Only a superuser may cancel it, and there is no online move without one.
+ */
+async function cancelAutovacuum(inside: Database): Promise<void> {
+  await inside.query(sql`
+    select pg_cancel_backend(pid) from pg_stat_activity
+    where datname = current_database() and backend_type = 'autovacuum worker'`);
 }
 
 /** PostgreSQL renames no database with a session, and senders of changes are sessions. */
