@@ -283,7 +283,7 @@ export async function readSlot({ maintenance }: Server, id: string): Promise<Slo
            max(pg_current_wal_lsn() - confirmed_flush_lsn) filter (where slot_name = ${slotOf(id)})::float8 as "lagBytes",
            max(pg_current_wal_lsn() - restart_lsn)::float8 as "keptBytes"
     from pg_replication_slots
-    where database = ${databaseOf(id)} and wal_status is distinct from 'lost'`);
+    where database = ${databaseOf(id)} and ${ourSlots(id)} and wal_status is distinct from 'lost'`);
   const { confirmed = null, lagBytes = null, keptBytes = null } = row ?? {};
   if (confirmed === null || lagBytes === null || keptBytes === null) return null;
   return { confirmed, lagBytes, keptBytes };
