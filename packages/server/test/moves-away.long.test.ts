@@ -96,30 +96,30 @@ it('the source: the slot goes when the source is back', async () => {
   await expectUntouched(project, 1000);
 });
 
-it.each([
-  'online',
-  'dump',
-])('the target hangs during the pause: requests wait for no longer than max_pause_ms: %s', async (mode) => {
-  const project = await make();
-  const hold = holdBefore('close');
-  const id = await move(project, 'second', { mode, max_pause_ms: 2_000 });
-  await hold.reached;
-  const waiting = query(project, 'insert into notes values (0)');
-  relay().hang();
-  const since = performance.now();
-  hold.resume();
-  await waiting;
-  // PostgreSQL and the sessions to it give up after 25 s and more.
-  expect(performance.now() - since).toBeLessThan(15_000);
-  await until('the slot is gone', async () => (await replicationAt(project.id)).slots.length === 0);
-  await mend();
-  expect((await ended(id)).error).toMatchObject({
-    code: 'conflict',
-    message: expect.stringContaining('2000'),
-  });
-  await until('nothing is left', async () => (await movesLeft(project.id)) === 0, 60_000);
-  await expectUntouched(project, 1001);
-});
+it.each(['online', 'dump'])(
+  'the target hangs during the pause: requests wait for no longer than max_pause_ms: %s',
+  async (mode) => {
+    const project = await make();
+    const hold = holdBefore('close');
+    const id = await move(project, 'second', { mode, max_pause_ms: 2_000 });
+    await hold.reached;
+    const waiting = query(project, 'insert into notes values (0)');
+    relay().hang();
+    const since = performance.now();
+    hold.resume();
+    await waiting;
+    // PostgreSQL and the sessions to it give up after 25 s and more.
+    expect(performance.now() - since).toBeLessThan(15_000);
+    await until('the slot is gone', async () => (await replicationAt(project.id)).slots.length === 0);
+    await mend();
+    expect((await ended(id)).error).toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('2000'),
+    });
+    await until('nothing is left', async () => (await movesLeft(project.id)) === 0, 60_000);
+    await expectUntouched(project, 1001);
+  },
+);
 
 it('the source, for a moment while the target catches up: the replication goes on', async () => {
   const project = await make();

@@ -19,7 +19,7 @@ import type { ProjectRow } from '../projects/project.ts';
 import { checkName, checkServers, checkSwaps, waitForExport } from './checks.ts';
 import { fillCopy, readerOf } from './copy.ts';
 import { SchemaChanged } from './fingerprint.ts';
-import { type Online, type OnlineOptions, prepareOnline, startOver } from './online.ts';
+import { FellBehind, type Online, type OnlineOptions, prepareOnline, startOver } from './online.ts';
 import { checkPause, notOnline, type Plan, planMove, tooLong } from './plan.ts';
 import { NotOnline } from './replicable.ts';
 import {
@@ -256,11 +256,17 @@ async function switchOver(
     const found = await findMove(control, projectId);
     if (found) await takeStep(control, to, found);
   };
-  await inTurn(deps, from, run.signal, async () => {
-    await checkSwaps(control, projectId);
-    await copying.onPhase('switching');
-    const pausing = { done: 'moved', ...(online && { prepare: online.ready }) };
-    await whilePaused({ control, server: from, gate: deps.gate }, [projectId], pausing, act);
+  const takeTurn = () =>
+    inTurn(deps, from, run.signal, async () => {
+      await checkSwaps(control, projectId);
+      await copying.onPhase('switching');
+      const pausing = { done: 'moved', ...(online && { prepare: online.ready }) };
+      await whilePaused({ control, server: from, gate: deps.gate }, [projectId], pausing, act);
+    });
+  await takeTurn().catch(async (error) => {
+    if (!online || !(error instanceof FellBehind)) throw error;
+    await online.approach();
+    await takeTurn();
   });
   const pauseMs = Math.round(performance.now() - pausedAt);
   await onStep('drop');

@@ -45,7 +45,9 @@ import {
 import { copyRest, copySequences } from './rest.ts';
 
 export type Online = {
-  /** Shortly before the pause: the target has almost everything. */
+  /** Before the turn among the pauses of the source: the target has almost everything. */
+  approach(): Promise<void>;
+  /** In the turn, shortly before the pause: the target has almost everything still. Rejects with FellBehind. */
   ready(): Promise<void>;
   /** In the pause, before the source is closed: its senders are sessions. */
   release(): Promise<void>;
@@ -56,6 +58,9 @@ export type Online = {
   /** Ends the sessions that this holds. What is on the servers goes with the steps of the move. */
   close(): Promise<void>;
 };
+
+/** Others wait for their turn, so this one is given up. A second time, the project is moved by a dump. */
+export class FellBehind extends NotOnline {}
 
 export type Phase = 'copying tables' | 'copying rows' | 'catching up' | 'switching';
 export type OnlineOptions = CopyOptions & { onPhase: (phase: Phase) => Promise<void> };
@@ -110,21 +115,23 @@ export async function prepareOnline(options: OnlineOptions): Promise<Online> {
     await analyze(options);
     await onPhase('catching up');
     await waitForLag(options, { copy, print }, watch);
-    // Logged in before the pause.
-    writer = await openWriter(options);
-    const inCopy = writer;
     return {
+      approach: () => waitForLag(options, { copy, print }, unwatched),
       ready: async () => {
         await checkUnchanged(from, projectId, print);
         await shortenRestart(options, { copy, print });
+        // Logged in before the pause, and not before the turn, which can be minutes away.
+        writer = await openWriter(options);
       },
       release: async () => {
         await pauseSubscription(to, { copy, database: databaseOf(copyId) }, projectId);
         await endSenders(from, projectId);
       },
       resume: () => resumeSubscription(copy, projectId, address),
-      catchUp: (signal) =>
-        catchUp({ ...options, signal }, { copy, writer: inCopy, print, connection }).finally(close),
+      catchUp: async (signal) => {
+        if (!writer) throw new Error('A move has to be ready before it catches up.');
+        await catchUp({ ...options, signal }, { copy, writer, print, connection }).finally(close);
+      },
       close,
     };
   } catch (error) {
@@ -308,8 +315,7 @@ function openRevival(
     await checkUnchanged(from, projectId, print);
     if (position !== last) attempts = 0;
     last = position;
-    if (++attempts > maxRevivals || ++inAll > maxRevivalsInAll)
-      throw new NotOnline(stopped);
+    if (++attempts > maxRevivals || ++inAll > maxRevivalsInAll) throw new NotOnline(stopped);
     await sleep(revivalMs, undefined, { signal });
     await enableSubscription(copy, projectId);
   };
@@ -317,17 +323,28 @@ function openRevival(
 
 /** In the pause, the sender starts again and reads the log from where the slot keeps it. */
 async function shortenRestart(options: OnlineOptions, followed: Followed): Promise<void> {
-  // The session that compares catalogs has ended: the pause waits for every session of the source.
-  const unwatched = async () => {};
-  await waitForLag(options, followed, unwatched);
-  await noteSnapshot(options.from);
-  // If others write much more than this, the pause is a little longer.
-  const until = performance.now() + restartMs;
-  const isShort = async ({ keptBytes }: SlotState) => keptBytes < smallKeptBytes || performance.now() > until;
-  await waitFor(options, unwatched, isShort);
-  await waitForLag(options, followed, unwatched);
+  const { from, to, signal } = options;
+  const late = AbortSignal.timeout(readyMs);
+  const bounded = { ...options, signal: AbortSignal.any([signal, late]) };
+  try {
+    await waitForLag(bounded, followed, unwatched);
+    await noteSnapshot(from);
+    // If others write much more than this, the pause is a little longer.
+    const until = performance.now() + restartMs;
+    const isShort = async ({ keptBytes }: SlotState) =>
+      keptBytes < smallKeptBytes || performance.now() > until;
+    await waitFor(bounded, unwatched, isShort);
+    await waitForLag(bounded, followed, unwatched);
+  } catch (error) {
+    if (!late.aborted || signal.aborted || error instanceof NotOnline || error instanceof SchemaChanged)
+      throw error;
+    throw new FellBehind(`${to.name} did not keep up with what is written on ${from.name}`);
+  }
 }
-const [smallKeptBytes, restartMs] = [2 * 1024 * 1024, 2_000];
+const [smallKeptBytes, restartMs, readyMs] = [2 * 1024 * 1024, 2_000, 30_000];
+
+/** The session that compares catalogs has ended by then: the pause waits for every session of the source. */
+const unwatched = async () => {};
 
 async function waitFor(
   { projectId, from, to, signal }: OnlineOptions,
