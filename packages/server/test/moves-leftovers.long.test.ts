@@ -172,7 +172,7 @@ it('a project that is being moved is exported only as CSV, and without a trace o
   for (const through of [rowhouse, other()])
     for (const format of ['sql', 'custom']) {
       const path = `/projects/${project.slug}/export?format=${format}`;
-      const { status, body, headers } = await through.call('GET', path);
+      const { status, body, headers } = await through.call('GET', path, { key: rowhouse.accountKey });
       expect([status, body.error?.code, headers['retry-after']]).toEqual([409, 'conflict', '30']);
       expect(body.error.message).toContain('being moved');
       expect(body.error.hint).toContain(`/jobs/${id} `);
