@@ -23,6 +23,7 @@ beforeAll(async () => {
   await query(
     `insert into words select repeat('w', 100) || i, repeat('n', 100) from generate_series(1, 9) as i`,
   );
+  await query('create view shown as select word, note from words');
 });
 
 it('cuts long values by characters, keeps short ones, and leaves other types whole', async () => {
@@ -67,6 +68,16 @@ it('never cuts the key or the order, so that cursors reach every row once', asyn
     } while (cursor);
     expect(seen.sort()).toEqual(Array.from({ length: 9 }, (_, index) => `${'w'.repeat(100)}${index + 1}`));
   }
+});
+
+it('does not cut the order of a view, which has no key', async () => {
+  const { body } = await page('shown', 'limit=2&max_value_chars=5&order=word.desc');
+  expect(body.rows).toEqual([
+    { word: `${'w'.repeat(100)}9`, note: 'nnnnn' },
+    { word: `${'w'.repeat(100)}8`, note: 'nnnnn' },
+  ]);
+  const unordered = await page('shown', 'limit=1&max_value_chars=5');
+  expect(unordered.body.rows).toEqual([{ word: 'wwwww', note: 'nnnnn' }]);
 });
 
 it('refuses a limit that is none, and one for writes', async () => {

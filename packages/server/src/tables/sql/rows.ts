@@ -101,7 +101,7 @@ export type RowsPlan = Readonly<{
   source?: () => string;
   /** A condition that the page's rows most likely meet, and that all rows before them meet. */
   near?: string;
-  /** Longer values are cut, except those of the cursor's keys. */
+  /** Longer values are cut, except those of `keys`: a view has an order, though no cursor. */
   maxValueChars?: number;
   /** The main query contains the guards. */
   isMain: boolean;
@@ -138,7 +138,7 @@ export function compileRows(statement: Statement, plan: RowsPlan): Rows {
     return lateral.outputs;
   });
   refuseRepeats(outputs.map(({ name }) => name));
-  const isKey = ({ sql }: Output) => plan.cursorKeys.some((key) => key.sql === sql);
+  const isKey = ({ sql }: Output) => keys.some((key) => key.sql === sql);
   const { maxValueChars } = plan;
   const cut = (output: Output, value: string) =>
     maxValueChars !== undefined && canCut(output) && !isKey(output)
