@@ -1,6 +1,7 @@
 // A server that goes away while a project is moved: the slot, which makes the source keep its log, goes as soon as the source
 // answers, whatever the target does, and the copy goes as soon as the target answers.
-import { expect, it } from 'vitest';
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { asAdmin, until } from './helpers.ts';
@@ -149,3 +150,42 @@ it('the source, for a moment while the target catches up: the replication goes o
   await until('nothing is left', async () => (await movesLeft(project.id)) === 0);
   await expectUntouched(project, 21_000);
 });
+
+it('the target, if it falls behind before the pause, leaves the turn to others and takes another one', async () => {
+  const project = await make();
+  const { moves } = rowhouse.service.deps;
+  const { inTurn } = moves;
+  onTestFinished(() => void Object.assign(moves, { inTurn }));
+  const lockCopy = async () => {
+    const client = new pg.Client({
+      ...secondAddress(),
+      database: databaseOf((await stateOf(project))?.copy ?? ''),
+    });
+    client.on('error', () => {});
+    await client.connect();
+    await client.query('begin');
+    await client.query('lock table notes in access exclusive mode');
+    return client;
+  };
+  const turns: string[] = [];
+  const watched: typeof inTurn = async (server, act) => {
+    const client = turns.length === 0 ? await lockCopy() : null;
+    // Until now it has kept up.
+    if (client) await query(project, 'insert into notes select generate_series(1, 20000)');
+    try {
+      const done = await inTurn(server, act);
+      turns.push('done');
+      return done;
+    } catch (error) {
+      turns.push(error instanceof Error ? error.message : '');
+      throw error;
+    } finally {
+      await client?.end();
+    }
+  };
+  Object.assign(moves, { inTurn: watched });
+  const job = await ended(await move(project, 'second', { mode: 'online' }));
+  expect(job.error).toBe(null);
+  expect(turns).toEqual([expect.stringContaining('did not keep up'), 'done']);
+  expect(await query(project, 'select count(*)::int as n from notes')).toEqual([{ n: 21_000 }]);
+}, 120_000);

@@ -104,14 +104,14 @@ describe('a move that fails or is interrupted', () => {
     const project = await create();
     await query(project, 'create table notes (id int)');
     const fill = holdBefore('fill');
-    const slow = await move(project, 'second', { max_pause_ms: 600 });
+    const slow = await move(project, 'second', { max_pause_ms: 2_000 });
     await fill.reached;
     const waiting = query(project, 'insert into notes values (1)', other());
-    await new Promise((resolve) => setTimeout(resolve, 700));
+    await new Promise((resolve) => setTimeout(resolve, 2_200));
     fill.resume();
     expect((await ended(slow)).error).toMatchObject({
       code: 'conflict',
-      message: expect.stringContaining('600'),
+      message: expect.stringContaining('2000'),
     });
     await waiting;
     await until('nothing is left', async () => (await movesLeft(project.id)) === 0);

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 import { type Embedded, startEmbedded } from '../src/engine/embedded.ts';
 import { movingDatabaseOf } from '../src/engine/move-database.ts';
 import { databaseOf } from '../src/engine/provision.ts';
@@ -157,7 +157,7 @@ export function useTwoServers({ isRelayed = false } = {}) {
   const movesLeft = async (id: string) =>
     (await rowhouse.service.deps.control.query(sql`select from moves where project_id = ${id}`)).length;
 
-  /** Stops the next move before a step. */
+  /** Stops the next move before a step. It goes on when the test has ended, whatever its result. */
   const holdBefore = (wanted: MoveStep) => {
     const { moves } = rowhouse.service.deps;
     let resume = () => {};
@@ -172,13 +172,12 @@ export function useTwoServers({ isRelayed = false } = {}) {
       };
       Object.assign(moves, { onStep });
     });
-    return {
-      reached,
-      resume: () => {
-        Object.assign(moves, { onStep: undefined });
-        resume();
-      },
+    const goOn = () => {
+      Object.assign(moves, { onStep: undefined });
+      resume();
     };
+    onTestFinished(goOn);
+    return { reached, resume: goOn };
   };
 
   return {
