@@ -12,6 +12,8 @@ import { type MoveDeps, startMoveOf } from './move.ts';
 /** More at once would only wait for each other: one project of a server is paused at a time. */
 const atOnce = 2;
 const [lookMs, waitMs] = [250, 1_000];
+/** For this long the control database may not answer, such as during a failover. */
+const awayMs = 60_000;
 /** Of those that could not be moved, in the result. */
 const maxListed = 100;
 
@@ -43,7 +45,7 @@ async function drain(
   const worker = async (waiting: string[]) => {
     for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
       run.signal.throwIfAborted();
-      const project = await findOn(deps.control, serverId, id);
+      const project = await patiently(run.signal, () => findOn(deps.control, serverId, id));
       if (!project) continue;
       const reason = await moveOne(deps, project, maxPauseMs, run.signal);
       if (reason === null) moved++;
@@ -53,7 +55,8 @@ async function drain(
   };
   for (;;) {
     // Again at the end: a process that had not heard of the drain may have placed another one here.
-    const found = (await listOn(deps.control, serverId)).filter((id) => !tried.has(id));
+    const listed = await patiently(run.signal, () => listOn(deps.control, serverId));
+    const found = listed.filter((id) => !tried.has(id));
     if (found.length === 0) break;
     for (const id of found) tried.add(id);
     // All end before the job does: none may start a move after it.
@@ -94,7 +97,12 @@ async function moveOne(
       const { job } = await startMoveOf(deps, project, { server, ...pause });
       return await endOf(deps.control, job.id, signal);
     } catch (error) {
-      if (!(error instanceof RowhouseError)) throw error;
+      if (!(error instanceof RowhouseError)) {
+        if (signal.aborted) throw error;
+        // One project must not keep the others from being moved.
+        deps.onError(error);
+        return 'An unexpected error occurred. The log of the service has it.';
+      }
       if (error.code !== 'overloaded') return error.message;
       // Enough other projects are being moved.
       await sleep(waitMs, undefined, { signal });
@@ -116,18 +124,37 @@ function placeFor({ servers }: MoveDeps, { limit_mb: limitMb, server_id: serverI
 /** Waits for the end of a move. A drain that is cancelled cancels the moves that it has started. */
 async function endOf(control: Control, jobId: string, signal: AbortSignal): Promise<string | null> {
   let isCancelled = false;
+  // Not ended by the signal: the job of the drain ends after those of its moves.
+  const never = new AbortController().signal;
   for (;;) {
     if (signal.aborted && !isCancelled) {
-      isCancelled = true;
-      await control.change(
-        sql`update jobs set is_cancel_requested = true where id = ${jobId} and status = 'running'`,
+      await patiently(never, () =>
+        control.change(
+          sql`update jobs set is_cancel_requested = true where id = ${jobId} and status = 'running'`,
+        ),
       );
+      isCancelled = true;
     }
-    const [job] = await control.query<{ status: Job['status']; reason: string | null }>(
-      sql`select status, error ->> 'message' as reason from jobs where id = ${jobId}`,
+    const [job] = await patiently(never, () =>
+      control.query<{ status: Job['status']; reason: string | null }>(
+        sql`select status, error ->> 'message' as reason from jobs where id = ${jobId}`,
+      ),
     );
     if (!job) return 'The job of the move is gone.';
     if (job.status !== 'running') return job.status === 'done' ? null : (job.reason ?? 'The move failed.');
     await sleep(lookMs);
+  }
+}
+
+/** For statements that can be repeated: tries again while the control database does not answer. */
+async function patiently<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+  for (const until = performance.now() + awayMs; ; await sleep(waitMs, undefined, { signal })) {
+    try {
+      return await ask();
+    } catch (error) {
+      const isAway =
+        error instanceof RowhouseError && (error.code === 'unavailable' || error.code === 'outcome_unknown');
+      if (!isAway || performance.now() > until) throw error;
+    }
   }
 }
