@@ -70,10 +70,10 @@ const smallLagBytes = 256 * 1024;
 const [lookMs, markerMs, enabledEvery] = [50, 1, 20];
 /** How often the catalog is compared while rows are copied, and at most which part of the time that may take. */
 const [watchMs, watchPart] = [1_000, 0.02];
-/** A server may restart meanwhile. For this long it may not answer, */
+/** For this long a server that restarts meanwhile may not answer. */
 const awayMs = 30_000;
 /**
- * and so often PostgreSQL may stop the replication without having got any further in between, or in all: a function in an index of
+ * How often PostgreSQL may stop the replication without having got any further in between, and in all: a function in an index of
  * the project can fail as often as it likes.
  */
 const [maxRevivals, maxRevivalsInAll, revivalMs] = [10, 50, 1_000];

@@ -55,7 +55,7 @@ export class PostgresError extends Error {
   }
 }
 
-/** True only for an ERROR from PostgreSQL; a isBroken connection has no SQLSTATE. */
+/** True only for an ERROR from PostgreSQL; a connection that broke has no SQLSTATE. */
 export function isState(error: unknown, state: string): error is PostgresError {
   return error instanceof PostgresError && error.sqlstate === state;
 }
