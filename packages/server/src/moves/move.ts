@@ -19,7 +19,8 @@ import type { ProjectRow } from '../projects/project.ts';
 import { checkName, checkServers, checkSwaps, waitForExport } from './checks.ts';
 import { fillCopy, readerOf } from './copy.ts';
 import { SchemaChanged } from './fingerprint.ts';
-import { FellBehind, type Online, type OnlineOptions, prepareOnline, startOver } from './online.ts';
+import { FellBehind } from './follow.ts';
+import { type Online, type OnlineOptions, prepareOnline, startOver } from './online.ts';
 import { checkPause, notOnline, type Plan, planMove, tooLong } from './plan.ts';
 import { NotOnline } from './replicable.ts';
 import {
