@@ -1,6 +1,6 @@
 // Moves by logical replication: what they carry, what they do about changes of tables meanwhile, and hostile projects.
 import type pg from 'pg';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { databaseOf, roleOf } from '../src/engine/provision.ts';
 import type { Address, Database } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -287,37 +287,6 @@ describe('an online move', () => {
     expect(job.result).toMatchObject({ mode: 'dump', reason: 'replication has stopped with an error' });
     expect(await query(project, 'select id, v from notes')).toEqual([{ id: 1, v: 1 }]);
     await expectNothingLeft(project);
-  });
-
-  it('does not give way to autovacuum, which holds a lock on a table for long', async () => {
-    const project = await create();
-    await query(project, 'create table notes (id int)');
-    expect((await ended(await move(project, 'second'))).error).toBe(null);
-    const setNaptime = (setting: string) =>
-      asAdmin(async (admin) => {
-        await admin.query(sql.script(`alter system ${setting}`));
-        await admin.query(sql`select pg_reload_conf()`);
-      }, secondAddress());
-    await setNaptime("set autovacuum_naptime = '1s'");
-    onTestFinished(() => setNaptime('reset autovacuum_naptime'));
-    await query(
-      project,
-      `alter table notes set (autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0,
-                              autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)`,
-    );
-    await query(project, 'insert into notes select generate_series(1, 50000)');
-    await query(project, 'delete from notes where id % 2 = 0');
-    const isVacuumed = () =>
-      inside(databaseOf(project.id), secondAddress(), (admin) =>
-        admin.query(sql`
-          select from pg_stat_progress_vacuum
-          where datname = current_database() and relid = 'public.notes'::regclass`),
-      );
-    await until('autovacuum is at work', async () => (await isVacuumed()).length > 0);
-    const job = await ended(await move(project, 'test'));
-    expect(job.error).toBe(null);
-    expect(job.result).toMatchObject({ mode: 'online' });
-    expect(await query(project, 'select count(*)::int as n from notes')).toEqual([{ n: 25_000 }]);
   });
 
   it('is stopped by its job at any time before the switch, and puts everything back', async () => {
