@@ -45,6 +45,50 @@ describe('the schema', () => {
     expect(body.functions[0]).not.toHaveProperty('definition');
   });
 
+  it('bounds its comments and defaults together', async () => {
+    const long = await rowhouse.project('Long texts');
+    const columns = Array.from(
+      { length: 40 },
+      (_, n) => `c${n} text default repeat('d', 1) || '${'d'.repeat(9_000)}'`,
+    );
+    const comments = Array.from(
+      { length: 40 },
+      (_, n) => `comment on column %1$I.c${n} is '${'ä'.repeat(9_000)}'`,
+    );
+    for (const table of ['a', 'b', 'c']) {
+      const statements = [
+        `create table ${table} (${columns.join(', ')})`,
+        ...comments.map((text) => text.replace('%1$I', table)),
+        `comment on table ${table} is 'table ${table}'`,
+      ];
+      const query = `do $$ begin ${statements.join('; ')}; end $$`;
+      const { status, body } = await rowhouse.call('POST', `/projects/${long.slug}/query`, {
+        ...{ key: long.key, body: { query } },
+      });
+      expect(status, JSON.stringify(body)).toBe(200);
+    }
+    const { body } = await rowhouse.call('GET', `/projects/${long.slug}/schema`, { key: long.key });
+    type Column = { default: string | null; comment: string | null };
+    const all: Column[] = body.tables.flatMap((table: { columns: Column[] }) => table.columns);
+    expect(all).toHaveLength(120);
+    for (const text of ['default', 'comment'] as const) {
+      const given = all.map((column) => column[text]);
+      const kept = given.filter((value) => value !== null);
+      const bytes = Buffer.byteLength(kept.join(''));
+      expect([bytes > 480 * 1024, bytes <= 512 * 1024]).toEqual([true, true]);
+      // Those at the beginning.
+      expect(given.slice(kept.length).every((value) => value === null)).toBe(true);
+    }
+    expect(body.tables.map((table: { comment: string }) => table.comment)).toEqual([
+      ...['table a', 'table b', 'table c'],
+    ]);
+    const listed = await rowhouse.call('GET', `/projects/${long.slug}/tables`, { key: long.key });
+    expect(listed.body.tables).toMatchObject([
+      { name: 'a', kind: 'table', comment: 'table a' },
+      ...[{ name: 'b' }, { name: 'c' }],
+    ]);
+  });
+
   it('has every part that is asked for, with its definition', async () => {
     const all = 'indexes,constraints,policies,triggers,views,functions,extensions';
     const { status, body } = await schema(all);

@@ -4,10 +4,9 @@
 import type { DefinitionPart, Definitions } from '@rowhouse/api';
 import type { Ask } from './catalog.ts';
 import { from, ownSchemas, shown, word } from './describe.ts';
+import { totalOf, withinTotal } from './text-totals.ts';
 
 const maxEntries = 5_000;
-/** All values of one text together. Beyond it they are null: JSON of megabytes would hold up other requests. */
-const maxTextBytes = 512 * 1024;
 
 export async function describeParts(ask: Ask, parts: readonly DefinitionPart[]): Promise<Definitions> {
   const found: Record<string, unknown> = {};
@@ -35,15 +34,10 @@ function listing({ fields, texts, from: source, where, order }: Part): string {
   const select = [...Object.entries(fields), ...Object.entries(texts)]
     .map(([name, sql]) => `${sql} as "${name}"`)
     .join(', ');
-  const sizes = Object.keys(texts).map(
-    (name) => `pg_catalog.sum(pg_catalog.octet_length("${name}")) over (order by place) as "${name} bytes"`,
-  );
+  const sizes = Object.keys(texts).map((name) => totalOf(name, 'place'));
   const members = [
     ...Object.keys(fields).map((name) => `'${name}', "${name}"`),
-    ...Object.keys(texts).map(
-      (name) =>
-        `'${name}', case when "${name} bytes" operator(pg_catalog.<=) ${maxTextBytes} then "${name}" end`,
-    ),
+    ...Object.keys(texts).map((name) => `'${name}', ${withinTotal(name)}`),
   ];
   return `
     select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(${members.join(', ')}) order by place), '[]')

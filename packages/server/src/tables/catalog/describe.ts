@@ -2,6 +2,7 @@
 // catalog, never cached. The SQL already produces the wire format with snake_case names.
 import type { Ask } from './catalog.ts';
 import { openSchemas } from './catalog-queries.ts';
+import { totalOf, withinTotal } from './text-totals.ts';
 
 export type ListedTable = {
   schema: string;
@@ -71,7 +72,7 @@ export function word(column: string, words: Record<string, string>): string {
   return `case ${arms.join(' ')} end`;
 }
 
-/** Comments and expressions can have any length. JSON of megabytes would hold up other requests. */
+/** Comments and expressions can have any length. text-totals.ts bounds them together. */
 const short = (text: string) => `pg_catalog."left"(${text}, 10000)`;
 
 const kind = word('relkind', {
@@ -114,13 +115,22 @@ const sizeBytes = measured(
   'pg_catalog.sum(pg_catalog.pg_total_relation_size(part.oid))::pg_catalog.int8',
 );
 
+const tableComment = short("pg_catalog.obj_description(class.oid, 'pg_class')");
+const byTable = 'nspname, relname';
+
 const tables = `
   select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-    'schema', nspname, 'name', relname, 'kind', ${kind},
-    'row_estimate', ${rowEstimate}, 'size_bytes', coalesce(${sizeBytes}, 0),
-    'comment', ${short("pg_catalog.obj_description(class.oid, 'pg_class')")}
-  ) order by nspname, relname), '[]')
-  from ${from} where ${shown}`;
+    'schema', nspname, 'name', relname, 'kind', kind,
+    'row_estimate', row_estimate, 'size_bytes', size_bytes, 'comment', ${withinTotal('comment')}
+  ) order by ${byTable}), '[]')
+  from (
+    select *, ${totalOf('comment', byTable)}
+    from (
+      select nspname, relname, ${kind} as kind, ${rowEstimate} as row_estimate,
+        coalesce(${sizeBytes}, 0) as size_bytes, ${tableComment} as comment
+      from ${from} where ${shown}
+    ) as entries
+  ) as counted`;
 
 function names(relation: string, numbers: string): string {
   return `(
@@ -131,10 +141,11 @@ function names(relation: string, numbers: string): string {
 
 const keyColumns = names('indrelid', '(indkey::pg_catalog.int2[])[0:indnkeyatts operator(pg_catalog.-) 1]');
 
-const columns = `(
-  select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+/** Of all tables, by table: a text counts together with those of other tables. */
+const columns = `
+  select attrelid, pg_catalog.json_agg(pg_catalog.json_build_object(
     'name', attname, 'type', pg_catalog.format_type(atttypid, atttypmod), 'not_null', attnotnull,
-    'default', case when attgenerated operator(pg_catalog.=) '' then ${short('pg_catalog.pg_get_expr(adbin, adrelid)')} end,
+    'default', ${withinTotal('default')},
     'identity', ${word('attidentity', { a: 'always', d: 'by default' })},
     'generated', ${word('attgenerated', { s: 'stored', v: 'virtual' })},
     'enum', (
@@ -142,11 +153,21 @@ const columns = `(
       from pg_catalog.pg_type as type
       join pg_catalog.pg_namespace as type_in on type_in.oid operator(pg_catalog.=) typnamespace
       where type.oid operator(pg_catalog.=) atttypid and typtype operator(pg_catalog.=) 'e'),
-    'comment', ${short('pg_catalog.col_description(attrelid, attnum)')}
-  ) order by attnum), '[]')
-  from pg_catalog.pg_attribute
-  left join pg_catalog.pg_attrdef on adrelid operator(pg_catalog.=) attrelid and adnum operator(pg_catalog.=) attnum
-  where attrelid operator(pg_catalog.=) class.oid and attnum operator(pg_catalog.>) 0 and not attisdropped)`;
+    'comment', ${withinTotal('comment')}
+  ) order by attnum) as list
+  from (
+    select *, ${totalOf('default', `${byTable}, attnum`)}, ${totalOf('comment', `${byTable}, attnum`)}
+    from (
+      select nspname, relname, attrelid, attnum, attname, atttypid, atttypmod, attnotnull, attidentity, attgenerated,
+        case when attgenerated operator(pg_catalog.=) '' then ${short('pg_catalog.pg_get_expr(adbin, adrelid)')} end as "default",
+        ${short('pg_catalog.col_description(attrelid, attnum)')} as comment
+      from ${from}
+      join pg_catalog.pg_attribute on attrelid operator(pg_catalog.=) class.oid
+      left join pg_catalog.pg_attrdef on adrelid operator(pg_catalog.=) attrelid and adnum operator(pg_catalog.=) attnum
+      where ${shown} and attnum operator(pg_catalog.>) 0 and not attisdropped
+    ) as entries
+  ) as counted
+  group by attrelid`;
 
 const references = `(
   select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
@@ -160,11 +181,12 @@ const references = `(
   where conrelid operator(pg_catalog.=) class.oid and contype operator(pg_catalog.=) 'f' and conparentid operator(pg_catalog.=) 0)`;
 
 const schema = `
+  with described as materialized (${columns})
   select pg_catalog.json_build_object(
     'tables', (
       select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-        'schema', nspname, 'name', relname, 'kind', ${kind}, 'comment', ${short("pg_catalog.obj_description(class.oid, 'pg_class')")},
-        'row_security', relrowsecurity, 'columns', ${columns},
+        'schema', nspname, 'name', relname, 'kind', ${kind}, 'comment', ${withinTotal('comment')},
+        'row_security', relrowsecurity, 'columns', coalesce(list, '[]'),
         'primary_key', coalesce((
           select ${keyColumns} from pg_catalog.pg_index
           where indrelid operator(pg_catalog.=) class.oid and indisprimary), '[]'),
@@ -173,8 +195,15 @@ const schema = `
           where indrelid operator(pg_catalog.=) class.oid and indisunique and indisvalid and not indisprimary
             and indpred is null and indexprs is null),
         'references', ${references}
-      ) order by nspname, relname), '[]')
-      from ${from} where ${shown}),
+      ) order by ${byTable}), '[]')
+      from (
+        select *, ${totalOf('comment', byTable)}
+        from (
+          select class.oid, nspname, relname, relkind, relrowsecurity, ${tableComment} as comment
+          from ${from} where ${shown}
+        ) as entries
+      ) as class
+      left join described on attrelid operator(pg_catalog.=) class.oid),
     'enums', (
       select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('schema', nspname, 'name', typname, 'values', (
         select pg_catalog.json_agg(enumlabel order by enumsortorder)
@@ -187,17 +216,27 @@ const schema = `
       select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', nspname, 'name', proname,
         'kind', ${word('prokind', { f: 'function', p: 'procedure', a: 'aggregate', w: 'window' })},
-        'arguments', ${short('pg_catalog.pg_get_function_arguments(proc.oid)')},
-        'returns', ${short('pg_catalog.pg_get_function_result(proc.oid)')}, 'language', lanname,
+        'arguments', ${withinTotal('arguments')}, 'returns', ${withinTotal('returns')}, 'language', lanname,
         'volatility', ${word('provolatile', { i: 'immutable', s: 'stable', v: 'volatile' })},
-        'comment', ${short("pg_catalog.obj_description(proc.oid, 'pg_proc')")}
-      ) order by nspname, proname, pg_catalog.pg_get_function_identity_arguments(proc.oid)), '[]')
-      from pg_catalog.pg_proc as proc
-      join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) pronamespace
-      join pg_catalog.pg_language as language on language.oid operator(pg_catalog.=) prolang
-      where ${ownSchemas} and pg_catalog.has_function_privilege(proc.oid, 'execute')
-        -- Without functions that belong to an extension.
-        and not exists (
-          select from pg_catalog.pg_depend
-          where classid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-            and objid operator(pg_catalog.=) proc.oid and deptype operator(pg_catalog.=) 'e')))`;
+        'comment', ${withinTotal('comment')}
+      ) order by place), '[]')
+      from (
+        select *, ${['arguments', 'returns', 'comment'].map((name) => totalOf(name, 'place')).join(', ')}
+        from (
+          select nspname, proname, prokind, lanname, provolatile,
+            ${short('pg_catalog.pg_get_function_arguments(proc.oid)')} as arguments,
+            ${short('pg_catalog.pg_get_function_result(proc.oid)')} as returns,
+            ${short("pg_catalog.obj_description(proc.oid, 'pg_proc')")} as comment,
+            pg_catalog.row_number() over (
+              order by nspname, proname, pg_catalog.pg_get_function_identity_arguments(proc.oid)) as place
+          from pg_catalog.pg_proc as proc
+          join pg_catalog.pg_namespace as namespace on namespace.oid operator(pg_catalog.=) pronamespace
+          join pg_catalog.pg_language as language on language.oid operator(pg_catalog.=) prolang
+          where ${ownSchemas} and pg_catalog.has_function_privilege(proc.oid, 'execute')
+            -- Without functions that belong to an extension.
+            and not exists (
+              select from pg_catalog.pg_depend
+              where classid operator(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+                and objid operator(pg_catalog.=) proc.oid and deptype operator(pg_catalog.=) 'e')
+        ) as entries
+      ) as counted))`;
