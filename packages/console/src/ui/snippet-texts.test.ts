@@ -39,7 +39,8 @@ it.each(languages)('%s contains no character that cannot be seen, and sends each
   const query = `select $$${unseen.join(' ')}$$`;
   const text = snippet(language, 'http://h', 'k', { ...request, body: { query } });
   expect(unseen.filter((character) => text.includes(character))).toEqual([]);
-  expect(text).toContain(String.raw`\udb40\udc41`);
+  // Some languages double the backslash of JSON.
+  expect(text).toMatch(/\\+udb40\\+udc41/);
   expect(JSON.parse(sentBy[language](text) ?? 'null')).toEqual({ query });
 });
 
