@@ -81,7 +81,7 @@ export async function signIn(body: { link: string } | { api_key: string }): Prom
   openSession(session, token);
 }
 
-/** Nothing that was typed stays in the browser. What the server does not have yet becomes a draft there. */
+/** Removes every text from the browser. Unsaved ones are stored as drafts first. */
 export function signOut(): Promise<void> {
   leaving ??= leave().finally(() => {
     leaving = null;

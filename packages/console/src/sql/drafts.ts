@@ -37,7 +37,7 @@ function readTabs(key: string): Tabs | null {
     const stored = JSON.parse(sessionStorage.getItem(key) ?? 'null') as Tabs | null;
     return stored && stored.open.length > 0 ? stored : null;
   } catch {
-    // What cannot be read is replaced.
+    // Replaces values that cannot be read.
     return null;
   }
 }

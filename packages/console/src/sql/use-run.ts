@@ -1,4 +1,4 @@
-// One statement at a time: run, preview, explain, cancel. What runs is the text that was passed in, never a later one.
+// One statement at a time: run, preview, explain, cancel. It runs the text that was passed in, never a later one.
 import type { QueryResponse } from '@rowhouse/api';
 import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';

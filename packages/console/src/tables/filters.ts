@@ -28,7 +28,7 @@ export type Sort = { column: string; isDescending: boolean };
 export const needsValue = (operator: Operator) =>
   operators.find(({ key }) => key === operator)?.needsValue ?? true;
 
-/** As it stands in the page's address: the JSON of the parts, because a column can contain any character. */
+/** As written in the page's address: the JSON of the parts, because a column can contain any character. */
 export const writeFilter = ({ column, operator, value }: Filter) => JSON.stringify([column, operator, value]);
 
 export function readFilter(text: string): Filter | null {
