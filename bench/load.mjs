@@ -54,7 +54,8 @@ export async function startService(folder, script = 'packages/server/dist/main.j
     /^ready$/m,
   );
   const call = async (method, target, key, body) => {
-    const headers = { 'x-api-key': key, ...(body && { 'content-type': 'application/json' }) };
+    // A kept connection may have been closed meanwhile: pgbench blocks this process for minutes.
+    const headers = { connection: 'close', 'x-api-key': key, ...(body && { 'content-type': 'application/json' }) };
     const response = await fetch(api + target, {
       method,
       headers,

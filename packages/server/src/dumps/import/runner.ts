@@ -16,6 +16,7 @@ export class Runner {
   readonly session: ImportSession;
   private readonly origin: Origin;
   private readonly role: string;
+  private readonly otherOwners = new Set<string>();
   private readonly failedTables = new Set<string>();
   /** INSERTs of a dump with --inserts: one round trip for each would be slow. */
   private readonly waiting: { text: string; entry: Entry | null }[] = [];
@@ -35,11 +36,22 @@ export class Runner {
   /** Whether its statements are to run. If not, the report says why. */
   admits(entry: Entry): boolean {
     const judgement = judge(entry, this.origin);
-    if (judgement.run) return true;
+    if (judgement.run) {
+      this.noteOwner(entry.owner);
+      return true;
+    }
     if (judgement.reason === null) return false;
     if (judgement.group) this.report.skipInGroup(judgement.group, judgement.reason);
     else this.report.skip(labelOf(entry), judgement.reason);
     return false;
+  }
+
+  /** Of a dump with one owner nothing is lost: the project's role takes its place. Others get a line each. */
+  private noteOwner(owner: string | null): void {
+    if (owner === null || owner === this.origin.mainOwner || owner === 'pg_database_owner') return;
+    if (this.otherOwners.has(owner) || this.otherOwners.size >= maxOtherOwners) return;
+    this.otherOwners.add(owner);
+    this.report.skip(`owner ${owner}`, "Everything belongs to the new project's role.");
   }
 
   async statement(text: string, entry: Entry | null): Promise<void> {
@@ -70,6 +82,7 @@ export class Runner {
   private async single(text: string, entry: Entry | null): Promise<void> {
     const prepared = prepare(text, this.origin, this.role);
     if ('skip' in prepared) {
+      this.noteOwner(prepared.owner ?? null);
       if (prepared.skip !== null) this.skip(text, entry, prepared.skip);
       return;
     }
@@ -163,6 +176,7 @@ export class Runner {
 const maxFailed = 1_000;
 const maxFailedChars = 4 * 1024 * 1024;
 const maxWaiting = 200;
+const maxOtherOwners = 100;
 const maxWaitingChars = 256 * 1024;
 
 function isRow(text: string): boolean {

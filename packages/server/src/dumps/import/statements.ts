@@ -6,8 +6,8 @@ import type { Origin } from './origin.ts';
 
 export type Prepared =
   | Readonly<{ run: string }>
-  /** null: nothing is lost. */
-  | Readonly<{ skip: string | null }>;
+  /** null: nothing is lost. `owner`: whom the statement would have made an owner. */
+  | Readonly<{ skip: string | null; owner?: string | null }>;
 
 /** These exist on every server of ours. */
 const sharedRoles = new Set(['authenticated', 'anon', 'service_role']);
@@ -50,8 +50,8 @@ function prepareSet(text: string): Prepared {
 function prepareAlter(text: string, origin: Origin, role: string): Prepared {
   if (text.length > maxChars) return { run: text };
   const words = findWords(text, maxChars);
-  const [owner, to] = words.slice(-3);
-  if (isWord(owner, 'owner') && isWord(to, 'to')) return nothingLost;
+  const [owner, to, named] = words.slice(-3);
+  if (isWord(owner, 'owner') && isWord(to, 'to')) return { skip: null, owner: nameOf(named) };
   if (!isWord(words[1], 'default') || !isWord(words[2], 'privileges')) return { run: text };
   const at = words.findIndex((word, index) => isWord(word, 'role') && isWord(words[index - 1], 'for'));
   const of = words[at + 1];
@@ -92,8 +92,18 @@ function preparePolicy(text: string, origin: Origin, role: string): Prepared {
   return { run: `${text.slice(0, first.start)}${here.join(', ')}${text.slice(last.end)}` };
 }
 
-function roleHere({ word, isQuoted }: Word, { owners }: Origin, role: string): string | null {
-  if (!isQuoted && (word === 'public' || /^(?:current|session)_(?:user|role)$/.test(word))) return word;
+/** null for CURRENT_USER and the like: that is the project's role. */
+function nameOf(named: Word | undefined): string | null {
+  return !named || isOwnRole(named) ? null : named.word;
+}
+
+function isOwnRole({ word, isQuoted }: Word): boolean {
+  return !isQuoted && /^(?:current|session)_(?:user|role)$/.test(word);
+}
+
+function roleHere(named: Word, { owners }: Origin, role: string): string | null {
+  const { word, isQuoted } = named;
+  if (isOwnRole(named) || (!isQuoted && word === 'public')) return word;
   if (sharedRoles.has(word)) return quote(word);
   return owners.has(word) || word === role ? quote(role) : null;
 }
