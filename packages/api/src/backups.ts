@@ -8,6 +8,7 @@ const timeOrNull = (description: string) => Type.Union([Type.String(time), Type.
 export const Backup = Type.Object(
   {
     id: Type.String({ examples: ['20261116T100000000Z-full'] }),
+    server: Type.String({ description: 'The name of the server that was backed up.' }),
     kind: Type.Enum(['full', 'incremental']),
     parent: Type.Union([Type.String(), Type.Null()], {
       description: 'The backup to which an incremental one refers.',
@@ -22,10 +23,58 @@ export const Backup = Type.Object(
 );
 export type Backup = Static<typeof Backup>;
 
+const restorable = {
+  oldest_restorable: timeOrNull('The first moment that can be restored. null: there is none.'),
+  newest_restorable: timeOrNull('The last moment that can be restored.'),
+  restorable: Type.Array(
+    Type.Object({ from: Type.String(time), to: Type.String(time) }, { additionalProperties: false }),
+    {
+      description:
+        'Every moment of these ranges can be restored, oldest first. There are several if WAL was lost in between, or if the server itself was restored.',
+    },
+  ),
+  lag_seconds: Type.Union([Type.Number(), Type.Null()], {
+    description: 'The age of the oldest change that is not stored yet. null: unknown.',
+  }),
+  lag_bytes: Type.Union([Type.Number(), Type.Null()], { description: 'WAL that is not stored yet.' }),
+  last_verified_at: timeOrNull('When all backups were last read back without a problem.'),
+  restore_verified_at: timeOrNull(
+    'When a project was last restored into a copy and found to be equal to the live one. null: never.',
+  ),
+};
+
+export const ServerBackups = Type.Object(
+  {
+    name: Type.String(),
+    problem: Type.Union([Type.String(), Type.Null()], {
+      description:
+        'Why the server is not being backed up now. What was stored before can be restored. null: it is.',
+    }),
+    hint: Type.Union([Type.String(), Type.Null()], { description: 'What the operator can do about it.' }),
+    ...restorable,
+  },
+  { additionalProperties: false },
+);
+export type ServerBackups = Static<typeof ServerBackups>;
+
+/** The parameter of the list, and the body of requests for all servers. */
+export const OfServer = Type.Object(
+  {
+    server: Type.Optional(
+      Type.String({ maxLength: 100, description: 'The name of a server. Without it, all servers count.' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type OfServer = Static<typeof OfServer>;
+
 export const BackupsResponse = success({
-  backups: Type.Array(Backup, { description: 'Oldest first.' }),
+  backups: Type.Array(Backup, { description: 'Oldest first, server by server.' }),
   damaged: Type.Array(
-    Type.Object({ id: Type.String(), problem: Type.String() }, { additionalProperties: false }),
+    Type.Object(
+      { id: Type.String(), server: Type.String(), problem: Type.String() },
+      { additionalProperties: false },
+    ),
     {
       description:
         'Backups whose descriptions cannot be read. They cannot be restored, and neither can backups that refer to them.',
@@ -35,23 +84,11 @@ export const BackupsResponse = success({
   is_on_data_disk: Type.Boolean({
     description: 'Whether the backups are on the disk of the data. If that disk is lost, so are the backups.',
   }),
-  oldest_restorable: timeOrNull('The first moment that can be restored. null: there is none.'),
-  newest_restorable: timeOrNull('The last moment that can be restored.'),
-  restorable: Type.Array(
-    Type.Object({ from: Type.String(time), to: Type.String(time) }, { additionalProperties: false }),
-    {
-      description:
-        'Every moment of these ranges can be restored, oldest first. There are several if WAL was lost in between, or if the installation itself was restored.',
-    },
-  ),
-  lag_seconds: Type.Union([Type.Number(), Type.Null()], {
-    description: 'The age of the oldest change that is not stored yet. null: unknown.',
+  ...restorable,
+  servers: Type.Array(ServerBackups, {
+    description:
+      'One entry for each server. The fields of the same names beside it are those of the named server, or of the first one.',
   }),
-  lag_bytes: Type.Union([Type.Number(), Type.Null()], { description: 'WAL that is not stored yet.' }),
-  last_verified_at: timeOrNull('When all backups were last read back without a problem.'),
-  restore_verified_at: timeOrNull(
-    'When a project was last restored into a copy and found to be equal to the live one. null: never, or PostgreSQL is not the embedded one.',
-  ),
   failing_drills: Type.Integer({ description: 'Projects whose last restore drill failed.' }),
 });
 export type BackupsResponse = Static<typeof BackupsResponse>;
@@ -65,6 +102,7 @@ export const TakeBackup = Type.Object(
           'An incremental backup becomes a full one if there is no backup to which it could refer.',
       }),
     ),
+    ...OfServer.properties,
   },
   { additionalProperties: false },
 );

@@ -25,10 +25,22 @@ export const RestoreProject = Type.Object(
           'new: into a new project, beside this one. in_place: the restored state replaces this project, and the present state is kept as a deleted project.',
       }),
     ),
+    server: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        description:
+          'With "new": the name of the server for the new project. Without it, that of this project; if that server does not answer, the service chooses another one.',
+      }),
+    ),
   },
   { additionalProperties: false },
 );
-export type RestoreProject = { to?: string; snapshot?: string; into?: 'new' | 'in_place' };
+export type RestoreProject = {
+  to?: string;
+  snapshot?: string;
+  into?: 'new' | 'in_place';
+  server?: string;
+};
 
 export const RestoringResponse = success({
   project: Project,

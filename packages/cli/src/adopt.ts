@@ -135,7 +135,7 @@ async function finish(server: string, options: AdoptOptions): Promise<void> {
       '',
       clean(`In a shell: set -a; . ${done.environment_file}; set +a; rowhouse start`),
       clean(`To come back: stop the service, then rowhouse servers adopt ${done.server} --undo`),
-      'Rowhouse does not back up this server. Back it up with its own tools.',
+      'Set ROWHOUSE_BACKUP_URL as well, or back this server up with its own tools.',
     ].join('\n');
   });
 }

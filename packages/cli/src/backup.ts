@@ -1,7 +1,7 @@
 // rowhouse backup: takes, lists, verifies and prunes backups, and proves that they can be restored, through a running
 // service.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Backup, BackupsResponse, Job, JobResponse } from '@rowhouse/api';
+import type { Backup, BackupsResponse, Job, JobResponse, ServerBackups } from '@rowhouse/api';
 import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions } from './api.ts';
 import { failure } from './failure.ts';
@@ -17,41 +17,60 @@ export function addBackup(program: Command): void {
     .summary('take, list, verify and prune backups, and try a restore')
     .description('Take, list, verify and prune backups, and try a restore. Needs an account key.');
   const add = (usage: string, about: string) => withApiOptions(backup.command(usage).description(about));
+  const ofServer = ['--server <name>', 'only those of this server (default: all servers)'] as const;
 
   add('now', 'Take a backup and wait until it is done.')
     .option('--full', 'take a full backup instead of an incremental one')
+    .option('--server <name>', 'only of this server (default: one of each server)')
     .action(now);
-  add('list', 'List backups, and the times that can be restored.').action(list);
-  add('verify', 'Read all backups back and check them.').action(verify);
+  add('list', 'List backups, and the times that can be restored.')
+    .option(...ofServer)
+    .action(list);
+  add('verify', 'Read all backups back and check them.')
+    .option(...ofServer)
+    .action(verify);
   add(
     'drill [project]',
     'Restore a project into a temporary copy, as of now, and compare it with the live one. Without a project, they take turns.',
   ).action(drill);
-  add(
-    'prune',
-    'Delete backups that are older than ROWHOUSE_BACKUP_DAYS and that no other backup needs.',
-  ).action(prune);
+  add('prune', 'Delete backups that are older than ROWHOUSE_BACKUP_DAYS and that no other backup needs.')
+    .option(...ofServer)
+    .action(prune);
 }
 
-async function now(options: ApiOptions & { full?: boolean }): Promise<void> {
-  const body = { kind: options.full ? 'full' : 'incremental' };
-  const answer = await run<{ backup: Backup }>(options, ['backups'], 'Backing up', body);
+type Options = ApiOptions & { server?: string };
+
+function serverOf({ server }: Options): { server?: string } {
+  return server === undefined ? {} : { server };
+}
+
+async function now(options: Options & { full?: boolean }): Promise<void> {
+  const body = { kind: options.full ? 'full' : 'incremental', ...serverOf(options) };
+  const answer = await run<{ backups: Backup[] }>(options, ['backups'], 'Backing up', body);
   show(options, answer, ({ job: { result } }) => {
-    const { id, size_mb: size, stored_mb: stored } = result.backup;
-    return clean(`Backup ${id} is complete: ${size} MB, stored as ${stored} MB.`);
+    const isOne = result.backups.length === 1;
+    const lines = result.backups.map(({ id, server, size_mb: size, stored_mb: stored }) => {
+      const of = isOne ? '' : ` of ${server}`;
+      return clean(`Backup ${id}${of} is complete: ${size} MB, stored as ${stored} MB.`);
+    });
+    return lines.join('\n');
   });
 }
 
-async function list(options: ApiOptions): Promise<void> {
-  const answer = await callApi<BackupsResponse>(options, 'GET', ['backups']);
-  show(options, answer, (given) =>
-    [tableOf(given.backups), summaryOf(given), ...warningsOf(given)].join('\n\n'),
-  );
+async function list(options: Options): Promise<void> {
+  const answer = await callApi<BackupsResponse>(options, 'GET', ['backups'], { query: serverOf(options) });
+  show(options, answer, (given) => {
+    const isOne = given.servers.length === 1;
+    const summaries = isOne
+      ? [summaryOf(given, given.storage)]
+      : [formatFields([['storage', given.storage]]), ...given.servers.map((one) => summaryOf(one))];
+    return [tableOf(given.backups, isOne), ...summaries, ...warningsOf(given)].join('\n\n');
+  });
 }
 
-async function verify(options: ApiOptions): Promise<void> {
+async function verify(options: Options): Promise<void> {
   type Result = { backups: number; segments: number };
-  const answer = await run<Result>(options, ['backups', 'verify'], 'Reading backups');
+  const answer = await run<Result>(options, ['backups', 'verify'], 'Reading backups', serverOf(options));
   show(options, answer, ({ job: { result } }) => {
     return `${result.backups} backups and ${result.segments} WAL segments are complete and undamaged.`;
   });
@@ -74,17 +93,17 @@ function countOf(tables: number): string {
   return `${tables} ${tables === 1 ? 'table' : 'tables'}`;
 }
 
-async function prune(options: ApiOptions): Promise<void> {
+async function prune(options: Options): Promise<void> {
   type Result = { backups: string[]; segments: number };
-  const answer = await run<Result>(options, ['backups', 'prune'], 'Deleting');
+  const answer = await run<Result>(options, ['backups', 'prune'], 'Deleting', serverOf(options));
   show(options, answer, ({ job: { result } }) => {
     return `${result.backups.length} backups and ${result.segments} WAL objects were deleted.`;
   });
 }
 
 /** Starts a job and waits for its end. */
-async function run<Result>(options: ApiOptions, path: string[], what: string, body?: object) {
-  let { job } = await callApi<JobResponse>(options, 'POST', path, body === undefined ? {} : { body });
+async function run<Result>(options: ApiOptions, path: string[], what: string, body: object) {
+  let { job } = await callApi<JobResponse>(options, 'POST', path, { body });
   const tell = progressOf(options);
   try {
     while (job.status === 'running') {
@@ -105,9 +124,10 @@ function failureOf({ error }: Job) {
   return failure(error?.code ?? 'internal_error', message, error?.hint);
 }
 
-function tableOf(backups: readonly Backup[]): string {
+function tableOf(backups: readonly Backup[], isOneServer: boolean): string {
   if (backups.length === 0) return 'No backups yet.';
   const columns = [
+    ...(isOneServer ? [] : [{ title: 'SERVER' }]),
     { title: 'ID' },
     { title: 'ENDED' },
     { title: 'MB', align: 'right' as const },
@@ -116,7 +136,10 @@ function tableOf(backups: readonly Backup[]): string {
   ];
   return formatTable(
     columns,
-    backups.map((one) => [one.id, formatTime(one.ended_at), one.size_mb, one.stored_mb, one.parent ?? '-']),
+    backups.map((one) => [
+      ...(isOneServer ? [] : [one.server]),
+      ...[one.id, formatTime(one.ended_at), one.size_mb, one.stored_mb, one.parent ?? '-'],
+    ]),
   );
 }
 
@@ -125,13 +148,18 @@ function exactTime(iso: string, round: (seconds: number) => number): string {
   return new Date(round(Date.parse(iso) / 1000) * 1000).toISOString().replace('.000', '');
 }
 
-function summaryOf(answer: BackupsResponse): string {
+type Summary = Pick<ServerBackups, 'restorable' | 'lag_seconds' | 'last_verified_at'> &
+  Partial<Pick<ServerBackups, 'name'>>;
+
+/** Of the only server, or of one of several. */
+function summaryOf(answer: Summary, storage?: string): string {
   const ranges = answer.restorable.flatMap(({ from, to }): [string, string][] => [
     ['restorable from', exactTime(from, Math.ceil)],
     ['restorable to', exactTime(to, Math.floor)],
   ]);
   return formatFields([
-    ['storage', answer.storage],
+    ...(storage === undefined ? [] : [['storage', storage] as [string, string]]),
+    ...(answer.name === undefined ? [] : [['server', answer.name] as [string, string]]),
     ...(ranges.length > 0 ? ranges : [['restorable', 'nothing yet'] as [string, string]]),
     ['not stored yet', answer.lag_seconds === null ? '-' : `${answer.lag_seconds} s`],
     ['verified', formatTime(answer.last_verified_at)],
@@ -139,9 +167,17 @@ function summaryOf(answer: BackupsResponse): string {
 }
 
 /** Each is a paragraph. */
-function warningsOf({ damaged, is_on_data_disk: isOnDataDisk }: BackupsResponse): string[] {
+function warningsOf({ damaged, servers, is_on_data_disk: isOnDataDisk }: BackupsResponse): string[] {
   const lines = damaged.map(({ id, problem }) => clean(`  ${id}: ${problem}`));
+  const missing = servers.flatMap(({ name, problem, hint }) =>
+    problem === null
+      ? []
+      : [
+          `${clean(`WARNING: ${name} is not backed up now. ${problem}`)}\n${clean(`To fix it: ${hint ?? ''}`)}`,
+        ],
+  );
   return [
+    ...missing,
     ...(damaged.length > 0
       ? [
           [

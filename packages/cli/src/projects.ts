@@ -65,6 +65,10 @@ export function addProjects(program: Command): void {
       '--in-place',
       'with --to or --snapshot: replace the project; its current state is kept as a deleted project',
     )
+    .option(
+      '--server <name>',
+      'with --to or --snapshot: server of the new project (default: that of the project)',
+    )
     .action((slug: string, options: RestoreOptions) => restore(slug, options, fieldsOf));
   add(
     'move <slug>',

@@ -8,7 +8,12 @@ import { skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
 import { clean, formatFields } from './table.ts';
 
-export type RestoreOptions = ApiOptions & { to?: string; snapshot?: string; inPlace?: boolean };
+export type RestoreOptions = ApiOptions & {
+  to?: string;
+  snapshot?: string;
+  inPlace?: boolean;
+  server?: string;
+};
 
 const lookMs = 500;
 
@@ -17,16 +22,16 @@ export async function restore(
   options: RestoreOptions,
   fieldsOf: (project: ProjectResponse['project']) => [string, string | number][],
 ): Promise<void> {
-  const { to, snapshot, inPlace } = options;
+  const { to, snapshot, inPlace, server } = options;
   if (to !== undefined || snapshot !== undefined) {
     const into = inPlace ? 'in_place' : 'new';
     const moment = { ...(to !== undefined && { to }), ...(snapshot !== undefined && { snapshot }) };
-    return restoreTo(slug, options, { ...moment, into });
+    return restoreTo(slug, options, { ...moment, into, ...(server !== undefined && { server }) });
   }
-  if (inPlace)
+  if (inPlace || server !== undefined)
     throw failure(
       'invalid_request',
-      '--in-place requires a moment.',
+      `${inPlace ? '--in-place' : '--server'} requires a moment.`,
       'Add --to <time> or --snapshot <name>.',
     );
   const answer = await callApi<ProjectResponse>(options, 'POST', ['projects', slug, 'restore']);

@@ -1,6 +1,7 @@
 // The background work, done by one process at a time: what the whole installation needs once, and for each server the loops
 // of server-work.ts. Each server has loops of its own, so that one that hangs does not hold up the others.
-import { type BackupKeeper, forgetBackups } from './backups/keeper.ts';
+import type { FleetKeeper } from './backups/fleet-keeper.ts';
+import { forgetBackups } from './backups/keeper.ts';
 import type { Drills } from './backups/restore/drills.ts';
 import { forgetOldChanges } from './control/changes.ts';
 import type { Control } from './control/control.ts';
@@ -25,7 +26,7 @@ type Deps = {
   upgrades: Upgrades;
   reclaim: Reclaim;
   /** null: backups are off. */
-  backups: BackupKeeper | null;
+  backups: FleetKeeper | null;
   /** null: backups are off, or single projects cannot be restored here. */
   drills: Drills | null;
   limits: { keepDeletedDays: number };
@@ -101,8 +102,16 @@ export function startBackground(deps: Deps, log: Log): Background {
   };
 
   const backupsLoop = async (ended: AbortSignal): Promise<void> => {
-    if (deps.backups) await deps.backups.run(ended);
-    else await attempt('forgetting backups', () => forgetBackups(deps.servers.first));
+    if (deps.backups) return deps.backups.run(ended);
+    const forgotten = new Set<Server>();
+    while (!ended.aborted) {
+      for (const server of deps.servers.all()) {
+        if (forgotten.has(server)) continue;
+        forgotten.add(server);
+        void attempt('forgetting backups', () => forgetBackups(server));
+      }
+      await pause(tickMs, ended);
+    }
   };
 
   const run = async () => {

@@ -1,8 +1,10 @@
 // `rowhouse doctor`: the further servers of the installation. Apart from doctor.ts, because these checks need the control
 // database and the master key, which opens the stored addresses.
 import { type Mark, placeOf, readMark } from './adoption/mark.ts';
+import { examineServerBackups } from './backups/examine.ts';
 import type { Config } from './config.ts';
 import { openControl } from './control/control.ts';
+import { peekSetting } from './control/settings.ts';
 import { clusterFolderOf, embeddedAddress } from './engine/embedded.ts';
 import { checkExternal, findOpenGuards, parseDatabaseUrl } from './engine/external.ts';
 import { inspectInstallation } from './engine/master-key-fit.ts';
@@ -21,7 +23,10 @@ export async function examineServers(config: Config): Promise<Check[]> {
   const address = 'key' in inspection ? firstAddress(config, inspection.key) : null;
   if (!('key' in inspection) || !address) return [];
   const rows = await readFurther(address, config.controlDatabase);
-  const checks = await Promise.all(rows.map((row) => examineServer(row, inspection.key)));
+  const installation = await peekSetting(address, config.controlDatabase, 'installation');
+  const checks = await Promise.all(
+    rows.map((row) => examineServer({ config, installation }, row, inspection.key)),
+  );
   return checks.flat();
 }
 
@@ -58,28 +63,29 @@ async function readFurther(address: Address, controlDatabase: string): Promise<S
   }
 }
 
-async function examineServer(row: ServerRow, masterKey: Buffer): Promise<Check[]> {
+async function examineServer(
+  { config, installation }: { config: Config; installation: string | null },
+  row: ServerRow,
+  masterKey: Buffer,
+): Promise<Check[]> {
   const check = `server ${row.name}`;
-  const notBackedUp: Check = {
-    check,
-    state: 'warning',
-    found: 'is not backed up by Rowhouse',
-    todo: 'Back it up with its own tools, such as pgBackRest. Only the first server is backed up.',
-  };
   try {
     const address = parseDatabaseUrl(openAddress(masterKey, row) ?? '');
     await checkExternal(address);
     const found = `${row.hosts.join(', ')} is usable, ${row.projects} projects${row.state === 'active' ? '' : ', draining'}`;
-    return [{ check, state: 'ok', found }, ...(await guardsOf(check, address)), notBackedUp];
+    const backups = await examineServerBackups(config, address, installation);
+    return [
+      { check, state: 'ok', found },
+      ...(await guardsOf(check, address)),
+      ...backups.map((finding) => ({ check, ...finding })),
+    ];
   } catch (error) {
     const { message } = error as Error;
     const cause = (error as { cause?: { message?: string; code?: string } }).cause;
     const reason = cause?.message || cause?.code || message;
-    const todo = 'Its projects answer 503 until it can be reached. Start it, or check the network.';
-    return [
-      { check, state: 'problem', found: `${row.hosts.join(', ')} cannot be used: ${reason}`, todo },
-      notBackedUp,
-    ];
+    const todo =
+      'Its projects answer 503 until it can be reached. Start it, or check the network. If it is lost, restore its projects from the backups into new ones: rowhouse projects restore <slug> --to <time>.';
+    return [{ check, state: 'problem', found: `${row.hosts.join(', ')} cannot be used: ${reason}`, todo }];
   }
 }
 

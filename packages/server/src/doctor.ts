@@ -60,12 +60,7 @@ const examinations: Examination[] = [
   { check: 'PostgreSQL', look: checkServer, only: 'external' },
   { check: 'servers', look: ({ config }) => examineServers(config), inside: true },
   { check: 'backups', look: ({ config }) => examineBackups(config), inside: true },
-  {
-    check: 'restore drills',
-    look: ({ config }) => examineDrills(config),
-    inside: true,
-    only: 'embedded',
-  },
+  { check: 'restore drills', look: ({ config }) => examineDrills(config), inside: true },
 ];
 
 async function examine(): Promise<Check[]> {

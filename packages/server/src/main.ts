@@ -100,7 +100,11 @@ async function startFirst(config: Config): Promise<void> {
   } else {
     const onEvent = (event: string, details: object) => log.warn(details, event);
     // What only this process knows; all else comes from the workers.
-    const own = createRegistry({ ...service.backgroundGauges, ...restarts });
+    const own = createRegistry(
+      { ...service.backgroundGauges, ...restarts },
+      {},
+      service.backgroundServerGauges,
+    );
     const workers = await startWorkers({ count: config.workers, own, onEvent });
     started.push(workers.stop);
     announce = workers.announce;
@@ -189,10 +193,8 @@ function openFor(
     controlDatabase: config.controlDatabase,
     masterKey,
     spares: config.spares,
-    ...(!config.databaseUrl && {
-      disk: diskOf(config),
-      restores: { dataFolder: config.dataFolder },
-    }),
+    ...(!config.databaseUrl && { disk: diskOf(config) }),
+    restores: { dataFolder: config.dataFolder, isExternal: config.databaseUrl !== null },
     ...backupOptions(config),
     limits: {
       maxLimitMb: config.maxLimitMb,
@@ -232,7 +234,13 @@ function backupOptions(config: Config) {
   const location = backupLocation(config);
   const { backupDays: retentionDays, backupRateMb: rateMb } = config;
   return (
-    location && { backups: { location, retentionDays, rateMb, reserveBytes: diskOf(config).reserveBytes } }
+    location && {
+      backups: {
+        ...{ location, retentionDays, rateMb, reserveBytes: diskOf(config).reserveBytes },
+        // The usual folder is on the disk of the first server, which may not have room for the others.
+        onlyFirst: config.backup === null,
+      },
+    }
   );
 }
 

@@ -2,8 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { startBackground } from './background.ts';
-import { type BackupOptions, openBackups } from './backups/backups.ts';
-import { openBackupKeeper } from './backups/keeper.ts';
+import type { BackupOptions } from './backups/backups.ts';
+import { openFleetBackups } from './backups/fleet-backups.ts';
+import { openFleetKeeper } from './backups/fleet-keeper.ts';
 import { openDrills } from './backups/restore/drills.ts';
 import { openRestores, type RestoreDeps } from './backups/restore/restores.ts';
 import type { BranchDeps } from './branches/deps.ts';
@@ -18,16 +19,16 @@ import type { ProgramEnvironment } from './dumps/native.ts';
 import { openDiskWatch } from './engine/disk.ts';
 import { EngineError } from './engine/engine-error.ts';
 import { masterKeyCheck } from './engine/master-key.ts';
-import { openServer, registerFirst } from './engine/servers.ts';
+import { openServer, registerFirst, type Server } from './engine/servers.ts';
 import { openTerminations } from './engine/terminations.ts';
 import { openFleet } from './fleet/fleet.ts';
 import type { Deps } from './http/deps.ts';
 import { openIdempotency } from './idempotency.ts';
 import { openJobs } from './jobs/jobs.ts';
 import { openKeyRing } from './keys/verify.ts';
+import { backupGauges, serverBackupGauges } from './metrics/backups.ts';
 import {
   backgroundGauges,
-  backupGauges,
   drillGauges,
   serverGauges,
   serviceCounters,
@@ -69,6 +70,7 @@ export type Service = {
   serverGauges: LabelledGauges;
   /** Those of `gauges` that workers cannot read. */
   backgroundGauges: Gauges;
+  backgroundServerGauges: LabelledGauges;
   stop(): Promise<void>;
 };
 
@@ -92,8 +94,8 @@ type Options = {
   proxy?: PublicAddress | null;
   /** Without it, backups are off. */
   backups?: BackupOptions;
-  /** Of the embedded PostgreSQL: there single projects can be restored. */
-  restores?: { dataFolder: string };
+  /** Where single projects can be restored. `isExternal`: the first server is not the embedded one. */
+  restores?: { dataFolder: string; isExternal?: boolean };
   now?: () => number;
   log: Logger;
 };
@@ -174,14 +176,15 @@ export async function openService(options: Options): Promise<Service> {
   const refusals = countRefusals();
   const reclaim = openReclaim({ servers, headroom, terminations, onError });
   terminations.listen((project) => void reclaim.run(project));
-  const onSlotLost = () =>
+  const onSlotLost = ({ name }: Server) =>
     log.error(
-      {},
+      { server: name },
       'WAL WAS LOST FOR BACKUPS: the storage was unavailable for so long that PostgreSQL gave up the replication slot, to keep the disk from filling up. Times since then cannot be restored until the next full backup is complete. It begins now',
     );
-  const dataFolder = options.restores?.dataFolder ?? null;
+  const { dataFolder, isExternal } = { dataFolder: null, isExternal: false, ...options.restores };
+  const onDataDisk = isExternal ? null : dataFolder;
   const backups = options.backups
-    ? openBackups({ control, server, dataFolder, now, onSlotLost }, options.backups)
+    ? openFleetBackups({ control, servers, dataFolder: onDataDisk, now, onSlotLost }, options.backups)
     : null;
   const writerQueue = openWriterQueue();
   feed.listen(({ projectId }) => {
@@ -230,21 +233,26 @@ export async function openService(options: Options): Promise<Service> {
     ...{ control, servers, jobs, imports, gate: sessions.gate, inTurn: branches.inTurn, onError },
     ...{ ensureCurrent: branches.ensureCurrent, forget: branches.forget, setHome: sessions.homes.set },
   };
+  /** Of restored servers. PostgreSQL itself may be on another machine. */
+  const workDisk =
+    isExternal && dataFolder !== null
+      ? openDiskWatch({ folder: dataFolder, reserveBytes: null, onError })
+      : disk;
   const restoreDeps: RestoreDeps = {
-    ...{ control, server, servers, disk, jobs, imports, backups, limits, now, onError },
-    dataFolder,
+    ...{ control, servers, jobs, imports, backups, limits, now, onError },
+    ...{ dataFolder, disk: workDisk, isEmbedded: !isExternal },
     ...(options.exports?.programs && { programs: options.exports.programs }),
-    exchange: (projectId, otherId) =>
-      branches.inTurn(server, async () => {
+    exchange: (of, projectId, otherId) =>
+      branches.inTurn(of, async () => {
         for (const id of [projectId, otherId]) await branches.ensureCurrent(id);
-        await swap({ ...branches, server }, { kind: 'promote', projectId, otherId });
+        await swap({ ...branches, server: of }, { kind: 'promote', projectId, otherId });
       }),
   };
   const restores = openRestores(restoreDeps);
   if (options.background) await restores.tidy().catch(onError);
-  const keeper = backups && options.background ? openBackupKeeper({ backups, server, now }, log) : null;
+  const keeper = backups && options.background ? openFleetKeeper({ backups, servers, now }, log) : null;
   const drills =
-    backups && options.restores ? openDrills(restoreDeps, { ...options.restores, backups }, log) : null;
+    backups && dataFolder !== null ? openDrills(restoreDeps, { dataFolder, backups }, log) : null;
   const background = options.background
     ? startBackground({ control, servers, upgrades, reclaim, limits, now, backups: keeper, drills }, log)
     : null;
@@ -293,16 +301,18 @@ export async function openService(options: Options): Promise<Service> {
   const ownGauges = background
     ? {
         ...backgroundGauges(background),
-        ...(keeper && backupGauges(keeper, control, now)),
+        ...(keeper && backupGauges(keeper, now)),
         ...(drills && drillGauges(drills, now)),
       }
     : {};
+  const ownServerGauges = keeper ? serverBackupGauges(keeper, now) : {};
   return {
     deps,
     gauges: { ...serviceGauges({ control, servers, sessions, hashing, disk }), ...ownGauges },
-    serverGauges: serverGauges(servers, sessions),
+    serverGauges: { ...serverGauges(servers, sessions), ...ownServerGauges },
     counters: serviceCounters({ refusals: refusals.counts, traces: traces.counts }),
     backgroundGauges: ownGauges,
+    backgroundServerGauges: ownServerGauges,
     stop: async () => {
       await background?.stop();
       headroom.stop();
@@ -311,6 +321,7 @@ export async function openService(options: Options): Promise<Service> {
       backups?.close();
       await compactions.stop();
       disk.stop();
+      workDisk.stop();
       await relief.stop();
       await hashing.stop();
       await delivery.stop();

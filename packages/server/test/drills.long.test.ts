@@ -25,7 +25,10 @@ it('a drill that fails is in the log, the metrics, doctor and the usage of the p
   const [shop, other] = [await rowhouse.project('Shop'), await rowhouse.project('Other')];
   for (const project of [shop, other])
     await run(rowhouse, project, 'create table t as select generate_series(1, 1000) as n');
-  const taken = await backups?.take('full', { signal: new AbortController().signal, progress: () => {} });
+  const taken = await backups?.first.take('full', {
+    signal: new AbortController().signal,
+    progress: () => {},
+  });
   const oid = taken?.databases.find(({ name }) => name === databaseOf(shop.id))?.oid;
   const part = path.join(folder, taken?.cluster ?? '', 'base', taken?.id ?? '', `db-${oid}.tar`);
   const whole = readFileSync(part);

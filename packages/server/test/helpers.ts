@@ -60,7 +60,7 @@ type TestServiceOptions = {
   exports?: { limits: ExportLimits };
   imports?: ImportOptions;
   backups?: BackupOptions;
-  restores?: { dataFolder: string };
+  restores?: { dataFolder: string; isExternal?: boolean };
   proxy?: PublicAddress;
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
   console?: ConsoleOptions | null;

@@ -101,6 +101,7 @@ async function restored(lab: Lab, { repository, catchUp }: Backups, projectId: s
         capacity,
         masterKey: lab.masterKey,
         isDurable: false,
+        superuser: null,
         binaries: prepareBinaries(lab.folder, runAs),
       },
       checkSpace: () => {},
@@ -187,7 +188,7 @@ it('a project is restored to the very commit, without the others', async () => {
   );
   const flushed = parseLsn(row?.lsn ?? '');
   const wait = (mark: bigint, withinMs: number, stuckMs: number) =>
-    untilStored({ slot }, { maintenance: lab.database }, mark, { withinMs, stuckMs });
+    untilStored({ slot, server: { maintenance: lab.database } }, mark, { withinMs, stuckMs });
   expect(await wait(flushed, 60_000, 60_000)).toBe('stored');
   expect(await wait(flushed + 10n ** 12n, 100, 60_000)).toBe('storing');
   expect(await wait(flushed + 10n ** 12n, 60_000, 100)).toBe('stuck');

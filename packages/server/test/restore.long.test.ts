@@ -56,7 +56,7 @@ it('a project is restored to earlier moments, with all its objects and users', {
   const expected = await dump(rowhouse, project);
   await run(rowhouse, project, `update teas set name = 'lost' where name = '\\.'`, 'drop table secrets');
   const second = await moment(lab);
-  await rowhouse.service.deps.backups?.take('incremental', {
+  await rowhouse.service.deps.backups?.first.take('incremental', {
     signal: new AbortController().signal,
     progress: () => {},
   });
@@ -221,12 +221,12 @@ it('a project whose code does not end delays no other restore', async () => {
 
 it('a mark lies behind its own commit, which ends a replay', async () => {
   const lab = await startLab();
-  const { backups: opened, server } = (await startService(lab)).service.deps;
+  const { backups: opened } = (await startService(lab)).service.deps;
   if (!opened) throw new Error('Backups are off.');
   const [before] = await lab.database.query<{ lsn: string }>(
     sql`select pg_current_wal_insert_lsn()::text as lsn`,
   );
-  expect(await markPresent(opened, server, new Date(0))).toBeGreaterThan(parseLsn(before?.lsn ?? ''));
+  expect(await markPresent(opened.first, new Date(0))).toBeGreaterThan(parseLsn(before?.lsn ?? ''));
 });
 
 it('a restore that is cancelled, or whose process dies, leaves nothing', async () => {
@@ -308,11 +308,12 @@ it('a drill restores projects in turn and finds what differs', async () => {
   const projects = [await rowhouse.project('One'), await rowhouse.project('Two')];
   for (const project of projects) await run(rowhouse, project, ...corpus);
   const { deps } = rowhouse.service;
-  const place = { dataFolder: lab.folder, backups: deps.backups as Backups };
+  const place = { dataFolder: lab.folder, backups: deps.backups?.first as Backups };
   const drill = async () => {
     const { signal } = new AbortController();
-    const all = { ...deps, exchange: async () => {}, dataFolder: lab.folder, onError: () => {} };
-    const project = await chooseNext(all);
+    const unused = { exchange: async () => {}, onError: () => {} };
+    const all = { ...deps, ...unused, dataFolder: lab.folder, isEmbedded: true };
+    const project = await chooseNext(deps.control, deps.server);
     if (!project) throw new Error('There is no project.');
     await putSetting(deps.control, 'drilled_project', project.id);
     return runDrill(all, place, project, { signal });

@@ -7,7 +7,11 @@ import { type Lab, newFolder } from './backup-lab.ts';
 import type { Project } from './exports.ts';
 import { api, openTestService, type TestService, until } from './helpers.ts';
 
-type Options = { location?: BackupLocation; now?: () => number };
+type Options = {
+  location?: BackupLocation;
+  now?: () => number;
+  restores?: { dataFolder: string; isExternal?: boolean };
+};
 
 /** Returns when there is a backup. `location`: a new folder if it is missing. */
 export async function startService(lab: Lab, { location, ...more }: Options = {}): Promise<TestService> {
@@ -26,7 +30,7 @@ export async function startService(lab: Lab, { location, ...more }: Options = {}
 }
 
 export const backups = async (rowhouse: TestService) =>
-  (await rowhouse.service.deps.backups?.status())?.backups ?? [];
+  (await rowhouse.service.deps.backups?.first.status())?.backups ?? [];
 
 /** Between two commits, so that milliseconds are exact. */
 export async function moment(lab: Lab): Promise<string> {

@@ -32,6 +32,13 @@ export function Backups() {
               service tells why.
             </p>
           ) : null}
+          {data.servers.map(({ name, problem }) =>
+            problem ? (
+              <p key={name} className="note note-warn">
+                {name} is not backed up now: {problem}
+              </p>
+            ) : null,
+          )}
           <dl className="facts">
             <dt>Storage</dt>
             <dd className="mono">{data.storage}</dd>

@@ -2,26 +2,27 @@
 // backup can run in any process, one at a time; only the elected process receives WAL, and the slot admits only one.
 import type { BackupLocation } from '../backup-url.ts';
 import type { Control } from '../control/control.ts';
-import { findSetting, putSetting } from '../control/settings.ts';
+import { findSetting, putSetting, settingOf } from '../control/settings.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { parseLsn, segmentName } from '../postgres/lsn.ts';
-import { sql } from '../postgres/sql.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
 import { takeBaseBackup } from './base-backup.ts';
-import { isOnDataDisk } from './data-disk.ts';
 import { chainOf, isDamage, isMissing, type ListedBackups, readBackups } from './descriptions.ts';
 import { describeFailure } from './failure.ts';
 import { type Pruned, prune } from './prune.ts';
 import { type BackupDescription, openRepository, type Repository } from './repository.ts';
 import { listRestorable, listWal, type Restorable } from './restorable.ts';
 import { ensureSlot, findSlot, type SlotState, slotName } from './slot.ts';
-import { openStorage } from './storage/open.ts';
+import type { Storage } from './storage/storage.ts';
 import { refuseTablespaces } from './tablespaces.ts';
 import { type Verified, verify } from './verify.ts';
 import { continuousEnd, listSegments } from './wal-archive.ts';
 
 export type BackupOptions = {
   location: BackupLocation;
+  /** Further servers are not backed up. */
+  onlyFirst?: boolean;
   /** Of the disk of a folder. null: the default, 0: none. */
   reserveBytes: number | null;
   retentionDays: number;
@@ -52,10 +53,9 @@ export type Position = { cluster: string; timeline: number; segmentBytes: number
 
 export type Backups = {
   options: BackupOptions;
+  server: Server;
   slot: string;
   place: string;
-  /** If that disk is lost, so are the backups. */
-  isOnDataDisk: boolean;
   repository(): Promise<Repository>;
   position(): Promise<Position>;
   status(): Promise<BackupStatus>;
@@ -63,6 +63,8 @@ export type Backups = {
   prepareSlot(): Promise<{ wasLost: boolean }>;
   /** Rejects if there is something on the server that a restore could not bring back. */
   checkServer(): Promise<void>;
+  /** When all backups were last read back without a problem. null: never. */
+  lastVerifiedAt(): Promise<string | null>;
   /** When the last backup that any process has taken ended. null: none was taken. */
   lastTakenAt(): Promise<number | null>;
   /** `incremental` becomes full if there is nothing that it could refer to. */
@@ -70,26 +72,24 @@ export type Backups = {
   prune(signal: AbortSignal): Promise<Pruned>;
   verify(run: Run): Promise<Verified>;
   look(): Promise<Look>;
-  close(): void;
 };
 
 type Deps = {
   control: Control;
   server: Server;
-  /** Of the embedded PostgreSQL. null: the data is elsewhere. */
-  dataFolder: string | null;
+  /** All servers store into one. */
+  storage: Storage;
   now: () => number;
   /** PostgreSQL has given up the slot: WAL is missing in the repository. */
-  onSlotLost: () => void;
+  onSlotLost: (server: Server) => void;
 };
 
 export function openBackups(
-  { control, server, dataFolder, now, onSlotLost }: Deps,
+  { control, server, storage, now, onSlotLost }: Deps,
   options: BackupOptions,
 ): Backups {
-  const { location, reserveBytes, retentionDays, rateMb } = options;
+  const { retentionDays, rateMb } = options;
   const { maintenance, address, masterKey, installation } = server;
-  const storage = openStorage(location, reserveBytes);
   const slot = slotName(installation);
   let cluster: string | null = null;
 
@@ -145,14 +145,16 @@ export function openBackups(
 
   const prepareSlot = async () => {
     const { wasLost } = await ensureSlot(maintenance, slot);
-    if (wasLost) onSlotLost();
+    if (wasLost) onSlotLost(server);
     return { wasLost };
   };
+
+  const lastVerifiedAt = () => findSetting(control, settingOf('backup_verified_at', server));
 
   const checkServer = () => refuseTablespaces(maintenance);
 
   const take: Backups['take'] = (kind, run) =>
-    exclusively(control, run.signal, async (signal) => {
+    exclusively({ control, server }, run.signal, async (signal) => {
       await checkServer();
       // Before the backup begins: from here on PostgreSQL keeps the WAL that it needs.
       await prepareSlot();
@@ -168,7 +170,7 @@ export function openBackups(
         if (!parent || !isUseless) throw error;
         return takeBaseBackup({ ...request, parent: null });
       });
-      await putSetting(control, 'backup_taken_at', backup.ended_at);
+      await putSetting(control, settingOf('backup_taken_at', server), backup.ended_at);
       return backup;
     }).catch((error: unknown) => {
       throw describeFailure(error);
@@ -176,16 +178,18 @@ export function openBackups(
 
   return {
     options,
+    server,
     slot,
     place: storage.place,
-    isOnDataDisk: isOnDataDisk(location, dataFolder),
     repository,
     position,
     look,
     prepareSlot,
     checkServer,
     take,
-    lastTakenAt: async () => Date.parse((await findSetting(control, 'backup_taken_at')) ?? '') || null,
+    lastVerifiedAt,
+    lastTakenAt: async () =>
+      Date.parse((await findSetting(control, settingOf('backup_taken_at', server))) ?? '') || null,
     status: async () => {
       const opened = await repository();
       const state = await findSlot(maintenance, slot);
@@ -194,13 +198,13 @@ export function openBackups(
         ...(await look()),
         slot: state,
         newestStoredAt: await newestStored(opened, timeline, segmentBytes, state?.restart ?? null),
-        lastVerifiedAt: await findSetting(control, 'backup_verified_at'),
+        lastVerifiedAt: await lastVerifiedAt(),
         now: new Date(now()),
       };
     },
     prune: async (signal) => {
       // One that begins after this has no parts that are old.
-      const isBackupRunning = await isRunning(control);
+      const isBackupRunning = await isRunning({ control, server });
       return prune(await repository(), { retentionDays, now: now(), isBackupRunning }, signal).catch(
         (error: unknown) => {
           throw describeFailure(error);
@@ -212,10 +216,10 @@ export function openBackups(
       const verified = await verify(await repository(), run).catch((error: unknown) => {
         throw describeFailure(error);
       });
-      if (verified.problems.length === 0) await putSetting(control, 'backup_verified_at', startedAt);
+      if (verified.problems.length === 0)
+        await putSetting(control, settingOf('backup_verified_at', server), startedAt);
       return verified;
     },
-    close: () => storage.close(),
   };
 }
 
@@ -226,15 +230,17 @@ function soon(backups: readonly BackupDescription[], tip: BackupDescription): Re
   return [{ chain, tip, from, end: from, storedAt: new Date(tip.ended_at), isClosed: false }];
 }
 
-/** One base backup at a time, of all processes. The lock is given up when the process or its connection dies. */
+type Locked = { control: Control; server: Server };
+
+/** One base backup of a server at a time, of all processes. The lock is given up when the process or its connection dies. */
 function exclusively<T>(
-  control: Control,
+  { control, server }: Locked,
   signal: AbortSignal,
   act: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   return control.session(async (session, lost) => {
     const [lock] = await session.query<{ mine: boolean }>(
-      sql`select pg_try_advisory_lock(hashtext('rowhouse backup')) as mine`,
+      sql`select pg_try_advisory_lock(${lockOf(server)}) as mine`,
     );
     if (!lock?.mine) {
       throw errors.conflict(
@@ -246,13 +252,19 @@ function exclusively<T>(
   });
 }
 
+/** That of the first server is the one of earlier versions, which may run beside this one during an upgrade. */
+function lockOf({ id, holdsControl }: Server): Sql {
+  const name = holdsControl ? 'rowhouse backup' : `rowhouse backup of ${id}`;
+  return sql`hashtext(${name}::text)`;
+}
+
 /** Whether a process holds the lock above. Taking it to find out could refuse a backup that begins just now. */
-async function isRunning(control: Control): Promise<boolean> {
+async function isRunning({ control, server }: Locked): Promise<boolean> {
   const rows = await control.query(sql`
     select from pg_locks
     where locktype = 'advisory' and granted and objsubid = 1
       and database = (select oid from pg_database where datname = current_database())
-      and (classid::bigint << 32 | objid::bigint) = hashtext('rowhouse backup')::bigint`);
+      and (classid::bigint << 32 | objid::bigint) = ${lockOf(server)}::bigint`);
   return rows.length > 0;
 }
 

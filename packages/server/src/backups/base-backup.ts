@@ -56,7 +56,7 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
     const backup: BackupDescription = {
       format: 1,
       ...{ id, kind, parent: parent?.id ?? null, cluster: repository.cluster, timeline: range.timeline },
-      ...{ postgres: after.version, segment_bytes: after.segmentBytes },
+      ...{ postgres: after.version, superuser: after.superuser, segment_bytes: after.segmentBytes },
       ...{ start_lsn: formatLsn(range.startLsn), end_lsn: formatLsn(range.endLsn) },
       ...{ started_at: before.at, ended_at: after.at, databases: after.databases, parts },
       manifest: { name, bytes: manifest.length, stored_bytes: stored.bytes, sha256: stored.sha256 },
@@ -85,10 +85,12 @@ async function readServer(maintenance: Queryable) {
   const [facts] = await maintenance.query<{
     at: Date;
     version: string;
+    superuser: string;
     segmentBytes: string;
     databases: { oid: number; name: string }[];
   }>(sql`
     select clock_timestamp() as at, split_part(current_setting('server_version'), ' ', 1) as version,
+           (select rolname::text from pg_roles where oid = 10) as superuser,
            (select setting from pg_settings where name = 'wal_segment_size') as "segmentBytes",
            (select json_agg(json_build_object('oid', oid::bigint, 'name', datname) order by oid) from pg_database)
              as databases`);

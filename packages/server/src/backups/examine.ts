@@ -8,11 +8,12 @@ import { clusterFolderOf, embeddedAddress } from '../engine/embedded.ts';
 import { parseDatabaseUrl } from '../engine/external.ts';
 import { inspectInstallation } from '../engine/master-key-fit.ts';
 import { inspectPidFile } from '../engine/server-processes.ts';
-import { type Address, openDatabase } from '../postgres/database.ts';
+import { type Address, openDatabase, type Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { isOnDataDisk } from './data-disk.ts';
 import { type DamagedBackup, isDamage, readBackups } from './descriptions.ts';
 import { parseDrillProblems } from './drill-problems.ts';
+import { findRefusal, type NotBackedUp, onlyFirst } from './fleet-backups.ts';
 import { listClusters, openRepository } from './repository.ts';
 import { findSlot, slotName } from './slot.ts';
 import { openStorage } from './storage/open.ts';
@@ -32,33 +33,48 @@ export async function examineBackups(config: Config): Promise<{ check: 'backups'
   return { check: 'backups', ...(await examine(config, location)) };
 }
 
-/** Only a restore proves that backups can be restored. null: there is nothing to say. */
+/** Only a restore proves that backups can be restored. Empty: there is nothing to say. */
 export async function examineDrills(config: Config): Promise<({ check: string } & Finding)[]> {
   if (!backupLocation(config)) return [];
   const address = await runningAt(config);
-  if (!address || !(await hasProjects(address, config.controlDatabase))) return [];
-  const check = 'restore drills';
-  const last = await peekSetting(address, config.controlDatabase, 'drilled_at');
-  if (last !== null && Date.now() - Date.parse(last) < provenForMs)
-    return [{ check, state: 'ok', found: `a project was last restored and compared at ${last}` }];
-  const found =
-    last === null
-      ? 'no restore from these backups has been proven yet'
-      : `no restore has been proven since ${last}`;
-  const todo =
-    'Try one now: rowhouse backup drill. The service does this every night; its log has the reason if it fails.';
-  return [{ check, state: 'warning', found, todo }];
+  // The tables are there as soon as the installation has an id.
+  if (!address || (await peekSetting(address, config.controlDatabase, 'installation')) === null) return [];
+  const found = await lastDrills(address, config.controlDatabase, config.backup === null);
+  return found.map(({ server, last }) => ({
+    check: 'restore drills',
+    ...describeDrill(last, found.length === 1 ? '' : ` of ${server}`),
+  }));
 }
 
-async function hasProjects(address: Address, controlDatabase: string): Promise<boolean> {
-  // The tables are there as soon as the installation has an id.
-  if ((await peekSetting(address, controlDatabase, 'installation')) === null) return false;
+function describeDrill(last: string | null, of: string): Finding {
+  if (last !== null && Date.now() - Date.parse(last) < provenForMs)
+    return { state: 'ok', found: `a project${of} was last restored and compared at ${last}` };
+  const found =
+    last === null
+      ? `no restore from these backups${of} has been proven yet`
+      : `no restore${of} has been proven since ${last}`;
+  const todo =
+    'Try one now: rowhouse backup drill. The service does this every night; its log has the reason if it fails.';
+  return { state: 'warning', found, todo };
+}
+
+type LastDrill = { server: string; last: string | null };
+
+/** Of the servers with projects. The first one has no address. */
+async function lastDrills(
+  address: Address,
+  controlDatabase: string,
+  onlyOfFirst: boolean,
+): Promise<LastDrill[]> {
   const control = openControl(address, controlDatabase);
   try {
-    const rows = await control.query(
-      sql`select from projects where deleted_at is null and filled_by is null limit 1`,
-    );
-    return rows.length > 0;
+    return await control.query<LastDrill>(sql`
+      select servers.name as server, settings.value as last
+      from servers left join settings
+        on settings.name = case when address is null then 'drilled_at' else 'drilled_at:' || servers.id end
+      where (address is null or not ${onlyOfFirst})
+        and exists (select from projects where server_id = servers.id and deleted_at is null and filled_by is null)
+      order by address is not null, servers.id`);
   } finally {
     await control.end();
   }
@@ -135,6 +151,46 @@ async function examineDrill(address: Address, controlDatabase: string): Promise<
   return { state: 'problem', found, todo: anew };
 }
 
+/** A further server, which can be reached. `installation`: null if it is not known. */
+export async function examineServerBackups(
+  config: Config,
+  address: Address,
+  installation: string | null,
+): Promise<Finding[]> {
+  const location = backupLocation(config);
+  if (!location) return [{ state: 'warning', found: 'is not backed up: backups are off', todo: elsewhere }];
+  if (config.backup === null) return [notBackedUp(onlyFirst)];
+  const database = openDatabase(address, { max: 1 });
+  try {
+    const refusal = await findRefusal({ maintenance: database });
+    if (refusal) return [notBackedUp(refusal)];
+    const problem =
+      (await examineTablespaces(address)) ?? (installation && (await examineSlotOf(database, installation)));
+    return [
+      problem || { state: 'ok' as const, found: 'is backed up' },
+      ...(await examineKeepSize(database, installation)),
+    ];
+  } finally {
+    await database.end();
+  }
+}
+
+function notBackedUp({ reason, hint }: NotBackedUp): Finding {
+  return { state: 'warning', found: `is not backed up: ${reason}`, todo: hint };
+}
+
+/** The embedded server always has a limit. */
+async function examineKeepSize(database: Queryable, installation: string | null): Promise<Finding[]> {
+  const [row] = await database.query<{ size: string }>(
+    sql`select current_setting('max_slot_wal_keep_size') as size`,
+  );
+  if (row?.size !== '-1') return [];
+  const slot = installation === null ? '' : ` ${slotName(installation)}`;
+  const found = `the replication slot${slot} can fill the disk of the server while backups cannot be stored`;
+  const todo = "alter system set max_slot_wal_keep_size = '4GB'; select pg_reload_conf();";
+  return [{ state: 'warning', found, todo }];
+}
+
 async function examineTablespaces(address: Address): Promise<Finding | null> {
   const database = openDatabase(address, { max: 1 });
   try {
@@ -151,16 +207,20 @@ async function examineSlot(address: Address, controlDatabase: string): Promise<F
   if (installation === null) return null;
   const database = openDatabase(address, { max: 1 });
   try {
-    const slot = await findSlot(database, slotName(installation));
-    const todo = 'Start the service with the same settings. If it runs, its log has the reason.';
-    if (!slot) return { state: 'warning', found: 'no WAL is stored', todo };
-    if (slot.restart === null) {
-      return { state: 'problem', found: 'PostgreSQL has given up WAL that was not stored', todo };
-    }
-    if (slot.isActive && slot.lagBytes < manyBytes) return null;
-    const mb = Math.ceil(slot.lagBytes / 1024 / 1024);
-    return { state: slot.isActive ? 'warning' : 'problem', found: `${mb} MB of WAL are not stored`, todo };
+    return await examineSlotOf(database, installation);
   } finally {
     await database.end();
   }
+}
+
+async function examineSlotOf(database: Queryable, installation: string): Promise<Finding | null> {
+  const slot = await findSlot(database, slotName(installation));
+  const todo = 'Start the service with the same settings. If it runs, its log has the reason.';
+  if (!slot) return { state: 'warning', found: 'no WAL is stored', todo };
+  if (slot.restart === null) {
+    return { state: 'problem', found: 'PostgreSQL has given up WAL that was not stored', todo };
+  }
+  if (slot.isActive && slot.lagBytes < manyBytes) return null;
+  const mb = Math.ceil(slot.lagBytes / 1024 / 1024);
+  return { state: slot.isActive ? 'warning' : 'problem', found: `${mb} MB of WAL are not stored`, todo };
 }

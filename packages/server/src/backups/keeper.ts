@@ -1,4 +1,4 @@
-// What the elected process does: streams WAL, takes backups when they are due, prunes. Failures are reported when they
+// What the elected process does for one server: streams WAL, takes backups when they are due, prunes. Failures are reported when they
 // begin and when they end, and retried without end: storage that comes back needs no operator.
 import type { Server } from '../engine/servers.ts';
 import { pause } from '../pause.ts';
@@ -9,13 +9,21 @@ import { dueBackup } from './schedule.ts';
 import { dropSlot, findSlot, slotName } from './slot.ts';
 import { receiveWal } from './wal-receiver.ts';
 
-type Log = Record<'info' | 'warn' | 'error', (details: object, message: string) => void>;
-type Deps = { backups: Backups; server: Server; now: () => number };
+export type Log = Record<'info' | 'warn' | 'error', (details: object, message: string) => void>;
+type Deps = {
+  backups: Backups;
+  server: Server;
+  now: () => number;
+  /** While a further server does not answer, which is reported by the fleet, its failures are not. */
+  isAway?: () => boolean;
+};
 
 export type BackupKeeper = {
   run(ended: AbortSignal): Promise<void>;
   /** Attempts that failed since the start. */
   failures(): { wal: number; backup: number };
+  /** When all backups were last read back without a problem. null: never. */
+  lastVerifiedAt(): Promise<number | null>;
   /** When the last usable backup ended. null: there is none. */
   lastBackupAt(): Promise<number | null>;
   /** Backups that cannot be restored, because their descriptions cannot be read. */
@@ -31,8 +39,13 @@ const scheduleEveryMs = 30_000;
 const [firstBackupPauseMs, longestBackupPauseMs] = [60_000, 60 * 60_000];
 const [pruneEveryMs, listEveryMs] = [60 * 60_000, 10 * 60_000];
 
-export function openBackupKeeper({ backups, server, now }: Deps, log: Log): BackupKeeper {
+export function openBackupKeeper(
+  { backups, server, now, isAway = () => false }: Deps,
+  log: Log,
+): BackupKeeper {
   const { maintenance, address } = server;
+  /** Of the server, and of its backups. */
+  const which = { server: server.name, place: backups.place };
   const { slot, options } = backups;
   const failures = { wal: 0, backup: 0 };
   let lastBackupAt: number | null = null;
@@ -69,28 +82,25 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
 
   const walFailure = reporter(
     (error) => {
-      log.error(
-        { err: error, place: backups.place },
-        'WAL cannot be stored; PostgreSQL keeps it and storing is retried',
-      );
+      log.error({ err: error, ...which }, 'WAL cannot be stored; PostgreSQL keeps it and storing is retried');
     },
     () => {
-      log.info({ place: backups.place }, 'WAL is stored again');
+      log.info(which, 'WAL is stored again');
       checkSchedule();
     },
   );
   const backupFailure = reporter(
     (error) => {
-      log.error({ err: error, place: backups.place }, 'A BACKUP FAILED; retrying');
+      log.error({ err: error, ...which }, 'A BACKUP FAILED; retrying');
     },
-    () => log.info({ place: backups.place }, 'backups are taken again'),
+    () => log.info(which, 'backups are taken again'),
   );
 
   const walLoop = async (ended: AbortSignal): Promise<void> => {
     for (let pauseMs = firstPauseMs; !ended.aborted; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
       const before = confirmations;
       await receive(ended).catch((error: unknown) => {
-        if (ended.aborted) return;
+        if (ended.aborted || isAway()) return;
         failures.wal++;
         walFailure.failed(error);
       });
@@ -103,7 +113,7 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
   const reportDamaged = (found: readonly DamagedBackup[]): void => {
     for (const { id, problem } of found) {
       if (damaged.has(id)) continue;
-      log.error({ id, problem, place: backups.place }, 'A BACKUP IS DAMAGED and cannot be restored');
+      log.error({ id, problem, ...which }, 'A BACKUP IS DAMAGED and cannot be restored');
     }
     damaged = new Set(found.map(({ id }) => id));
   };
@@ -128,7 +138,8 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
     lastBackupAt = Date.parse(backup.ended_at);
     const storedMb = Math.round(backup.parts.reduce((sum, part) => sum + part.stored_bytes, 0) / 1024 ** 2);
     const seconds = Math.round((performance.now() - startedAt) / 1000);
-    log.info({ id: backup.id, kind: backup.kind, stored_mb: storedMb, seconds }, 'backup taken');
+    const { id, kind } = backup;
+    log.info({ server: server.name, id, kind, stored_mb: storedMb, seconds }, 'backup taken');
   };
 
   const rest = async (ms: number, ended: AbortSignal) => {
@@ -155,6 +166,10 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
         await rest(scheduleEveryMs, ended);
       } catch (error) {
         if (ended.aborted) return;
+        if (isAway()) {
+          await rest(scheduleEveryMs, ended);
+          continue;
+        }
         failures.backup++;
         backupFailure.failed(error);
         await rest(failedPauseMs, ended);
@@ -178,6 +193,7 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
       const taken = await backups.lastTakenAt();
       return taken !== null && taken > listedAt ? taken : lastBackupAt;
     },
+    lastVerifiedAt: async () => Date.parse((await backups.lastVerifiedAt()) ?? '') || null,
     damaged: () => damaged.size,
     lag: async () => {
       if (!isElected) return { bytes: Number.NaN, seconds: Number.NaN };
@@ -188,7 +204,10 @@ export function openBackupKeeper({ backups, server, now }: Deps, log: Log): Back
 }
 
 /** Backups are off: the slot of an earlier start would keep WAL for nothing. */
-export async function forgetBackups({ maintenance, installation }: Server): Promise<void> {
+export async function forgetBackups({
+  maintenance,
+  installation,
+}: Pick<Server, 'maintenance' | 'installation'>): Promise<void> {
   await dropSlot(maintenance, slotName(installation));
 }
 

@@ -22,6 +22,8 @@ export type BackupDescription = {
   cluster: string;
   timeline: number;
   postgres: string;
+  /** Not in backups by earlier versions. */
+  superuser?: string;
   segment_bytes: number;
   start_lsn: string;
   end_lsn: string;

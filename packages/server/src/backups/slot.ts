@@ -1,5 +1,6 @@
 // The replication slot, which makes PostgreSQL keep WAL until it is stored. max_slot_wal_keep_size bounds what it keeps:
 // beyond that, PostgreSQL gives the slot up rather than fill the disk.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isState, type Queryable } from '../postgres/database.ts';
 import { parseLsn } from '../postgres/lsn.ts';
 import { sql } from '../postgres/sql.ts';
@@ -52,6 +53,20 @@ export async function ensureSlot(maintenance: Queryable, name: string): Promise<
     });
   return { wasLost: found !== null };
 }
+
+/** Of a server that is removed. The process that stores WAL hears of it a moment later, and may begin again until then. */
+export async function removeSlot(maintenance: Queryable, name: string): Promise<void> {
+  if (!(await findSlot(maintenance, name))) return;
+  for (let looks = 0, gone = 0; looks < removeLooks && gone < goneLooks; looks++) {
+    await maintenance.query(sql`
+      select pg_terminate_backend(active_pid) from pg_replication_slots
+      where slot_name = ${name} and slot_type = 'physical' and active`);
+    await dropSlot(maintenance, name);
+    await sleep(removeMs);
+    gone = (await findSlot(maintenance, name)) ? 0 : gone + 1;
+  }
+}
+const [removeMs, removeLooks, goneLooks] = [300, 30, 5];
 
 /** Without backups, a slot that was left behind would keep WAL for nothing. */
 export async function dropSlot(maintenance: Queryable, name: string): Promise<void> {

@@ -3,23 +3,23 @@ import type { Snapshot } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
+import type { Fleet } from '../fleet/fleet.ts';
 import { type Caller, requireScope } from '../keys/caller.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import { getProjectRow } from '../projects/find.ts';
-import type { Backups } from './backups.ts';
-import { findRestorable } from './restorable.ts';
+import { type FleetBackups, lookAt, requireBackups } from './fleet-backups.ts';
+import { formerAt, listFormer } from './former.ts';
+import { findRestorable, type Restorable } from './restorable.ts';
 
-type Deps = { control: Control; backups: Backups | null };
-/** The first server, the only one that is backed up. */
-type BackedUp = { server: Pick<Server, 'id'> };
+type Deps = { control: Control; servers: Fleet; backups: FleetBackups | null };
 
 const maxSnapshots = 100;
 
 /** Everything that was acknowledged before the call is in it. Everything that begins after its end is not. */
 export async function createSnapshot(
-  { control, backups, server }: Deps & BackedUp,
+  { control, servers, backups }: Deps,
   caller: Caller,
   slug: string,
   name: string,
@@ -30,8 +30,9 @@ export async function createSnapshot(
   if (/^\.{1,2}$/.test(name.trim()))
     throw errors.invalidRequest([{ path: 'name', problem: 'must not be "." or ".."' }]);
   if (!backups) throw errors.backupsOff();
-  if (serverId !== server.id) throw notBackedUp();
-  const at = await nextMillisecond(control);
+  const server = servers.of(serverId);
+  await requireBackups(backups, server);
+  const at = await nextMillisecond(server);
   try {
     const rows = await control.change(sql`
       insert into snapshots (project_id, name, at)
@@ -50,36 +51,48 @@ export async function createSnapshot(
   return { name: name.trim(), at: at.toISOString(), is_restorable: true };
 }
 
-function notBackedUp() {
-  return errors.restoreUnavailable(
-    'This project is on a further server, which Rowhouse does not back up.',
-    'Export the project instead: GET …/export.',
-  );
-}
-
-/** A restore is exact to the millisecond. So this one begins after all that was acknowledged, and has passed on return. */
-async function nextMillisecond(control: Control): Promise<Date> {
-  const [row] = await control.query<{ at: Date }>(sql`
+/**
+ * By the clock of the project's server, which is that of its commits. A restore is exact to the millisecond. So this one
+ * begins after all that was acknowledged, and has passed on return.
+ */
+async function nextMillisecond({ maintenance }: Server): Promise<Date> {
+  const [row] = await maintenance.query<{ at: Date }>(sql`
     select date_trunc('milliseconds', clock_timestamp()) + interval '1 millisecond' as at`);
   if (!row) throw errors.unavailable('PostgreSQL gave no time.');
-  await control.query(sql`select pg_sleep(0.002)`);
+  await maintenance.query(sql`select pg_sleep(0.002)`);
   return row.at;
 }
 
 /** Newest first. */
 export async function listSnapshots(
-  { control, backups }: Deps,
+  { control, servers, backups }: Deps,
   caller: Caller,
   slug: string,
 ): Promise<Snapshot[]> {
-  const { id } = await getProjectRow(control, caller, slug, { evenDeleted: true });
+  const { id, server_id: serverId } = await getProjectRow(control, caller, slug, { evenDeleted: true });
   requireScope(caller, 'manage');
   const rows = await control.query<{ name: string; at: Date }>(
     sql`select name, at from snapshots where project_id = ${id} order by at desc, name`,
   );
-  const restorable = rows.length > 0 && backups ? (await backups.look()).restorable : [];
-  const isRestorable = (at: Date) => findRestorable(restorable, at) !== null;
+  const former = await listFormer(control, id);
+  /** By the server that the project has left since. null: the present one. */
+  const looks = new Map<string | null, readonly Restorable[]>();
+  for (const cluster of backups ? new Set(rows.map(({ at }) => formerAt(former, at))) : [])
+    if (backups) looks.set(cluster, await restorableOf({ backups, servers }, serverId, cluster));
+  const isRestorable = (at: Date) => findRestorable(looks.get(formerAt(former, at)) ?? [], at) !== null;
   return rows.map(({ name, at }) => ({ name, at: at.toISOString(), is_restorable: isRestorable(at) }));
+}
+
+async function restorableOf(
+  { backups, servers }: { backups: FleetBackups; servers: Fleet },
+  serverId: number,
+  former: string | null,
+): Promise<readonly Restorable[]> {
+  if (former !== null) return (await lookAt(backups.repositoryNamed(former))).restorable;
+  const member = servers.members().find(({ row }) => row.id === serverId);
+  if (member?.server && member.isAnswering) return (await backups.of(member.server).look()).restorable;
+  const repository = member && backups.repositoryOf(member);
+  return repository ? (await lookAt(repository)).restorable : [];
 }
 
 export async function deleteSnapshot(

@@ -7,14 +7,29 @@ export type SettingName =
   | 'installation'
   | 'master_key_check'
   | 'account_key_shown'
+  | ServerSetting
+  | `${ServerSetting}:${number}`
+  | 'drill_problems'
+  /** JSON. What is stored of them is deleted later (backups/removed.ts). */
+  | 'removed_servers'
+  /** The name of the first server, if it is one that was adopted. */
+  | 'first_server';
+
+/** One for each server. */
+export type ServerSetting =
   | 'backup_taken_at'
   | 'backup_verified_at'
   | 'drilled_at'
   | 'drill_tried_at'
-  | 'drilled_project'
-  | 'drill_problems'
-  /** The name of the first server, if it is one that was adopted. */
-  | 'first_server';
+  | 'drilled_project';
+
+/** Those of the first server have no number: it was the only one that was backed up in earlier versions. */
+export function settingOf(
+  name: ServerSetting,
+  { id, holdsControl }: Readonly<{ id: number; holdsControl: boolean }>,
+): SettingName {
+  return holdsControl ? name : `${name}:${id}`;
+}
 
 export async function findSetting(control: Queryable, name: SettingName): Promise<string | null> {
   const [row] = await control.query<{ value: string }>(sql`select value from settings where name = ${name}`);

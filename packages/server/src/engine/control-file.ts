@@ -1,6 +1,8 @@
 // What pg_control says about the server that wrote it. A server that replays its WAL and answers queries meanwhile must
 // have room for at least as many connections and locks; pg_controldata, which prints these, is not shipped.
 import path from 'node:path';
+import type { Queryable } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
 import { EngineError } from './engine-error.ts';
 import { readSmallBytes } from './small-files.ts';
 
@@ -54,6 +56,18 @@ export function readControlFile(clusterFolder: string): ControlFile {
     },
     hasWholePages: bytes[at.fullPageWrites] === 1 && logsHints,
   };
+}
+
+/** As the server is set now. */
+export async function readCapacity(database: Queryable): Promise<Capacity> {
+  const [row] = await database.query<Capacity>(sql`
+    select current_setting('max_connections')::int as max_connections,
+           current_setting('max_worker_processes')::int as max_worker_processes,
+           current_setting('max_wal_senders')::int as max_wal_senders,
+           current_setting('max_prepared_transactions')::int as max_prepared_transactions,
+           current_setting('max_locks_per_transaction')::int as max_locks_per_transaction`);
+  if (!row) throw new EngineError('PostgreSQL does not report its settings.');
+  return row;
 }
 
 /** Enough for both. */

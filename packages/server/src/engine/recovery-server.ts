@@ -1,6 +1,6 @@
 // A second PostgreSQL on a folder that was laid out from a backup. It replays the WAL that is put into pg_wal, stops at a
 // moment, and is then opened for one reader. It listens on a socket in its own folder only, and nothing in it lasts.
-import { writeFileSync } from 'node:fs';
+import { chownSync, rmSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
@@ -23,6 +23,8 @@ type Options = {
   capacity: Capacity | null;
   /** Whether its files are used afterwards. */
   isDurable: boolean;
+  /** The superuser of a server that is not embedded. null: the embedded one, whose password is known. */
+  superuser: string | null;
   signal: AbortSignal;
 };
 
@@ -54,6 +56,7 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
   const control = readControlFile(cluster.folder);
   const capacity = larger(control.capacity, options.capacity ?? control.capacity);
   const { socket, port, tcp } = await chooseEndpoint(cluster.folder);
+  if (options.superuser !== null) replaceConfiguration(cluster, socket);
   writeFileSync(path.join(cluster.folder, 'standby.signal'), '', { mode: 0o600 });
   const settings = settingsOf(capacity, port, tcp, options);
   const postmaster = await startPostmaster(cluster, settings, signal, () => {});
@@ -62,11 +65,11 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
     ...{
       host: socket === null ? tcp : path.dirname(socket),
       port,
-      user: superuser,
+      user: options.superuser ?? superuser,
       database: 'postgres',
       tls: false as const,
     },
-    password: derivePassword(masterKey, superuser),
+    password: options.superuser === null ? derivePassword(masterKey, superuser) : '',
     ...(socket !== null && { socket }),
   };
   const database = openDatabase(address, { max: 2 });
@@ -91,6 +94,30 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
       await stopPostmaster(cluster, postmaster);
     },
   };
+}
+
+/**
+ * The configuration of a server of others names libraries, certificates and files that are not here, and its passwords are not
+ * known. Only the account that runs PostgreSQL, and root, can enter the folder with the socket.
+ */
+function replaceConfiguration({ folder, runAs }: Cluster, socket: string | null): void {
+  if (socket === null)
+    throw new EngineError(`A socket cannot be made in ${folder}.`, {
+      hint: 'Choose a data folder with a shorter path, on Linux or macOS: ROWHOUSE_DATA.',
+    });
+  const files = {
+    'postgresql.conf': '',
+    'postgresql.auto.conf': '',
+    'pg_ident.conf': '',
+    'pg_hba.conf': 'local all all trust\n',
+  };
+  for (const [name, text] of Object.entries(files)) {
+    const file = path.join(folder, name);
+    // Not through a link: the folder comes from another machine.
+    rmSync(file, { force: true });
+    writeFileSync(file, text, { mode: 0o600, flag: 'wx' });
+    if (runAs) chownSync(file, runAs.uid, runAs.gid);
+  }
 }
 
 async function look(database: Database, folder: string, capacity: Capacity): Promise<ReplayState> {

@@ -195,13 +195,13 @@ export const dumpErrors = {
       cause,
     }),
   drillUnavailable: () =>
-    new RowhouseError('conflict', 'Restore drills need the embedded PostgreSQL.', {
-      hint: 'Restore your PostgreSQL server with its own tools, beside the present one, and compare.',
+    new RowhouseError('conflict', 'Restore drills need a data folder on the machine of the service.', {
+      hint: 'Set ROWHOUSE_DATA to a folder with enough space, and restart the service.',
       details: { retryable: false },
     }),
   nothingToDrill: (reason: string) =>
     new RowhouseError('conflict', reason, {
-      hint: 'Name a project on the first server.',
+      hint: 'Name a project on a server that is backed up: GET /api/dbaas/v2/backups lists them.',
       details: { retryable: false },
     }),
   snapshotNotFound: (name: string) =>

@@ -23,6 +23,8 @@ import {
 } from './rows.ts';
 
 type Deps = { control: Control; servers: Fleet; masterKey: Buffer; onError: (error: unknown) => void };
+/** `beforeRemoval`: for what the service has on the server besides projects. */
+type RemovalDeps = Deps & { beforeRemoval: (server: Server) => Promise<void> };
 
 export async function listServers(
   { servers }: Pick<Deps, 'servers'>,
@@ -108,7 +110,7 @@ export async function changeServer(deps: Deps, id: number, input: ChangeServer):
 }
 
 /** Refused while the server has projects. Its spares are dropped if it can be reached. */
-export async function removeServer(deps: Deps, id: number): Promise<WireServer> {
+export async function removeServer(deps: RemovalDeps, id: number): Promise<WireServer> {
   const { control, servers } = deps;
   await servers.refresh();
   const member = memberOf(servers, id);
@@ -118,7 +120,10 @@ export async function removeServer(deps: Deps, id: number): Promise<WireServer> 
   // From now on no process places a project there. The foreign key holds off one that is just being created.
   await updateServer(control, id, { state: 'removing' });
   await servers.refresh();
-  if (member.server) await dropSpares(control, member.server).catch(deps.onError);
+  if (member.server) {
+    await dropSpares(control, member.server).catch(deps.onError);
+    if (member.isAnswering) await deps.beforeRemoval(member.server).catch(deps.onError);
+  }
   try {
     await deleteServer(control, id);
   } catch (error) {

@@ -20,12 +20,15 @@ export type ServerRow = Readonly<{
   capacityConnections: number | null;
   projects: number;
   usedBytes: number;
+  /** PostgreSQL's own. null: a server that an earlier version has added. */
+  systemIdentifier: string | null;
 }>;
 
 export function readServers(control: Queryable): Promise<ServerRow[]> {
   return control.query<ServerRow>(sql`
     select id, name, hosts, address, state, labels, capacity_mb::float8 as "capacityMb",
-           capacity_connections as "capacityConnections", projects_count as projects, used_bytes::float8 as "usedBytes"
+           capacity_connections as "capacityConnections", projects_count as projects, used_bytes::float8 as "usedBytes",
+           system_identifier as "systemIdentifier"
     from servers order by address is not null, id`);
 }
 
@@ -104,6 +107,12 @@ export async function countProjects(
 export async function deleteServer(control: Control, id: number): Promise<void> {
   await control.transaction(async (transaction) => {
     await transaction.query(sql`delete from spares where server_id = ${id}`);
+    // Its backups stay for a while, and only this tells whose they are.
+    await transaction.query(sql`
+      insert into settings (name, value)
+      select 'removed_servers', json_build_array(json_build_object('cluster', system_identifier, 'removedAt', now()))::text
+      from servers where id = ${id} and system_identifier is not null
+      on conflict (name) do update set value = (settings.value::jsonb || excluded.value::jsonb)::text`);
     await transaction.query(sql`delete from servers where id = ${id}`);
     await transaction.query(recordChange({ serverId: id }));
   });

@@ -6,12 +6,14 @@ import {
   type Job,
   type JobKind,
   JobResponse,
+  OfServer,
+  type ServerBackups,
   TakeBackup,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { BackupStatus, Backups } from '../backups/backups.ts';
+import { chooseStored, chooseUsable, pruneOn, takeOn, verifyOn } from '../backups/on-servers.ts';
 import type { BackupDescription } from '../backups/repository.ts';
-import { rangesOf } from '../backups/restorable.ts';
+import { listServerStatus, type ServerStatus } from '../backups/server-status.ts';
 import { errors } from '../errors.ts';
 import type { JobRun } from '../jobs/jobs.ts';
 import { requireAccount } from '../keys/caller.ts';
@@ -25,24 +27,40 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   const opened = (request: FastifyRequest) => {
     const { accountId } = requireAccount(callerOf(request), 'manage backups');
     if (!deps.backups) throw errors.backupsOff();
-    return { backups: deps.backups, accountId };
+    return { fleet: { backups: deps.backups, servers: deps.servers }, accountId };
   };
-  const start = async (
-    request: FastifyRequest,
+  const start = (
+    accountId: string,
     kind: JobKind,
-    work: (backups: Backups, run: JobRun) => Promise<Record<string, unknown>>,
-  ): Promise<Job> => {
-    const { backups, accountId } = opened(request);
-    return deps.jobs.start({ kind, accountId }, (run) => work(backups, run));
-  };
+    work: (run: JobRun) => Promise<Record<string, unknown>>,
+  ): Promise<Job> => deps.jobs.start({ kind, accountId }, work);
 
-  app.get(
+  app.get<{ Querystring: OfServer }>(
     '/backups',
-    { schema: { tags, summary: 'List backups', description, response: { 200: BackupsResponse } } },
+    {
+      schema: {
+        tags,
+        summary: 'List backups',
+        description,
+        querystring: OfServer,
+        response: { 200: BackupsResponse },
+      },
+    },
     async (request): Promise<BackupsResponse> => {
-      const { backups } = opened(request);
-      const [status, drills] = await Promise.all([backups.status(), drillsOf(deps)]);
-      return { ...toResponse(status, backups), ...drills };
+      const { fleet } = opened(request);
+      const found = await listServerStatus(fleet, request.query.server ?? null);
+      const described = await Promise.all(found.map((status) => toServer(deps, status)));
+      const [{ name: _name, problem: _problem, hint: _hint, ...fields }] = described as [ServerBackups];
+      return {
+        ok: true,
+        backups: found.flatMap(({ name, backups }) => backups.map((one) => summaryOf(name, one))),
+        damaged: found.flatMap(({ name, damaged }) => damaged.map((one) => ({ ...one, server: name }))),
+        storage: fleet.backups.place,
+        is_on_data_disk: fleet.backups.isOnDataDisk,
+        ...fields,
+        servers: described,
+        failing_drills: (await deps.drills?.failing()) ?? 0,
+      };
     },
   );
 
@@ -52,34 +70,41 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Take a backup',
-        description: `${description} Backups are also taken by themselves.`,
+        description: `${description} Backups are also taken by themselves. Without "server", one of each server that is backed up.`,
         body: TakeBackup,
         response: { 202: JobResponse },
       },
     },
     async (request, reply): Promise<JobResponse> => {
-      const kind = request.body.kind ?? 'incremental';
-      const job = await start(request, 'backup', async (backups, run) => ({
-        backup: summaryOf(await backups.take(kind, run)),
-      }));
+      const { kind = 'incremental', server = null } = request.body;
+      const { fleet, accountId } = opened(request);
+      const chosen = await chooseUsable(fleet, server);
+      const job = await start(accountId, 'backup', async (run) => {
+        const taken = await takeOn(chosen, kind, run);
+        const backups = taken.map((one) => summaryOf(one.server, one.backup));
+        return { backup: backups[0], backups };
+      });
       reply.status(202);
       return { ok: true, job };
     },
   );
 
-  app.post(
+  app.post<{ Body: OfServer }>(
     '/backups/verify',
     {
       schema: {
         tags,
         summary: 'Verify all backups',
         description: `${description} Reads everything back and decrypts it. The job fails if something is damaged or missing.`,
+        body: OfServer,
         response: { 202: JobResponse },
       },
     },
     async (request, reply): Promise<JobResponse> => {
-      const job = await start(request, 'verify', async (backups, run) => {
-        const { problems, ...verified } = await backups.verify(run);
+      const { fleet, accountId } = opened(request);
+      const chosen = chooseStored(fleet, request.body.server ?? null);
+      const job = await start(accountId, 'verify', async (run) => {
+        const { problems, ...verified } = await verifyOn(chosen, run);
         if (problems.length === 0) return verified;
         deps.log.error({ problems }, 'BACKUPS ARE DAMAGED');
         throw errors.backupsDamaged(problems);
@@ -95,7 +120,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Prove that a project can be restored',
-        description: `${description} Restores a project into a temporary copy, as of now, and compares every table with the live one. This also happens every night. The job fails if the restore fails or finds a difference. Requires the embedded PostgreSQL.`,
+        description: `${description} Restores a project into a temporary copy, as of now, and compares every table with the live one. This also happens every night. The job fails if the restore fails or finds a difference. The machine of the service needs PostgreSQL programs of the major version of the server, which Rowhouse brings for one.`,
         body: DrillRestore,
         response: { 202: JobResponse },
       },
@@ -114,63 +139,48 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
     },
   );
 
-  app.post(
+  app.post<{ Body: OfServer }>(
     '/backups/prune',
     {
       schema: {
         tags,
         summary: 'Delete backups that are no longer needed',
         description: `${description} This also happens by itself. A backup that another one needs is kept.`,
+        body: OfServer,
         response: { 202: JobResponse },
       },
     },
     async (request, reply): Promise<JobResponse> => {
-      const job = await start(request, 'prune', (backups, { signal }) => backups.prune(signal));
+      const { fleet, accountId } = opened(request);
+      const chosen = chooseStored(fleet, request.body.server ?? null);
+      const job = await start(accountId, 'prune', (run) => pruneOn(chosen, run));
       reply.status(202);
       return { ok: true, job };
     },
   );
 }
 
-async function drillsOf({ drills }: Deps) {
-  const [verifiedAt, failing] = drills
-    ? await Promise.all([drills.verifiedAt(), drills.failing()])
-    : [null, 0];
+async function toServer({ drills }: Deps, status: ServerStatus): Promise<ServerBackups> {
+  const { name, server, problem, ranges, lagSeconds, lagBytes, lastVerifiedAt } = status;
+  const restored = server && drills ? await drills.verifiedAt(server) : null;
   return {
-    restore_verified_at: verifiedAt === null ? null : new Date(verifiedAt).toISOString(),
-    failing_drills: failing,
-  };
-}
-
-function toResponse(
-  { backups, damaged, usable, restorable, slot, newestStoredAt, lastVerifiedAt, now }: BackupStatus,
-  { place, isOnDataDisk }: Backups,
-): Omit<BackupsResponse, 'restore_verified_at' | 'failing_drills'> {
-  const isCurrent = slot?.restart != null && slot.lagBytes === 0;
-  const ranges = rangesOf(restorable, usable.length > 0 ? (isCurrent ? now : newestStoredAt) : null);
-  const behindSeconds = newestStoredAt && (now.getTime() - newestStoredAt.getTime()) / 1000;
-  const lag = isCurrent ? 0 : (slot?.confirmSeconds ?? behindSeconds);
-  return {
-    ok: true,
-    backups: backups.map(summaryOf),
-    damaged,
-    storage: place,
-    is_on_data_disk: isOnDataDisk,
+    ...{ name, problem: problem?.reason ?? null, hint: problem?.hint ?? null },
     oldest_restorable: ranges[0]?.from.toISOString() ?? null,
     newest_restorable: ranges.at(-1)?.to.toISOString() ?? null,
     restorable: ranges.map(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() })),
-    lag_seconds: lag === null ? null : Math.round(Math.max(0, lag) * 10) / 10,
-    lag_bytes: slot?.lagBytes ?? null,
+    lag_seconds: lagSeconds === null ? null : Math.round(Math.max(0, lagSeconds) * 10) / 10,
+    lag_bytes: lagBytes,
     last_verified_at: lastVerifiedAt,
+    restore_verified_at: restored === null ? null : new Date(restored).toISOString(),
   };
 }
 
-function summaryOf(backup: BackupDescription): Backup {
+function summaryOf(server: string, backup: BackupDescription): Backup {
   const { id, kind, parent, started_at, ended_at, databases, parts } = backup;
   const mb = (bytes: (part: BackupDescription['parts'][number]) => number) =>
     Math.round((parts.reduce((sum, part) => sum + bytes(part), 0) / 1024 ** 2) * 10) / 10;
   return {
-    ...{ id, kind, parent, started_at, ended_at, databases: databases.length },
+    ...{ id, server, kind, parent, started_at, ended_at, databases: databases.length },
     size_mb: mb(({ bytes }) => bytes),
     stored_mb: mb(({ stored_bytes }) => stored_bytes),
   };

@@ -1,6 +1,6 @@
 // The dependencies of the routes, created by main.ts or by a test.
 import type { Logger } from 'pino';
-import type { Backups } from '../backups/backups.ts';
+import type { FleetBackups } from '../backups/fleet-backups.ts';
 import type { Drills } from '../backups/restore/drills.ts';
 import type { Restores } from '../backups/restore/restores.ts';
 import type { BranchDeps } from '../branches/deps.ts';
@@ -37,8 +37,8 @@ export type Deps = Readonly<{
   jobs: Jobs;
   restores: Restores;
   /** null: backups are off. */
-  backups: Backups | null;
-  /** null: backups are off, or PostgreSQL is run by others. */
+  backups: FleetBackups | null;
+  /** null: backups are off, or there is no folder for restored servers. */
   drills: Drills | null;
   keyRing: KeyRing;
   logins: Logins;

@@ -131,7 +131,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<ProjectResponse | RestoringResponse> => {
-      const { to, snapshot, into } = request.body;
+      const { to, snapshot, into, server } = request.body;
       const { slug } = request.params;
       const caller = callerOf(request);
       if (to !== undefined && snapshot !== undefined)
@@ -141,8 +141,16 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
           throw errors.invalidRequest([
             { path: 'into', problem: 'requires "to", the time to restore, or "snapshot"' },
           ]);
+        if (server !== undefined)
+          throw errors.invalidRequest([
+            { path: 'server', problem: 'requires "to", the time to restore, or "snapshot"' },
+          ]);
         return { ok: true, project: await restoreProject(deps, caller, slug) };
       }
+      if (server !== undefined && into === 'in_place')
+        throw errors.invalidRequest([
+          { path: 'server', problem: 'cannot be combined with "in_place": the project stays where it is' },
+        ]);
       // The last WAL may have to be stored first.
       request.deadline.allow(startWithinMs);
       const started = await deps.restores.start(caller, slug, request.body);

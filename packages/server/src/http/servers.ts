@@ -9,6 +9,8 @@ import {
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
+import { removeSlot, slotName } from '../backups/slot.ts';
+import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { addServer, changeServer, listServers, removeServer } from '../fleet/manage.ts';
 import { requireAccount } from '../keys/caller.ts';
@@ -28,10 +30,12 @@ const addWithinMs = 60_000;
 export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['servers'];
   const onError = (error: unknown) =>
-    deps.log.warn({ err: error }, 'the spares of a server were not dropped');
+    deps.log.warn({ err: error }, 'spares or the replication slot of a server were not dropped');
+  const beforeRemoval = ({ maintenance, installation }: Server) =>
+    removeSlot(maintenance, slotName(installation));
   const manage = (request: FastifyRequest) => {
     requireAccount(callerOf(request), 'manage servers');
-    return { ...deps, onError };
+    return { ...deps, onError, beforeRemoval };
   };
 
   /** Path parameters are not validated: what cannot be an id is not found. */
@@ -55,7 +59,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Add a server',
-        description: `${description} New projects can be placed on it from then on. Rowhouse does not back up this server.`,
+        description: `${description} New projects can be placed on it from then on. It is backed up if ROWHOUSE_BACKUP_URL is set and its role may replicate.`,
         body: AddServer,
         response: { 201: ServerResponse },
       },
@@ -116,7 +120,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
       schema: {
         tags,
         summary: 'Remove a server',
-        description: `${description} Refused while it has projects, or deleted ones that can still be restored. Nothing is deleted on it but unused databases.`,
+        description: `${description} Refused while it has projects, or deleted ones that can still be restored. Nothing is deleted on it but unused databases and the replication slot of its backups. What is stored of it is kept as long as other backups.`,
         params: Params,
         response: { 200: ServerResponse },
       },

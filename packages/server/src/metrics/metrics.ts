@@ -2,10 +2,8 @@
 // Labels have few values, and no caller can add one.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Background } from '../background.ts';
-import type { BackupKeeper } from '../backups/keeper.ts';
 import type { Drills } from '../backups/restore/drills.ts';
 import type { Control } from '../control/control.ts';
-import { findSetting } from '../control/settings.ts';
 import type { DiskWatch } from '../engine/disk.ts';
 import type { Embedded } from '../engine/embedded.ts';
 import type { Server, Servers } from '../engine/servers.ts';
@@ -56,45 +54,11 @@ export function backgroundGauges(background: Background): Gauges {
   };
 }
 
-/** Only the process that does the background work takes backups. */
-export function backupGauges(keeper: BackupKeeper, control: Control, now: () => number): Gauges {
-  return {
-    rowhouse_backup_verified_age_seconds: {
-      help: 'Time since all backups were last read back without a problem. NaN: never.',
-      read: async () => (now() - Date.parse((await findSetting(control, 'backup_verified_at')) ?? '')) / 1000,
-    },
-    rowhouse_backup_age_seconds: {
-      help: 'Time since the last backup ended. NaN: there is none.',
-      read: async () => (now() - ((await keeper.lastBackupAt()) ?? Number.NaN)) / 1000,
-    },
-    rowhouse_backup_damaged: {
-      help: 'Backups that cannot be restored, because their descriptions cannot be read.',
-      read: () => keeper.damaged(),
-    },
-    rowhouse_backup_wal_lag_bytes: {
-      help: 'WAL that is not stored in the backups yet.',
-      read: async () => (await keeper.lag()).bytes,
-    },
-    rowhouse_backup_wal_lag_seconds: {
-      help: 'How much work would be lost if everything but the backups were destroyed now.',
-      read: async () => (await keeper.lag()).seconds,
-    },
-    rowhouse_backup_failures: {
-      help: 'Attempts to take a backup that failed since the start.',
-      read: () => keeper.failures().backup,
-    },
-    rowhouse_backup_wal_failures: {
-      help: 'Attempts to store WAL that failed since the start.',
-      read: () => keeper.failures().wal,
-    },
-  };
-}
-
 export function drillGauges(drills: Drills, now: () => number): Gauges {
   return {
     rowhouse_restore_drill_age_seconds: {
       help: 'Time since a project was last restored aside and found to be equal. NaN: never.',
-      read: async () => (now() - ((await drills.verifiedAt()) ?? Number.NaN)) / 1000,
+      read: async () => (now() - ((await drills.oldestVerifiedAt()) ?? Number.NaN)) / 1000,
     },
     rowhouse_restore_drill_failures: {
       help: 'Restore drills that failed since the start.',

@@ -8,7 +8,12 @@ export type Gauges = Record<string, { help: string; isOwn?: true; read: () => nu
 /** The same for each server of the installation, by its name. Only an operator can add one. */
 export type LabelledGauges = Record<
   string,
-  { help: string; label: string; isOwn?: true; read: () => Record<string, number> }
+  {
+    help: string;
+    label: string;
+    isOwn?: true;
+    read: () => Record<string, number> | Promise<Record<string, number>>;
+  }
 >;
 
 /** Values that only rise, with one label of few values. Each process counts its own; the sums are reported. */
@@ -54,9 +59,11 @@ function addLabelledGauges(registry: Registry, gauges: LabelledGauges): void {
       labelNames: [label],
       registers: [registry],
       aggregator: isOwn ? 'sum' : 'max',
-      collect() {
+      async collect() {
+        const late = sleep(maxReadMs, {}, { ref: false });
+        const found = await Promise.race([Promise.resolve(read()).catch(() => ({})), late]);
         this.reset();
-        for (const [value, number] of Object.entries(read())) this.set({ [label]: value }, number);
+        for (const [value, number] of Object.entries(found)) this.set({ [label]: value }, number);
       },
     });
   }

@@ -113,6 +113,10 @@ export async function switchServer(
           size_bytes = ${facts.bytes}::float8::bigint
       where id = ${projectId}`);
     await transaction.query(sql`delete from spares where id = ${copyId}`);
+    await transaction.query(sql`
+      insert into former_servers (project_id, system_identifier, until)
+      select ${projectId}, system_identifier, now() from servers
+      where id = ${fromServer} and system_identifier is not null`);
     await transaction.query(recordChange({ projectId }));
     return project;
   });

@@ -1,14 +1,17 @@
 // A drill: restores one project aside and compares every table with the live one. Only this proves that backups can be
-// restored. Projects take turns.
+// restored. The projects of a server take turns.
 import path from 'node:path';
-import { findSetting } from '../../control/settings.ts';
+import type { Control } from '../../control/control.ts';
+import { findSetting, settingOf } from '../../control/settings.ts';
 import { ensureDumpRole } from '../../engine/dump-role.ts';
 import { databaseOf } from '../../engine/provision.ts';
+import type { Server } from '../../engine/servers.ts';
 import { RowhouseError } from '../../errors.ts';
 import { AskError } from '../../postgres/ask.ts';
 import type { Address } from '../../postgres/database.ts';
-import { type Sql, sql } from '../../postgres/sql.ts';
+import { sql } from '../../postgres/sql.ts';
 import type { Backups } from '../backups.ts';
+import { asDumpServer } from './dump-recovered.ts';
 import { type Fingerprint, fingerprint } from './fingerprint.ts';
 import { jobPatience, markPresent, untilStored } from './mark-present.ts';
 import { planRestore } from './plan.ts';
@@ -29,7 +32,7 @@ export type Drill = {
 /** How much of the whole is done when the tables are compared. */
 const recoveredPart = 0.9;
 
-export type DrilledProject = { id: string; slug: string; isCopy: boolean };
+export type DrilledProject = { id: string; slug: string; serverId: number; isCopy: boolean };
 
 export async function runDrill(
   deps: RestoreDeps,
@@ -41,18 +44,20 @@ export async function runDrill(
   const folder = path.join(place.dataFolder, 'restores', `drill-${project.id}`);
   const result = await inTurn(deps.control, signal, async (either) => {
     await removeLeft(path.dirname(folder));
-    const live = await ensureDumpRole(deps.server, project.id);
+    const { backups, dataFolder } = place;
+    const live = await ensureDumpRole(backups.server, project.id);
     const before = await look(live, either);
-    const target = await now(deps);
-    const mark = await markPresent(place.backups, deps.server, target);
-    await untilStored(place.backups, deps.server, mark, { ...jobPatience, signal: either });
-    const repository = await place.backups.repository();
-    const { timeline } = await place.backups.position();
+    const target = await now(backups.server);
+    const mark = await markPresent(backups, target);
+    await untilStored(backups, mark, { ...jobPatience, signal: either });
+    const repository = await backups.repository();
+    const { timeline } = await backups.position();
+    const plan = await planRestore(repository, target, { timeline, signal: either });
+    const origin = { repository, backups, marks: backups.server };
     const restored = await recoverProject(
       {
-        ...{ repository, target, signal: either, projectId: project.id, isCopy: project.isCopy },
-        plan: await planRestore(repository, target, { timeline, signal: either }),
-        workshop: openWorkshop(deps, { ...place, folder }),
+        ...{ repository, plan, target, signal: either, projectId: project.id, isCopy: project.isCopy },
+        workshop: await openWorkshop(deps, { dataFolder, folder, origin }, plan),
         checkSpace: (bytes) => checkSpace(deps.disk, bytes),
         progress: (fraction) => progress(fraction * recoveredPart),
       },
@@ -60,8 +65,7 @@ export async function runDrill(
         await database.change(
           sql`alter database ${sql.id(databaseOf(project.id))} with allow_connections true`,
         );
-        const { masterKey, userRoles, installation } = deps.server;
-        const server = { address, maintenance: database, masterKey, userRoles, installation };
+        const server = await asDumpServer({ address, database }, backups.server);
         return fingerprint(await ensureDumpRole(server, project.id), either);
       },
     );
@@ -116,30 +120,25 @@ export function compare(before: Fingerprint, after: Fingerprint, restored: Finge
   return { compared, changed, problems };
 }
 
-/** Projects take turns by id. null: there is none. */
-export async function chooseNext({ control, server }: RestoreDeps): Promise<DrilledProject | null> {
-  const last = (await findSetting(control, 'drilled_project')) ?? '';
+/** The projects of a server take turns by id. null: there is none. */
+export async function chooseNext(control: Control, server: Server): Promise<DrilledProject | null> {
+  const last = (await findSetting(control, settingOf('drilled_project', server))) ?? '';
   const [next] = await control.query<DrilledProject>(sql`
-    ${projectsOf(server.id)} order by id <= ${last}, id limit 1`);
+    ${projects} and server_id = ${server.id} order by id <= ${last}, id limit 1`);
   return next ?? null;
 }
 
-/** null: it was deleted, is not ready, or is on a server that is not backed up. */
-export async function findDrilled(
-  { control, server }: RestoreDeps,
-  id: string,
-): Promise<DrilledProject | null> {
-  const [found] = await control.query<DrilledProject>(sql`${projectsOf(server.id)} and id = ${id}`);
+/** null: it was deleted, or is not ready. */
+export async function findDrilled(control: Control, id: string): Promise<DrilledProject | null> {
+  const [found] = await control.query<DrilledProject>(sql`${projects} and id = ${id}`);
   return found ?? null;
 }
 
-function projectsOf(serverId: number): Sql {
-  return sql`
-    select id, slug, parent_id is not null as "isCopy" from projects
-    where server_id = ${serverId} and deleted_at is null and filled_by is null`;
-}
+const projects = sql`
+  select id, slug, server_id as "serverId", parent_id is not null as "isCopy" from projects
+  where deleted_at is null and filled_by is null`;
 
-async function now({ server }: RestoreDeps): Promise<Date> {
-  const [row] = await server.maintenance.query<{ now: Date }>(sql`select clock_timestamp() as now`);
+async function now({ maintenance }: Server): Promise<Date> {
+  const [row] = await maintenance.query<{ now: Date }>(sql`select clock_timestamp() as now`);
   return row?.now ?? new Date(0);
 }

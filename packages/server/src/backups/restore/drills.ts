@@ -1,13 +1,15 @@
-// A drill every night, by the process that does the background work, and whenever an operator asks for one. A failure is
+// A drill of each server every night, by the process that does the background work, and whenever an operator asks for one. A failure is
 // loud, stays known until the same project passes a drill, and is tried again within the hour.
-import { findSetting, putSetting } from '../../control/settings.ts';
+import { findSetting, putSetting, settingOf } from '../../control/settings.ts';
+import type { Server } from '../../engine/servers.ts';
 import { errors, RowhouseError } from '../../errors.ts';
 import type { Caller } from '../../keys/caller.ts';
 import { pause } from '../../pause.ts';
 import { getProjectRow } from '../../projects/find.ts';
-import type { Backups } from '../backups.ts';
 import { forgetDrillProblem, listDrillProblems, putDrillProblem } from '../drill-problems.ts';
+import { type FleetBackups, requireBackups } from '../fleet-backups.ts';
 import { BusyProject, chooseNext, type Drill, type DrilledProject, findDrilled, runDrill } from './drill.ts';
+import { findVersionProblem } from './origin.ts';
 import type { RestoreDeps } from './restores.ts';
 
 type Log = Record<'info' | 'error', (details: object, message: string) => void>;
@@ -24,8 +26,10 @@ export type Drills = {
   failures(): number;
   /** How many projects have not passed a drill since one of them failed. */
   failing(): Promise<number>;
-  /** When a restore was last proven. null: never. */
-  verifiedAt(): Promise<number | null>;
+  /** When a restore from the backups of the server was last proven. null: never. */
+  verifiedAt(server: Server): Promise<number | null>;
+  /** The oldest of these times, of the servers that have projects. null: there is a server without. */
+  oldestVerifiedAt(): Promise<number | null>;
 };
 
 const hourMs = 60 * 60_000;
@@ -37,23 +41,27 @@ const [usualMs, latestMs] = [20 * hourMs, 30 * hourMs];
 
 export function openDrills(
   deps: RestoreDeps,
-  place: { dataFolder: string; backups: Backups },
+  place: { dataFolder: string; backups: FleetBackups },
   log: Log,
 ): Drills {
-  const { control, now } = deps;
+  const { control, servers, now } = deps;
   let failures = 0;
   /** The next attempt, after a project was busy. */
   let postponedUntil = 0;
 
-  const timeOf = async (name: 'drilled_at' | 'drill_tried_at') =>
-    Date.parse((await findSetting(control, name)) ?? '') || null;
+  const timeOf = async (name: 'drilled_at' | 'drill_tried_at', server: Server) =>
+    Date.parse((await findSetting(control, settingOf(name, server))) ?? '') || null;
+  const noteTime = (name: 'drilled_at' | 'drill_tried_at', server: Server) =>
+    putSetting(control, settingOf(name, server), new Date(now()).toISOString());
 
   const drill = async (project: DrilledProject, run: Run): Promise<Drill> => {
     const { id, slug } = project;
+    const server = servers.of(project.serverId);
     try {
-      const done = await runDrill(deps, place, project, run);
+      const backups = place.backups.of(server);
+      const done = await runDrill(deps, { dataFolder: place.dataFolder, backups }, project, run);
       if (done.problems.length > 0) throw new Error(done.problems.slice(0, 20).join('; '));
-      await putSetting(control, 'drilled_at', new Date(now()).toISOString());
+      await noteTime('drilled_at', server);
       await forgetDrillProblem(control, id);
       log.info(done, 'a project was restored aside and equals the live one');
       return done;
@@ -76,10 +84,22 @@ export function openDrills(
   };
 
   /** A project that is busy, or was deleted or exchanged meanwhile, is no alarm: a project could raise it at will. */
-  const findPostponed = async ({ id, slug }: DrilledProject, error: unknown) => {
+  const findPostponed = async ({ id, slug, serverId }: DrilledProject, error: unknown) => {
     if (error instanceof BusyProject) return errors.drillPostponed(slug, error.message, error);
-    if (await findDrilled(deps, id)) return null;
-    return errors.drillPostponed(slug, 'It was deleted meanwhile.', error);
+    const present = await findDrilled(control, id);
+    if (present?.serverId !== serverId)
+      return errors.drillPostponed(slug, 'It was deleted or moved meanwhile.', error);
+    if (!isAnswering(serverId)) return errors.drillPostponed(slug, 'Its server does not answer.', error);
+    return null;
+  };
+  const isAnswering = (serverId: number) =>
+    servers.members().some(({ row, isAnswering: answers }) => row.id === serverId && answers);
+
+  /** Rejects if projects of this server cannot be restored. */
+  const requireUsable = async (server: Server): Promise<void> => {
+    await requireBackups(place.backups, server);
+    const problem = findVersionProblem({ postgres: server.version });
+    if (problem !== null) throw errors.nothingToDrill(problem);
   };
 
   /** The failure is recorded, and the next attempt follows. */
@@ -90,52 +110,104 @@ export function openDrills(
     });
   };
 
-  const noteTurn = ({ id }: DrilledProject) => putSetting(control, 'drilled_project', id);
+  const noteTurn = ({ id }: DrilledProject, server: Server) =>
+    putSetting(control, settingOf('drilled_project', server), id);
+
+  /** True: a drill that failed was tried again, or is none any more. */
+  const tryFailed = async (ended: AbortSignal): Promise<boolean> => {
+    const [failed] = await listDrillProblems(control);
+    if (!failed || now() - Date.parse(failed.failedAt) < hourMs) return false;
+    const project = await findDrilled(control, failed.projectId);
+    if (!project) await forgetDrillProblem(control, failed.projectId);
+    else if (!isAnswering(project.serverId)) return false;
+    else await tryDrill(project, ended);
+    return true;
+  };
 
   /** `startedAt`: after a first start there is nothing to restore yet, and the first night is soon enough. */
-  const look = async (startedAt: number, ended: AbortSignal): Promise<void> => {
-    if (now() < postponedUntil) return;
-    const [failed] = await listDrillProblems(control);
-    if (failed && now() - Date.parse(failed.failedAt) >= hourMs) {
-      const project = await findDrilled(deps, failed.projectId);
-      if (project) await tryDrill(project, ended);
-      else await forgetDrillProblem(control, failed.projectId);
-      return;
-    }
+  const look = async (server: Server, startedAt: number, ended: AbortSignal): Promise<void> => {
     // Of failed drills too: one that fails for all projects must not be tried with each of them at once.
-    const last = Math.max((await timeOf('drill_tried_at')) ?? 0, (await timeOf('drilled_at')) ?? 0);
+    const last = Math.max(
+      (await timeOf('drill_tried_at', server)) ?? 0,
+      (await timeOf('drilled_at', server)) ?? 0,
+    );
     if (!isDue(last || startedAt, now())) return;
-    const project = await chooseNext(deps);
-    if (!project) return;
+    const project = await chooseNext(control, server);
+    if (!project || !(await isUsable(server))) return;
     await tryDrill(project, ended);
-    await noteTurn(project);
+    await noteTurn(project, server);
     // The next one in turn takes the place of one that is busy.
     if (now() < postponedUntil) return;
-    await putSetting(control, 'drill_tried_at', new Date(now()).toISOString());
+    await noteTime('drill_tried_at', server);
+  };
+  const isUsable = (server: Server) =>
+    requireUsable(server).then(
+      () => true,
+      (error: unknown) => {
+        if (error instanceof RowhouseError && error.code === 'conflict') return false;
+        throw error;
+      },
+    );
+
+  const lookAtAll = async (startedAt: number, ended: AbortSignal): Promise<void> => {
+    if (now() < postponedUntil || (await tryFailed(ended))) return;
+    for (const server of servers.all()) {
+      if (ended.aborted || now() < postponedUntil) return;
+      if (isAnswering(server.id)) await look(server, startedAt, ended);
+    }
+  };
+
+  /** Those that have projects and can be drilled. */
+  const usableServers = async (): Promise<Server[]> => {
+    const found: Server[] = [];
+    for (const server of servers.all()) {
+      if (!isAnswering(server.id) || !(await chooseNext(control, server))) continue;
+      if (await isUsable(server)) found.push(server);
+    }
+    return found;
+  };
+  /** The one whose last drill is the oldest. */
+  const chooseServer = async (): Promise<Server | null> => {
+    const all = await Promise.all(
+      (await usableServers()).map(async (server) => ({
+        server,
+        at: Math.max(
+          (await timeOf('drilled_at', server)) ?? 0,
+          (await timeOf('drill_tried_at', server)) ?? 0,
+        ),
+      })),
+    );
+    return all.sort((one, other) => one.at - other.at)[0]?.server ?? null;
   };
 
   return {
     drill,
     choose: async (caller, slug) => {
       if (slug === null) {
-        const next = await chooseNext(deps);
-        if (!next) throw errors.nothingToDrill('There is no project to restore.');
-        await noteTurn(next);
+        const server = await chooseServer();
+        const next = server && (await chooseNext(control, server));
+        if (!server || !next) throw errors.nothingToDrill('There is no project to restore.');
+        await noteTurn(next, server);
         return next;
       }
       const { id } = await getProjectRow(control, caller, slug);
-      const project = await findDrilled(deps, id);
-      if (!project)
-        throw errors.nothingToDrill('This project is on a server that Rowhouse does not back up.');
+      const project = await findDrilled(control, id);
+      if (!project) throw errors.nothingToDrill('This project is not ready.');
+      await requireUsable(servers.of(project.serverId));
       return project;
     },
     failures: () => failures,
     failing: async () => (await listDrillProblems(control)).length,
-    verifiedAt: () => timeOf('drilled_at'),
+    verifiedAt: (server) => timeOf('drilled_at', server),
+    oldestVerifiedAt: async () => {
+      const times = await Promise.all((await usableServers()).map((server) => timeOf('drilled_at', server)));
+      if (times.length === 0) return timeOf('drilled_at', servers.first);
+      return times.includes(null) ? null : Math.min(...(times as number[]));
+    },
     run: async (ended) => {
       const startedAt = now();
       while (!ended.aborted) {
-        await look(startedAt, ended).catch((error: unknown) => {
+        await lookAtAll(startedAt, ended).catch((error: unknown) => {
           if (!ended.aborted) log.error({ err: error }, 'looking for a due restore drill failed; retrying');
         });
         await pause(lookMs, ended);

@@ -2,17 +2,16 @@
 // does: the recovered server has the same projects, and its superuser could read the files of the machine. Here the role also
 // reads what the project has forbidden to its own role: the past cannot be granted anything any more.
 import { makePieces, type Native } from '../../dumps/export.ts';
-import { ensureDumpRole } from '../../engine/dump-role.ts';
+import { type DumpServer, ensureDumpRole } from '../../engine/dump-role.ts';
 import { databaseOf } from '../../engine/provision.ts';
 import { openInside, unpublish } from '../../engine/publication.ts';
 import type { RecoveryServer } from '../../engine/recovery-server.ts';
-import type { Server } from '../../engine/servers.ts';
 import type { Database } from '../../postgres/database.ts';
 import { sql } from '../../postgres/sql.ts';
+import type { Origin } from './origin.ts';
 
 type Options = {
-  /** The server from which the backup was taken. */
-  of: Server;
+  of: Origin['marks'];
   id: string;
   findNative: () => Promise<Native | null>;
   signal: AbortSignal;
@@ -22,18 +21,26 @@ export async function* dumpRecovered(
   { address, database }: RecoveryServer,
   { of, id, findNative, signal }: Options,
 ): AsyncGenerator<Uint8Array> {
-  const { masterKey, userRoles, installation } = of;
   // Of a project that was deleted by then, the database is closed.
   await database.change(sql`alter database ${sql.id(databaseOf(id))} with allow_connections true`);
   // The moment can be one during a move.
   const inside = openInside({ address }, databaseOf(id));
   await unpublish(inside).finally(() => inside.end());
-  const role = await ensureDumpRole(
-    { address, maintenance: database, masterKey, userRoles, installation },
-    id,
-  );
+  const role = await ensureDumpRole(await asDumpServer({ address, database }, of), id);
   await readEverything(database, role.user);
   yield* await makePieces('custom', { address: role, sessionName: 'rowhouse restore', signal, findNative });
+}
+
+/** As it was then: the shared roles may have been made later. */
+export async function asDumpServer(
+  { address, database }: Pick<RecoveryServer, 'address' | 'database'>,
+  { masterKey, userRoles, installation }: Origin['marks'],
+): Promise<DumpServer> {
+  const rows = await database.query<{ name: string }>(
+    sql`select rolname as name from pg_roles where rolname = any (${[...userRoles]}::text[])`,
+  );
+  const present = userRoles.filter((role) => rows.some(({ name }) => name === role));
+  return { address, maintenance: database, masterKey, userRoles: present, installation };
 }
 
 /**

@@ -19,8 +19,8 @@ export const requestPatience: Patience = { withinMs: 10_000, stuckMs: 8_000 };
 export const jobPatience: Patience = { withinMs: 24 * 60 * 60_000, stuckMs: 60_000 };
 
 /** Commits something, and gives the position that has to be stored before `target` can be restored. */
-export async function markPresent(backups: Backups, server: Server, target: Date): Promise<bigint> {
-  const { maintenance } = server;
+export async function markPresent(backups: Backups, target: Date): Promise<bigint> {
+  const { maintenance } = backups.server;
   const [row] = await maintenance.query<{ now: Date }>(sql`select clock_timestamp() as now`);
   const now = row?.now ?? new Date(0);
   if (target > now) throw errors.restoreOutOfRange(target, rangesOf((await backups.look()).restorable, now));
@@ -38,8 +38,7 @@ export async function markPresent(backups: Backups, server: Server, target: Date
  * within `withinMs`. `stuck`: nothing more was stored for `stuckMs`.
  */
 export async function untilStored(
-  { slot }: Pick<Backups, 'slot'>,
-  { maintenance }: Pick<Server, 'maintenance'>,
+  { slot, server: { maintenance } }: Pick<Backups, 'slot'> & { server: Pick<Server, 'maintenance'> },
   mark: bigint,
   { withinMs, stuckMs, signal }: Patience,
 ): Promise<'stored' | 'storing' | 'stuck'> {

@@ -5,7 +5,7 @@ import type { Repository } from '../repository.ts';
 import { findRestorable, listRestorable, listWal, type Restorable, rangesOf } from '../restorable.ts';
 import { isKept } from './lay-out.ts';
 
-export type Plan = Pick<Restorable, 'chain' | 'tip' | 'from' | 'end'>;
+export type Plan = Pick<Restorable, 'chain' | 'tip' | 'from' | 'end' | 'storedAt' | 'isClosed'>;
 
 const mb = 1024 * 1024;
 /** For an estimate. 4,000 MB of WAL took 75 and 80 s, with everything else that a restore does. The other two rates are assumed. */

@@ -4,15 +4,40 @@ import { databaseOf } from '../../engine/provision.ts';
 import type { RecoveryServer } from '../../engine/recovery-server.ts';
 import { errors } from '../../errors.ts';
 import { sql } from '../../postgres/sql.ts';
+import { doubtMs } from '../restorable.ts';
 import type { Plan } from './plan.ts';
-import { type Recovered, type Recovery, recover } from './recover.ts';
+import { type Recovered, type Recovery, recover, StoredEnd } from './recover.ts';
 
 type Request = Omit<Recovery, 'keep'> & {
   projectId: string;
   /** A branch: its database was copied from that of another project. */
   isCopy: boolean;
-  target: Date;
 };
+
+/**
+ * Of a server that is lost: nothing can be written after the target, so the last commit that is stored may lie before it, and
+ * then replaying everything gives the same state. It is tried first where that is likely.
+ */
+export async function recoverLast<T>(
+  request: Request & { target: Date },
+  use: (recovered: Recovered) => Promise<T>,
+): Promise<T> {
+  const { target, plan } = request;
+  const isNearEnd = target.getTime() > plan.storedAt.getTime() - doubtMs;
+  const toEnd = () =>
+    recoverProject({ ...request, target: null }, (recovered) => {
+      if (recovered.lastCommit && recovered.lastCommit > target) throw new BeyondTarget();
+      return use(recovered);
+    });
+  const toTarget = () => recoverProject({ ...request, isLast: true }, use);
+  const [first, second] = isNearEnd ? [toEnd, toTarget] : [toTarget, toEnd];
+  return first().catch((error: unknown) => {
+    if (error instanceof BeyondTarget || error instanceof StoredEnd) return second();
+    throw error;
+  });
+}
+
+class BeyondTarget extends Error {}
 
 export async function recoverProject<T>(
   request: Request,

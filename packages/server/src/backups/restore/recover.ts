@@ -24,6 +24,8 @@ export type Workshop = Readonly<{
   capacity: Capacity | null;
   /** Whether the files will be used afterwards. */
   isDurable: boolean;
+  /** Of a server that is not embedded. null: the embedded one. */
+  superuser: string | null;
 }>;
 
 export type Recovery = {
@@ -33,6 +35,8 @@ export type Recovery = {
   keep: ReadonlySet<number> | null;
   /** null: everything that is stored. */
   target: Date | null;
+  /** Nothing will follow what is stored: rejects with StoredEnd if there is no commit after the target. */
+  isLast?: boolean;
   workshop: Workshop;
   signal: AbortSignal;
   /** Rejects if there is too little space for so many bytes. */
@@ -94,9 +98,9 @@ export async function recover<T>(
 }
 
 function start({ workshop, target }: Recovery, signal: AbortSignal): Promise<RecoveryServer> {
-  const { folder, binaries, runAs, masterKey, capacity, isDurable } = workshop;
+  const { folder, binaries, runAs, masterKey, capacity, isDurable, superuser } = workshop;
   const cluster = { folder, binaries, runAs, logFile: `${folder}.log` };
-  return startRecovery({ cluster, masterKey, target, capacity, isDurable, signal });
+  return startRecovery({ cluster, masterKey, target, capacity, isDurable, superuser, signal });
 }
 
 const lookMs = 50;
@@ -107,7 +111,7 @@ const maxLeftBytes = 64n * 1024n * 1024n;
 
 /** Until the first commit after the target, or without a target to the end. Gives the last commit's time. */
 async function replay(
-  { plan, target }: Recovery,
+  { plan, target, isLast }: Recovery,
   server: RecoveryServer,
   feeding: Promise<void>,
   signal: AbortSignal,
@@ -129,10 +133,20 @@ async function replay(
     if (atEnd === looksAtEnd) {
       if (plan.end - replayed > maxLeftBytes)
         throw errors.restoreBroken('The stored WAL cannot be replayed up to that time.');
+      if (target && isLast) throw new StoredEnd();
       if (target) throw errors.restoreOutOfRange(target, [rangeOfPlan(plan, lastCommit)]);
       return lastCommit;
     }
     await Promise.race([server.failed, sleep(lookMs, undefined, { signal })]);
+  }
+}
+
+/** Replaying without a target gives the state of the target: PostgreSQL itself does not open a server short of its target. */
+export class StoredEnd extends Error {
+  override readonly name = 'StoredEnd';
+
+  constructor() {
+    super('There is no commit after the wanted moment.');
   }
 }
 

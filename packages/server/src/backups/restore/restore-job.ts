@@ -7,28 +7,33 @@ import type { Control } from '../../control/control.ts';
 import { findProgram } from '../../dumps/export.ts';
 import type { Spool } from '../../dumps/import/spool.ts';
 import { prepareBinaries } from '../../engine/binaries.ts';
-import { readControlFile } from '../../engine/control-file.ts';
+import { readCapacity } from '../../engine/control-file.ts';
 import type { DiskWatch } from '../../engine/disk.ts';
 import { clusterFolderOf } from '../../engine/embedded.ts';
+import { superuser } from '../../engine/postmaster.ts';
 import { removeRecovery } from '../../engine/recovery-server.ts';
 import { findRunAs } from '../../engine/run-as.ts';
+import type { Server } from '../../engine/servers.ts';
 import { errors } from '../../errors.ts';
 import type { JobRun } from '../../jobs/jobs.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { ProjectRow } from '../../projects/project.ts';
-import type { Backups } from '../backups.ts';
 import { dumpRecovered } from './dump-recovered.ts';
 import { jobPatience, untilStored } from './mark-present.ts';
+import type { Origin } from './origin.ts';
 import { type Plan, planRestore } from './plan.ts';
-import { recoverProject } from './recover-project.ts';
+import type { Recovered, Workshop } from './recover.ts';
+import { recoverLast, recoverProject } from './recover-project.ts';
 import type { RestoreDeps } from './restores.ts';
 
 type Place = {
   dataFolder: string;
   /** Of this restore. It is removed at the end. */
   folder: string;
-  backups: Backups;
+  origin: Origin;
 };
+/** `home`: the server of the project. null: it does not answer. */
+type RestorePlace = Place & { home: Server | null };
 export type Work = {
   source: ProjectRow;
   target: Date;
@@ -49,35 +54,34 @@ const recoveredPart = 0.7;
 
 export async function restore(
   deps: RestoreDeps,
-  place: Place,
+  place: RestorePlace,
   { source, target, created, into, mark, ...work }: Work,
   run: JobRun,
 ): Promise<Record<string, unknown>> {
   const startedAt = performance.now();
+  const { origin } = place;
   let filled = null as Spool | null;
   const spool = await inTurn(deps.control, run.signal, async (signal) => {
     await removeLeft(path.dirname(place.folder));
-    const repository = await place.backups.repository();
-    if (mark !== null) await untilStored(place.backups, deps.server, mark, { ...jobPatience, signal });
-    const { timeline } = await place.backups.position();
-    const plan = mark === null ? work.plan : await planRestore(repository, target, { timeline, signal });
-    return recoverProject(
-      {
-        ...{ repository, plan, projectId: source.id, target, workshop: openWorkshop(deps, place), signal },
-        isCopy: await isCopy(deps.control, source.id),
-        checkSpace: (bytes) => checkSpace(deps.disk, bytes),
-        progress: (fraction) => {
-          if (deps.disk.isLow()) throw errors.serverFull();
-          run.progress(fraction * recoveredPart);
-        },
+    const { repository } = origin;
+    const plan = mark === null ? work.plan : await planAgain(origin, target, mark, signal);
+    const recovery = {
+      ...{ repository, plan, projectId: source.id, target, signal },
+      workshop: await openWorkshop(deps, place, plan),
+      isCopy: await isCopy(deps.control, source.id),
+      checkSpace: (bytes: number) => checkSpace(deps.disk, bytes),
+      progress: (fraction: number) => {
+        if (deps.disk.isLow()) throw errors.serverFull();
+        run.progress(fraction * recoveredPart);
       },
-      async ({ server }) => {
-        const findNative = () => findProgram(deps.programs);
-        const pieces = dumpRecovered(server, { of: deps.server, id: source.id, findNative, signal });
-        filled = await deps.imports.spool(created.project.limit_mb, pieces);
-        return filled;
-      },
-    );
+    };
+    const dump = async ({ server }: Recovered) => {
+      const findNative = () => findProgram(deps.programs);
+      const pieces = dumpRecovered(server, { of: origin.marks, id: source.id, findNative, signal });
+      filled = await deps.imports.spool(created.project.limit_mb, pieces);
+      return filled;
+    };
+    return origin.backups ? recoverProject(recovery, dump) : recoverLast(recovery, dump);
   }).catch(async (error: unknown) => {
     // The server of the restore can fail after the dump is written.
     await filled?.close();
@@ -87,7 +91,8 @@ export async function restore(
   // have their own turns.
   const progress = (fraction: number) => run.progress(recoveredPart + fraction * (1 - recoveredPart));
   const report = await deps.imports.load(created, spool, { ...run, progress });
-  if (into === 'in_place') await replace(deps, source.id, created.project.id, run.id);
+  if (into === 'in_place' && place.home)
+    await replace(deps, place.home, { id: source.id, restoredId: created.project.id }, run.id);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { restored_to: target.toISOString(), into, seconds, ...report };
 }
@@ -99,16 +104,33 @@ async function isCopy(control: Control, id: string): Promise<boolean> {
   );
 }
 
-export function openWorkshop({ server }: RestoreDeps, { dataFolder, folder }: Place) {
-  const cluster = clusterFolderOf(dataFolder);
-  const runAs = findRunAs(cluster);
-  const { capacity } = readControlFile(cluster);
+/** What was missing when the restore was asked for is stored by now, or never will be. */
+async function planAgain(
+  { backups, repository }: Origin,
+  target: Date,
+  mark: bigint,
+  signal: AbortSignal,
+): Promise<Plan> {
+  if (!backups) return planRestore(repository, target, { signal });
+  await untilStored(backups, mark, { ...jobPatience, signal });
+  const { timeline } = await backups.position();
+  return planRestore(repository, target, { timeline, signal });
+}
+
+/** In a second PostgreSQL on the machine of the service, with the programs of the embedded one. */
+export async function openWorkshop(
+  { isEmbedded, servers }: RestoreDeps,
+  { dataFolder, folder, origin }: Place,
+  { tip }: Pick<Plan, 'tip'>,
+): Promise<Workshop> {
+  const runAs = findRunAs(clusterFolderOf(dataFolder));
+  const server = origin.backups?.server ?? null;
+  const isOwn = isEmbedded && server === servers.first;
   return {
-    folder,
-    runAs,
-    capacity,
-    binaries: prepareBinaries(dataFolder, runAs),
-    masterKey: server.masterKey,
+    ...{ folder, runAs, binaries: prepareBinaries(dataFolder, runAs), masterKey: origin.marks.masterKey },
+    // Backups by earlier versions do not name it.
+    superuser: isOwn ? null : (tip.superuser ?? server?.address.user ?? superuser),
+    capacity: server && (await readCapacity(server.maintenance)),
     isDurable: false,
   };
 }
@@ -116,14 +138,14 @@ export function openWorkshop({ server }: RestoreDeps, { dataFolder, folder }: Pl
 /** The restored project is a usable project before the exchange: a crash in between leaves two projects, and loses none. */
 async function replace(
   deps: RestoreDeps,
-  projectId: string,
-  restoredId: string,
+  server: Server,
+  { id, restoredId }: { id: string; restoredId: string },
   jobId: string,
 ): Promise<void> {
   const { control } = deps;
   await control.change(sql`update projects set filled_by = null where id = ${restoredId}`);
   try {
-    await deps.exchange(projectId, restoredId);
+    await deps.exchange(server, id, restoredId);
   } catch (error) {
     // The job drops what it owns. If PostgreSQL died meanwhile, the exchange may have taken place, and this project has the
     // replaced data then: it is deleted and kept, or a row in `swaps` says that it is not decided yet.

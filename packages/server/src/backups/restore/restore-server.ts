@@ -8,6 +8,7 @@ import { EngineError } from '../../engine/engine-error.ts';
 import { removeRecovery } from '../../engine/recovery-server.ts';
 import { findRunAs } from '../../engine/run-as.ts';
 import { sql } from '../../postgres/sql.ts';
+import { readBackups } from '../descriptions.ts';
 import { listClusters, openRepository, type Repository } from '../repository.ts';
 import type { Storage } from '../storage/storage.ts';
 import { type Access, type AccessChanges, compareAccess, readAccess } from './access.ts';
@@ -52,13 +53,13 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
       hint: 'Choose an empty data folder with --data. Or move that folder away.',
     });
   }
-  const repository = openRepository(storage, masterKey, await findCluster(storage));
+  const repository = openRepository(storage, masterKey, await findCluster(request));
   const plan = await planRestore(repository, to, { signal });
   const folder = `${cluster}.restored`;
   await removeRecovery(folder);
   const runAs = findRunAs(cluster);
   const binaries = prepareBinaries(dataFolder, runAs);
-  const workshop = { folder, runAs, binaries, masterKey, capacity: null, isDurable: true };
+  const workshop = { folder, runAs, binaries, masterKey, capacity: null, isDurable: true, superuser: null };
   try {
     const restored = await recover(
       {
@@ -86,8 +87,17 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
   }
 }
 
-async function findCluster(storage: Storage): Promise<string> {
-  const clusters = await listClusters(storage);
+/** That of the first server: the storage also has the backups of further ones, which have no control database. */
+async function findCluster({ storage, masterKey, controlDatabase, signal }: Request): Promise<string> {
+  const all = await listClusters(storage);
+  const clusters: string[] = [];
+  for (const cluster of all) {
+    const { backups } = await readBackups(openRepository(storage, masterKey, cluster), signal);
+    const holdsControl = backups.some(({ databases }) =>
+      databases.some(({ name }) => name === controlDatabase),
+    );
+    if (holdsControl || all.length === 1) clusters.push(cluster);
+  }
   const [only] = clusters;
   if (only === undefined) {
     throw new EngineError(`${storage.place} contains no complete backup.`, {

@@ -16,10 +16,12 @@ import { type Caller, requireAccount } from '../../keys/caller.ts';
 import { createProject } from '../../projects/create.ts';
 import { getProjectRow } from '../../projects/find.ts';
 import { type ProjectRow, toProject } from '../../projects/project.ts';
-import type { Backups } from '../backups.ts';
+import { type FleetBackups, lookAt } from '../fleet-backups.ts';
+import { rangesOf } from '../restorable.ts';
 import { findSnapshot } from '../snapshots.ts';
 import { checkStored, markPresent, requestPatience, untilStored } from './mark-present.ts';
-import { amountsOf, foretellSeconds, planRestore, shareOf } from './plan.ts';
+import { checkVersion, findHome, findOrigin, type Origin } from './origin.ts';
+import { amountsOf, foretellSeconds, type Plan, planRestore, shareOf } from './plan.ts';
 import { databasesToKeep } from './recover-project.ts';
 import { checkSpace, ifNoneRuns, removeLeft, restore, type Work } from './restore-job.ts';
 
@@ -37,61 +39,63 @@ export type Restores = {
 
 export type RestoreDeps = {
   control: Control;
-  /** The first server, the only one that is backed up. */
-  server: Server;
   servers: Fleet;
+  /** Of the folder below. */
   disk: DiskWatch;
   jobs: Jobs;
   imports: Imports;
   /** null: they are off. */
-  backups: Backups | null;
-  /** Of the embedded PostgreSQL. null: PostgreSQL is run by others, and its programs are not here. */
+  backups: FleetBackups | null;
+  /** Of the service: restored servers run in it. null: there is none. */
   dataFolder: string | null;
+  /** Whether the first server is the embedded one. */
+  isEmbedded: boolean;
   programs?: ProgramEnvironment;
-  /** Exchanges the databases of two projects; the second one is deleted then. */
-  exchange: (projectId: string, otherId: string) => Promise<void>;
+  /** Exchanges the databases of two projects of a server; the second one is deleted then. */
+  exchange: (server: Server, projectId: string, otherId: string) => Promise<void>;
   limits: { maxLimitMb: number; keepDeletedDays: number };
   now: () => number;
   onError: (error: unknown) => void;
 };
 
 export function openRestores(deps: RestoreDeps): Restores {
-  const { control, server, servers, jobs } = deps;
+  const { control, servers, jobs } = deps;
   const folder = deps.dataFolder === null ? null : path.join(deps.dataFolder, 'restores');
 
   /** Checks everything that can be checked at once, then creates the project that the job fills. */
   const begin = async (
     { source, target, into }: Pick<Work, 'source' | 'target' | 'into'>,
     input: CreateProject,
-    origin: Partial<BranchOrigin> = {},
+    branch: Partial<BranchOrigin> = {},
   ) => {
     const { backups } = deps;
     if (!backups) throw errors.backupsOff();
-    if (folder === null || deps.dataFolder === null) throw notEmbedded();
-    if (source.server_id !== server.id) throw notBackedUp();
+    if (folder === null || deps.dataFolder === null) throw noFolder();
+    const home = findHome(servers, source.server_id);
+    if (into === 'in_place' && !home) throw notInPlace();
     if (target < source.created_at) throw errors.restoreNotThere();
-    const mark = await markPresent(backups, server, target);
-    const state = await untilStored(backups, server, mark, requestPatience);
-    if (state === 'stuck') await checkStored(backups, target);
-    const { timeline } = await backups.position();
-    const plan = await planRestore(await backups.repository(), target, { timeline });
+    const wanted = { projectId: source.id, serverId: source.server_id, target };
+    const origin = await findOrigin({ control, backups, servers }, wanted);
+    const { plan, mark } = await planFor(origin, target);
+    checkVersion(plan.tip);
     const own = plan.tip.databases.find(({ name }) => name === `p_${source.id}`)?.oid ?? null;
     const amounts = amountsOf(plan, databasesToKeep(plan, source.id), own);
     checkSpace(deps.disk, amounts.layOutBytes + amounts.walBytes);
     const estimatedSeconds = foretellSeconds(amounts, shareOf(plan, target, deps.now()));
     const id = newId();
+    // Of a server that does not answer, a project is restored on another one.
+    const stays = home !== null && input.server === undefined;
+    const { serverId: _parent, ...rest } = branch;
     const created = await createProject(deps, source.account_id, input, {
-      ...origin,
+      ...rest,
       filledBy: id,
-      serverId: server.id,
+      ...(stays && { serverId: source.server_id }),
     });
     const { project, apiKey } = created;
-    const kind = origin.parentId === undefined ? ('restore' as const) : ('branch' as const);
+    const kind = branch.parentId === undefined ? ('restore' as const) : ('branch' as const);
     const job = { id, kind, accountId: source.account_id, projectId: project.id };
-    const place = { dataFolder: deps.dataFolder, folder: path.join(folder, id), backups };
-    const missing = state === 'storing' ? mark : null;
-    const work = (run: JobRun) =>
-      restore(deps, place, { source, target, created, plan, into, mark: missing }, run);
+    const place = { dataFolder: deps.dataFolder, folder: path.join(folder, id), origin, home };
+    const work = (run: JobRun) => restore(deps, place, { source, target, created, plan, into, mark }, run);
     try {
       return { job: await jobs.start(job, work), estimatedSeconds, project, apiKey };
     } catch (error) {
@@ -101,7 +105,7 @@ export function openRestores(deps: RestoreDeps): Restores {
   };
 
   return {
-    start: async (caller, slug, { to, snapshot, into = 'new' }) => {
+    start: async (caller, slug, { to, snapshot, into = 'new', server }) => {
       requireAccount(caller, 'restore a project');
       const source = await getProjectRow(control, caller, slug, { evenDeleted: true });
       const target =
@@ -117,7 +121,7 @@ export function openRestores(deps: RestoreDeps): Restores {
       // Not in the middle of a character.
       const start = source.name.slice(0, 70).replace(/[\uD800-\uDBFF]$/, '');
       const name = `${start} ${target.toISOString().slice(0, 19)}Z`;
-      const input = { name, limit_mb: source.limit_mb };
+      const input = { name, limit_mb: source.limit_mb, ...(server !== undefined && { server }) };
       const started = await begin({ source, target, into }, input);
       if (into === 'new') return started;
       return { ...started, project: toProject(source, deps.limits.keepDeletedDays), apiKey: null };
@@ -129,16 +133,37 @@ export function openRestores(deps: RestoreDeps): Restores {
   };
 }
 
-function notBackedUp() {
+type Planned = {
+  plan: Plan;
+  /** Up to here, WAL has still to be stored. null: it is. */
+  mark: bigint | null;
+};
+
+async function planFor({ backups, repository }: Origin, target: Date): Promise<Planned> {
+  if (!backups) {
+    const plan = await planRestore(repository, target);
+    if (target > plan.storedAt)
+      throw errors.restoreOutOfRange(target, rangesOf((await lookAt(repository)).restorable));
+    return { plan, mark: null };
+  }
+  const mark = await markPresent(backups, target);
+  const state = await untilStored(backups, mark, requestPatience);
+  if (state === 'stuck') await checkStored(backups, target);
+  const { timeline } = await backups.position();
+  const plan = await planRestore(repository, target, { timeline });
+  return { plan, mark: state === 'storing' ? mark : null };
+}
+
+function noFolder() {
   return errors.restoreUnavailable(
-    'This project is on a further server, which Rowhouse does not back up.',
-    'Restore that PostgreSQL server with its own tools, beside the present one. Then export the project there and import it.',
+    'The service has no data folder, which a restore of a single project needs.',
+    'Set ROWHOUSE_DATA to a folder with enough space, and restart the service.',
   );
 }
 
-function notEmbedded() {
+function notInPlace() {
   return errors.restoreUnavailable(
-    'A single project can be restored to a point in time only on the embedded PostgreSQL.',
-    'Restore your PostgreSQL server with its own tools, beside the present one. Then export the project there and import it.',
+    'The server of this project does not answer, so its state cannot be replaced.',
+    'Restore it into a new project, on another server: leave "into" out.',
   );
 }

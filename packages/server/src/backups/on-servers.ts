@@ -1,0 +1,89 @@
+// Work on the backups of one server or of all, as an operator asks for it. A server that fails does not keep the others from
+// their turn.
+import { errors } from '../errors.ts';
+import type { Fleet } from '../fleet/fleet.ts';
+import type { Backups } from './backups.ts';
+import type { FleetBackups } from './fleet-backups.ts';
+import type { Pruned } from './prune.ts';
+import type { BackupDescription } from './repository.ts';
+import { chooseMembers, silent } from './server-status.ts';
+import type { Verified } from './verify.ts';
+
+type Deps = { backups: FleetBackups; servers: Fleet };
+type Run = { signal: AbortSignal; progress: (fraction: number) => void };
+export type TakenBackup = { server: string; backup: BackupDescription };
+
+/** At least one. Of all servers, those that cannot be backed up now are left out; a named one rejects. */
+export async function chooseUsable({ backups, servers }: Deps, name: string | null): Promise<Backups[]> {
+  const usable: Backups[] = [];
+  for (const { row, server, isAnswering } of chooseMembers(servers, name)) {
+    if (server?.holdsControl) usable.push(backups.of(server));
+    else if (server && isAnswering) {
+      const problem = await backups.findProblem(server);
+      if (!problem) usable.push(backups.of(server));
+      else if (name !== null) throw errors.restoreUnavailable(problem.reason, problem.hint);
+    } else if (name !== null) throw errors.unavailable(silent(row.name).reason);
+  }
+  return usable;
+}
+
+/** Those whose stored backups can be read: the server itself is not asked. */
+export function chooseStored({ backups, servers }: Deps, name: string | null): Backups[] {
+  const found = chooseMembers(servers, name).flatMap(({ server }) => (server ? [backups.of(server)] : []));
+  if (found.length === 0) throw errors.unavailable(silent(name ?? '').reason);
+  return found;
+}
+
+/** One server after the other. */
+export function takeOn(
+  chosen: readonly Backups[],
+  kind: 'full' | 'incremental',
+  run: Run,
+): Promise<TakenBackup[]> {
+  return inTurn(chosen, run, async (backups, own) => ({
+    server: backups.server.name,
+    backup: await backups.take(kind, own),
+  }));
+}
+
+export async function verifyOn(chosen: readonly Backups[], run: Run): Promise<Verified> {
+  const found = await inTurn(chosen, run, async (backups, own) => {
+    const { problems, ...verified } = await backups.verify(own);
+    const of = chosen.length > 1 ? `${backups.server.name}: ` : '';
+    return { ...verified, problems: problems.map((problem) => `${of}${problem}`) };
+  });
+  const sum = (name: 'backups' | 'segments' | 'bytes') => found.reduce((total, one) => total + one[name], 0);
+  return {
+    ...{ backups: sum('backups'), segments: sum('segments'), bytes: sum('bytes') },
+    problems: found.flatMap(({ problems }) => problems),
+  };
+}
+
+export async function pruneOn(chosen: readonly Backups[], run: Run): Promise<Pruned> {
+  const found = await inTurn(chosen, run, (backups, { signal }) => backups.prune(signal));
+  const sum = (name: 'segments' | 'unfinished') => found.reduce((total, one) => total + one[name], 0);
+  return {
+    ...{ segments: sum('segments'), unfinished: sum('unfinished') },
+    backups: found.flatMap(({ backups }) => backups),
+  };
+}
+
+/** Rejects with the first failure, when all had their turn. */
+async function inTurn<T>(
+  chosen: readonly Backups[],
+  { signal, progress }: Run,
+  act: (backups: Backups, run: Run) => Promise<T>,
+): Promise<T[]> {
+  const done: T[] = [];
+  const failures: unknown[] = [];
+  for (const [at, backups] of chosen.entries()) {
+    const own = { signal, progress: (part: number) => progress((at + part) / chosen.length) };
+    await act(backups, own).then(
+      (result) => done.push(result),
+      (error: unknown) => failures.push(error),
+    );
+    signal.throwIfAborted();
+  }
+  if (failures.length > 0) throw failures[0];
+  return done;
+}
