@@ -256,9 +256,10 @@ export const settings = {
       'off, a folder as file:/path, or a bucket as s3://bucket/prefix, which may have ?region=…&endpoint=…',
     example: 'file:/mnt/backups/rowhouse',
     default: null,
-    unset: 'the folder backups in ROWHOUSE_DATA; with ROWHOUSE_DATABASE_URL, off',
+    unset:
+      'the folder backups in ROWHOUSE_DATA, for the embedded server only; with ROWHOUSE_DATABASE_URL, off',
     description:
-      'Where backups are stored. Another disk or a bucket survives the loss of the disk that holds the data. A bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN for temporary credentials. off turns backups off.',
+      'Where backups are stored, of all servers. Another disk or a bucket survives the loss of the disk that holds the data. A bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN for temporary credentials. off turns backups off.',
   },
   ROWHOUSE_BACKUP_DAYS: {
     type: 'integer',

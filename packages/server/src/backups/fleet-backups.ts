@@ -90,14 +90,14 @@ export const onlyFirst: NotBackedUp = {
   hint: 'Set ROWHOUSE_BACKUP_URL to a place with room for the backups of all servers, and restart the service.',
 };
 
-/** Rejects if the server is not backed up. */
+/** Rejects if the server is not backed up. The reason is for the operator: callers with a key of a project come here, too. */
 export async function requireBackups(backups: FleetBackups, server: Server): Promise<Backups> {
   // The first one is always tried: its failures are reported as such.
   const problem = server.holdsControl ? null : await backups.findProblem(server);
   if (!problem) return backups.of(server);
   throw errors.restoreUnavailable(
-    `The server of this project is not backed up: ${problem.reason}`,
-    problem.hint,
+    'The server of this project is not backed up.',
+    'The operator finds the reason with "rowhouse backup list". Export the project instead: GET …/export.',
   );
 }
 

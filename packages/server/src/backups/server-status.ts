@@ -1,7 +1,7 @@
 // What is stored of each server, for the operator. A server that does not answer, or that cannot be backed up any more, is
 // described by the storage alone.
 import type { Server } from '../engine/servers.ts';
-import { errors } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import type { Fleet, Member } from '../fleet/fleet.ts';
 import type { BackupStatus } from './backups.ts';
 import type { DamagedBackup } from './descriptions.ts';
@@ -41,9 +41,15 @@ async function describe({ backups }: Deps, member: Member): Promise<ServerStatus
   const { server, isAnswering, row } = member;
   if (!server || !isAnswering) return describeStored(backups, member, silent(row.name));
   if (server.holdsControl) return fromStatus(server, await backups.of(server).status());
-  const problem = await backups.findProblem(server);
-  if (problem) return describeStored(backups, member, problem);
-  return fromStatus(server, await backups.of(server).status());
+  try {
+    const problem = await backups.findProblem(server);
+    if (problem) return await describeStored(backups, member, problem);
+    return fromStatus(server, await backups.of(server).status());
+  } catch (error) {
+    // It has just gone away. The others must be listed all the same.
+    if (!(error instanceof RowhouseError) || error.code !== 'unavailable') throw error;
+    return describeStored(backups, member, silent(row.name));
+  }
 }
 
 export function silent(name: string): NotBackedUp {
