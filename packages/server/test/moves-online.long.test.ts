@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { databaseOf, roleOf } from '../src/engine/provision.ts';
 import type { Address, Database } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { findServer, isMoving } from '../src/postgres-proxy/start.ts';
+import { findServer, whyEnded } from '../src/postgres-proxy/start.ts';
 import { address, asAdmin, type TestService, until } from './helpers.ts';
 import { connectPg, loginOf, openProxy } from './proxy-clients.ts';
 import { jobs, noReplication, type Project, replicationAt, useTwoServers } from './two-servers.ts';
@@ -139,7 +139,7 @@ describe('an online move', () => {
     const proxy = await openProxy(rowhouse, {
       serverOf: (id) => findServer(control, servers, id),
       servers: () => servers.all(),
-      isMoving: (id) => isMoving(control, id),
+      whyEnded: (id) => whyEnded(control, id),
     });
     const login = await loginOf(rowhouse, slug);
     const acknowledged: string[] = [];

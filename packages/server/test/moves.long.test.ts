@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { databaseOf } from '../src/engine/provision.ts';
 import { errors } from '../src/errors.ts';
-import { findServer, isMoving } from '../src/postgres-proxy/start.ts';
+import { findServer, whyEnded } from '../src/postgres-proxy/start.ts';
 import { address, type TestService, until } from './helpers.ts';
 import { connectPg, loginOf, openProxy } from './proxy-clients.ts';
 import { useTwoServers } from './two-servers.ts';
@@ -137,7 +137,7 @@ describe('a move', () => {
     const proxy = await openProxy(rowhouse, {
       serverOf: (id) => findServer(control, servers, id),
       servers: () => servers.all(),
-      isMoving: (id) => isMoving(control, id),
+      whyEnded: (id) => whyEnded(control, id),
     });
     const login = await loginOf(rowhouse, project.slug);
     const port = async (client: pg.Client) => {

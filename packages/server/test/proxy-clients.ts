@@ -25,7 +25,7 @@ export async function openProxy(
   const proxy = openPostgresProxy({
     serverOf: async () => server,
     servers: () => [server],
-    isMoving: async () => false,
+    whyEnded: async () => null,
     context: openTls(files, () => {}),
     allowPlaintext: false,
     maxConnections: 100,

@@ -27,6 +27,7 @@ it('does not look into the rows of a statement that is running', () => {
 });
 
 it('says why, with the state that PostgreSQL uses', () => {
-  expect(farewell.toString()).toContain('C57P01');
-  expect(farewell.toString()).toContain('moving to another server');
+  for (const reason of ['moving', 'held'] as const) expect(farewell(reason).toString()).toContain('C57P01');
+  expect(farewell('moving').toString()).toContain('moving to another server');
+  expect(farewell('held').toString()).toContain('being branched');
 });

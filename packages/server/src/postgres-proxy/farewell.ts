@@ -1,5 +1,5 @@
 // PostgreSQL ends a session with "terminating connection due to administrator command". While a project is moved to another
-// server, the proxy sends the reason instead.
+// server, copied or exchanged, the proxy sends the reason instead.
 import { errorResponse, ProxyError } from './proxy-error.ts';
 
 const [error, ready] = [69, 90];
@@ -27,9 +27,17 @@ function isEnd(bytes: Buffer): boolean {
   return fields.includes('VFATAL') && fields.includes('C57P01');
 }
 
+/** Why PostgreSQL ends the sessions of a project. `held`: a branch, a reset, a promotion or a restore needs its database. */
+export type EndReason = 'moving' | 'held';
+
+const reasons: Record<EndReason, string> = {
+  moving: 'this project is moving to another server',
+  held: 'this project is being branched, reset, promoted or restored',
+};
+
 /** The same state as PostgreSQL's: clients and their pools know that they can connect again. */
-export const farewell = errorResponse(
-  new ProxyError('57P01', 'this project is moving to another server, so the connection was closed', {
-    hint: 'Connect again.',
-  }),
-);
+export function farewell(reason: EndReason): Buffer {
+  return errorResponse(
+    new ProxyError('57P01', `${reasons[reason]}, so the connection was closed`, { hint: 'Connect again.' }),
+  );
+}

@@ -6,7 +6,7 @@ import { connectBackend, unavailable } from './backend.ts';
 import type { CancelRequests } from './cancel.ts';
 import { openFlagCheck } from './channel-binding.ts';
 import type { Counts, Refusal } from './counts.ts';
-import { farewell, openFarewellCheck } from './farewell.ts';
+import { type EndReason, farewell, openFarewellCheck } from './farewell.ts';
 import { openLoginReader } from './login-reader.ts';
 import { errorResponse, ProxyError } from './proxy-error.ts';
 import { closeSoon, closeTogether, pass } from './relay.ts';
@@ -27,8 +27,8 @@ type Options<S> = {
   /** Aborts a login that takes too long. */
   ended: AbortSignal;
   onRefused: (reason: Refusal, problem: Error) => void;
-  /** Whether the project is being moved to another server. */
-  isMoving: () => Promise<boolean>;
+  /** Why PostgreSQL ends the sessions of the project. null: for a reason that its own message says. */
+  whyEnded: () => Promise<EndReason | null>;
   /** PostgreSQL has accepted the password. Returns what to do when the connection is closed. */
   onOpened: () => () => void;
 };
@@ -46,10 +46,10 @@ export async function logIn<S extends { address: Address }>(options: Options<S>)
       // Until it is known why, the end of the connection waits too.
       backend.pause();
       void options
-        .isMoving()
-        .catch(() => false)
-        .then((isMoving) => {
-          pass(backend, client, isMoving ? farewell : bytes);
+        .whyEnded()
+        .catch(() => null)
+        .then((reason) => {
+          pass(backend, client, reason ? farewell(reason) : bytes);
           backend.resume();
         });
       return;

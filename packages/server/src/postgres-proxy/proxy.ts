@@ -11,6 +11,7 @@ import { unavailable } from './backend.ts';
 import { openCancelRequests } from './cancel.ts';
 import { isLoopback, limitKey, plainAddress } from './client-address.ts';
 import { type Counts, newCounts, type Refusal } from './counts.ts';
+import type { EndReason } from './farewell.ts';
 import { type Limit, openCounter, openQueue, openRate, rateMs } from './limits.ts';
 import { type LiveConnection, logIn } from './log-in.ts';
 import { Disconnected, type Negotiated, negotiate, TlsFailure } from './negotiate.ts';
@@ -37,8 +38,8 @@ export type ProxyOptions = {
    */
   serverOf(projectId: string): Promise<ProxiedServer | null>;
   servers(): readonly ProxiedServer[];
-  /** Whether the project is being moved to another server: the reason why PostgreSQL ends its sessions. */
-  isMoving(projectId: string): Promise<boolean>;
+  /** Why PostgreSQL ends the sessions of the project. null: for a reason that its own message says. */
+  whyEnded(projectId: string): Promise<EndReason | null>;
   context: () => SecureContext;
   /** Whether other machines may connect without TLS. */
   allowPlaintext: boolean;
@@ -176,7 +177,7 @@ export function openPostgresProxy(options: ProxyOptions): PostgresProxy {
       checkRoom(project);
       const isLoggedIn = await logIn({
         ...{ client: socket, server, packet, rest, cancels, counts, live, ended },
-        isMoving: () => options.isMoving(project),
+        whyEnded: () => options.whyEnded(project),
         onRefused: (reason, error) => {
           if (reason === 'password') penaltyMs = limits.penaltyMs;
           refuse(client, reason, error);

@@ -7,6 +7,7 @@ import type { Server, Servers } from '../engine/servers.ts';
 import { RowhouseError } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
 import { unavailable } from './backend.ts';
+import type { EndReason } from './farewell.ts';
 import { openPostgresProxy, type PostgresProxy, type ProxyOptions } from './proxy.ts';
 import { listenHost, publicAddress } from './public-address.ts';
 import { ensureSelfSigned, openTls, selfSignedFiles, type TlsFiles } from './tls-files.ts';
@@ -30,7 +31,7 @@ export function openProxyFor(
   return openPostgresProxy({
     serverOf: (projectId) => findServer(control, servers, projectId),
     servers: servers.all,
-    isMoving: (projectId) => isMoving(control, projectId),
+    whyEnded: (projectId) => whyEnded(control, projectId),
     context: openTls(tlsFilesOf(config, { make: false }), onProblem),
     allowPlaintext: config.postgresPlaintext,
     // Each worker gets its share.
@@ -58,14 +59,17 @@ export async function findServer(
   }
 }
 
-export async function isMoving(control: Control, projectId: string): Promise<boolean> {
-  // Before it is held, a session that ends has another reason.
+export async function whyEnded(control: Control, projectId: string): Promise<EndReason | null> {
   const statement = sql`
-    select from moves where project_id = ${projectId}
-      and (state <> 'copying' or exists (
-        select from holds where holds.project_id = moves.project_id and is_closed and expires_at > now()))`;
-  const rows = await control.query(statement, lookMs);
-  return rows.length > 0;
+    select moves.state, holds.project_id is not null as "isHeld"
+    from (values (${projectId}::text)) as asked (id)
+      left join moves on moves.project_id = asked.id
+      left join holds on holds.project_id = asked.id and is_closed and expires_at > now()`;
+  const [row] = await control.query<{ state: string | null; isHeld: boolean }>(statement, lookMs);
+  if (!row) return null;
+  // Before a project that moves is held, a session that ends has another reason.
+  if (row.state !== null && (row.isHeld || row.state !== 'copying')) return 'moving';
+  return row.isHeld ? 'held' : null;
 }
 /** A client whose connection has ended waits for no longer than this to hear of it. */
 const lookMs = 1_000;
