@@ -19,6 +19,7 @@ const {
   databasesAt,
   movesLeft,
   holdBefore,
+  killSecond,
 } = useTwoServers({ isRelayed: true });
 
 const stateOf = async ({ id }: Project) => {
@@ -150,6 +151,60 @@ it('the source, for a moment while the target catches up: the replication goes o
   await until('nothing is left', async () => (await movesLeft(project.id)) === 0);
   await expectUntouched(project, 21_000);
 });
+
+it.each(['and answers again', 'and does not answer yet'])(
+  'the target, if it restarts between catching up and the pause %s: one copy counts, and nothing is lost',
+  async (how) => {
+    const project = await make();
+    const { moves } = rowhouse.service.deps;
+    const { inTurn } = moves;
+    onTestFinished(() => void Object.assign(moves, { inTurn }));
+    let turns = 0;
+    const watched: typeof inTurn = async (server, act) => {
+      if (turns++ > 0) return inTurn(server, act);
+      expect((await replicationAt(project.id)).slots).toHaveLength(1);
+      await killSecond();
+      const answers = () => asAdmin((admin) => admin.query(sql`select 1`), secondAddress());
+      if (how === 'and answers again')
+        await until('it answers', () =>
+          answers().then(
+            () => true,
+            () => false,
+          ),
+        );
+      return inTurn(server, act);
+    };
+    Object.assign(moves, { inTurn: watched });
+    let isOver = false;
+    const acknowledged: number[] = [];
+    const writing = (async () => {
+      for (let n = 10_000; !isOver; n++) {
+        const body = { query: `insert into notes values (${n})` };
+        const answer = await other().call('POST', `/projects/${project.slug}/query`, {
+          key: project.key,
+          body,
+        });
+        if (answer.status === 200) acknowledged.push(n);
+      }
+    })();
+    const job = await ended(await move(project, 'second', { mode: 'online' }));
+    await until('nothing is left', async () => (await movesLeft(project.id)) === 0, 60_000);
+    await until('some are written afterwards', async () => acknowledged.length > 0);
+    isOver = true;
+    await writing;
+    expect(turns).toBeGreaterThan(0);
+    const there = await databasesAt(project.id, secondAddress());
+    const here = await databasesAt(project.id);
+    const expected = job.status === 'done' ? [[], [databaseOf(project.id)]] : [[databaseOf(project.id)], []];
+    expect([here, there]).toEqual(expected);
+    if (job.status !== 'done') expect(job.error.code).toMatch(/^(unavailable|conflict)$/);
+    const rows = await query(project, 'select id from notes where id >= 10000', other());
+    const stored = new Set(rows.map(({ id }: { id: number }) => id));
+    expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
+    await expectUntouched(project, 1000 + stored.size);
+  },
+  120_000,
+);
 
 it('the target, if it falls behind before the pause, leaves the turn to others and takes another one', async () => {
   const project = await make();

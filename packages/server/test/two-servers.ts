@@ -11,6 +11,7 @@ import type { MoveStep } from '../src/moves/move.ts';
 import type { Address } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { address, asAdmin, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
+import { postmasterPid } from './process.ts';
 import { openRelay, type Relay } from './relay.ts';
 
 export type Project = { slug: string; id: string; key: string };
@@ -99,6 +100,12 @@ export function useTwoServers({ isRelayed = false } = {}) {
     rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   });
 
+  /** kill -9 of the postmaster, which is then started again. Returns when the new one runs, which is before it answers. */
+  const killSecond = async () => {
+    const pid = postmasterPid(folder);
+    process.kill(pid ?? 0, 'SIGKILL');
+    await until('another postmaster runs', async () => ![null, pid].includes(postmasterPid(folder)));
+  };
   const create = async (): Promise<Project> => {
     const { status, body } = await rowhouse.call('POST', '/projects', {
       body: { name: 'To be moved', server: 'test' },
@@ -183,6 +190,7 @@ export function useTwoServers({ isRelayed = false } = {}) {
   return {
     ...{ rowhouse, secondAddress, create, query, move, ended, cancel, databasesAt, movesLeft, holdBefore },
     other: () => other,
+    killSecond,
     relay: () => relay as Relay,
   };
 }
