@@ -1,53 +1,9 @@
 // rowhouse restore: a service whose machine is gone, brought back from its backups and its master key alone.
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, it, onTestFinished } from 'vitest';
-
-const bin = path.resolve(import.meta.dirname, '../bin/rowhouse.mjs');
-const bare = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !name.startsWith('ROWHOUSE_')),
-);
-
-function newFolder(): string {
-  const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-restore-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
-  return folder;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  return typeof address === 'object' && address ? address.port : 0;
-}
-
-async function start(data: string, repository: string) {
-  const port = await freePort();
-  const args = ['start', '--data', data, '--port', String(port), '--spares', '0'];
-  const env = { ...bare, ROWHOUSE_BACKUP_URL: `file:${repository}` };
-  const child = spawn(process.execPath, [bin, ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  let output = '';
-  child.stdout.on('data', (piece) => {
-    output += piece;
-  });
-  while (!/^ready$/m.test(output)) {
-    if (child.exitCode !== null) throw new Error(output);
-    await sleep(100);
-  }
-  const stop = async () => {
-    if (child.exitCode !== null) return;
-    child.kill('SIGTERM');
-    await once(child, 'exit');
-  };
-  onTestFinished(stop);
-  return { url: `http://127.0.0.1:${port}/api/dbaas/v2`, key: /rh_acct_\w+/.exec(output)?.[0] ?? '', stop };
-}
+import { expect, it } from 'vitest';
+import { newFolder, rowhouse, start } from './installation.ts';
 
 type Body = {
   api_key?: string;
@@ -59,14 +15,6 @@ type Body = {
   rows?: { at?: string; id?: number }[];
 };
 type Ended = { project?: string; slug?: string; name: string; command: string };
-
-const rowhouse = (args: string[], env: Record<string, string> = {}) => {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [bin, ...args], {
-    encoding: 'utf8',
-    env: { ...bare, ...env },
-  });
-  return { status, stdout, stderr };
-};
 
 it('an installation comes back from its backups and its master key', async () => {
   const [first, second, repository] = [newFolder(), newFolder(), newFolder()];

@@ -16,6 +16,7 @@ import {
   type Embedded,
   embeddedAddress,
   makeRoomToStart,
+  refuseInterruptedRestore,
   startEmbedded,
 } from './engine/embedded.ts';
 import { connectionsByMemory, incrementalBackups, machineMemoryMb } from './engine/embedded-settings.ts';
@@ -73,6 +74,7 @@ async function startFirst(config: Config): Promise<void> {
   const lock = lockDataFolder(config.dataFolder, urlOf(config.host, config.port));
   started.push(lock.release);
   if (config.databaseUrl) await checkExternal(parseDatabaseUrl(config.databaseUrl));
+  else refuseInterruptedRestore(config.dataFolder);
   const masterKey = await openMasterKey(config);
   if (!config.databaseUrl) await refuseAdopted(config.dataFolder, masterKey);
   const log = openLog(config);

@@ -43,9 +43,12 @@ async function run(config: Config, to: string): Promise<Answer> {
       dataFolder: config.dataFolder,
       controlDatabase: config.controlDatabase,
       progress: tell,
+      onComplete: () => {
+        // Without its key, the data would be there and could not be opened.
+        if (readKeyFile(masterKeyFile(config.dataFolder)).kind !== 'key')
+          replaceMasterKey(config.dataFolder, masterKey);
+      },
     });
-    if (readKeyFile(masterKeyFile(config.dataFolder)).kind !== 'key')
-      replaceMasterKey(config.dataFolder, masterKey);
     recordMasterKey(config.dataFolder, masterKey);
     const { lastChangeAt, backup, projects, since } = restored;
     const at = lastChangeAt?.toISOString() ?? null;

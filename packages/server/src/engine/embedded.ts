@@ -184,6 +184,20 @@ export function holdsData(clusterFolder: string): boolean {
   }
 }
 
+/** Where a restore of the whole installation works until it is complete. */
+export function restoreFolderOf(dataFolder: string): string {
+  return `${clusterFolderOf(dataFolder)}.restored`;
+}
+
+/** Otherwise a service would begin anew, with a new master key, and whoever started the restore would find nothing. */
+export function refuseInterruptedRestore(dataFolder: string): void {
+  const folder = restoreFolderOf(dataFolder);
+  if (holdsData(clusterFolderOf(dataFolder)) || !holdsData(folder)) return;
+  throw new EngineError(`A restore into ${dataFolder} was interrupted, so its data is not complete.`, {
+    hint: `Run "rowhouse restore" again. To begin a new installation instead, remove ${folder}.`,
+  });
+}
+
 /** For a worker: the same folder and master key give the same address as in the process that runs PostgreSQL. */
 export function embeddedAddress(dataFolder: string, masterKey: Buffer): Address {
   const port = findPort(dataFolder);

@@ -3,7 +3,7 @@
 import { rename, rm } from 'node:fs/promises';
 import { prepareBinaries } from '../../engine/binaries.ts';
 import { readDisk } from '../../engine/disk.ts';
-import { clusterFolderOf, holdsData } from '../../engine/embedded.ts';
+import { clusterFolderOf, holdsData, restoreFolderOf } from '../../engine/embedded.ts';
 import { EngineError } from '../../engine/engine-error.ts';
 import { removeRecovery } from '../../engine/recovery-server.ts';
 import { findRunAs } from '../../engine/run-as.ts';
@@ -25,6 +25,8 @@ type Request = {
   to: Date | null;
   signal: AbortSignal;
   progress: (fraction: number) => void;
+  /** Called when everything is restored, before the folder becomes the data of the installation. */
+  onComplete: () => void;
 };
 
 export type RestoredServer = {
@@ -55,8 +57,9 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
   }
   const repository = openRepository(storage, masterKey, await findCluster(request));
   const plan = await planRestore(repository, to, { signal });
-  const folder = `${cluster}.restored`;
-  await removeRecovery(folder);
+  const folder = restoreFolderOf(dataFolder);
+  // Of a restore whose process died. Its PostgreSQL may still run.
+  for (const left of [folder, newestBeside(folder)]) await discard(left);
   const runAs = findRunAs(cluster);
   const binaries = prepareBinaries(dataFolder, runAs);
   const workshop = { folder, runAs, binaries, masterKey, capacity: null, isDurable: true, superuser: null };
@@ -78,13 +81,20 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
     if (!restored) throw new Error('A restore of everything cannot leave anything out.');
     const { access, ...facts } = restored;
     const since = to && (await findChanges(request, repository, access, workshop));
+    request.onComplete();
     await rename(folder, cluster);
     const projects = access.projects.filter(({ deleted_at }) => deleted_at === null).length;
     return { ...facts, projects, since };
   } finally {
-    await removeRecovery(folder);
-    await rm(`${folder}.log`, { force: true });
+    await discard(folder);
   }
+}
+
+const newestBeside = (folder: string) => `${folder}.newest`;
+
+async function discard(folder: string): Promise<void> {
+  await removeRecovery(folder);
+  await rm(`${folder}.log`, { force: true });
 }
 
 /** That of the first server: the storage also has the backups of further ones, which have no control database. */
@@ -119,8 +129,7 @@ async function findChanges(
   restored: Access,
   { folder: beside, ...workshop }: Workshop,
 ): Promise<Since> {
-  const folder = `${beside}.newest`;
-  await removeRecovery(folder);
+  const folder = newestBeside(beside);
   try {
     const plan = await planRestore(repository, null, { signal });
     const found = await recover(
@@ -139,8 +148,7 @@ async function findChanges(
     signal.throwIfAborted();
     return { problem: error instanceof Error ? error.message : String(error) };
   } finally {
-    await removeRecovery(folder);
-    await rm(`${folder}.log`, { force: true });
+    await discard(folder);
   }
 }
 
