@@ -4,26 +4,13 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { embeddedAddress } from '../src/engine/embedded.ts';
-import { masterKeyFile, readKeyFile } from '../src/engine/master-key.ts';
-import { openDatabase } from '../src/postgres/database.ts';
-import { type Sql, sql } from '../src/postgres/sql.ts';
+import { sql } from '../src/postgres/sql.ts';
 import { newFolder } from './backup-lab.ts';
+import { inControl } from './embedded-data.ts';
 import { api, until } from './helpers.ts';
 import { isRunning, launch, newAccountKey, postmasterPid, usedDataFolder } from './process.ts';
 
 const rows = 100_000;
-
-async function inControl(data: string, statement: Sql): Promise<object[]> {
-  const file = readKeyFile(masterKeyFile(data));
-  if (!('key' in file)) throw new Error('The data folder has no master key.');
-  const control = openDatabase({ ...embeddedAddress(data, file.key), database: 'rowhouse' }, { max: 1 });
-  try {
-    return await control.query<object>(statement);
-  } finally {
-    await control.end();
-  }
-}
 
 /** A job whose process died, and the project that it filled, are known as such after a minute: that minute passes here. */
 async function forgetTheDead(data: string): Promise<void> {
