@@ -1,10 +1,13 @@
 import type { SchemaResponse } from '@rowhouse/api';
-import type { ReactNode } from 'react';
+import { type ReactNode, useState } from 'react';
+import { isDroppable, isOfConstraint } from '../tables/table-objects.ts';
 import { Badge } from '../ui/badge.tsx';
+import { Button } from '../ui/button.tsx';
 import { Code } from '../ui/code.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 import { formatBytes } from '../ui/format.ts';
 import { List } from '../ui/list.tsx';
+import { DropDialog, type Droppable } from './drop-dialog.tsx';
 
 export const definitionTabs = [
   { key: 'views', label: 'Views' },
@@ -17,15 +20,31 @@ export const definitionTabs = [
 ] as const;
 export type DefinitionTab = (typeof definitionTabs)[number]['key'];
 
-type Entry = { key: string; name: string; of: string; badges: ReactNode; text: string | null };
+type Entry = {
+  key: string;
+  name: string;
+  of: string;
+  badges: ReactNode;
+  text: string | null;
+  /** Missing or null: it cannot be dropped here. */
+  drop?: Droppable | null;
+};
+type Props = { slug: string; tab: DefinitionTab; schema: SchemaResponse };
 
-export function Definitions({ tab, schema }: { tab: DefinitionTab; schema: SchemaResponse }) {
+export function Definitions({ slug, tab, schema }: Props) {
+  const [dropped, setDropped] = useState<Droppable | null>(null);
   const entries = readers[tab](schema);
   const label = definitionTabs.find(({ key }) => key === tab)?.label ?? tab;
   if (entries.length === 0) return <EmptyState icon="schema" title={`No ${label.toLowerCase()}`} />;
   return (
     <div className="panel">
-      <List label={label} columns={columns} items={entries} keyOf={({ key }) => key} />
+      <List
+        label={label}
+        columns={entries.some(({ drop }) => drop) ? [...columns, dropColumn(setDropped)] : columns}
+        items={entries}
+        keyOf={({ key }) => key}
+      />
+      {dropped ? <DropDialog slug={slug} object={dropped} onClose={() => setDropped(null)} /> : null}
     </div>
   );
 }
@@ -47,8 +66,22 @@ const columns = [
   },
 ];
 
+const dropColumn = (onDrop: (object: Droppable) => void) => ({
+  title: 'Actions',
+  isTitleHidden: true,
+  align: 'end' as const,
+  cell: ({ name, drop }: Entry) =>
+    drop ? (
+      <Button size="small" aria-label={`Drop ${name}`} onClick={() => onDrop(drop)}>
+        Drop
+      </Button>
+    ) : null,
+});
+
 const tableOf = ({ schema, table }: { schema: string; table: string }) =>
   schema === 'public' ? table : `${schema}.${table}`;
+
+const objectOf = ({ schema, table, name }: Omit<Droppable, 'kind'>) => ({ schema, table, name });
 
 const readers: Record<DefinitionTab, (schema: SchemaResponse) => Entry[]> = {
   views: ({ views = [] }) =>
@@ -72,7 +105,7 @@ const readers: Record<DefinitionTab, (schema: SchemaResponse) => Entry[]> = {
       badges: null,
       text: typeof entry.definition === 'string' ? entry.definition : null,
     })),
-  indexes: ({ indexes = [] }) =>
+  indexes: ({ indexes = [], ...parts }) =>
     indexes.map((index) => ({
       key: `${index.schema}.${index.name}`,
       name: index.name,
@@ -89,6 +122,7 @@ const readers: Record<DefinitionTab, (schema: SchemaResponse) => Entry[]> = {
         </>
       ),
       text: index.definition,
+      drop: isOfConstraint(index, parts) ? null : { kind: 'index', ...objectOf(index) },
     })),
   constraints: ({ constraints = [] }) =>
     constraints.map((constraint) => ({
@@ -97,6 +131,7 @@ const readers: Record<DefinitionTab, (schema: SchemaResponse) => Entry[]> = {
       of: tableOf(constraint),
       badges: <Badge>{constraint.kind.replace('_', ' ')}</Badge>,
       text: constraint.definition,
+      drop: isDroppable(constraint) ? { kind: 'constraint', ...objectOf(constraint) } : null,
     })),
   policies: ({ policies = [] }) =>
     policies.map((policy) => ({
@@ -116,6 +151,7 @@ const readers: Record<DefinitionTab, (schema: SchemaResponse) => Entry[]> = {
       ]
         .filter(Boolean)
         .join('\n'),
+      drop: { kind: 'policy', ...objectOf(policy) },
     })),
   triggers: ({ triggers = [] }) =>
     triggers.map((trigger) => ({

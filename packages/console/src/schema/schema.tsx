@@ -44,7 +44,7 @@ export function Schema({ slug }: { slug: string }) {
           ) : tab === 'diagram' ? (
             <Diagram slug={slug} tables={data.tables} />
           ) : (
-            <Definitions tab={tab} schema={data} />
+            <Definitions slug={slug} tab={tab} schema={data} />
           )}
         </Tabs>
       ) : null}

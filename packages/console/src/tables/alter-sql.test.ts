@@ -35,3 +35,28 @@ it('writes alterations, and names the field that is missing', () => {
   expect(missingField(alterations['rename-column'], { column: 'a', name: ' ' })).toBe('New name');
   expect(missingField(alterations['add-column'], { name: 'a', type: 'text' })).toBeNull();
 });
+
+it('drops objects of a table by their quoted names, and names them in the question', () => {
+  const of = { schema: 'shop', name: 'teas' };
+  const values = { index: 'a"b', constraint: 'c', policy: 'own teas' };
+  const drops = (['drop-index', 'drop-constraint', 'drop-policy'] as const).map((key) => alterations[key]);
+  expect(drops.map(({ sql }) => sql('"shop"."teas"', values, of))).toEqual([
+    ['drop index "shop"."a""b"'],
+    ['alter table "shop"."teas" drop constraint "c"'],
+    ['drop policy "own teas" on "shop"."teas"'],
+  ]);
+  expect(drops.map(({ confirm }) => confirm(of, values))).toEqual([
+    'Drop the index “a"b” of shop.teas',
+    'Drop the constraint “c” of shop.teas',
+    'Drop the policy “own teas” of shop.teas',
+  ]);
+});
+
+it('adds constraints with a name, or lets PostgreSQL choose one', () => {
+  expect(alterations['add-unique'].sql('"t"', { columns: '["a","b"]' })).toEqual([
+    'alter table "t" add unique ("a", "b")',
+  ]);
+  expect(alterations['add-check'].sql('"t"', { check: 'a > 0', name: 'positive' })).toEqual([
+    'alter table "t" add constraint "positive" check (a > 0)',
+  ]);
+});

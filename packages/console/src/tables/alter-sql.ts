@@ -2,23 +2,41 @@
 import type { Table } from '../api/queries.ts';
 import { quoteName } from './change-sql.ts';
 import { columnSql, newColumn, quoteTable } from './create-table-sql.ts';
+import { tableName } from './table-name.ts';
 
-export type FieldKind = 'name' | 'column' | 'columns' | 'type' | 'expression' | 'table' | 'flag' | 'command';
+export type ObjectKind = 'index' | 'constraint' | 'policy';
+export type FieldKind =
+  | 'name'
+  | 'column'
+  | 'columns'
+  | 'type'
+  | 'expression'
+  | 'table'
+  | 'flag'
+  | 'command'
+  | ObjectKind;
 export type AlterField = { key: string; label: string; kind: FieldKind; isOptional?: boolean; help?: string };
 /** A flag is "yes" or empty; several columns are a JSON array. */
 export type Values = Record<string, string>;
 export type Alteration = {
   label: string;
   fields: readonly AlterField[];
-  isDanger?: boolean;
-  sql: (table: string, values: Values) => string[];
+  sql: (table: string, values: Values, of: TableName) => string[];
+  /** What the person agrees to before it runs. It names the object. Missing: nothing is lost. */
+  confirm?: (of: TableName, values: Values) => string;
 };
+type TableName = Pick<Table, 'schema' | 'name'>;
 
 const column: AlterField = { key: 'column', label: 'Column', kind: 'column' };
 const columns: AlterField = { key: 'columns', label: 'Columns', kind: 'columns' };
 /** Of a field with several columns: a name can contain every character, so the value is JSON. */
 export const readList = (value = '') => (value === '' ? [] : (JSON.parse(value) as string[]));
 const quoteList = (value: string | undefined) => readList(value).map(quoteName).join(', ');
+const constraintName: AlterField = {
+  ...{ key: 'name', label: 'Name', kind: 'name', isOptional: true },
+  help: 'Empty: PostgreSQL chooses one.',
+};
+const named = (name = '') => (name.trim() === '' ? '' : `constraint ${quoteName(name)} `);
 const alterColumn = (table: string, { column: name = '' }: Values, change: string) => [
   `alter table ${table} alter column ${quoteName(name)} ${change}`,
 ];
@@ -83,8 +101,8 @@ export const alterations = {
   'drop-column': {
     label: 'Drop a column',
     fields: [column],
-    isDanger: true,
     sql: (table, { column: name = '' }) => [`alter table ${table} drop column ${quoteName(name)}`],
+    confirm: (of, { column: name }) => `Drop the column “${name}” of ${tableName(of)} with all of its values`,
   },
   'add-index': {
     label: 'Add an index',
@@ -93,6 +111,13 @@ export const alterations = {
       `create ${unique ? 'unique ' : ''}index on ${table} (${quoteList(names)})`,
     ],
   },
+  'drop-index': {
+    label: 'Drop an index',
+    fields: [{ key: 'index', label: 'Index', kind: 'index' }],
+    // An index is in the schema of its table.
+    sql: (_, { index: name = '' }, { schema }) => [`drop index ${nameOfTable({ schema, name })}`],
+    confirm: (of, { index }) => `Drop the index “${index}” of ${tableName(of)}`,
+  },
   'add-foreign-key': {
     label: 'Add a foreign key',
     fields: [column, { key: 'target', label: 'Refers to', kind: 'table' }],
@@ -100,10 +125,26 @@ export const alterations = {
       `alter table ${table} add foreign key (${quoteName(name)}) references ${quoteTable(target)}`,
     ],
   },
+  'add-unique': {
+    label: 'Add a unique constraint',
+    fields: [columns, constraintName],
+    sql: (table, { columns: names, name }) => [
+      `alter table ${table} add ${named(name)}unique (${quoteList(names)})`,
+    ],
+  },
   'add-check': {
     label: 'Add a check',
-    fields: [{ key: 'check', label: 'Condition', kind: 'expression', help: 'Such as price >= 0.' }],
-    sql: (table, { check }) => [`alter table ${table} add check (${check})`],
+    fields: [
+      { key: 'check', label: 'Condition', kind: 'expression', help: 'Such as price >= 0.' },
+      constraintName,
+    ],
+    sql: (table, { check, name }) => [`alter table ${table} add ${named(name)}check (${check})`],
+  },
+  'drop-constraint': {
+    label: 'Drop a constraint',
+    fields: [{ key: 'constraint', label: 'Constraint', kind: 'constraint' }],
+    sql: (table, { constraint = '' }) => [`alter table ${table} drop constraint ${quoteName(constraint)}`],
+    confirm: (of, { constraint }) => `Drop the constraint “${constraint}” of ${tableName(of)}`,
   },
   'row-security-on': {
     label: 'Turn row security on',
@@ -113,8 +154,8 @@ export const alterations = {
   'row-security-off': {
     label: 'Turn row security off',
     fields: [],
-    isDanger: true,
     sql: (table) => [`alter table ${table} disable row level security`],
+    confirm: (of) => `Let everyone who may use ${tableName(of)} see and change all of its rows`,
   },
   'add-policy': {
     label: 'Add a policy',
@@ -141,6 +182,12 @@ export const alterations = {
         .join(' '),
     ],
   },
+  'drop-policy': {
+    label: 'Drop a policy',
+    fields: [{ key: 'policy', label: 'Policy', kind: 'policy' }],
+    sql: (table, { policy = '' }) => [`drop policy ${quoteName(policy)} on ${table}`],
+    confirm: (of, { policy }) => `Drop the policy “${policy}” of ${tableName(of)}`,
+  },
   'rename-table': {
     label: 'Rename the table',
     fields: [{ key: 'name', label: 'New name', kind: 'name' }],
@@ -149,8 +196,8 @@ export const alterations = {
   'drop-table': {
     label: 'Drop the table',
     fields: [],
-    isDanger: true,
     sql: (table) => [`drop table ${table}`],
+    confirm: (of) => `Drop the table “${tableName(of)}” with all of its rows`,
   },
 } as const satisfies Record<string, Alteration>;
 export type AlterationKey = keyof typeof alterations;
@@ -164,5 +211,5 @@ export function missingField({ fields }: Alteration, values: Values): string | n
   return missing ? missing.label : null;
 }
 
-export const nameOfTable = ({ schema, name }: Pick<Table, 'schema' | 'name'>) =>
+export const nameOfTable = ({ schema, name }: TableName) =>
   schema === 'public' ? quoteName(name) : `${quoteName(schema)}.${quoteName(name)}`;

@@ -1,9 +1,11 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
 import { api, path } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Code } from '../ui/code.tsx';
 import { DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
+import { CheckField } from '../ui/field.tsx';
 import { toast } from '../ui/toast.tsx';
 
 type Props = {
@@ -12,14 +14,19 @@ type Props = {
   action: string;
   /** Why it cannot run yet. */
   problem: string | null;
-  isDanger?: boolean;
+  /** What the person must agree to first, with the name of the object. */
+  confirm?: string | null;
   onDone: () => Promise<void> | void;
   onClose: () => void;
 };
 
 /** The DDL of a form, always shown before it runs, in one transaction. */
-export function RunDdl({ slug, statements, action, problem, isDanger = false, onDone, onClose }: Props) {
+export function RunDdl({ slug, statements, action, problem, confirm = null, onDone, onClose }: Props) {
   const client = useQueryClient();
+  const text = statements.map((statement) => `${statement};`).join('\n');
+  // The agreement is to these statements: others have to be agreed to again.
+  const [agreedTo, setAgreedTo] = useState<string | null>(null);
+  const isAgreed = confirm === null || agreedTo === text;
   const run = useMutation({
     mutationFn: () =>
       api.post(path`projects/${slug}/batch`, { statements: statements.map((query) => ({ query })) }),
@@ -35,14 +42,23 @@ export function RunDdl({ slug, statements, action, problem, isDanger = false, on
       {problem ? (
         <p className="faint">{problem}</p>
       ) : (
-        <Code label="SQL" text={statements.map((statement) => `${statement};`).join('\n')} />
+        <>
+          <Code label="SQL" text={text} />
+          {confirm === null ? null : (
+            <CheckField
+              label={confirm}
+              checked={isAgreed}
+              onChange={(isOn) => setAgreedTo(isOn ? text : null)}
+            />
+          )}
+        </>
       )}
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
         <Button
-          kind={isDanger ? 'danger' : 'primary'}
+          kind={confirm === null ? 'primary' : 'danger'}
           isBusy={run.isPending}
-          disabled={problem !== null}
+          disabled={problem !== null || !isAgreed}
           onClick={() => run.mutate()}
         >
           {action}

@@ -6,6 +6,7 @@ import { type Table, tablesQuery } from '../api/queries.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { CheckField, Field, SelectField } from '../ui/field.tsx';
 import {
+  type Alteration,
   type AlterationKey,
   type AlterField,
   alterations,
@@ -15,19 +16,22 @@ import {
   type Values,
 } from './alter-sql.ts';
 import { commonTypes } from './create-table-sql.ts';
+import { ObjectField } from './object-field.tsx';
 import { RunDdl } from './run-ddl.tsx';
 import { tableName } from './table-name.ts';
 
 type Props = { slug: string; table: Table; onClose: () => void };
 
+const initial: Values = { type: 'text', role: 'authenticated', command: 'all' };
 const options = Object.entries(alterations).map(([value, { label }]) => ({ value, label }));
 
 export function StructureDialog({ slug, table, onClose }: Props) {
   const [, go] = useLocation();
   const [key, setKey] = useState<AlterationKey>('add-column');
-  const [values, setValues] = useState<Values>({ type: 'text', role: 'authenticated', command: 'all' });
-  const { label, fields, sql, ...rest } = alterations[key];
-  const missing = missingField(alterations[key], values);
+  const [values, setValues] = useState(initial);
+  const alteration: Alteration = alterations[key];
+  const { label, fields, sql, confirm } = alteration;
+  const missing = missingField(alteration, values);
   const leave = () => {
     onClose();
     if (key === 'drop-table') go(`/projects/${slug}/tables`);
@@ -43,9 +47,12 @@ export function StructureDialog({ slug, table, onClose }: Props) {
           label="Change"
           value={key}
           options={options}
-          onChange={(next) => setKey(next as AlterationKey)}
+          onChange={(next) => {
+            setKey(next as AlterationKey);
+            setValues(initial);
+          }}
         />
-        {fields.map((field: AlterField) => (
+        {fields.map((field) => (
           <FormField
             key={`${key} ${field.key}`}
             slug={slug}
@@ -57,10 +64,10 @@ export function StructureDialog({ slug, table, onClose }: Props) {
         ))}
         <RunDdl
           slug={slug}
-          statements={sql(nameOfTable(table), values)}
+          statements={sql(nameOfTable(table), values, table)}
           action={label}
           problem={missing ? `Fill in “${missing}”.` : null}
-          isDanger={'isDanger' in rest}
+          confirm={confirm?.(table, values) ?? null}
           onDone={leave}
           onClose={onClose}
         />
@@ -98,6 +105,10 @@ function FormField({ slug, table, field, value, onChange }: FieldProps) {
           onChange={(isOn) => onChange(isOn ? 'yes' : '')}
         />
       );
+    case 'index':
+    case 'constraint':
+    case 'policy':
+      return <ObjectField slug={slug} table={table} kind={field.kind} {...props} />;
     case 'columns':
       return <ColumnsField label={field.label} names={names} value={value} onChange={onChange} />;
     case 'type':
