@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { readPlan, totalMs } from './plan.ts';
+import { estimateChanges, readPlan, totalMs } from './plan.ts';
 
 const scan = {
   'Node Type': 'Seq Scan',
@@ -39,4 +39,21 @@ it('a plan that did not run has costs only', () => {
     rows: [{ p: JSON.stringify([{ Plan: { 'Node Type': 'Result', 'Total Cost': 1, 'Plan Rows': 1 } }]) }],
   });
   expect(read).toMatchObject({ selfMs: null, rows: null, misestimate: null, cost: 1 });
+});
+
+it('estimates the rows that a statement changes, those of changes inside WITH included', () => {
+  const node = (type: string, rows: number, relationship: string, ...children: object[]) => ({
+    ...{ 'Node Type': type, 'Plan Rows': rows, 'Parent Relationship': relationship, Plans: children },
+  });
+  const answer = (root: object) => ({ columns: ['p'], rows: [{ p: JSON.stringify([{ Plan: root }]) }] });
+  const inner = node('ModifyTable', 0, 'InitPlan', node('Seq Scan', 40, 'Outer'));
+  const outer = node(
+    'ModifyTable',
+    0,
+    '',
+    inner,
+    node('Hash Join', 300, 'Outer', node('Seq Scan', 900, 'Outer')),
+  );
+  expect(estimateChanges(answer(outer))).toBe(340);
+  expect(estimateChanges(answer(node('Seq Scan', 40, '')))).toBeNull();
 });

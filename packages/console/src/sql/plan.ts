@@ -18,10 +18,30 @@ export type PlanNode = {
 
 type Raw = Record<string, unknown> & { Plans?: Raw[] };
 
-export function readPlan({ rows, columns }: Pick<QueryResponse, 'rows' | 'columns'>): PlanNode {
+type Answer = Pick<QueryResponse, 'rows' | 'columns'>;
+
+export function readPlan(answer: Answer): PlanNode {
+  return readNode(rawPlans(answer)[0].Plan, '0');
+}
+
+/** How many rows a statement that was not executed is expected to change. null: the plan changes none. */
+export function estimateChanges(answer: Answer): number | null {
+  const counts = rawPlans(answer).flatMap(({ Plan }) => changesOf(Plan));
+  return counts.length > 0 ? counts.reduce((sum, count) => sum + count, 0) : null;
+}
+
+/** By each ModifyTable: the rows that its own input gives it. Without RETURNING, the node itself has none. */
+function changesOf(raw: Raw): number[] {
+  const below = raw.Plans ?? [];
+  const inner = below.flatMap(changesOf);
+  if (raw['Node Type'] !== 'ModifyTable') return inner;
+  const input = below.filter((child) => child['Parent Relationship'] === 'Outer');
+  return [...inner, input.reduce((sum, child) => sum + (number(child['Plan Rows']) ?? 0), 0)];
+}
+
+function rawPlans({ rows, columns }: Answer): [{ Plan: Raw }] {
   const value = rows[0]?.[columns[0] ?? ''];
-  const parsed = (typeof value === 'string' ? JSON.parse(value) : value) as [{ Plan: Raw }];
-  return readNode(parsed[0].Plan, '0');
+  return (typeof value === 'string' ? JSON.parse(value) : value) as [{ Plan: Raw }];
 }
 
 export function totalMs(node: PlanNode): number {

@@ -85,7 +85,7 @@ function Preview({
   onApply,
   onDismiss,
 }: Omit<Props, 'onExport'> & { outcome: Extract<Outcome, { kind: 'preview' }> }) {
-  const { chosen, result, problem } = outcome;
+  const { chosen, result, problem, estimate } = outcome;
   const isCounted = result !== null && /^(UPDATE|DELETE|MERGE|INSERT)/.test(result.command);
   return (
     <div className="sql-preview">
@@ -103,22 +103,29 @@ function Preview({
             <>
               <b>{result.command} would succeed.</b> It ran and was rolled back.
             </>
+          ) : estimate !== null ? (
+            <>
+              <b>PostgreSQL estimates that about {plural(estimate, 'row')} would be affected.</b> There is no
+              true preview: {problem.message} When it is applied, nothing limits the number of rows.
+            </>
           ) : (
             <>
-              <b>There is no preview of this statement.</b> {problem?.message}
+              <b>There is no preview of this statement.</b> {problem.message}
             </>
           )}
         </p>
-        <Button size="small" onClick={onDismiss}>
-          Cancel
-        </Button>
-        <Button
-          size="small"
-          kind="danger"
-          onClick={() => onApply(chosen, isCounted ? result.affected : null)}
-        >
-          {result && isCounted ? `Apply to ${plural(result.affected, 'row')}` : 'Apply'}
-        </Button>
+        <span className="row">
+          <Button size="small" onClick={onDismiss}>
+            Cancel
+          </Button>
+          <Button
+            size="small"
+            kind="danger"
+            onClick={() => onApply(chosen, isCounted ? result.affected : null)}
+          >
+            {result && isCounted ? `Apply to ${plural(result.affected, 'row')}` : 'Apply'}
+          </Button>
+        </span>
       </div>
       {result && result.columns.length > 0 ? (
         <Rows result={result} />

@@ -45,6 +45,9 @@ export function effectOf(sql: string): Effect {
   return changing[word]?.test(codeOf(sql)) ? 'changes-rows' : 'reads';
 }
 
+/** Whether EXPLAIN can tell how many rows the statement changes. */
+export const isPlanned = (sql: string) => effectOf(sql) === 'changes-rows' && firstWord(sql) !== 'explain';
+
 /** Statements that change rows only with one of these words in them. */
 const changing: Readonly<Record<string, RegExp>> = {
   with: /\b(update|delete|merge)\b/i,

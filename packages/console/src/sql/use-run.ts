@@ -4,10 +4,10 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { type ApiError, isAbort, toApiError, unreachable } from '../api/error.ts';
 import { open, path } from '../api/request.ts';
-import { type PlanNode, readPlan } from './plan.ts';
+import { estimateChanges, type PlanNode, readPlan } from './plan.ts';
 import { resultReader } from './read-result.ts';
 import { addHistory, historyKey } from './saved-queries.ts';
-import { effectOf } from './statements.ts';
+import { effectOf, isPlanned } from './statements.ts';
 
 /** A statement with the values of its parameters. */
 export type Chosen = { sql: string; params: (string | null)[] };
@@ -16,10 +16,15 @@ export type Outcome =
   | { kind: 'idle' }
   | { kind: 'running'; since: number }
   | { kind: 'rows'; chosen: Chosen; result: QueryResponse; isReading: boolean }
-  | { kind: 'preview'; chosen: Chosen; result: QueryResponse | null; problem: ApiError | null }
+  | ({ kind: 'preview'; chosen: Chosen } & Preview)
   | { kind: 'plan'; plan: PlanNode; hasTimes: boolean }
   | { kind: 'cancelled' }
   | { kind: 'failed'; chosen: Chosen; error: ApiError };
+
+/** `problem`: why there is no result. `estimate`: how many rows PostgreSQL then expects to change, if it can tell. */
+type Preview =
+  | { result: QueryResponse; problem: null; estimate: null }
+  | { result: null; problem: ApiError; estimate: number | null };
 
 /** More rows are for a file: see the export. */
 const rowsMax = 20_000;
@@ -94,12 +99,26 @@ export function useRun(slug: string) {
       chosen,
       { dry_run: true, timeout_ms: previewMs },
       {
-        onDone: (result) => setOutcome({ kind: 'preview', chosen, result, problem: null }),
-        onFailed: (error) =>
+        onDone: (result) => setOutcome({ kind: 'preview', chosen, result, problem: null, estimate: null }),
+        onFailed: (error) => {
           // Some statements cannot run in a transaction, and some are slow: the person decides without a preview.
-          ['query_timeout', 'statement_not_allowed'].includes(error.code)
-            ? setOutcome({ kind: 'preview', chosen, result: null, problem: error })
-            : setOutcome({ kind: 'failed', chosen, error }),
+          if (error.code === 'query_timeout' && isPlanned(chosen.sql)) void estimate(chosen, error);
+          else if (['query_timeout', 'statement_not_allowed'].includes(error.code))
+            showWithout(chosen, error, null);
+          else setOutcome({ kind: 'failed', chosen, error });
+        },
+      },
+    );
+  const showWithout = (chosen: Chosen, problem: ApiError, expected: number | null) =>
+    setOutcome({ kind: 'preview', chosen, result: null, problem, estimate: expected });
+  /** The statement is planned, not run. */
+  const estimate = (chosen: Chosen, problem: ApiError) =>
+    send(
+      { ...chosen, sql: `explain (format json) ${chosen.sql}` },
+      { read_only: true, timeout_ms: previewMs },
+      {
+        onDone: (result) => showWithout(chosen, problem, estimateChanges(result)),
+        onFailed: () => showWithout(chosen, problem, null),
       },
     );
   return {
