@@ -10,6 +10,7 @@ import { jobTones } from '../ui/job-progress.tsx';
 import { List } from '../ui/list.tsx';
 import { Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
+import { nameOfJob, StopJob } from '../ui/stop-job.tsx';
 
 const shown = 20;
 const pollMs = 3_000;
@@ -31,7 +32,7 @@ export function Jobs() {
 }
 
 const columns = [
-  { title: 'Job', cell: ({ kind, project }: Job) => `${kind}${project ? ` of ${project}` : ''}` },
+  { title: 'Job', cell: nameOfJob },
   { title: 'Status', cell: ({ status }: Job) => <Badge tone={jobTones[status]}>{status}</Badge> },
   {
     title: 'Progress',
@@ -48,5 +49,11 @@ const columns = [
     title: 'Started',
     align: 'end' as const,
     cell: ({ started_at }: Job) => <span className="faint">{formatAge(started_at)}</span>,
+  },
+  {
+    title: 'Actions',
+    isTitleHidden: true,
+    align: 'end' as const,
+    cell: (job: Job) => (job.status === 'running' ? <StopJob job={job} /> : null),
   },
 ];

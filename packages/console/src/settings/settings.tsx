@@ -34,7 +34,7 @@ export function Settings({ slug }: { slug: string }) {
       {scope === 'account' ? (
         <>
           {project.parent ? <BranchActions project={project} parent={project.parent} /> : null}
-          <Branches slug={slug} />
+          <Branches project={project} />
           <Snapshots slug={slug} />
           <MoveProject slug={slug} />
           <Danger project={project} />

@@ -1,0 +1,146 @@
+// The form of a new branch: of which state, how it is copied, its limit, and when it is deleted.
+import type { CreateBranch as CreateBranchBody, CreatedBranchResponse, Project } from '@rowhouse/api';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
+import { api, path } from '../api/request.ts';
+import { Button } from '../ui/button.tsx';
+import { SecretLine } from '../ui/code.tsx';
+import { Dialog, DialogActions } from '../ui/dialog.tsx';
+import { ErrorNote } from '../ui/error-state.tsx';
+import { Field, SelectField } from '../ui/field.tsx';
+import { JobProgress } from '../ui/job-progress.tsx';
+
+/** `past` is the console's own: the API takes `at` instead of a mode. */
+const modes = {
+  copy: {
+    label: 'now, by a copy of the files',
+    help: 'Fast. Requests of the project wait for a moment, and direct connections to it are closed.',
+  },
+  live: {
+    label: 'now, without a pause',
+    help: 'A job exports the project and imports it. The project is not paused. It takes longer.',
+  },
+  past: { label: 'an earlier time', help: 'A job restores it from the backups.' },
+} as const;
+type Mode = keyof typeof modes;
+const options = Object.entries(modes).map(([value, { label }]) => ({ value, label }));
+
+type Props = { project: Project; onClose: () => void };
+
+export function CreateBranch({ project, onClose }: Props) {
+  const { slug: parent } = project;
+  const client = useQueryClient();
+  const [name, setName] = useState('');
+  const [slug, setSlug] = useState('');
+  const [mode, setMode] = useState<Mode>('copy');
+  const [at, setAt] = useState('');
+  const [limitMb, setLimitMb] = useState('');
+  const [expiresAt, setExpiresAt] = useState('');
+  const { once } = useIdempotencyKey();
+  const create = useMutation({
+    mutationFn: () => {
+      const body: CreateBranchBody = {
+        name: name.trim(),
+        ...(mode === 'past' ? { at: new Date(at).toISOString() } : { mode }),
+        ...(slug && { slug }),
+        ...(limitMb && { limit_mb: Number(limitMb) }),
+        ...(expiresAt && { expires_at: new Date(expiresAt).toISOString() }),
+      };
+      return once((sent) => api.post<CreatedBranchResponse>(path`projects/${parent}/branches`, body, sent));
+    },
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: ['projects'] });
+      return client.invalidateQueries({ queryKey: ['project', parent, 'branches'] });
+    },
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    create.mutate();
+  };
+  if (create.data) return <Created parent={parent} created={create.data} onClose={onClose} />;
+  return (
+    <Dialog title="New branch" onClose={onClose}>
+      <form className="stack" onSubmit={submit}>
+        {create.error ? <ErrorNote error={create.error} /> : null}
+        <Field
+          label="Name"
+          value={name}
+          onChange={setName}
+          maxLength={100}
+          required
+          autoFocus
+          placeholder="Before the migration"
+        />
+        <SelectField
+          label="State of"
+          value={mode}
+          onChange={(next) => setMode(next as Mode)}
+          options={options}
+          help={modes[mode].help}
+        />
+        {mode === 'past' ? (
+          <Field
+            label="Time"
+            type="datetime-local"
+            step={1}
+            value={at}
+            onChange={setAt}
+            required
+            help="In the time zone of this browser."
+          />
+        ) : null}
+        <Field label="Slug" value={slug} onChange={setSlug} placeholder="from the name" mono />
+        <Field
+          label="Size limit"
+          value={limitMb}
+          onChange={setLimitMb}
+          inputMode="numeric"
+          pattern="[0-9]+"
+          placeholder={String(project.limit_mb)}
+          suffix="MB"
+          help="Empty: the limit of the project."
+        />
+        <Field
+          label="Deleted after"
+          type="datetime-local"
+          step={1}
+          value={expiresAt}
+          onChange={setExpiresAt}
+          help="Empty: never."
+        />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            kind="primary"
+            type="submit"
+            isBusy={create.isPending}
+            disabled={name.trim() === '' || (mode === 'past' && at === '')}
+          >
+            Create branch
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}
+
+type CreatedProps = { parent: string; created: CreatedBranchResponse; onClose: () => void };
+
+function Created({ parent, created, onClose }: CreatedProps) {
+  const { project, api_key: apiKey, job } = created;
+  return (
+    <Dialog title={`${project.name} is created`} onClose={onClose}>
+      <div className="stack">
+        <p className="note note-warn">The key of the branch. Copy it now: it is not shown again.</p>
+        <SecretLine text={apiKey} label="Key" />
+        {job ? (
+          <>
+            <p className="muted">A job fills the branch. Its status is creating until then.</p>
+            <JobProgress job={job} queryKeys={[['projects'], ['project', parent]]} />
+          </>
+        ) : null}
+      </div>
+    </Dialog>
+  );
+}
