@@ -94,6 +94,12 @@ export const ListProjects = Type.Object(
     order: Type.Optional(
       Type.Enum(['newest', 'size'], { default: 'newest', description: 'size: the largest first.' }),
     ),
+    search: Type.Optional(
+      Type.String({
+        ...{ minLength: 1, maxLength: 100, pattern: '^[^\\u0000-\\u001f\\u007f]*$' },
+        description: 'A part of the name or of the slug, in upper or lower case.',
+      }),
+    ),
   },
   { additionalProperties: false },
 );

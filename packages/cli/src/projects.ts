@@ -42,6 +42,7 @@ export function addProjects(program: Command): void {
     .action(create);
   add('list', 'List projects, newest first.')
     .option('--deleted', 'list deleted projects that can still be restored')
+    .option('--search <text>', 'list projects whose name or slug contains this text')
     .option('--limit <number>', 'projects per page (default: 50)', positive)
     .option('--page <number>', 'page number (default: 1)', positive)
     .action(list);
@@ -134,15 +135,16 @@ async function create(name: string, options: CreateOptions): Promise<void> {
   );
 }
 
-type ListOptions = ApiOptions & { deleted?: boolean; limit?: number; page?: number };
+type ListOptions = ApiOptions & { deleted?: boolean; search?: string; limit?: number; page?: number };
 
 async function list(options: ListOptions): Promise<void> {
-  const { limit, page, deleted } = options;
-  const query = { limit, page, status: deleted ? 'deleted' : undefined };
+  const { limit, page, deleted, search } = options;
+  const query = { limit, page, search, status: deleted ? 'deleted' : undefined };
   const answer = await callApi<ProjectsResponse>(options, 'GET', ['projects'], { query });
   if (answer.projects.length > 0 || options.json) {
     show(options, answer, ({ projects }) => tableOf(projects, deleted === true));
   } else if (answer.page > 1) note(options, 'This page is empty.');
+  else if (search) note(options, 'No project matches.');
   else if (deleted) note(options, 'No deleted project can be restored.');
   else note(options, 'There are no projects yet. Create one: rowhouse projects create <name>');
   if (answer.has_more) note(options, `There are more projects: add --page ${answer.page + 1}`);

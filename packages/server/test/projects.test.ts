@@ -182,6 +182,36 @@ describe('listing projects', () => {
     const { status, body } = await rowhouse.call('GET', `/projects?${query}`);
     expect([status, body.error.code]).toEqual([400, 'invalid_request']);
   });
+
+  it('finds a part of the name or of the slug, in upper or lower case, and nothing more', async () => {
+    const mark = `m${Date.now().toString(36)}`;
+    const made = [];
+    for (const name of [`${mark} 50% Ölmühle`, `${mark} Tea_Shop`, `${mark} Teapot`])
+      made.push((await rowhouse.project(name)).slug);
+    const [mill, shop, pot] = made;
+    const list = async (search: string, more = '', key = rowhouse.accountKey) => {
+      const path = `/projects?search=${encodeURIComponent(search)}${more}`;
+      const { status, body } = await rowhouse.call('GET', path, { key });
+      expect(status, JSON.stringify(body)).toBe(200);
+      return body.projects.map(({ slug }: { slug: string }) => slug);
+    };
+    expect(await list(mark)).toEqual([pot, shop, mill]);
+    expect(await list(`${mark} TEA`)).toEqual([pot, shop]);
+    expect(await list(`${mark} tea`, '&limit=1&page=2')).toEqual([shop]);
+    expect(await list(`${mark} tea`, '&order=size')).toHaveLength(2);
+    expect(await list(mill?.slice(2) ?? '')).toContain(mill);
+    // Neither is a wildcard.
+    expect(await list(`${mark} 50%`)).toEqual([mill]);
+    expect(await list(`${mark} %Ö`)).toEqual([]);
+    expect(await list(`${mark} Tea_`)).toEqual([shop]);
+    expect(await list(`${mark} Tea\\`)).toEqual([]);
+    const other = await rowhouse.project('Other');
+    expect(await list(mark, '', other.key)).toEqual([]);
+    for (const search of ['', 'x'.repeat(101), '%00', 'a%0A']) {
+      const { status, body } = await rowhouse.call('GET', `/projects?search=${search}`);
+      expect([status, body.error?.code], search).toEqual([400, 'invalid_request']);
+    }
+  });
 });
 
 describe('a project key', () => {

@@ -10,7 +10,7 @@ import type {
   TablesResponse,
   UsageResponse,
 } from '@rowhouse/api';
-import { QueryClient, queryOptions } from '@tanstack/react-query';
+import { infiniteQueryOptions, keepPreviousData, QueryClient, queryOptions } from '@tanstack/react-query';
 import { ApiError } from './error.ts';
 import { api, path } from './request.ts';
 
@@ -24,14 +24,35 @@ export const queryClient = new QueryClient({
   },
 });
 
-/** The largest page of projects. */
-export const projectsMax = 1000;
+const projectsPage = 100;
 
-export const projectsQuery = (status: 'live' | 'deleted' = 'live') =>
+/** Page by page, newest first. `search`: a part of the name or of the slug; the service searches all projects. */
+export const projectPagesQuery = (status: 'live' | 'deleted', search = '') =>
+  infiniteQueryOptions({
+    queryKey: ['projects', status, search],
+    queryFn: ({ signal, pageParam: page }) =>
+      api.get<ProjectsResponse>(
+        'projects',
+        { limit: projectsPage, page, status, search: search || undefined },
+        signal,
+      ),
+    initialPageParam: 1,
+    getNextPageParam: ({ page, has_more }) => (has_more ? page + 1 : undefined),
+    // A project that was created meanwhile moves others to the next page: each is shown once.
+    select: ({ pages }) => [
+      ...new Map(pages.flatMap(({ projects }) => projects).map((project) => [project.id, project])).values(),
+    ],
+    placeholderData: keepPreviousData,
+  });
+
+/** The newest projects that match, for a short list. */
+export const foundProjectsQuery = (search: string) =>
   queryOptions({
-    queryKey: ['projects', status],
-    queryFn: ({ signal }) => api.get<ProjectsResponse>('projects', { limit: projectsMax, status }, signal),
+    queryKey: ['projects', 'found', search],
+    queryFn: ({ signal }) =>
+      api.get<ProjectsResponse>('projects', { limit: 50, search: search || undefined }, signal),
     select: (answer) => answer.projects,
+    placeholderData: keepPreviousData,
   });
 
 export const projectQuery = (slug: string) =>

@@ -4,18 +4,21 @@ import { ApiError, unreachable } from './error.ts';
 import { apiBase, hooks, requestHeaders } from './request.ts';
 
 type Upload = {
+  method?: 'POST' | 'PATCH';
   path: string;
+  headers?: Record<string, string>;
   file: Blob;
   contentType: string;
   signal: AbortSignal;
   onProgress: (sent: number) => void;
 };
 
-export function upload<T>({ path, file, contentType, signal, onProgress }: Upload): Promise<T> {
+export function upload<T>({ path, file, contentType, signal, onProgress, ...rest }: Upload): Promise<T> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open('POST', `${apiBase}/${path}`);
-    for (const [name, value] of Object.entries(requestHeaders(path))) request.setRequestHeader(name, value);
+    request.open(rest.method ?? 'POST', `${apiBase}/${path}`);
+    const headers = { ...requestHeaders(path), ...rest.headers };
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.setRequestHeader('content-type', contentType);
     request.responseType = 'json';
     request.upload.onprogress = ({ loaded }) => onProgress(loaded);

@@ -6,27 +6,18 @@ import { useLocation } from 'wouter';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
-import { SecretLine } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
-import { Field } from '../ui/field.tsx';
 import { Snippets } from '../ui/snippets.tsx';
+import { bodyOf, emptyProject, ProjectFields, ProjectKey } from './project-fields.tsx';
 
 export function CreateProject({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
-  const [name, setName] = useState('');
-  const [slug, setSlug] = useState('');
-  const [limitMb, setLimitMb] = useState('512');
+  const [project, setProject] = useState(emptyProject);
   const { once } = useIdempotencyKey();
   const create = useMutation({
     mutationFn: () =>
-      once((options) =>
-        api.post<CreatedProjectResponse>(
-          'projects',
-          { name: name.trim(), limit_mb: Number(limitMb), ...(slug ? { slug } : {}) },
-          options,
-        ),
-      ),
+      once((options) => api.post<CreatedProjectResponse>('projects', bodyOf(project), options)),
     onSuccess: () => client.invalidateQueries({ queryKey: ['projects'] }),
   });
   const submit = (event: FormEvent) => {
@@ -38,36 +29,20 @@ export function CreateProject({ onClose }: { onClose: () => void }) {
     <Dialog title="New project" onClose={onClose}>
       <form onSubmit={submit} className="stack">
         {create.error ? <ErrorNote error={create.error} /> : null}
-        <Field
-          label="Name"
-          value={name}
-          onChange={setName}
-          maxLength={100}
-          required
+        <ProjectFields
+          project={project}
+          onChange={(part) => setProject((now) => ({ ...now, ...part }))}
+          limitHelp="It can be changed later."
           autoFocus
-          placeholder="My Shop"
-        />
-        <Field
-          label="Slug"
-          value={slug}
-          onChange={setSlug}
-          placeholder="from the name"
-          help="Names the project in every address. It cannot be changed."
-          mono
-        />
-        <Field
-          label="Size limit"
-          value={limitMb}
-          onChange={setLimitMb}
-          inputMode="numeric"
-          pattern="[0-9]+"
-          required
-          suffix="MB"
-          help="It can be changed later."
         />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" isBusy={create.isPending} disabled={name.trim() === ''}>
+          <Button
+            kind="primary"
+            type="submit"
+            isBusy={create.isPending}
+            disabled={project.name.trim() === ''}
+          >
             Create project
           </Button>
         </DialogActions>
@@ -82,11 +57,7 @@ function Created({ created, onClose }: { created: CreatedProjectResponse; onClos
   return (
     <Dialog title={`${project.name} is ready`} onClose={onClose} kind="wide">
       <div className="stack">
-        <p className="note note-warn">
-          This is the project key. Copy it now: it is not shown again. Keep it on your server, never in a
-          browser.
-        </p>
-        <SecretLine text={apiKey} label="Project key" />
+        <ProjectKey apiKey={apiKey} />
         <Snippets slug={project.slug} apiKey={apiKey} />
         <DialogActions>
           <Button onClick={onClose}>Back to projects</Button>

@@ -1,17 +1,18 @@
 import type { Project } from '@rowhouse/api';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { projectsQuery } from '../api/queries.ts';
+import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { projectPagesQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 import { ErrorState } from '../ui/error-state.tsx';
 import { formatAge, formatMb } from '../ui/format.ts';
 import { List } from '../ui/list.tsx';
+import { ShowMore } from '../ui/show-more.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
 
 export function DeletedProjects() {
-  const { data: projects, error, refetch } = useQuery(projectsQuery('deleted'));
+  const { data: projects, error, refetch, ...pages } = useInfiniteQuery(projectPagesQuery('deleted'));
   if (error) return <ErrorState error={error} onRetry={() => void refetch()} />;
   if (!projects) return <Skeleton />;
   if (projects.length === 0) {
@@ -24,6 +25,7 @@ export function DeletedProjects() {
   return (
     <div className="panel">
       <List label="Deleted projects" columns={columns} items={projects} keyOf={(project) => project.id} />
+      <ShowMore pages={pages} />
     </div>
   );
 }

@@ -1,9 +1,9 @@
 // All projects of the account: search, size against limit, create, and the deleted ones that can come back.
 import type { Project } from '@rowhouse/api';
-import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { lazy, Suspense, useDeferredValue, useState } from 'react';
 import { Link, useLocation, useSearchParams } from 'wouter';
-import { projectsQuery } from '../api/queries.ts';
+import { projectPagesQuery } from '../api/queries.ts';
 import { useSession } from '../session/use-session.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Bar } from '../ui/bar.tsx';
@@ -15,11 +15,16 @@ import { formatAge, formatMb, plural } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
 import { List } from '../ui/list.tsx';
 import { Page } from '../ui/page.tsx';
+import { ShowMore } from '../ui/show-more.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { Tabs } from '../ui/tabs.tsx';
 import { CreateProject } from './create-project.tsx';
 import { DeletedProjects } from './deleted-projects.tsx';
 import './projects.css';
+
+const ImportProject = lazy(() =>
+  import('./import-project.tsx').then((module) => ({ default: module.ImportProject })),
+);
 
 const tabs = [
   { key: 'live', label: 'Projects' },
@@ -33,15 +38,21 @@ export function Projects() {
   const tab = params.has('deleted') ? 'deleted' : 'live';
   const mayCreate = scope === 'account';
   const create = () => go('/projects?new');
+  const close = () => go('/projects');
   return (
     <Page
       title="Projects"
       about="Each project is a PostgreSQL database with an API of its own."
       actions={
         mayCreate ? (
-          <Button kind="primary" icon={<Icon name="plus" />} onClick={create}>
-            New project
-          </Button>
+          <>
+            <Button icon={<Icon name="upload" />} onClick={() => go('/projects?import')}>
+              Import
+            </Button>
+            <Button kind="primary" icon={<Icon name="plus" />} onClick={create}>
+              New project
+            </Button>
+          </>
         ) : null
       }
     >
@@ -53,17 +64,24 @@ export function Projects() {
       >
         {tab === 'live' ? <LiveProjects onCreate={mayCreate ? create : null} /> : <DeletedProjects />}
       </Tabs>
-      {params.has('new') && mayCreate ? <CreateProject onClose={() => go('/projects')} /> : null}
+      {params.has('new') && mayCreate ? <CreateProject onClose={close} /> : null}
+      {params.has('import') && mayCreate ? (
+        <Suspense fallback={null}>
+          <ImportProject onClose={close} />
+        </Suspense>
+      ) : null}
     </Page>
   );
 }
 
 function LiveProjects({ onCreate }: { onCreate: (() => void) | null }) {
-  const { data: projects, error, refetch } = useQuery(projectsQuery());
   const [search, setSearch] = useState('');
+  const words = useDeferredValue(search.trim());
+  const found = useInfiniteQuery(projectPagesQuery('live', words));
+  const { data: projects, error, refetch } = found;
   if (error) return <ErrorState error={error} onRetry={() => void refetch()} />;
   if (!projects) return <Skeleton lines={6} />;
-  if (projects.length === 0) {
+  if (projects.length === 0 && search === '' && !found.isPlaceholderData) {
     return (
       <EmptyState
         icon="database"
@@ -80,8 +98,6 @@ function LiveProjects({ onCreate }: { onCreate: (() => void) | null }) {
       </EmptyState>
     );
   }
-  const words = search.trim().toLowerCase();
-  const found = projects.filter(({ name, slug }) => `${name} ${slug}`.toLowerCase().includes(words));
   return (
     <>
       <div className="filter-line">
@@ -92,14 +108,16 @@ function LiveProjects({ onCreate }: { onCreate: (() => void) | null }) {
           placeholder="Search by name or slug"
           value={search}
           onChange={setSearch}
+          maxLength={100}
         />
-        <span className="faint">
-          {words ? `${found.length} of ${projects.length}` : plural(projects.length, 'project')}
+        <span className="faint" role="status">
+          {found.hasNextPage ? `the newest ${projects.length}` : plural(projects.length, 'project')}
         </span>
       </div>
-      {found.length > 0 ? (
+      {projects.length > 0 ? (
         <div className="panel">
-          <List label="Projects" columns={columns} items={found} keyOf={(project) => project.id} />
+          <List label="Projects" columns={columns} items={projects} keyOf={(project) => project.id} />
+          <ShowMore pages={found} />
         </div>
       ) : (
         <EmptyState icon="search" title="No project matches">

@@ -1,8 +1,8 @@
 // The installation: its health, its servers with disk and connections, the largest projects, backups, running jobs.
-import type { ReadyResponse } from '@rowhouse/api';
+import type { ProjectsResponse, ReadyResponse } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
-import { projectsMax, projectsQuery, serversQuery } from '../api/queries.ts';
-import { serviceRequest } from '../api/request.ts';
+import { serversQuery } from '../api/queries.ts';
+import { api, serviceRequest } from '../api/request.ts';
 import { Badge } from '../ui/badge.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { formatMb, plural } from '../ui/format.ts';
@@ -13,6 +13,9 @@ import { Jobs } from './jobs.tsx';
 import { LargestProjects } from './largest-projects.tsx';
 import { Servers } from './servers.tsx';
 
+/** The largest page. */
+const pageMax = 1000;
+
 export function Server() {
   const ready = useQuery({
     queryKey: ['ready'],
@@ -20,14 +23,15 @@ export function Server() {
     refetchInterval: 10_000,
   });
   const { data: servers } = useQuery(serversQuery());
-  const { data: listed } = useQuery(projectsQuery());
+  const { data: listed } = useQuery({
+    queryKey: ['projects', 'all'],
+    queryFn: ({ signal }) => api.get<ProjectsResponse>('projects', { limit: pageMax }, signal),
+  });
   const sum = (values: number[] | undefined) => (values ?? []).reduce((total, value) => total + value, 0);
   // The servers' own counts are some minutes old, but have all projects.
-  const isAll = listed !== undefined && listed.length < projectsMax;
-  const projects = isAll ? listed.length : sum(servers?.map((server) => server.projects));
-  const usedMb = isAll
-    ? sum(listed.map(({ size_mb }) => size_mb))
-    : sum(servers?.map(({ used_mb }) => used_mb));
+  const all = listed?.has_more ? undefined : listed?.projects;
+  const projects = all?.length ?? sum(servers?.map((server) => server.projects));
+  const usedMb = sum(all?.map(({ size_mb }) => size_mb) ?? servers?.map(({ used_mb }) => used_mb));
   return (
     <Page title="Server" about="The installation behind this console.">
       <div className="panel panel-pad">

@@ -1,8 +1,8 @@
 // The command palette: projects, tables, saved queries, screens and actions by name. Ctrl or ⌘ and K opens it everywhere.
 import { useQuery } from '@tanstack/react-query';
-import { type KeyboardEvent, useEffect, useId, useRef, useState } from 'react';
+import { type KeyboardEvent, useDeferredValue, useEffect, useId, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
-import { projectsQuery, tablesQuery } from '../api/queries.ts';
+import { foundProjectsQuery, tablesQuery } from '../api/queries.ts';
 import { signOut } from '../session/session.ts';
 import { useSession } from '../session/use-session.ts';
 import { savedQueries } from '../sql/saved-queries.ts';
@@ -16,7 +16,7 @@ export function Palette({ slug, onClose }: { slug: string | null; onClose: () =>
   const listId = useId();
   const [search, setSearch] = useState('');
   const [at, setAt] = useState(0);
-  const found = rankCommands(useCommands(slug), search);
+  const found = rankCommands(useCommands(slug, search), search);
   useEffect(() => {
     const element = dialog.current;
     if (element && !element.open) element.showModal();
@@ -83,10 +83,13 @@ export function Palette({ slug, onClose }: { slug: string | null; onClose: () =>
   );
 }
 
-function useCommands(slug: string | null): Command[] {
+function useCommands(slug: string | null, search: string): Command[] {
   const [, go] = useLocation();
   const session = useSession();
-  const { data: projects = [] } = useQuery(projectsQuery());
+  // The newest ones, of which letters in the same order are enough, and those of all that contain the text.
+  const { data: newest = [] } = useQuery(foundProjectsQuery(''));
+  const { data: matching = [] } = useQuery(foundProjectsQuery(useDeferredValue(search.trim().slice(0, 100))));
+  const projects = new Map([...newest, ...matching].map((project) => [project.id, project])).values();
   const { data: tables = [] } = useQuery({ ...tablesQuery(slug ?? ''), enabled: slug !== null });
   const { data: queries = [] } = useQuery({ ...savedQueries(slug ?? ''), enabled: slug !== null });
   const to = (path: string) => () => go(path);

@@ -1,16 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useDeferredValue, useState } from 'react';
 import { Link } from 'wouter';
-import { projectsQuery } from '../api/queries.ts';
+import { foundProjectsQuery, projectQuery } from '../api/queries.ts';
 import { Field } from '../ui/field.tsx';
 import { Icon } from '../ui/icons.tsx';
 import { Popover } from '../ui/menu.tsx';
 
-const shownMax = 50;
-
 export function ProjectSwitcher({ slug }: { slug: string }) {
-  const { data: projects = [] } = useQuery(projectsQuery());
-  const current = projects.find((project) => project.slug === slug);
+  const { data: current } = useQuery(projectQuery(slug));
   return (
     <Popover
       label="Switch project"
@@ -30,12 +27,8 @@ export function ProjectSwitcher({ slug }: { slug: string }) {
 }
 
 function ProjectPicker({ slug, onPick }: { slug: string; onPick: () => void }) {
-  const { data: projects = [] } = useQuery(projectsQuery());
   const [search, setSearch] = useState('');
-  const words = search.toLowerCase();
-  const found = projects
-    .filter((project) => `${project.name} ${project.slug}`.toLowerCase().includes(words))
-    .slice(0, shownMax);
+  const { data: found } = useQuery(foundProjectsQuery(useDeferredValue(search.trim())));
   return (
     <div className="stack-s">
       <Field
@@ -44,9 +37,10 @@ function ProjectPicker({ slug, onPick }: { slug: string; onPick: () => void }) {
         placeholder="Find a project"
         value={search}
         onChange={setSearch}
+        maxLength={100}
       />
       <ul>
-        {found.map((project) => (
+        {found?.map((project) => (
           <li key={project.id}>
             <Link
               href={`/projects/${project.slug}/tables`}
@@ -61,7 +55,7 @@ function ProjectPicker({ slug, onPick }: { slug: string; onPick: () => void }) {
           </li>
         ))}
       </ul>
-      {found.length === 0 ? <p className="muted">No project matches.</p> : null}
+      {found?.length === 0 ? <p className="muted">No project matches.</p> : null}
     </div>
   );
 }

@@ -36,7 +36,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
         tags,
         summary: 'List projects',
         description:
-          'Newest first, or with "order=size" the largest first. With a key of a project: only that project.',
+          'Newest first, or with "order=size" the largest first. "search" finds a part of the name or of the slug. With a key of a project: only that project.',
         querystring: ListProjects,
         response: { 200: ProjectsResponse },
       },

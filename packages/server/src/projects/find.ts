@@ -14,11 +14,14 @@ type Deps = { control: Control; limits: { keepDeletedDays: number } };
 export async function listProjects(
   { control, limits }: Deps,
   caller: Caller,
-  { limit = 50, page = 1, status = 'live', order = 'newest' }: ListProjects,
+  { limit = 50, page = 1, status = 'live', order = 'newest', search }: ListProjects,
 ): Promise<{ projects: Project[]; page: number; limit: number; has_more: boolean }> {
   const visible =
     caller.kind === 'account' ? sql`account_id = ${caller.accountId}` : sql`id = ${caller.projectId}`;
   const wanted = status === 'live' ? sql`deleted_at is null` : sql`deleted_at is not null`;
+  const part = search && `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+  // Without an index, as for sizes: a search reads the projects of the account until the page is full.
+  const matching = part ? sql`(name ilike ${part} or slug ilike ${part})` : sql`true`;
   // Without an index on sizes, which change too often for one: this order reads all projects of the account.
   const by =
     order === 'newest'
@@ -28,7 +31,7 @@ export async function listProjects(
   const rows = await control.query<ProjectRow>(sql`
     with page as materialized (
       select id from projects
-      where ${visible} and ${wanted}
+      where ${visible} and ${wanted} and ${matching}
       order by ${by}
       limit ${limit + 1} offset ${(page - 1) * limit}
     )
