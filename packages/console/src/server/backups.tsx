@@ -6,6 +6,7 @@ import { ErrorNote } from '../ui/error-state.tsx';
 import { formatAge, plural } from '../ui/format.ts';
 import { Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
+import { BackupActions } from './backup-actions.tsx';
 
 export function Backups() {
   const { data, error } = useQuery({
@@ -57,6 +58,7 @@ export function Backups() {
             <dt>All backups read back</dt>
             <dd>{data.last_verified_at ? formatAge(data.last_verified_at) : 'never'}</dd>
           </dl>
+          <BackupActions />
         </div>
       ) : null}
     </Section>

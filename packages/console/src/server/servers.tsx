@@ -1,22 +1,30 @@
 // PostgreSQL servers with their disk and their connections.
 import type { ListedServer } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
 import { serversQuery } from '../api/queries.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Bar } from '../ui/bar.tsx';
+import { Button } from '../ui/button.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { formatMb, formatNumber } from '../ui/format.ts';
 import { List } from '../ui/list.tsx';
 import { Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
+import { AddServer } from './add-server.tsx';
+import { ServerActions } from './server-actions.tsx';
 
 const pollMs = 10_000;
 
 export function Servers() {
   const { data: servers, error } = useQuery({ ...serversQuery(), refetchInterval: pollMs });
+  const [isAdding, setAdding] = useState(false);
   const isLow = servers?.some(({ disk }) => disk !== null && disk.free_mb < disk.reserve_mb);
   return (
-    <Section title="PostgreSQL servers">
+    <Section
+      title="PostgreSQL servers"
+      actions={<Button onClick={() => setAdding(true)}>Add a server</Button>}
+    >
       {error ? <ErrorNote error={error} /> : null}
       {isLow ? (
         <p className="note note-bad">
@@ -25,11 +33,17 @@ export function Servers() {
       ) : null}
       {servers ? (
         <div className="panel">
-          <List label="Servers" columns={columns} items={servers} keyOf={({ id }) => String(id)} />
+          <List
+            label="Servers"
+            columns={[...columns, actionsColumn(servers[0]?.id)]}
+            items={servers}
+            keyOf={({ id }) => String(id)}
+          />
         </div>
       ) : error ? null : (
         <Skeleton lines={2} />
       )}
+      {isAdding ? <AddServer onClose={() => setAdding(false)} /> : null}
     </Section>
   );
 }
@@ -87,3 +101,10 @@ const columns = [
       ),
   },
 ];
+
+const actionsColumn = (firstId: number | undefined) => ({
+  title: 'Actions',
+  isTitleHidden: true,
+  align: 'end' as const,
+  cell: (server: ListedServer) => <ServerActions server={server} isFirst={server.id === firstId} />,
+});

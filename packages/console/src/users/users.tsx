@@ -4,6 +4,7 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tansta
 import { useDeferredValue, useState } from 'react';
 import { useLocation } from 'wouter';
 import { api, path } from '../api/request.ts';
+import { ActionsMenu } from '../ui/actions-menu.tsx';
 import { Badge } from '../ui/badge.tsx';
 import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
@@ -15,7 +16,7 @@ import { Field } from '../ui/field.tsx';
 import { formatAge, formatTime } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
 import { List } from '../ui/list.tsx';
-import { Menu, type MenuItem } from '../ui/menu.tsx';
+import type { MenuItem } from '../ui/menu.tsx';
 import { Page } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
@@ -207,22 +208,6 @@ const columns = (actions: (user: User) => MenuItem[]) => [
     title: 'Actions',
     isTitleHidden: true,
     align: 'end' as const,
-    cell: (user: User) => (
-      <Menu
-        label={`Actions for ${user.email}`}
-        align="end"
-        items={actions(user)}
-        trigger={(props) => (
-          <button
-            type="button"
-            className="button button-ghost button-small button-icon"
-            {...props}
-            aria-label={`Actions for ${user.email}`}
-          >
-            <Icon name="dots" />
-          </button>
-        )}
-      />
-    ),
+    cell: (user: User) => <ActionsMenu of={user.email} items={actions(user)} />,
   },
 ];

@@ -1,0 +1,99 @@
+import type { AddServer as AddServerBody, ServerResponse } from '@rowhouse/api';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { api } from '../api/request.ts';
+import { Button } from '../ui/button.tsx';
+import { Dialog, DialogActions } from '../ui/dialog.tsx';
+import { ErrorNote } from '../ui/error-state.tsx';
+import { Field } from '../ui/field.tsx';
+import { toast } from '../ui/toast.tsx';
+
+export function AddServer({ onClose }: { onClose: () => void }) {
+  const client = useQueryClient();
+  const [name, setName] = useState('');
+  const [address, setAddress] = useState('');
+  const [labels, setLabels] = useState('');
+  const [capacityMb, setCapacityMb] = useState('');
+  const [connections, setConnections] = useState('');
+  const add = useMutation({
+    mutationFn: () => {
+      const words = labels.split(/[\s,]+/).filter(Boolean);
+      const body: AddServerBody = {
+        ...{ name: name.trim(), address: address.trim() },
+        ...(words.length > 0 && { labels: words }),
+        ...(capacityMb && { capacity_mb: Number(capacityMb) }),
+        ...(connections && { capacity_connections: Number(connections) }),
+      };
+      return api.post<ServerResponse>('servers', body);
+    },
+    onSuccess: ({ server }) => {
+      toast.done(`${server.name} takes new projects.`);
+      onClose();
+      return client.invalidateQueries({ queryKey: ['servers'] });
+    },
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    add.mutate();
+  };
+  const number = { inputMode: 'numeric', pattern: '[0-9]+', placeholder: 'no limit' } as const;
+  return (
+    <Dialog title="Add a server" onClose={onClose}>
+      <form className="stack" onSubmit={submit}>
+        {add.error ? <ErrorNote error={add.error} /> : null}
+        <p className="note note-warn">
+          Rowhouse does not back up further servers. Back this one up yourself.
+        </p>
+        <Field
+          label="Name"
+          value={name}
+          onChange={setName}
+          required
+          autoFocus
+          maxLength={63}
+          placeholder="db2"
+          help="Lowercase letters, digits and hyphens. It cannot be changed."
+          mono
+        />
+        <Field
+          label="Address"
+          type="password"
+          value={address}
+          onChange={setAddress}
+          required
+          autoComplete="off"
+          maxLength={2_000}
+          placeholder="postgres://user:password@db2.example.com:5432/postgres"
+          help="Of a superuser, or a role with CREATEDB and CREATEROLE. It is stored encrypted and never shown."
+          mono
+        />
+        <Field
+          label="Labels"
+          value={labels}
+          onChange={setLabels}
+          placeholder="eu, ssd"
+          help="A project can ask for servers with certain labels."
+        />
+        <Field
+          label="Room for projects"
+          value={capacityMb}
+          onChange={setCapacityMb}
+          suffix="MB"
+          {...number}
+        />
+        <Field label="Connections for requests" value={connections} onChange={setConnections} {...number} />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            kind="primary"
+            type="submit"
+            isBusy={add.isPending}
+            disabled={name.trim() === '' || address.trim() === ''}
+          >
+            Add server
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,77 @@
+// Drains a server: it takes no new projects, and a job can move those that it has.
+import type { DrainResponse, Job, ListedServer } from '@rowhouse/api';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { api, path } from '../api/request.ts';
+import { Button } from '../ui/button.tsx';
+import { Dialog, DialogActions } from '../ui/dialog.tsx';
+import { ErrorNote } from '../ui/error-state.tsx';
+import { CheckField } from '../ui/field.tsx';
+import { plural } from '../ui/format.ts';
+import { JobProgress, useJob } from '../ui/job-progress.tsx';
+import { toast } from '../ui/toast.tsx';
+
+export function DrainServer({ server, onClose }: { server: ListedServer; onClose: () => void }) {
+  const { id, name, projects } = server;
+  const client = useQueryClient();
+  const [isMoving, setMoving] = useState(false);
+  const drain = useMutation({
+    mutationFn: () => api.post<DrainResponse>(path`servers/${String(id)}/drain`, { move: isMoving }),
+    // Also if no other server takes the projects: this one takes no new ones from then on.
+    onSettled: () => {
+      void client.invalidateQueries({ queryKey: ['jobs'] });
+      return client.invalidateQueries({ queryKey: ['servers'] });
+    },
+    onSuccess: ({ job }) => {
+      if (job) return;
+      toast.done(`${name} takes no new projects.`);
+      onClose();
+    },
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    drain.mutate();
+  };
+  return (
+    <Dialog title={`Drain ${name}`} onClose={onClose}>
+      {drain.data?.job ? (
+        <Draining job={drain.data.job} name={name} />
+      ) : (
+        <form className="stack" onSubmit={submit}>
+          {drain.error ? <ErrorNote error={drain.error} /> : null}
+          <p className="muted">
+            {name} then takes no new projects. Those that it has, {plural(projects, 'project')} as last
+            counted, stay and work.
+          </p>
+          <CheckField
+            label="Move its projects to other servers"
+            help="Requests of a project wait while it is moved, and see no error."
+            checked={isMoving}
+            onChange={setMoving}
+          />
+          <DialogActions>
+            <Button onClick={onClose}>Cancel</Button>
+            <Button kind="primary" type="submit" isBusy={drain.isPending}>
+              Drain
+            </Button>
+          </DialogActions>
+        </form>
+      )}
+    </Dialog>
+  );
+}
+
+function Draining({ job: started, name }: { job: Job; name: string }) {
+  const { left = [] } = (useJob(started).result ?? {}) as { left?: { project: string; reason: string }[] };
+  return (
+    <div className="stack">
+      <p className="muted">The projects of {name} move to other servers, a few at a time.</p>
+      <JobProgress job={started} queryKeys={[['servers'], ['jobs']]} />
+      {left.map(({ project, reason }) => (
+        <p key={project} className="note note-warn">
+          {project} stays: {reason}
+        </p>
+      ))}
+    </div>
+  );
+}
