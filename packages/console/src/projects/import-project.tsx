@@ -2,6 +2,7 @@
 import { type FormEvent, useState } from 'react';
 import { Bar } from '../ui/bar.tsx';
 import { Button } from '../ui/button.tsx';
+import { Confirm } from '../ui/confirm.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
@@ -23,6 +24,9 @@ export function ImportProject({ onClose }: { onClose: () => void }) {
   const [project, setProject] = useState(emptyProject);
   const change = (part: Partial<NewProject>) => setProject((now) => ({ ...now, ...part }));
   const { send, sent, started, isSending, error, restart } = useImport();
+  const [isLeaving, setLeaving] = useState(false);
+  // A click beside the dialog must not end an upload of hours.
+  const leave = () => (isSending ? setLeaving(true) : onClose());
   const submit = (event: FormEvent) => {
     event.preventDefault();
     send(bodyOf(project), source === 'file' ? file : address.trim());
@@ -30,7 +34,7 @@ export function ImportProject({ onClose }: { onClose: () => void }) {
   if (started) return <Importing started={started} onClose={onClose} />;
   const isReady = project.name.trim() !== '' && (source === 'file' ? file !== null : address.trim() !== '');
   return (
-    <Dialog title="Import a project" onClose={onClose}>
+    <Dialog title="Import a project" onClose={leave}>
       <form className="stack" onSubmit={submit}>
         {error ? <ErrorNote error={error} /> : null}
         <SelectField
@@ -80,12 +84,22 @@ export function ImportProject({ onClose }: { onClose: () => void }) {
           </div>
         ) : null}
         <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={leave}>Cancel</Button>
           <Button kind="primary" type="submit" isBusy={isSending} disabled={!isReady}>
             Import
           </Button>
         </DialogActions>
       </form>
+      {isLeaving ? (
+        <Confirm
+          title="Stop the upload"
+          action="Stop the upload"
+          onConfirm={onClose}
+          onClose={() => setLeaving(false)}
+        >
+          What was sent so far is deleted.
+        </Confirm>
+      ) : null}
     </Dialog>
   );
 }

@@ -7,12 +7,11 @@ import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { CheckField } from '../ui/field.tsx';
-import { plural } from '../ui/format.ts';
 import { JobProgress, useJob } from '../ui/job-progress.tsx';
 import { toast } from '../ui/toast.tsx';
 
 export function DrainServer({ server, onClose }: { server: ListedServer; onClose: () => void }) {
-  const { id, name, projects } = server;
+  const { id, name } = server;
   const client = useQueryClient();
   const [isMoving, setMoving] = useState(false);
   const drain = useMutation({
@@ -40,8 +39,7 @@ export function DrainServer({ server, onClose }: { server: ListedServer; onClose
         <form className="stack" onSubmit={submit}>
           {drain.error ? <ErrorNote error={drain.error} /> : null}
           <p className="muted">
-            {name} then takes no new projects. Those that it has, {plural(projects, 'project')} as last
-            counted, stay and work.
+            {name} then takes no new projects. Those that it has stay and work, unless you move them.
           </p>
           <CheckField
             label="Move its projects to other servers"
