@@ -3,6 +3,7 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
+import { putSetting } from '../src/control/settings.ts';
 import { type Address, openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { type Lab, newFolder, startLab } from './backup-lab.ts';
@@ -148,6 +149,17 @@ it('a project on a further server is backed up, restored, branched, drilled and 
   const proven = await list(rowhouse);
   expect(proven.servers[0].restore_verified_at).toBeNull();
   expect(proven.servers[1].restore_verified_at).not.toBeNull();
+  // At night, each server has its own turn.
+  const { control, servers } = rowhouse.service.deps;
+  const { id } = servers.all().find(({ name }) => name === 'second') ?? { id: 0 };
+  const longAgo = new Date(Date.now() - 48 * 60 * minutes).toISOString();
+  for (const name of ['drilled_at', 'drill_tried_at'] as const)
+    await putSetting(control, `${name}:${id}`, longAgo);
+  await until(
+    'the drill of the night',
+    async () => (await serverIn(rowhouse, 'second')).restore_verified_at > longAgo,
+    2 * minutes,
+  );
   expect(readdirSync(path.join(first.folder, 'restores'))).toEqual([]);
 
   // One of each server, or of the named one.

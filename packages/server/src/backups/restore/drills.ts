@@ -46,8 +46,9 @@ export function openDrills(
 ): Drills {
   const { control, servers, now } = deps;
   let failures = 0;
-  /** The next attempt, after a project was busy. */
-  let postponedUntil = 0;
+  /** The next attempt on a server, by its id, after a project was busy. */
+  const postponed = new Map<number, number>();
+  const isPostponed = (serverId: number) => now() < (postponed.get(serverId) ?? 0);
 
   const timeOf = async (name: 'drilled_at' | 'drill_tried_at', server: Server) =>
     Date.parse((await findSetting(control, settingOf(name, server))) ?? '') || null;
@@ -67,10 +68,10 @@ export function openDrills(
       return done;
     } catch (error) {
       if (run.signal.aborted) throw error;
-      const postponed = await findPostponed(project, error);
-      if (postponed) {
-        log.info({ project: slug, reason: postponed.message }, 'a restore drill was postponed');
-        throw postponed;
+      const refusal = await findPostponed(project, error);
+      if (refusal) {
+        log.info({ project: slug, reason: refusal.message }, 'a restore drill was postponed');
+        throw refusal;
       }
       failures++;
       // First of all, and whatever happens to the control database.
@@ -106,7 +107,7 @@ export function openDrills(
   const tryDrill = async (project: DrilledProject, signal: AbortSignal): Promise<void> => {
     await drill(project, { signal }).catch((error: unknown) => {
       if (!(error instanceof RowhouseError)) throw error;
-      if (error.code === 'conflict') postponedUntil = now() + postponeMs;
+      if (error.code === 'conflict') postponed.set(project.serverId, now() + postponeMs);
     });
   };
 
@@ -119,7 +120,7 @@ export function openDrills(
     if (!failed || now() - Date.parse(failed.failedAt) < hourMs) return false;
     const project = await findDrilled(control, failed.projectId);
     if (!project) await forgetDrillProblem(control, failed.projectId);
-    else if (!isAnswering(project.serverId)) return false;
+    else if (!isAnswering(project.serverId) || isPostponed(project.serverId)) return false;
     else await tryDrill(project, ended);
     return true;
   };
@@ -137,7 +138,7 @@ export function openDrills(
     await tryDrill(project, ended);
     await noteTurn(project, server);
     // The next one in turn takes the place of one that is busy.
-    if (now() < postponedUntil) return;
+    if (isPostponed(server.id)) return;
     await noteTime('drill_tried_at', server);
   };
   const isUsable = (server: Server) =>
@@ -150,11 +151,16 @@ export function openDrills(
     );
 
   const lookAtAll = async (startedAt: number, ended: AbortSignal): Promise<void> => {
-    if (now() < postponedUntil || (await tryFailed(ended))) return;
+    if (await tryFailed(ended)) return;
     for (const server of servers.all()) {
-      if (ended.aborted || now() < postponedUntil) return;
-      if (isAnswering(server.id)) await look(server, startedAt, ended);
+      if (ended.aborted) return;
+      if (!isAnswering(server.id) || isPostponed(server.id)) continue;
+      await look(server, startedAt, ended).catch(report(ended));
     }
+  };
+  /** A server that fails must not keep the others from their drills. */
+  const report = (ended: AbortSignal) => (error: unknown) => {
+    if (!ended.aborted) log.error({ err: error }, 'looking for a due restore drill failed; retrying');
   };
 
   /** Those that have projects and can be drilled. */
@@ -207,9 +213,7 @@ export function openDrills(
     run: async (ended) => {
       const startedAt = now();
       while (!ended.aborted) {
-        await lookAtAll(startedAt, ended).catch((error: unknown) => {
-          if (!ended.aborted) log.error({ err: error }, 'looking for a due restore drill failed; retrying');
-        });
+        await lookAtAll(startedAt, ended).catch(report(ended));
         await pause(lookMs, ended);
       }
     },
