@@ -83,7 +83,7 @@ const slotsOf = async ({ database }: Pick<Lab, 'database'>) =>
   );
 
 it('a project on a further server is backed up, restored, branched, drilled and has snapshots', {
-  timeout: 8 * minutes,
+  timeout: 20 * minutes,
 }, async () => {
   const { first, second, folder, rowhouse } = await startFleet();
   await backedUp(rowhouse, 'second');
@@ -183,7 +183,7 @@ it('a project on a further server is backed up, restored, branched, drilled and 
 });
 
 it('a lost server holds up no other backups, and its projects are restored on another one', {
-  timeout: 8 * minutes,
+  timeout: 15 * minutes,
 }, async () => {
   const { first, second, rowhouse } = await startFleet();
   await backedUp(rowhouse, 'second');
@@ -223,7 +223,7 @@ it('a lost server holds up no other backups, and its projects are restored on an
 });
 
 it('a server whose role may not replicate says why, and is backed up as soon as it may', {
-  timeout: 6 * minutes,
+  timeout: 15 * minutes,
 }, async () => {
   const [first, second] = [await startLab(), await startLab()];
   const folder = newFolder('repository');
@@ -259,7 +259,7 @@ it('a server whose role may not replicate says why, and is backed up as soon as 
 });
 
 it('a server that is removed loses its slot, and what is stored of it is deleted after the retention', {
-  timeout: 6 * minutes,
+  timeout: 15 * minutes,
 }, async () => {
   const { second, folder, rowhouse } = await startFleet();
   await backedUp(rowhouse, 'second');
@@ -287,7 +287,7 @@ it('a server that is removed loses its slot, and what is stored of it is deleted
 });
 
 it('a project on an external first server is restored and drilled, in the data folder of the service', {
-  timeout: 6 * minutes,
+  timeout: 15 * minutes,
 }, async () => {
   const lab = await startLab();
   const superuser = openDatabase(lab.engine.address, { max: 1 });
@@ -313,7 +313,7 @@ it('a project on an external first server is restored and drilled, in the data f
 });
 
 it('a project that was moved is restored to a time before its move, from the server on which it was then', {
-  timeout: 6 * minutes,
+  timeout: 15 * minutes,
 }, async () => {
   const { second, rowhouse } = await startFleet();
   await backedUp(rowhouse, 'second');
