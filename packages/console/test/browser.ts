@@ -32,24 +32,38 @@ export function inBrowsers(title: string, tests: (name: BrowserName) => void): v
   }
 }
 
-export async function openBrowser(name: BrowserName): Promise<Browser> {
+/** `foreignHost`: a name that leads to this machine in this browser. */
+export async function openBrowser(name: BrowserName, foreignHost?: string): Promise<Browser> {
   const options = findBrowser(name);
   if (!options) throw new Error(`${name} is not installed. ${howToInstall(name)}`);
-  return { chromium, firefox }[name].launch(options);
+  return { chromium, firefox }[name].launch({
+    ...options,
+    ...(foreignHost !== undefined && {
+      args: name === 'chromium' ? [`--host-resolver-rules=MAP ${foreignHost} 127.0.0.1`] : [],
+      firefoxUserPrefs: { 'network.dns.localDomains': foreignHost },
+    }),
+  });
 }
+
+/** For one step on a page that takes less than a second on an idle machine. */
+export const patienceMs = 60_000;
 
 export type Watched = { page: Page; problems: string[] };
 
 /** A page that remembers errors, violations of the content security policy, and requests to other origins. */
-export async function openPage(browser: Browser, origin: string, width = 1280): Promise<Watched> {
+export async function openPage(
+  browser: Browser,
+  origin: string,
+  width = 1280,
+  problems: string[] = [],
+): Promise<Watched> {
   const context = await browser.newContext({
     viewport: { width, height: 800 },
     // A dialog that is still fading in has too little contrast.
     reducedMotion: 'reduce',
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
-  const problems: string[] = [];
+  page.setDefaultTimeout(patienceMs);
   page.on('pageerror', (error) => problems.push(`error: ${error.message}`));
   page.on('dialog', (dialog) => {
     problems.push(`a script ran: ${dialog.message()}`);
@@ -77,6 +91,7 @@ export async function fill(field: Locator, text: string): Promise<void> {
   const { keyboard } = field.page();
   await field.focus();
   await keyboard.press('Control+a');
+  await keyboard.press('Delete');
   await keyboard.type(text);
   expect(await field.inputValue()).toBe(text);
 }

@@ -1,65 +1,30 @@
 // The console in a real browser, on a real service: from the sign-in to an applied edit and a destructive statement.
-import { fileURLToPath } from 'node:url';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
-import { useTestService } from '../../server/test/helpers.ts';
-import {
-  expectAccessible,
-  fill,
-  inBrowsers,
-  keepScreenshot,
-  openBrowser,
-  openPage,
-  pasteText,
-  type Watched,
-} from './browser.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, it } from 'vitest';
+import { expectAccessible, fill, inBrowsers, pasteText } from './browser.ts';
+import { useConsoleService, useVisit } from './visit.ts';
 
-const folder = fileURLToPath(new URL('../dist', import.meta.url));
-const rowhouse = useTestService({ console: { hosts: [], folder } });
+const rowhouse = useConsoleService();
 const hostile = '<img src=x onerror=alert(1)>';
-
-let listening: Promise<string> | null = null;
-/** Both browsers use one service. */
-function originOf(): Promise<string> {
-  listening ??= rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
-  return listening;
-}
 
 inBrowsers('the console', (name) => {
   const slug = `console-${name}`;
-  let browser: Browser;
-  let watched: Watched;
+  const visit = useVisit(name, rowhouse, slug);
+  const { button, cell, open, query, writeSql } = visit;
   let page: Page;
-  let origin = '';
-  const query = async (sql: string) => {
-    const { status, body } = await rowhouse.call('POST', `/projects/${slug}/query`, { body: { query: sql } });
-    expect(status, JSON.stringify(body)).toBe(200);
-    return body.rows;
-  };
-  const button = (name: string) => page.getByRole('button', { name, exact: true });
   const grid = () => page.getByRole('grid');
-  const cell = (text: string) => page.getByRole('gridcell', { name: text, exact: true });
   /** By key: two clicks of playwright are no double click in Firefox. */
   const startEditing = async (text: string) => {
     await cell(text).click();
     await page.keyboard.press('F2');
   };
 
-  beforeAll(async () => {
-    origin = await originOf();
-    browser = await openBrowser(name);
-    watched = await openPage(browser, origin);
-    page = watched.page;
-  });
-  afterAll(async () => {
-    await browser?.close();
-  });
-  beforeEach(() => {
-    onTestFailed(() => keepScreenshot(page, name));
+  beforeAll(() => {
+    page = visit.page;
   });
 
   it('signs in with an account key, and refuses a wrong one with a hint', async () => {
-    await page.goto(`${origin}/console/`);
+    await page.goto(`${rowhouse.origin}/console/`);
     await fill(page.getByLabel('API key'), 'rh_acct_wrong');
     await button('Sign in').click();
     await page.getByRole('alert').waitFor();
@@ -104,7 +69,7 @@ inBrowsers('the console', (name) => {
     await query(
       `insert into teas (name, price, note) select 'Tea ' || i, i, case i % 3 when 0 then null when 1 then '' else '${hostile}' end from generate_series(1, 1000) i`,
     );
-    await page.goto(`${origin}/console/projects/${slug}/tables/teas`);
+    await open('tables/teas');
     await cell('Tea 1').waitFor();
     expect(await page.getByText('NULL', { exact: true }).count()).toBeGreaterThan(0);
     expect(await page.getByText('empty', { exact: true }).count()).toBeGreaterThan(0);
@@ -136,7 +101,7 @@ inBrowsers('the console', (name) => {
     await page.getByText('11 rows loaded').waitFor();
     await page.reload();
     await page.getByText('11 rows loaded').waitFor();
-    await page.goto(`${origin}/console/projects/${slug}/tables/teas`);
+    await open('tables/teas');
     await cell('Tea 1').waitFor();
   });
 
@@ -181,8 +146,7 @@ inBrowsers('the console', (name) => {
 
   it('previews a destructive statement truly, and applies it with that number as the limit', async () => {
     await page.getByRole('link', { name: 'SQL', exact: true }).click();
-    await page.locator('.sql-editor .cm-content').click();
-    await page.keyboard.type('delete from teas where id > 990');
+    await writeSql('delete from teas where id > 990');
     await page.keyboard.press('Control+Enter');
     await page.getByText('DELETE would affect 10 rows.').waitFor();
     expect(await query('select count(*)::int as n from teas')).toEqual([{ n: 1000 }]);
@@ -193,15 +157,10 @@ inBrowsers('the console', (name) => {
   });
 
   it('shows an error of PostgreSQL with its place, and a plan as a tree', async () => {
-    await page.keyboard.press('Control+a');
-    await page.locator('.sql-editor .cm-content').click();
-    await page.keyboard.press('Control+a');
-    await page.keyboard.type('select nam from teas');
+    await writeSql('select nam from teas');
     await page.keyboard.press('Control+Enter');
     await page.getByText('The statement that ran').waitFor();
-    await page.locator('.sql-editor .cm-content').click();
-    await page.keyboard.press('Control+a');
-    await page.keyboard.type('select * from teas where id = 1');
+    await writeSql('select * from teas where id = 1');
     await button('Explain').click();
     await page.getByText('Index Scan').waitFor();
     await expectAccessible(page);
@@ -210,7 +169,7 @@ inBrowsers('the console', (name) => {
   it.each(['schema', 'users', 'keys', 'usage', 'logs', 'api', 'settings'])(
     'the screen %s is accessible',
     async (screen) => {
-      await page.goto(`${origin}/console/projects/${slug}/${screen}`);
+      await open(screen);
       await page.locator('.page').waitFor();
       await page.locator('.skeleton').first().waitFor({ state: 'detached' });
       await expectAccessible(page);
@@ -220,7 +179,7 @@ inBrowsers('the console', (name) => {
   it('fits 390 pixels', async () => {
     await page.setViewportSize({ width: 390, height: 844 });
     for (const place of ['projects', `projects/${slug}/tables/teas`, `projects/${slug}/usage`]) {
-      await page.goto(`${origin}/console/${place}`);
+      await page.goto(`${rowhouse.origin}/console/${place}`);
       await page.locator('.page, .grid').first().waitFor();
       expect(await page.evaluate(() => document.documentElement.scrollWidth), place).toBe(390);
     }
@@ -229,7 +188,7 @@ inBrowsers('the console', (name) => {
 
   it('a second tab gets the token from the first, and signing out ends both', async () => {
     const second = await page.context().newPage();
-    await second.goto(`${origin}/console/projects`);
+    await second.goto(`${rowhouse.origin}/console/projects`);
     await second.getByRole('heading', { name: 'Projects' }).waitFor();
     await second
       .getByRole('button', { name: 'Account' })
@@ -241,6 +200,6 @@ inBrowsers('the console', (name) => {
   });
 
   it('broke no security policy, ran no stored script, and asked no other origin', () => {
-    expect(watched.problems).toEqual([]);
+    expect(visit.problems).toEqual([]);
   });
 });

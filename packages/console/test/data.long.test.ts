@@ -1,67 +1,24 @@
 // Work with data in the console, in a real browser: a table by form, a large import, exports, saved queries, acting as a
 // user, snapshots.
 import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
-import { useTestService } from '../../server/test/helpers.ts';
-import {
-  expectAccessible,
-  fill,
-  inBrowsers,
-  keepScreenshot,
-  openBrowser,
-  openPage,
-  signIn,
-  type Watched,
-} from './browser.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, it } from 'vitest';
+import { expectAccessible, fill, inBrowsers, openPage, signIn } from './browser.ts';
+import { useConsoleService, useVisit } from './visit.ts';
 
-const folder = fileURLToPath(new URL('../dist', import.meta.url));
-const rowhouse = useTestService({ console: { hosts: [], folder } });
+const rowhouse = useConsoleService();
 const importedRows = 50_000;
-
-let listening: Promise<string> | null = null;
-/** Both browsers use one service. */
-function originOf(): Promise<string> {
-  listening ??= rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
-  return listening;
-}
 
 inBrowsers('data in the console', (name) => {
   const slug = `data-${name}`;
-  let browser: Browser;
-  let watched: Watched;
+  const visit = useVisit(name, rowhouse, slug);
+  const { button, cell, open, query, writeSql } = visit;
   let page: Page;
-  let origin = '';
-  const query = async (sql: string) => {
-    const { status, body } = await rowhouse.call('POST', `/projects/${slug}/query`, { body: { query: sql } });
-    expect(status, JSON.stringify(body)).toBe(200);
-    return body.rows;
-  };
-  const button = (label: string) => page.getByRole('button', { name: label, exact: true });
-  const cell = (text: string) => page.getByRole('gridcell', { name: text, exact: true });
-  const open = (screen: string) => page.goto(`${origin}/console/projects/${slug}/${screen}`);
-  const writeSql = async (text: string) => {
-    await page.locator('.sql-editor .cm-content').focus();
-    await page.keyboard.press('Control+a');
-    await page.keyboard.type(text);
-  };
 
   beforeAll(async () => {
-    origin = await originOf();
-    const created = await rowhouse.call('POST', '/projects', { body: { name: slug, slug, limit_mb: 64 } });
-    expect(created.status).toBe(201);
-    browser = await openBrowser(name);
-    watched = await openPage(browser, origin);
-    page = watched.page;
-    await signIn(page, origin, rowhouse.accountKey);
-    await page.getByRole('heading', { name: 'Projects' }).waitFor();
-  });
-  afterAll(async () => {
-    await browser?.close();
-  });
-  beforeEach(() => {
-    onTestFailed(() => keepScreenshot(page, name));
+    await visit.createProject();
+    await visit.signIn();
+    page = visit.page;
   });
 
   it('creates a table by form, and shows the DDL', async () => {
@@ -152,7 +109,7 @@ inBrowsers('data in the console', (name) => {
     expect(body.queries).toMatchObject([{ name: 'The answer', kind: 'saved' }]);
 
     const second = await page.context().newPage();
-    await second.goto(`${origin}/console/projects/${slug}/tables`);
+    await second.goto(`${rowhouse.origin}/console/projects/${slug}/tables`);
     await second.getByRole('heading', { name: 'Tables' }).waitFor({ state: 'attached' });
     await second.keyboard.press('Control+k');
     await second.keyboard.type('The answ');
@@ -185,10 +142,10 @@ inBrowsers('data in the console', (name) => {
   });
 
   it('lists the sessions of the console, and ends another one', async () => {
-    const other = await openPage(browser, origin);
-    await signIn(other.page, origin, rowhouse.accountKey);
+    const other = await openPage(visit.browser, rowhouse.origin);
+    await signIn(other.page, rowhouse.origin, rowhouse.accountKey);
     await other.page.getByRole('heading', { name: 'Projects' }).waitFor();
-    await page.goto(`${origin}/console/account/sessions`);
+    await page.goto(`${rowhouse.origin}/console/account/sessions`);
     await page.getByText('this one', { exact: true }).waitFor();
     await expectAccessible(page);
     const others = await button('End').count();
@@ -210,6 +167,6 @@ inBrowsers('data in the console', (name) => {
   });
 
   it('broke no security policy, and asked no other origin', () => {
-    expect(watched.problems).toEqual([]);
+    expect(visit.problems).toEqual([]);
   });
 });

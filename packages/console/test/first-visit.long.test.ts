@@ -1,67 +1,24 @@
 // The whole way of a new person in a real browser, on a service that has just been started: from the link that the start
 // prints to a restore and the sign-out.
-import path from 'node:path';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, it } from 'vitest';
 import { api, until } from '../../server/test/helpers.ts';
-import { launch, newDataFolder, type Running } from '../../server/test/process.ts';
-import {
-  expectAccessible,
-  fill,
-  fillTime,
-  inBrowsers,
-  keepScreenshot,
-  openBrowser,
-  openPage,
-  pasteText,
-  type Watched,
-} from './browser.ts';
+import { expectAccessible, fill, fillTime, inBrowsers, pasteText } from './browser.ts';
+import { useStartedService, useVisit } from './visit.ts';
 
 const importedRows = 50_000;
 
 inBrowsers('the first visit', (name) => {
   const slug = 'tea-shop';
-  let service: Running;
-  let browser: Browser;
-  let watched: Watched;
+  const service = useStartedService();
+  const visit = useVisit(name, service, slug);
+  const { button, cell, dialog, link, query, writeSql } = visit;
   let page: Page;
   /** Before the rows were deleted. */
   let earlier = 0;
-  const call = (method: string, target: string, body?: object) => {
-    const [key = ''] = /rh_acct_\w+/.exec(service.output()) ?? [];
-    return service.call(method, target, { key, ...(body && { body }) });
-  };
-  const query = async (sql: string, project = slug) => {
-    const { status, body } = await call('POST', `/projects/${project}/query`, { query: sql });
-    expect(status, JSON.stringify(body)).toBe(200);
-    return body.rows;
-  };
-  const button = (label: string) => page.getByRole('button', { name: label, exact: true });
-  const link = (label: string) => page.getByRole('link', { name: label, exact: true });
-  const cell = (text: string) => page.getByRole('gridcell', { name: text, exact: true });
-  const dialog = () => page.getByRole('dialog');
-  const writeSql = async (text: string) => {
-    await page.locator('.sql-editor .cm-content').focus();
-    await page.keyboard.press('Control+a');
-    await page.keyboard.type(text);
-  };
 
-  beforeAll(async () => {
-    const folder = newDataFolder();
-    service = await launch({
-      ROWHOUSE_DATA: folder,
-      ROWHOUSE_BACKUP_URL: `file:${path.join(folder, 'backups')}`,
-    });
-    browser = await openBrowser(name);
-    watched = await openPage(browser, service.url);
-    page = watched.page;
-  }, 120_000);
-  afterAll(async () => {
-    await browser?.close();
-    await service?.stop();
-  });
-  beforeEach(() => {
-    onTestFailed(() => keepScreenshot(page, name));
+  beforeAll(() => {
+    page = visit.page;
   });
 
   it('the printed link signs in by one click, and leaves the address', async () => {
@@ -122,7 +79,7 @@ inBrowsers('the first visit', (name) => {
 
   it('previews a destructive statement, and applies it', async () => {
     // The base backup that the start makes, and one whole second between the edit and the deletion.
-    const range = async () => (await call('GET', `${api}/backups`)).body;
+    const range = async () => (await service.call('GET', `${api}/backups`)).body;
     await until('there is a backup', async () => (await range()).backups.length > 0, 120_000);
     earlier = Math.ceil((Date.now() + 1_000) / 1_000) * 1_000;
     await until('the second is over', async () => Date.now() > earlier + 1_500);
@@ -182,21 +139,22 @@ inBrowsers('the first visit', (name) => {
     await page.getByRole('link', { name: /teas/ }).click();
     await cell('Tea 1').waitFor();
     const restored = new URL(page.url()).pathname.split('/')[3] ?? '';
-    expect(await query('select count(*)::int as n from teas', restored)).toEqual([{ n: importedRows }]);
+    const { body } = await service.call('POST', `/projects/${restored}/query`, {
+      body: { query: 'select count(*)::int as n from teas' },
+    });
+    expect(body.rows).toEqual([{ n: importedRows }]);
     expect(await query('select count(*)::int as n from teas')).toEqual([{ n: 1_000 }]);
   });
 
   it('signs out, and the address alone shows nothing', async () => {
     const address = page.url();
-    await button('default').click();
-    await page.getByRole('menuitem', { name: 'Sign out' }).click();
-    await page.getByRole('heading', { name: 'Sign in to Rowhouse' }).waitFor();
+    await visit.signOut();
     await page.goto(address);
     await page.getByRole('heading', { name: 'Sign in to Rowhouse' }).waitFor();
     expect(await page.evaluate(() => ({ ...sessionStorage }))).toEqual({});
   });
 
   it('broke no security policy, and asked no other origin', () => {
-    expect(watched.problems).toEqual([]);
+    expect(visit.problems).toEqual([]);
   });
 });

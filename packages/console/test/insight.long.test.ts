@@ -1,69 +1,30 @@
 // What the console shows beside rows, in a real browser: sessions of users, the server, charts, and long values.
-import { fileURLToPath } from 'node:url';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
-import { useTestService } from '../../server/test/helpers.ts';
-import {
-  expectAccessible,
-  inBrowsers,
-  keepScreenshot,
-  openBrowser,
-  openPage,
-  signIn,
-  type Watched,
-} from './browser.ts';
+import { tmpdir } from 'node:os';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, it } from 'vitest';
+import { expectAccessible, inBrowsers } from './browser.ts';
+import { useConsoleService, useVisit } from './visit.ts';
 
-const folder = fileURLToPath(new URL('../dist', import.meta.url));
-const rowhouse = useTestService({
-  console: { hosts: [], folder },
-  disk: { folder, reserveBytes: 0 },
-});
+const rowhouse = useConsoleService({ disk: { folder: tmpdir(), reserveBytes: 0 } });
 const longText = `${'long '.repeat(400)}end`;
-
-let listening: Promise<string> | null = null;
-/** Both browsers use one service. */
-function originOf(): Promise<string> {
-  listening ??= rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
-  return listening;
-}
 
 inBrowsers('the console', (name) => {
   const slug = `insight-${name}`;
-  let browser: Browser;
-  let watched: Watched;
+  const visit = useVisit(name, rowhouse, slug);
+  const { button, call, open, query, writeSql } = visit;
   let page: Page;
-  let origin = '';
-  const call = async (method: string, path: string, body?: object) => {
-    const answer = await rowhouse.call(method, `/projects/${slug}/${path}`, { ...(body && { body }) });
-    expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
-    return answer.body;
-  };
-  const query = async (sql: string) => (await call('POST', 'query', { query: sql })).rows;
-  const button = (label: string) => page.getByRole('button', { name: label, exact: true });
-  const open = (screen: string) => page.goto(`${origin}/console/${screen}`);
 
   beforeAll(async () => {
-    origin = await originOf();
-    const created = await rowhouse.call('POST', '/projects', { body: { name: slug, slug, limit_mb: 64 } });
-    expect(created.status).toBe(201);
-    browser = await openBrowser(name);
-    watched = await openPage(browser, origin);
-    page = watched.page;
-    await signIn(page, origin, rowhouse.accountKey);
-    await page.getByRole('heading', { name: 'Projects' }).waitFor();
-  });
-  afterAll(async () => {
-    await browser?.close();
-  });
-  beforeEach(() => {
-    onTestFailed(() => keepScreenshot(page, name));
+    await visit.createProject();
+    await visit.signIn();
+    page = visit.page;
   });
 
   it("lists a user's sessions, and ends one and all", async () => {
     const credentials = { email: 'ann@example.com', password: 'correct horse' };
-    const { user } = await call('POST', 'auth/signup', credentials);
-    for (let count = 0; count < 2; count += 1) await call('POST', 'auth/signin', credentials);
-    await open(`projects/${slug}/users`);
+    const { user } = await call('POST', '/auth/signup', credentials);
+    for (let count = 0; count < 2; count += 1) await call('POST', '/auth/signin', credentials);
+    await open('users');
     await button('Actions for ann@example.com').click();
     await page.getByRole('menuitem', { name: 'Sessions' }).click();
     const dialog = page.getByRole('dialog', { name: 'Sessions of ann@example.com' });
@@ -73,15 +34,15 @@ inBrowsers('the console', (name) => {
     await expectAccessible(page);
     await rows.first().click();
     await page.getByText('1 session ended.').waitFor();
-    expect((await call('GET', `auth/users/${user.id}/sessions`)).sessions).toHaveLength(2);
+    expect((await call('GET', `/auth/users/${user.id}/sessions`)).sessions).toHaveLength(2);
     await dialog.getByRole('button', { name: 'End all sessions' }).click();
     await page.getByText('The user is not signed in anywhere.').waitFor();
-    expect((await call('GET', `auth/users/${user.id}/sessions`)).sessions).toEqual([]);
+    expect((await call('GET', `/auth/users/${user.id}/sessions`)).sessions).toEqual([]);
     await dialog.getByRole('button', { name: 'Done' }).click();
   });
 
   it('shows the disk, the connections and the largest projects of the server', async () => {
-    await open('server');
+    await page.goto(`${rowhouse.origin}/console/server`);
     await page.getByRole('meter', { name: 'Connections of test' }).waitFor();
     await page.getByRole('meter', { name: 'Disk of test in megabytes' }).waitFor();
     await page.getByRole('table', { name: 'Projects by size' }).getByRole('link', { name: slug }).waitFor();
@@ -89,10 +50,8 @@ inBrowsers('the console', (name) => {
   });
 
   it('draws a result, with other columns and shapes as the person chooses', async () => {
-    await open(`projects/${slug}/sql`);
-    await page.locator('.sql-editor .cm-content').focus();
-    await page.keyboard.press('Control+a');
-    await page.keyboard.type(
+    await open('sql');
+    await writeSql(
       "select date '2026-01-01' + i as day, i * i as sold, 100 - i as left_over, 'Tea ' || i as tea from generate_series(1, 50) as i",
     );
     await button('Run').click();
@@ -121,7 +80,7 @@ inBrowsers('the console', (name) => {
       if (response.url().includes('/v2/projects') && response.url().includes('/tables/notes'))
         read.push((await response.body()).length);
     });
-    await open(`projects/${slug}/tables/notes`);
+    await open('tables/notes');
     await page.getByRole('gridcell', { name: 'short', exact: true }).waitFor();
     await expect.poll(() => read.length).toBe(1);
     expect(read[0]).toBeLessThan(2_000);
@@ -183,7 +142,7 @@ inBrowsers('the console', (name) => {
     );
     await query('create view twin_view as select body from twins order by id');
     for (const place of ['twins', 'twin_view']) {
-      await open(`projects/${slug}/tables/${place}`);
+      await open(`tables/${place}`);
       await page.getByRole('gridcell', { name: /^xxxx/ }).first().click();
       const panel = page.getByRole('complementary', { name: 'Value of body' });
       await button('Show the whole value').click();
@@ -195,7 +154,7 @@ inBrowsers('the console', (name) => {
   });
 
   it('changes a long value that the rows are sorted by', async () => {
-    await open(`projects/${slug}/tables/twins?sort=${encodeURIComponent('["body","desc"]')}`);
+    await open(`tables/twins?sort=${encodeURIComponent('["body","desc"]')}`);
     await page.getByRole('gridcell', { name: '2', exact: true }).first().click();
     await page.keyboard.press('Control+Delete');
     await page.getByText('1 unsaved change', { exact: true }).waitFor();
@@ -207,7 +166,7 @@ inBrowsers('the console', (name) => {
 
   it('reads on while the person turns the wheel, and does not jump back to the selected cell', async () => {
     await query('create table numbers as select i as id from generate_series(1, 2000) as i');
-    await open(`projects/${slug}/tables/numbers`);
+    await open('tables/numbers');
     const grid = page.getByRole('grid');
     await page.getByRole('gridcell', { name: '1', exact: true }).waitFor();
     await grid.hover();
@@ -230,7 +189,7 @@ inBrowsers('the console', (name) => {
   });
 
   it('broke no security policy, ran no stored script, and asked no other origin', () => {
-    expect(watched.problems).toEqual([]);
+    expect(visit.problems).toEqual([]);
   });
 });
 

@@ -2,43 +2,22 @@
 // page. With ROWHOUSE_SCREENSHOTS, the pictures are written into that folder; those of docs/ come from here.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
-import { useTestService } from '../../server/test/helpers.ts';
-import {
-  expectAccessible,
-  inBrowsers,
-  keepScreenshot,
-  openBrowser,
-  openPage,
-  signIn,
-  toWebp,
-  type Watched,
-} from './browser.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, beforeEach, expect, it } from 'vitest';
+import { expectAccessible, inBrowsers, toWebp } from './browser.ts';
 import { createShop, revenue } from './sample-shop.ts';
+import { useConsoleService, useVisit } from './visit.ts';
 
-const folder = fileURLToPath(new URL('../dist', import.meta.url));
 const pictures = process.env.ROWHOUSE_SCREENSHOTS;
 /** Only those that the docs show. */
 const docsOnly = process.env.ROWHOUSE_SCREENSHOTS_OF === 'docs';
 const inDocs = ['projects', 'table-value', 'sql-preview', 'sql-plan-dark', 'usage', 'table-narrow'];
 /** Pictures of the docs are shown at about half of this size. */
 const wide = { width: docsOnly ? 1200 : 1440, height: docsOnly ? 720 : 900 };
-const rowhouse = useTestService({ console: { hosts: [], folder } });
-
-let listening: Promise<string> | null = null;
-/** Both browsers use one service. */
-function originOf(): Promise<string> {
-  listening ??= prepare();
-  return listening;
-}
-
-async function prepare(): Promise<string> {
-  await createShop(rowhouse, 'tea-shop');
-  await rowhouse.call('POST', '/projects', { body: { name: 'Empty one', slug: 'empty-one' } });
-  return rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
-}
+const rowhouse = useConsoleService({}, async (service) => {
+  await createShop(service, 'tea-shop');
+  await service.call('POST', '/projects', { body: { name: 'Empty one', slug: 'empty-one' } });
+});
 
 type Screen = {
   name: string;
@@ -124,43 +103,31 @@ const screens: Screen[] = [
 ];
 
 inBrowsers('every screen', (browserName) => {
-  let browser: Browser;
-  let watched: Watched;
+  const visit = useVisit(browserName, rowhouse, 'tea-shop', { width: wide.width });
   let page: Page;
-  let origin = '';
   const shoot = async (name: string) => {
     if (!pictures || browserName !== 'chromium') return;
     mkdirSync(pictures, { recursive: true });
     writeFileSync(
       path.join(pictures, `console-${name}.webp`),
-      await toWebp(browser, await page.screenshot()),
+      await toWebp(visit.browser, await page.screenshot()),
     );
   };
 
-  beforeAll(async () => {
-    origin = await originOf();
-    browser = await openBrowser(browserName);
-    watched = await openPage(browser, origin, 1440);
-    page = watched.page;
+  beforeAll(() => {
+    page = visit.page;
   });
-  afterAll(async () => {
-    await browser?.close();
-  });
-  beforeEach(async () => {
-    await page.unrouteAll();
-    onTestFailed(() => keepScreenshot(page, browserName));
-  });
+  beforeEach(() => page.unrouteAll());
 
   it('the sign-in', async () => {
-    await page.goto(`${origin}/console/`);
+    await page.goto(`${rowhouse.origin}/console/`);
     await page.getByRole('heading', { name: 'Sign in to Rowhouse' }).waitFor();
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
       await expectAccessible(page);
       if (!docsOnly) await shoot(`sign-in-${colorScheme}`);
     }
-    await signIn(page, origin, rowhouse.accountKey);
-    await page.getByRole('heading', { name: 'Projects' }).waitFor();
+    await visit.signIn();
   });
 
   const shown = docsOnly
@@ -169,10 +136,10 @@ inBrowsers('every screen', (browserName) => {
   it.each(shown)('$name', async ({ name, address, act, wait, fails }) => {
     await page.setViewportSize(wide);
     if (fails)
-      await page.route(`${origin}/console/api/**`, (route) =>
+      await page.route(`${rowhouse.origin}/console/api/**`, (route) =>
         route.fulfill({ status: 503, contentType: 'application/json', body: unavailable }),
       );
-    await page.goto(`${origin}/console/${address}`);
+    await page.goto(`${rowhouse.origin}/console/${address}`);
     await page.locator('.page, .table-view, .sql, .state, .tables').first().waitFor();
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });
     await act?.(page);
@@ -197,7 +164,7 @@ inBrowsers('every screen', (browserName) => {
   });
 
   it('none broke the security policy or asked another origin', () => {
-    expect(watched.problems).toEqual([]);
+    expect(visit.problems).toEqual([]);
   });
 });
 

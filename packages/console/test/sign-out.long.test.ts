@@ -1,56 +1,35 @@
 // What a session leaves in the browser when it ends, in real browsers: texts for the same rights only, and nothing after
 // signing out, unless the person wants to keep what the server could not store.
-import { fileURLToPath } from 'node:url';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
-import { useTestService } from '../../server/test/helpers.ts';
-import {
-  expectAccessible,
-  fill,
-  inBrowsers,
-  keepScreenshot,
-  openBrowser,
-  openPage,
-  signIn,
-  type Watched,
-} from './browser.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, beforeEach, expect, it } from 'vitest';
+import { expectAccessible, fill, inBrowsers, patienceMs, signIn } from './browser.ts';
+import { partsOf, useConsoleService, useVisit } from './visit.ts';
 
-const folder = fileURLToPath(new URL('../dist', import.meta.url));
-const rowhouse = useTestService({ console: { hosts: [], folder } });
-
-let listening: Promise<string> | null = null;
-/** Both browsers use one service. */
-function originOf(): Promise<string> {
-  listening ??= rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
-  return listening;
-}
+const rowhouse = useConsoleService();
 
 inBrowsers('the end of a session', (name) => {
   const slug = `ends-${name}`;
-  const problems: string[] = [];
-  let browser: Browser;
-  let watched: Watched;
+  const visit = useVisit(name, rowhouse, slug);
   let page: Page;
-  let origin = '';
   let lesserKey = '';
 
-  const button = (on: Page, label: string) => on.getByRole('button', { name: label, exact: true });
-  const editor = (on: Page) => on.locator('.sql-editor .cm-content');
+  const parts = (on: Page) => partsOf(() => on);
+  const button = (on: Page, label: string) => parts(on).button(label);
+  const editor = (on: Page) => parts(on).editor();
   const stored = (on: Page) => on.evaluate(() => JSON.stringify({ ...sessionStorage }));
   const openSql = async (on: Page) => {
-    await on.goto(`${origin}/console/projects/${slug}/sql`);
+    await on.goto(`${rowhouse.origin}/console/projects/${slug}/sql`);
     await editor(on).waitFor();
   };
   const writeSql = async (on: Page, text: string) => {
-    await editor(on).focus();
-    await on.keyboard.press('Control+a');
-    await on.keyboard.type(text);
+    await parts(on).writeSql(text);
     await expect.poll(() => stored(on)).toContain(text);
   };
   /** As after two hours: the service does not know the session any more. */
   const expire = async (on: Page) => {
     await on.context().clearCookies();
-    await button(on, 'Run').click();
+    // By key: a draft that is stored at this moment ends the session too, and a button would be gone.
+    await on.keyboard.press('Control+Enter');
     await on.getByText('Your session has ended. Sign in again.').waitFor();
   };
   const enterKey = async (on: Page, key: string) => {
@@ -59,39 +38,21 @@ inBrowsers('the end of a session', (name) => {
   };
   const openTab = async () => {
     const tab = await page.context().newPage();
-    tab.setDefaultTimeout(15_000);
+    tab.setDefaultTimeout(patienceMs);
     return tab;
   };
-  const askToSignOut = async (on: Page) => {
-    await button(on, 'default').click();
-    await on.getByRole('menuitem', { name: 'Sign out' }).click();
-  };
+  const askToSignOut = (on: Page) => parts(on).askToSignOut();
   const signedOut = (on: Page) => on.getByRole('heading', { name: 'Sign in to Rowhouse' }).waitFor();
   const question = (on: Page) => on.getByRole('dialog', { name: 'Discard unsaved SQL?' });
 
   beforeAll(async () => {
-    origin = await originOf();
-    const created = await rowhouse.call('POST', '/projects', { body: { name: slug, slug, limit_mb: 64 } });
-    expect(created.status).toBe(201);
-    const issued = await rowhouse.call('POST', `/projects/${slug}/keys`, {
-      body: { name: 'lesser', scopes: ['query', 'tables:read'] },
-    });
-    lesserKey = issued.body.api_key;
-    browser = await openBrowser(name);
-  });
-  afterAll(async () => {
-    await browser?.close();
+    await visit.createProject();
+    const key = { name: 'lesser', scopes: ['query', 'tables:read'] };
+    lesserKey = (await visit.call('POST', '/keys', key)).api_key;
   });
   beforeEach(async () => {
-    watched = await openPage(browser, origin);
-    page = watched.page;
-    onTestFailed(() => keepScreenshot(page, name));
-    await signIn(page, origin, rowhouse.accountKey);
-    await page.getByRole('heading', { name: 'Projects' }).waitFor();
-  });
-  afterEach(async () => {
-    problems.push(...watched.problems);
-    await page.context().close();
+    page = await visit.openAnotherPage();
+    await visit.signIn();
   });
 
   it('a tab whose session has ended shows its texts to no other key that it gets from another tab', async () => {
@@ -99,7 +60,7 @@ inBrowsers('the end of a session', (name) => {
     await writeSql(page, 'select 1 as of_the_account');
     await expire(page);
     const other = await openTab();
-    await signIn(other, origin, lesserKey);
+    await signIn(other, rowhouse.origin, lesserKey);
     await other.waitForURL(`**/projects/${slug}/tables`);
     await page.reload();
     await editor(page).waitFor();
@@ -121,7 +82,7 @@ inBrowsers('the end of a session', (name) => {
     await writeSql(page, 'select 3 as left_behind');
     await expire(page);
     const other = await openTab();
-    await signIn(other, origin, rowhouse.accountKey);
+    await signIn(other, rowhouse.origin, rowhouse.accountKey);
     await other.getByRole('heading', { name: 'Projects' }).waitFor();
     expect(await stored(page)).toContain('left_behind');
     await askToSignOut(other);
@@ -174,6 +135,6 @@ inBrowsers('the end of a session', (name) => {
   });
 
   it('broke no security policy, and asked no other origin', () => {
-    expect(problems).toEqual([]);
+    expect(visit.problems).toEqual([]);
   });
 });

@@ -1,72 +1,24 @@
 // Settings and smaller work in the console, in a real browser: rename, limit, rules for passwords, deletion and restore,
 // references, a table from a file, the export of a result, and what signing out leaves behind.
 import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed } from 'vitest';
-import { useTestService } from '../../server/test/helpers.ts';
-import {
-  expectAccessible,
-  fill,
-  inBrowsers,
-  keepScreenshot,
-  openBrowser,
-  openPage,
-  signIn,
-  type Watched,
-} from './browser.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, it } from 'vitest';
+import { expectAccessible, fill, inBrowsers } from './browser.ts';
+import { useConsoleService, useVisit } from './visit.ts';
 
-const folder = fileURLToPath(new URL('../dist', import.meta.url));
-const rowhouse = useTestService({ console: { hosts: [], folder } });
-
-let listening: Promise<string> | null = null;
-/** Both browsers use one service. */
-function originOf(): Promise<string> {
-  listening ??= rowhouse.app.listen({ host: '127.0.0.1', port: 0 });
-  return listening;
-}
+const rowhouse = useConsoleService();
 
 inBrowsers('work in the console', (name) => {
   const slug = `work-${name}`;
-  let browser: Browser;
-  let watched: Watched;
+  const visit = useVisit(name, rowhouse, slug);
+  const { button, cell, open, query, signOut, writeSql } = visit;
   let page: Page;
-  let origin = '';
-  const query = async (sql: string) => {
-    const { status, body } = await rowhouse.call('POST', `/projects/${slug}/query`, { body: { query: sql } });
-    expect(status, JSON.stringify(body)).toBe(200);
-    return body.rows;
-  };
   const project = async () => (await rowhouse.call('GET', `/projects/${slug}`)).body.project;
-  const button = (label: string) => page.getByRole('button', { name: label, exact: true });
-  const cell = (text: string) => page.getByRole('gridcell', { name: text, exact: true });
-  const open = (screen: string) => page.goto(`${origin}/console/projects/${slug}/${screen}`);
-  const writeSql = async (text: string) => {
-    await page.locator('.sql-editor .cm-content').focus();
-    await page.keyboard.press('Control+a');
-    await page.keyboard.type(text);
-  };
-  const signOut = async () => {
-    await button('default').click();
-    await page.getByRole('menuitem', { name: 'Sign out' }).click();
-    await page.getByRole('heading', { name: 'Sign in to Rowhouse' }).waitFor();
-  };
 
   beforeAll(async () => {
-    origin = await originOf();
-    const created = await rowhouse.call('POST', '/projects', { body: { name: slug, slug, limit_mb: 64 } });
-    expect(created.status).toBe(201);
-    browser = await openBrowser(name);
-    watched = await openPage(browser, origin);
-    page = watched.page;
-    await signIn(page, origin, rowhouse.accountKey);
-    await page.getByRole('heading', { name: 'Projects' }).waitFor();
-  });
-  afterAll(async () => {
-    await browser?.close();
-  });
-  beforeEach(() => {
-    onTestFailed(() => keepScreenshot(page, name));
+    await visit.createProject();
+    await visit.signIn();
+    page = visit.page;
   });
 
   it('renames a project and changes its limit; a limit that is not possible is refused with the reason', async () => {
@@ -185,8 +137,7 @@ inBrowsers('work in the console', (name) => {
     expect(body.queries.map(({ preview }: { preview: string }) => preview)).toContain(
       'select 1 as typed_last',
     );
-    await signIn(page, origin, rowhouse.accountKey);
-    await page.getByRole('heading', { name: 'Projects' }).waitFor();
+    await visit.signIn();
   });
 
   it('a session that ends by itself leaves the text for the same key, and not for another one', async () => {
@@ -211,6 +162,6 @@ inBrowsers('work in the console', (name) => {
   });
 
   it('broke no security policy, and asked no other origin', () => {
-    expect(watched.problems).toEqual([]);
+    expect(visit.problems).toEqual([]);
   });
 });

@@ -43,7 +43,7 @@ export type TestService = {
   stop(): Promise<void>;
 };
 
-type TestServiceOptions = {
+export type TestServiceOptions = {
   controlDatabase?: string;
   masterKey?: Buffer;
   at?: Address;
