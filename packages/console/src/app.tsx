@@ -12,6 +12,7 @@ import { SignIn } from './session/sign-in.tsx';
 import { SessionContext, useSessionState } from './session/use-session.ts';
 import { Crash } from './shell/crash.tsx';
 import { Shell } from './shell/shell.tsx';
+import { tableInAddress } from './tables/table-name.ts';
 import { EmptyState } from './ui/empty-state.tsx';
 import { Skeleton } from './ui/skeleton.tsx';
 import { Toasts } from './ui/toast.tsx';
@@ -96,7 +97,9 @@ function Routes({ session }: { session: Session }) {
         {({ slug }) => <Redirect to={`/projects/${slug}/tables`} replace />}
       </Route>
       <Route path="/projects/:slug/tables/:table?">
-        {({ slug, table }) => <TableScreen key={slug} slug={slug} table={table ?? null} />}
+        {({ slug, table }) => (
+          <TableScreen key={slug} slug={slug} table={table ? tableInAddress(location.pathname) : null} />
+        )}
       </Route>
       <Route path="/projects/:slug/:screen">
         {({ slug, screen }) => {

@@ -20,7 +20,7 @@ export function Reference({ slug }: { slug: string }) {
   );
   const base = `projects/${slug}`;
   const rows = `${base}/tables/${encodeURIComponent(name)}`;
-  const key = table?.primary_key[0] ?? 'id';
+  const key = encodeURIComponent(table?.primary_key[0] ?? 'id');
   const example = table ? exampleRow(table, schema?.enums ?? []) : { title: 'Tea' };
   const requests: { title: string; about: string; request: Request }[] = [
     {
