@@ -10,7 +10,15 @@ import { databaseOf } from '../src/engine/provision.ts';
 import type { MoveStep } from '../src/moves/move.ts';
 import type { Address } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { address, asAdmin, openSecondProcess, type TestService, until, useTestService } from './helpers.ts';
+import {
+  address,
+  asAdmin,
+  openSecondProcess,
+  type TestService,
+  type TestServiceOptions,
+  until,
+  useTestService,
+} from './helpers.ts';
 import { postmasterPid } from './process.ts';
 import { openRelay, type Relay } from './relay.ts';
 
@@ -60,8 +68,11 @@ const publishedIn = (at: Address) =>
 const isProblem = (line: string) => /"level":[4-6]/.test(line);
 
 /** The servers are called "test" and "second". `isRelayed`: the service and the other server reach "second" through a relay. */
-export function useTwoServers({ isRelayed = false } = {}) {
-  const rowhouse = useTestService({ spares: 1, connections: { budget: 20, share: 6 } });
+export function useTwoServers({
+  isRelayed = false,
+  ...options
+}: { isRelayed?: boolean } & Pick<TestServiceOptions, 'console'> = {}) {
+  const rowhouse = useTestService({ ...options, spares: 1, connections: { budget: 20, share: 6 } });
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-move-'));
   let second: Embedded;
   /** Another process of the service, which hears of moves by its feed alone. */
