@@ -1,14 +1,15 @@
 // What the PostgreSQL proxy costs: pgbench -S with prepared statements, 1, 8 and 32 clients, through the proxy and directly,
-// without and with TLS; and the memory of an idle connection. Everything shares the machine, pgbench included.
+// without and with TLS, and through a program that only passes bytes; and the memory of an idle connection. All connections
+// use TCP. Everything shares the machine, pgbench included.
 // npm run bench -- postgres-proxy [--quick] [--seconds 10] [--turns 5] [--clients 1,8,32] [--scale 10] [--write]
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
-import { median, needTools, ratios, startService, stop, superuserUrl } from './load.mjs';
+import { median, needTools, ratios, start, startService, stop, superuserUrl } from './load.mjs';
 import { readOptions } from './options.mjs';
-import { residentMb } from './processes.mjs';
+import { postmasterOf, residentMb, withCpuMs } from './processes.mjs';
 import { perSecond, range, report } from './report.mjs';
 
 needTools('pgbench');
@@ -28,41 +29,50 @@ const service = await startService(folder, undefined, {
 });
 const rows = [];
 let idleKb = 0;
+let passThrough = null;
 try {
+  const postgres = new URL(await superuserUrl(service.data)).host;
+  passThrough = await start('bench/pass-through.mjs', { PASS_TO: postgres }, /^port \d+$/m);
+  const proxied = service.databaseUrl;
+  const passed = `127.0.0.1:${/\d+/.exec(passThrough.output)[0]}`;
   const ways = {
-    direct: await directUrl(service.databaseUrl),
-    proxy: `${service.databaseUrl}?sslmode=disable`,
-    'proxy, TLS': `${service.databaseUrl}?sslmode=require`,
+    direct: { url: urlAt(postgres), pid: null },
+    'bytes only': { url: urlAt(passed), pid: passThrough.child.pid },
+    proxy: { url: `${proxied}?sslmode=disable`, pid: service.pid },
+    'proxy, TLS': { url: `${proxied}?sslmode=require`, pid: service.pid },
   };
-  pgbench(ways.direct, ['-i', '-q', '-s', scale]);
+  pgbench(ways.direct.url, ['-i', '-q', '-s', scale]);
   for (const count of clients) {
-    const rates = Object.fromEntries(Object.keys(ways).map((way) => [way, []]));
+    const results = Object.fromEntries(Object.keys(ways).map((way) => [way, []]));
     for (let turn = 0; turn < turns; turn++) {
-      for (const [way, url] of Object.entries(ways)) rates[way].push(rateOf(url, count));
+      for (const [way, to] of Object.entries(ways)) results[way].push(measure(to, count));
     }
-    for (const way of Object.keys(ways)) rows.push(rowOf(way, count, rates));
+    for (const way of Object.keys(ways)) rows.push(rowOf(way, count, results));
   }
   idleKb = await memoryOfIdle();
 } finally {
+  if (passThrough) await stop(passThrough);
   await stop(service);
   rmSync(folder, { recursive: true, force: true });
 }
 report(
   'postgres-proxy',
-  ['way', 'clients', 'statements/s', 'min–max', '× direct', 'min–max', 'added µs', 'goal'],
+  ['way', 'clients', 'statements/s', 'min–max', '× direct', 'min–max', 'added µs', 'CPU µs', 'goal'],
   rows,
   write,
   {
     notes: [
       'pgbench -S -M prepared. pgbench, the proxy and PostgreSQL share the cores, so with many clients the proxy takes processor time from the others.',
       '× direct: the median of the ratios of neighbouring turns. Added µs: the difference of the mean times of a statement, for one client.',
+      'CPU µs: processor time of the proxy for each statement, with the background work of its process. It depends less on what else the machine does than the rates. “bytes only” is a small program in its own process that copies bytes both ways and does nothing else.',
       `An idle connection through the proxy takes ${idleKb.toFixed(0)} kB of memory in the service (${idle} connections, without TLS).`,
     ],
   },
 );
 
-function rowOf(way, count, rates) {
-  const [ours, direct] = [rates[way], rates.direct];
+function rowOf(way, count, results) {
+  const ratesOf = (name) => results[name].map(({ rate }) => rate);
+  const [ours, direct] = [ratesOf(way), ratesOf('direct')];
   const added = ours.map((rate, turn) => 1e6 / rate - 1e6 / direct[turn]);
   const isDirect = way === 'direct';
   const goal = count === 1 ? '≤ 40 µs' : '≥ 0.5';
@@ -74,14 +84,21 @@ function rowOf(way, count, rates) {
     isDirect ? '' : median(ratios(ours, direct)).toFixed(2),
     isDirect ? '' : range(ratios(ours, direct)),
     isDirect || count > 1 ? '' : median(added).toFixed(0),
+    isDirect ? '' : median(results[way].map(({ cpuUs }) => cpuUs)).toFixed(1),
     way === 'proxy' ? goal : '',
   ];
 }
 
-function rateOf(url, count) {
+/** Statements in a second, and the CPU time of the process `pid` for each. */
+function measure({ url, pid }, count) {
   const threads = Math.min(count, 2);
-  const out = pgbench(url, ['-n', '-S', '-M', 'prepared', '-c', count, '-j', threads, '-T', seconds]);
-  return Number(/tps = ([\d.]+)/.exec(out)[1]);
+  const options = ['-n', '-S', '-M', 'prepared', '-c', count, '-j', threads, '-T', seconds];
+  const run = () => ({ out: pgbench(url, options) });
+  const { out, own } = withCpuMs(pid, postmasterOf(service.data), run);
+  const statements = Number(/actually processed: (\d+)/.exec(out)?.[1]);
+  const rate = Number(/tps = ([\d.]+)/.exec(out)?.[1]);
+  if (!(statements > 0 && rate > 0)) throw new Error(`pgbench measured nothing:\n${out}`);
+  return { rate, cpuUs: (own * 1000) / statements };
 }
 
 function pgbench(url, options) {
@@ -91,10 +108,10 @@ function pgbench(url, options) {
   });
 }
 
-/** The same login, at PostgreSQL's own port. */
-async function directUrl(proxied) {
-  const url = new URL(proxied);
-  url.host = new URL(await superuserUrl(service.data)).host;
+/** The same login, at another port. */
+function urlAt(host) {
+  const url = new URL(service.databaseUrl);
+  url.host = host;
   return `${url.href}?sslmode=disable`;
 }
 
