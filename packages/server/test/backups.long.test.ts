@@ -288,7 +288,7 @@ describe('continuous backup', { timeout: 6 * minutes }, () => {
 
     const damaged = await statusOf(service);
     expect([damaged.ok, damaged.backups, damaged.restorable]).toEqual([true, [], []]);
-    expect(damaged.damaged).toEqual([{ id, problem: expect.stringContaining('damaged') }]);
+    expect(damaged.damaged).toEqual([{ id, server: 'test', problem: expect.stringContaining('damaged') }]);
     const refused = await service.call('POST', `/projects/${project.slug}/restore`, { body: { to: before } });
     expect([refused.status, refused.body.error?.code]).toEqual([409, 'conflict']);
     // The service takes a new one by itself, at its next list.
