@@ -93,6 +93,6 @@ it('servers are added, listed, drained and removed, and doctor checks them', asy
     return /^rowhouse_server_up\{server="db2"\} 0$/m.test(text);
   });
   expect(run(['servers', 'list']).out).toMatch(/\ndb2 +unavailable /);
-  expect(doctor()).toMatchObject([{ state: 'problem' }, { state: 'warning' }]);
+  expect(doctor()).toMatchObject([{ state: 'problem' }]);
   expect(await service.stop()).toBe(0);
 });

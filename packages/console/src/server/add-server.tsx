@@ -42,7 +42,7 @@ export function AddServer({ onClose }: { onClose: () => void }) {
       <form className="stack" onSubmit={submit}>
         {add.error ? <ErrorNote error={add.error} /> : null}
         <p className="note note-warn">
-          Rowhouse does not back up further servers. Back this one up yourself.
+          It is backed up if ROWHOUSE_BACKUP_URL is set and its role may replicate.
         </p>
         <Field
           label="Name"
