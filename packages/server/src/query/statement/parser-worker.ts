@@ -70,6 +70,7 @@ await loadModule();
 parentPort?.on('message', ({ id, text }: { id: number; text: string }) => {
   parentPort?.postMessage({ id, verdict: examine(text) });
 });
+parentPort?.postMessage('loaded');
 
 function examine(text: string): Verdict {
   let statements: { stmt?: Node }[];

@@ -29,6 +29,8 @@ const [shortText, mediumText] = [2_048, 65_536];
 const maxWaiting = 8 * 1024 * 1024;
 const minWaiting = 8_192;
 const parseTimeoutMs = 5_000;
+/** A busy machine takes longer to start the thread than to parse any text. */
+const loadTimeoutMs = 60_000;
 
 const unparsed: Statement = {
   effect: 'anything',
@@ -110,6 +112,8 @@ export function startParser(): Parser {
   };
 }
 
+/** `loaded` comes first. */
+type ParserMessage = 'loaded' | { id: number; verdict: Verdict };
 type Thread = { ask(text: string): Promise<Verdict>; stop(): Promise<void> };
 
 function startThread(): Thread {
@@ -118,6 +122,8 @@ function startThread(): Thread {
   /** In the order of parsing. The first one is being parsed now. */
   const waiting = new Map<number, { text: string; resolve: (verdict: Verdict) => void }>();
   let timer: NodeJS.Timeout | undefined;
+  /** Whether the thread has loaded the parser. */
+  let isLoaded = false;
 
   const settle = (id: number, verdict: Verdict) => {
     const asked = waiting.get(id);
@@ -129,7 +135,8 @@ function startThread(): Thread {
 
   const restartTimer = () => {
     clearTimeout(timer);
-    timer = waiting.size > 0 ? setTimeout(giveUpFirst, parseTimeoutMs) : undefined;
+    const limitMs = isLoaded ? parseTimeoutMs : loadTimeoutMs;
+    timer = waiting.size > 0 ? setTimeout(giveUpFirst, limitMs) : undefined;
   };
 
   /** The first text took too long, or crashed the thread. */
@@ -153,13 +160,21 @@ function startThread(): Thread {
       resourceLimits: { stackSizeMb: 8, maxOldGenerationSizeMb: 512 },
     });
     started.unref();
-    started.on('message', ({ id, verdict }: { id: number; verdict: Verdict }) => {
+    started.on('message', (message: ParserMessage) => {
       if (worker !== started) return;
+      if (message === 'loaded') {
+        isLoaded = true;
+        restartTimer();
+        return;
+      }
+      const { id, verdict } = message;
       settle(id, verdict);
       if (verdict.kind === 'broken') recycle();
     });
     started.on('error', () => worker === started && giveUpFirst());
     worker = started;
+    isLoaded = false;
+    restartTimer();
     return started;
   };
 
