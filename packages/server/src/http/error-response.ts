@@ -5,8 +5,7 @@ import type { ErrorBody } from '@rowhouse/api';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { errors, RowhouseError } from '../errors.ts';
-import { isState, PostgresError } from '../postgres/database.ts';
-import { sqlstate } from '../postgres/sqlstate.ts';
+import { explainResources } from '../postgres/resource-errors.ts';
 import { unknownPosition, wantsPosition } from './staleness.ts';
 import { isUploading } from './upload-time.ts';
 
@@ -113,9 +112,8 @@ export function respondToBrokenRequest(error: NodeJS.ErrnoException, socket: Soc
 
 function toRowhouseError(thrown: Error, request: IncomingMessage): RowhouseError {
   if (thrown instanceof RowhouseError) return asRead(thrown, request);
-  if (isState(thrown, sqlstate.diskFull)) return errors.serverFull(undefined, { cause: thrown });
-  // A statement of the service met a server without memory, locks or connections (class 53).
-  if (thrown instanceof PostgresError && thrown.sqlstate.startsWith('53')) return errors.unavailable(thrown);
+  const shortage = explainResources(thrown);
+  if (shortage) return shortage;
   // The caller disconnected while it was sending the request.
   if (request.destroyed && !request.complete) return errors.requestTimeout();
   return errors.internal(thrown);

@@ -9,6 +9,7 @@ import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import type { Servers } from '../engine/servers.ts';
 import { errors, RowhouseError } from '../errors.ts';
+import { explainResources } from '../postgres/resource-errors.ts';
 import { dropFilledProjects } from './abandoned.ts';
 import { beat, completeJob, endJob, insertJob, type JobError } from './rows.ts';
 
@@ -116,7 +117,8 @@ const stopped: JobError = {
 };
 
 /** The owner of the project reads this: it must not reveal internals. */
-function explain(error: unknown): JobError {
+function explain(thrown: unknown): JobError {
+  const error = explainResources(thrown) ?? thrown;
   if (!(error instanceof RowhouseError)) {
     return {
       code: 'internal_error',
