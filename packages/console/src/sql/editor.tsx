@@ -179,7 +179,10 @@ const extensions = [
   highlightActiveLine(),
   syntaxHighlighting(highlight),
   EditorView.lineWrapping,
-  EditorView.contentAttributes.of({ 'aria-label': 'SQL' }),
+  EditorView.contentAttributes.of({
+    'aria-label': 'SQL',
+    'aria-description': 'Tab indents. Press Esc and then Tab to leave the editor.',
+  }),
   placeholder('select * from …    Ctrl Enter runs it'),
   keymap.of([
     { key: 'Tab', run: acceptCompletion },
