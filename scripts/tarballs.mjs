@@ -61,7 +61,9 @@ function copyConsole(root) {
   rmSync(copy, { recursive: true, force: true });
   if (!existsSync(source)) return copy;
   if (!existsSync(path.join(source, 'dist', 'index.html'))) throw new Error('The console is not built.');
-  cpSync(path.join(source, 'dist'), copy, { recursive: true });
+  // Not the mark of the build.
+  const filter = (file) => !path.basename(file).startsWith('.');
+  cpSync(path.join(source, 'dist'), copy, { recursive: true, filter });
   return copy;
 }
 

@@ -55,8 +55,15 @@ function run(program: string, args: string[], cwd: string) {
   return stdout;
 }
 
+const { pack } = (await import(path.join(root, 'scripts/tarballs.mjs'))) as {
+  pack(root: string, folders: string[], destination: string): void;
+};
 beforeAll(() => {
-  for (const { folder } of published) run('npm', ['pack', '--pack-destination', place], folder);
+  pack(
+    root,
+    published.map(({ folder }) => path.relative(root, folder)),
+    place,
+  );
 });
 
 describe.each(published.map(({ folder, manifest }) => ({ name: manifest.name, folder, manifest })))(
@@ -72,7 +79,7 @@ describe.each(published.map(({ folder, manifest }) => ({ name: manifest.name, fo
       const packed = files();
       expect(packed).toEqual(expect.arrayContaining(['package.json', 'README.md', 'LICENSE']));
       const allowed =
-        /^(package\.json|README\.md|LICENSE|bin\/[\w-]+\.mjs|dist\/(.+\.([cm]?js|[cm]?js\.map|d\.[cm]?ts)|cjs\/package\.json)|migrations\/.+\.sql|data\/.+\.txt)$/;
+        /^(package\.json|README\.md|LICENSE|bin\/[\w-]+\.mjs|dist\/(.+\.([cm]?js|[cm]?js\.map|d\.[cm]?ts)|cjs\/package\.json)|migrations\/.+\.sql|data\/.+\.txt|console\/(index\.html|[\w.-]+\.svg|assets\/[\w.-]+\.(js|css))(\.br|\.gz)?)$/;
       expect(packed.filter((file) => !allowed.test(file) || /\.test\.|\.tsbuildinfo$/.test(file))).toEqual(
         [],
       );
@@ -80,6 +87,9 @@ describe.each(published.map(({ folder, manifest }) => ({ name: manifest.name, fo
         .flatMap((target) => JSON.stringify(target).match(/[^"]+\.\w+(?=")/g) ?? [])
         .map((target) => target.replace(/^\.\//, ''));
       expect(packed).toEqual(expect.arrayContaining(targets));
+      if (manifest.name === '@rowhouse/server')
+        for (const file of ['console/index.html', 'console/index.html.br', 'console/index.html.gz'])
+          expect(packed).toContain(file);
       const sources = ['migrations', 'data'].filter((name) => readdirSync(folder).includes(name));
       for (const name of sources) {
         const wanted = readdirSync(path.join(folder, name), { recursive: true, encoding: 'utf8' })
@@ -163,6 +173,7 @@ describe('packages installed in an empty folder', { timeout: 600_000 }, () => {
         return { status: response.status, body: (await response.json()) as Record<string, unknown> };
       };
       expect((await post('', { name: 'Packed' })).status, output).toBe(201);
+      await visitConsole(`http://127.0.0.1:${port}`);
       expect(await post('/packed/query', { query: 'select 1 as one' })).toMatchObject({
         status: 200,
         body: { ok: true, rows: [{ one: 1 }] },
@@ -181,6 +192,18 @@ describe('packages installed in an empty folder', { timeout: 600_000 }, () => {
       if (isRunning(-pid)) process.kill(-pid, 'SIGKILL');
     }
   });
+
+  /** The page, and every file that it names. */
+  async function visitConsole(url: string): Promise<void> {
+    const page = await fetch(`${url}/`, { headers: { accept: 'text/html' } });
+    expect([page.url, page.status]).toEqual([`${url}/console/`, 200]);
+    const files = (await page.text()).match(/\/console\/assets\/[\w.-]+\.(js|css)/g) ?? [];
+    expect(files.map((file) => path.extname(file))).toEqual(expect.arrayContaining(['.js', '.css']));
+    for (const file of files) {
+      const { status, headers } = await fetch(url + file);
+      expect([status, headers.get('content-encoding')], file).toEqual([200, 'gzip']);
+    }
+  }
 
   /** By each of the two ways in which a program can load it. */
   function useClient(url: string, apiKey: string): void {
