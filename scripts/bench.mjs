@@ -9,6 +9,7 @@ const suites = [
   'query',
   'tables',
   'console',
+  'console-start',
   'users',
   'quotas',
   'postgres-proxy',
