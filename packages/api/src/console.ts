@@ -1,5 +1,6 @@
 // Wire types of the console's own endpoints under /console. The page uses them; programs use the API with a key.
 import Type, { type Static } from 'typebox';
+import { roles } from './accounts.ts';
 import { success } from './envelope.ts';
 import { scopes } from './keys.ts';
 
@@ -11,17 +12,36 @@ const time = Type.String({ format: 'date-time' });
 const secret = Type.String({ minLength: 1, maxLength: 200 });
 const closed = { additionalProperties: false };
 
-/** Exactly one of the two. */
+const password = Type.String({ maxLength: 4096 });
+
+/** One of `link`, `api_key`, and `email` with `password`. */
 export const ConsoleSignIn = Type.Object(
-  { link: Type.Optional(secret), api_key: Type.Optional(secret) },
+  {
+    link: Type.Optional(secret),
+    api_key: Type.Optional(secret),
+    email: Type.Optional(Type.String({ maxLength: 508 })),
+    password: Type.Optional(password),
+    /** Of the second factor, or a recovery code. */
+    code: Type.Optional(Type.String({ maxLength: 100 })),
+  },
   { ...closed, minProperties: 1 },
 );
-export const ConsoleConfirm = Type.Object({ api_key: secret }, closed);
+/** The key, or the password of the person. */
+export const ConsoleConfirm = Type.Object(
+  { api_key: Type.Optional(secret), password: Type.Optional(password) },
+  { ...closed, minProperties: 1, maxProperties: 1 },
+);
+export const ConsoleSwitch = Type.Object({ account_id: secret }, closed);
 
 const session = {
   id: Type.String(),
   /** null: the session was opened with a key or a link. */
-  person: Type.Null(),
+  person: Type.Union([Type.Object({ id: Type.String(), email: Type.String() }, closed), Type.Null()]),
+  /** null: the session is that of a project's key. */
+  role: Type.Union([Type.Enum([...roles]), Type.Null()]),
+  is_operator: Type.Boolean(),
+  /** The account requires a second factor. Until there is one, only the profile can be used. */
+  lacks_second_factor: Type.Boolean(),
   account: Type.Object({ id: Type.String(), name: Type.String() }, closed),
   scope: Type.Enum(['account', 'project']),
   /** The slug, for a session with the key of a project. */
@@ -53,9 +73,46 @@ export const ConsoleEndedResponse = success({});
 
 export type ConsoleSignIn = Static<typeof ConsoleSignIn>;
 export type ConsoleConfirm = Static<typeof ConsoleConfirm>;
+export type ConsoleSwitch = Static<typeof ConsoleSwitch>;
 export type ConsoleSession = Static<typeof ConsoleSession>;
 export type ConsoleSessionResponse = Static<typeof ConsoleSessionResponse>;
 export type ConsoleSignedInResponse = Static<typeof ConsoleSignedInResponse>;
 export type ListedConsoleSession = Static<typeof ListedConsoleSession>;
 export type ConsoleSessionsResponse = Static<typeof ConsoleSessionsResponse>;
 export type ConsoleEndedResponse = Static<typeof ConsoleEndedResponse>;
+
+export const ConsoleOpenInvitation = Type.Object({ code: secret }, closed);
+export const ConsoleInvitationResponse = success({
+  email: Type.String(),
+  role: Type.Enum([...roles]),
+  account: Type.Object({ id: Type.String(), name: Type.String() }, closed),
+  /** Somebody with this address exists: the password is the present one. */
+  is_known: Type.Boolean(),
+});
+export const ConsoleAccept = Type.Object(
+  { code: secret, password, second_factor: Type.Optional(Type.String({ maxLength: 100 })) },
+  closed,
+);
+export const ConsoleRecover = Type.Object(
+  { email: Type.String({ maxLength: 508 }), password: Type.Optional(password) },
+  closed,
+);
+export const ConsoleSetPassword = Type.Object(
+  { password, code: Type.Optional(secret), current_password: Type.Optional(password) },
+  closed,
+);
+export const ConsoleUseCode = Type.Object({ code: secret }, closed);
+export const ConsoleProfileResponse = success({
+  person: Type.Object({ id: Type.String(), email: Type.String(), has_password: Type.Boolean() }, closed),
+  accounts: Type.Array(
+    Type.Object({ id: Type.String(), name: Type.String(), role: Type.Enum([...roles]) }, closed),
+  ),
+});
+
+export type ConsoleOpenInvitation = Static<typeof ConsoleOpenInvitation>;
+export type ConsoleInvitationResponse = Static<typeof ConsoleInvitationResponse>;
+export type ConsoleAccept = Static<typeof ConsoleAccept>;
+export type ConsoleRecover = Static<typeof ConsoleRecover>;
+export type ConsoleSetPassword = Static<typeof ConsoleSetPassword>;
+export type ConsoleUseCode = Static<typeof ConsoleUseCode>;
+export type ConsoleProfileResponse = Static<typeof ConsoleProfileResponse>;

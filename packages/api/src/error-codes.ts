@@ -30,9 +30,21 @@ export const errorCodes = {
     status: 403,
     meaning: 'The key is valid, but it does not allow this request. The hint names what is missing.',
   },
+  second_factor_required: {
+    status: 403,
+    meaning: 'The sign-in needs a code of the second factor, or the account requires a second factor.',
+  },
   confirmation_required: {
     status: 403,
     meaning: 'The console shows keys and connection strings only shortly after the API key was entered.',
+  },
+  account_limit: {
+    status: 403,
+    meaning: 'The account has as many projects, or as much limit_mb together, as its operator allows.',
+  },
+  account_suspended: {
+    status: 403,
+    meaning: 'The operator has suspended the account. The message says why. Its data is kept.',
   },
   project_not_found: { status: 404, meaning: 'The project does not exist, or the key has no access to it.' },
   table_not_found: {
@@ -47,6 +59,8 @@ export const errorCodes = {
   snapshot_not_found: { status: 404, meaning: 'The project has no snapshot with this name.' },
   session_not_found: { status: 404, meaning: 'The session does not exist, or it has ended.' },
   server_not_found: { status: 404, meaning: 'The server does not exist.' },
+  account_not_found: { status: 404, meaning: 'The account does not exist.' },
+  member_not_found: { status: 404, meaning: 'The member or the invitation does not exist.' },
   key_not_found: { status: 404, meaning: 'The key does not exist.' },
   route_not_found: { status: 404, meaning: 'There is no endpoint at this path.' },
   method_not_allowed: {

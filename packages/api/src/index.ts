@@ -1,4 +1,6 @@
+export * from './accounts.ts';
 export * from './act-as.ts';
+export * from './audit.ts';
 export * from './backups.ts';
 export * from './branches.ts';
 export * from './compact.ts';
@@ -10,6 +12,7 @@ export * from './import.ts';
 export * from './jobs.ts';
 export * from './keys.ts';
 export * from './logs.ts';
+export * from './members.ts';
 export * from './moves.ts';
 export * from './projects.ts';
 export * from './query.ts';

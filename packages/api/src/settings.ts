@@ -153,6 +153,20 @@ export const settings = {
     default: false,
     description: 'Generate and print a new account key. The old key stops working.',
   },
+  ROWHOUSE_OPERATOR_KEY: {
+    type: 'text',
+    placeholder: 'key',
+    format: 'an operator key',
+    default: null,
+    unset: 'generated at the first start',
+    secret: true,
+    description: 'Operator key to use instead of a generated one.',
+  },
+  ROWHOUSE_NEW_OPERATOR_KEY: {
+    type: 'boolean',
+    default: false,
+    description: 'Generate and print a new operator key. The old key stops working.',
+  },
   ROWHOUSE_MASTER_KEY: {
     type: 'text',
     placeholder: 'hex',
@@ -248,6 +262,14 @@ export const settings = {
     unit: 'days',
     default: 7,
     description: 'How long a deleted project can be restored.',
+  },
+  ROWHOUSE_AUDIT_DAYS: {
+    type: 'integer',
+    min: 1,
+    max: 36500,
+    unit: 'days',
+    default: 365,
+    description: 'How long entries of the audit log are kept.',
   },
   ROWHOUSE_BACKUP_URL: {
     type: 'text',

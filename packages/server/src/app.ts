@@ -4,8 +4,13 @@ import fastifyCors from '@fastify/cors';
 import { apiPrefix, consolePrefix } from '@rowhouse/api';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { errors } from './errors.ts';
+import { accountRoutes } from './http/account.ts';
+import { accountsRoutes } from './http/accounts.ts';
 import { actAsRoutes } from './http/act-as.ts';
+import { auditLogRoutes } from './http/audit.ts';
+import { auditRoutes } from './http/audited.ts';
 import { authRoutes } from './http/auth.ts';
+import { authorizeByRole } from './http/authorize.ts';
 import { backupRoutes } from './http/backups.ts';
 import { branchRoutes } from './http/branches.ts';
 import { identify, readRequestId } from './http/caller.ts';
@@ -22,6 +27,7 @@ import { jobRoutes } from './http/jobs.ts';
 import { takeJson } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
 import { logRoutes } from './http/logs.ts';
+import { memberRoutes } from './http/members.ts';
 import type { Metrics } from './http/metrics.ts';
 import { moveRoutes } from './http/moves.ts';
 import { neonRoutes } from './http/neon.ts';
@@ -132,7 +138,7 @@ export async function buildApp(
       path: request.url,
       status: reply.statusCode,
       ms: reply.elapsedTime,
-      keyId: request.caller?.keyId,
+      keyId: (request.caller ?? request.operator)?.keyId,
       projectId: projectOf(deps, request),
       failure: request.failure,
       statement: request.deadline?.statement ?? null,
@@ -162,6 +168,7 @@ export async function buildApp(
   serviceRoutes(app, { ...deps, isAnnounced, isDraining });
   if (metricsHere) metricsRoute(app, metrics);
   app.decorateRequest('caller', null);
+  app.decorateRequest('operator', null);
   app.decorateRequest('accessToken', null);
   app.decorateRequest('login', null);
   app.decorateRequest('failure', null);
@@ -195,8 +202,14 @@ function projectOf(deps: Deps, { caller, params }: FastifyRequest): string | und
 
 /** The routes of the API. A hook before them identifies the caller. */
 async function apiRoutes(api: FastifyInstance, deps: Deps): Promise<void> {
+  authorizeByRole(api);
+  auditRoutes(api, deps);
   refuseUnknownParameters(api);
   acceptIdempotencyKeys(api, deps.idempotency);
+  accountsRoutes(api, deps);
+  accountRoutes(api, deps);
+  memberRoutes(api, deps);
+  auditLogRoutes(api, deps);
   projectRoutes(api, deps);
   usageRoutes(api, deps);
   logRoutes(api, deps);

@@ -1,5 +1,7 @@
 // The background work, done by one process at a time: what the whole installation needs once, and for each server the loops
 // of server-work.ts. Each server has loops of its own, so that one that hangs does not hold up the others.
+import { dropDeletedAccounts } from './accounts/accounts.ts';
+import { forgetOldAudit } from './audit/audit-log.ts';
 import type { FleetKeeper } from './backups/fleet-keeper.ts';
 import { forgetBackups } from './backups/keeper.ts';
 import type { Drills } from './backups/restore/drills.ts';
@@ -11,6 +13,8 @@ import type { Fleet } from './fleet/fleet.ts';
 import { forgetOldIdempotencyKeys } from './idempotency.ts';
 import { forgetEndedKeys } from './keys/manage.ts';
 import { pause } from './pause.ts';
+import { forgetOldAttempts } from './people/attempts.ts';
+import { forgetOldInvitations } from './people/invitations.ts';
 import { forgetEndedSessions } from './people/sessions.ts';
 import type { Discrepancies } from './projects/reconcile.ts';
 import type { Upgrades } from './projects/upgrade.ts';
@@ -29,7 +33,7 @@ type Deps = {
   backups: FleetKeeper | null;
   /** null: backups are off, or single projects cannot be restored here. */
   drills: Drills | null;
-  limits: { keepDeletedDays: number };
+  limits: { keepDeletedDays: number; auditDays?: number };
   now: () => number;
 };
 
@@ -39,6 +43,7 @@ const tickMs = 2_000;
 /** After the connection was lost. Another process may be the one that works then. */
 const againMs = 300;
 const ticksBetweenForgetting = 15;
+const defaultAuditDays = 365;
 /** How soon a server that was opened later gets its loops. */
 const lookMs = 500;
 
@@ -85,6 +90,12 @@ export function startBackground(deps: Deps, log: Log): Background {
       if (tick % ticksBetweenForgetting === 0) {
         await attempt('forgetting old changes', () => forgetOldChanges(deps.control));
         await attempt('forgetting sessions of the console', () => forgetEndedSessions(deps));
+        await attempt('forgetting old entries of the audit log', () =>
+          forgetOldAudit(deps.control, deps.limits.auditDays ?? defaultAuditDays),
+        );
+        await attempt('forgetting sign-in attempts', () => forgetOldAttempts(deps.control));
+        await attempt('forgetting old invitations', () => forgetOldInvitations(deps));
+        await attempt('dropping deleted accounts', () => dropDeletedAccounts(deps));
         await attempt('forgetting old keys', () => forgetEndedKeys(deps.control));
         await attempt('forgetting old acting', () => forgetOldActing(deps.control));
         await attempt('forgetting old history', () => forgetOldHistory(deps.control));

@@ -78,6 +78,8 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     controlDatabase: value('ROWHOUSE_CONTROL_DATABASE', text),
     accountKey: value('ROWHOUSE_ACCOUNT_KEY', text),
     newAccountKey: value('ROWHOUSE_NEW_ACCOUNT_KEY', boolean),
+    operatorKey: value('ROWHOUSE_OPERATOR_KEY', text),
+    newOperatorKey: value('ROWHOUSE_NEW_OPERATOR_KEY', boolean),
     masterKey: value('ROWHOUSE_MASTER_KEY', masterKey),
     workers: value('ROWHOUSE_WORKERS', integer),
     drainSeconds: value('ROWHOUSE_DRAIN_SECONDS', integer),
@@ -90,6 +92,7 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     projectConnections: value('ROWHOUSE_PROJECT_CONNECTIONS', integer),
     maxTimeoutMs: value('ROWHOUSE_MAX_TIMEOUT_MS', integer),
     keepDeletedDays: value('ROWHOUSE_KEEP_DELETED_DAYS', integer),
+    auditDays: value('ROWHOUSE_AUDIT_DAYS', integer),
     backup: value('ROWHOUSE_BACKUP_URL', (url) => backupUrl(url, env, workingFolder)),
     backupDays: value('ROWHOUSE_BACKUP_DAYS', integer),
     backupRateMb: value('ROWHOUSE_BACKUP_RATE_MB', integer),
@@ -127,6 +130,9 @@ function conflictsIn(config: Config, env: Env): string[] {
   const problems: string[] = [];
   if (config.accountKey !== null && config.newAccountKey) {
     problems.push('ROWHOUSE_ACCOUNT_KEY and ROWHOUSE_NEW_ACCOUNT_KEY exclude each other. Set only one.');
+  }
+  if (config.operatorKey !== null && config.newOperatorKey) {
+    problems.push('ROWHOUSE_OPERATOR_KEY and ROWHOUSE_NEW_OPERATOR_KEY exclude each other. Set only one.');
   }
   if (config.workers > 1 && config.port === 0) {
     problems.push('ROWHOUSE_PORT must not be 0 when ROWHOUSE_WORKERS is greater than 1.');

@@ -2,7 +2,7 @@
 // A separate program that `rowhouse doctor` runs: it prints a JSON array of checks.
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { accountKeyProblem } from './accounts.ts';
+import { accountKeyProblem, operatorKeyProblem } from './accounts/first-account.ts';
 import { examineBackups, examineDrills } from './backups/examine.ts';
 import { type Config, ConfigError, readConfig, urlOf } from './config.ts';
 import { openControl } from './control/control.ts';
@@ -98,7 +98,7 @@ function readSettings(): { config: Config; checks: Check[] } {
   const read = (env: NodeJS.ProcessEnv) => readConfig(env, process.cwd());
   try {
     const config = read(process.env);
-    const wrongKey = accountKeyProblem(config.accountKey);
+    const wrongKey = accountKeyProblem(config.accountKey) ?? operatorKeyProblem(config.operatorKey);
     if (wrongKey) throw new ConfigError([wrongKey]);
     return { config, checks: [ok('settings', 'all valid')] };
   } catch (error) {

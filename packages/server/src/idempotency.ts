@@ -203,15 +203,18 @@ const batchSize = 1000;
  * repeat may come after the rotation.
  */
 function idOf({ caller, user, method, path, key }: IdempotentRequest): Buffer {
-  const owner =
-    caller.kind === 'account'
-      ? caller.accountId
-      : caller.kind === 'project'
-        ? caller.projectId
-        : caller.keyId;
+  const owner = ownerOf(caller);
   return createHash('sha256')
     .update(JSON.stringify([caller.kind, owner, method, path, key, ...(user === null ? [] : [user])]))
     .digest();
+}
+
+function ownerOf(caller: Caller): string {
+  if (caller.kind === 'project') return caller.projectId;
+  // Another role must not get the response that an owner got.
+  return caller.kind === 'account' && caller.role === 'owner' && caller.person === null
+    ? caller.accountId
+    : caller.keyId;
 }
 
 type First = {

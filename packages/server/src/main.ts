@@ -5,7 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import { accountId, accountKeyProblem, ensureAccount } from './accounts.ts';
+import {
+  accountId,
+  accountKeyProblem,
+  ensureAccount,
+  type MadeKeys,
+  operatorKeyProblem,
+} from './accounts/first-account.ts';
 import { refuseAdopted } from './adoption/mark.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
 import { backupLocation, type Config, ConfigError, consoleUrl, readConfig, urlOf } from './config.ts';
@@ -58,7 +64,7 @@ const interrupted = new AbortController();
 
 async function start(): Promise<void> {
   const config = readConfig(process.env, process.cwd());
-  const problem = accountKeyProblem(config.accountKey);
+  const problem = accountKeyProblem(config.accountKey) ?? operatorKeyProblem(config.operatorKey);
   if (problem) throw new ConfigError([problem]);
   drainSeconds = config.drainSeconds;
   // The command line or the first process started this one: when it ends, this process ends too.
@@ -117,7 +123,7 @@ async function startFirst(config: Config): Promise<void> {
     }
   }
   lock.setAddress(url);
-  await ensureAccount(service.deps.control, config, (key) => greet(config, service, embedded, url, key));
+  await ensureAccount(service.deps.control, config, (made) => greet(config, service, embedded, url, made));
   // The key is printed before /readyz answers 200.
   isAnnounced = true;
   await announce();
@@ -198,9 +204,11 @@ function openFor(
     ...(!config.databaseUrl && { disk: diskOf(config) }),
     restores: { dataFolder: config.dataFolder, isExternal: config.databaseUrl !== null },
     ...backupOptions(config),
+    consolePage: consoleUrl(config, urlOf(config.host, config.port)),
     limits: {
       maxLimitMb: config.maxLimitMb,
       keepDeletedDays: config.keepDeletedDays,
+      auditDays: config.auditDays,
       maxTimeoutMs: config.maxTimeoutMs,
     },
     // Each worker gets its share.
@@ -315,7 +323,7 @@ async function greet(
   service: Service,
   embedded: Embedded | null,
   url: string,
-  key: string | null,
+  { account: key, operator }: MadeKeys,
 ): Promise<void> {
   const { server } = service.deps;
   const where = embedded
@@ -344,6 +352,7 @@ async function greet(
     say('               Backups cannot be read without it. Keep a copy on another machine.');
   }
   if (key) say(`  account key  ${key}   This key is shown only once. Store it now.`);
+  if (operator) say(`  operator key ${operator}   The same holds for it. It manages accounts and servers.`);
   const { disk } = service.deps;
   const facts = disk.facts();
   if (facts && disk.isLow()) {

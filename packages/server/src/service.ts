@@ -84,7 +84,7 @@ type Options = {
   disk?: { folder: string; reserveBytes: number | null };
   /** Whether this process may do the background work. */
   background: boolean;
-  limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
+  limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number; auditDays?: number };
   /** `processes`: how many share the connections of a server. */
   connections: { budget: number; kept?: number; share: number; processes?: number };
   users: { passwordIterations: number; hashingSlots?: number; delivery: DeliveryConfig };
@@ -92,6 +92,8 @@ type Options = {
   imports: ImportOptions;
   /** Where the PostgreSQL proxy is reached, if there is one. */
   proxy?: PublicAddress | null;
+  /** Where a browser opens the console. */
+  consolePage?: string | null;
   /** Without it, backups are off. */
   backups?: BackupOptions;
   /** Where single projects can be restored. `isExternal`: the first server is not the embedded one. */
@@ -293,6 +295,7 @@ export async function openService(options: Options): Promise<Service> {
     projectLog: openProjectLog(now),
     countRefused: refusals.count,
     proxy: options.proxy ?? null,
+    consoleLink: (kind, code) => `${options.consolePage ?? '/console/'}#${kind}=${code}`,
     limits,
     now,
     log,

@@ -90,7 +90,10 @@ export class Page {
     return answer;
   }
 
-  async signIn(body: { api_key: string } | { link: string }, headers: Headers = {}): Promise<PageAnswer> {
+  async signIn(
+    body: { api_key: string } | { link: string } | { email: string; password: string; code?: string },
+    headers: Headers = {},
+  ): Promise<PageAnswer> {
     // Each page on a machine of its own, for the limit of failed attempts, if the service trusts proxies.
     const address = { 'x-forwarded-for': `10.1.${Math.floor(++signIns / 250)}.${signIns % 250}` };
     const answer = await this.call('POST', '/console/session', { body, headers: { ...address, ...headers } });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ensureAccount } from '../src/accounts.ts';
+import { ensureAccount } from '../src/accounts/first-account.ts';
 import { createLink } from '../src/people/links.ts';
 import { confirmedMs, forgetEndedSessions, idleMs, longestMs, maxSessions } from '../src/people/sessions.ts';
 import { sql } from '../src/postgres/sql.ts';
@@ -299,6 +299,8 @@ describe('keys and connection strings', () => {
     // Those of a new project without earlier data are shown at once.
     expect(shown).toEqual([
       'get /projects/{slug}/connection',
+      'post /account/keys',
+      'post /accounts',
       'post /projects',
       'post /projects/import',
       'post /projects/{slug}/branches',

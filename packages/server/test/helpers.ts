@@ -5,7 +5,7 @@ import path from 'node:path';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, expect, inject, onTestFailed } from 'vitest';
-import { ensureAccount } from '../src/accounts.ts';
+import { ensureAccount } from '../src/accounts/first-account.ts';
 import { buildApp } from '../src/app.ts';
 import type { BackupOptions } from '../src/backups/backups.ts';
 import { prepareControl } from '../src/control/control.ts';
@@ -35,6 +35,7 @@ export type TestService = {
   app: FastifyInstance;
   service: Service;
   accountKey: string;
+  operatorKey: string;
   controlDatabase: string;
   log: string[];
   call(method: string, path: string, options?: Call): Promise<Answer>;
@@ -97,9 +98,15 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     log,
   });
   let accountKey = '';
-  await ensureAccount(service.deps.control, { accountKey: null, newAccountKey: false }, (key) => {
-    accountKey = key ?? '';
-  });
+  let operatorKey = '';
+  await ensureAccount(
+    service.deps.control,
+    { accountKey: null, newAccountKey: false },
+    ({ account, operator }) => {
+      accountKey = account ?? '';
+      operatorKey = operator ?? '';
+    },
+  );
   const app = await buildApp(service.deps, {
     corsOrigins: options.corsOrigins ?? '*',
     metrics: createMetrics(service.gauges, service.counters, service.serverGauges),
@@ -137,6 +144,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     app,
     service,
     accountKey,
+    operatorKey,
     controlDatabase,
     log: lines,
     call,

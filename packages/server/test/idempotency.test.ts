@@ -570,7 +570,11 @@ describe('an import with an Idempotency-Key', () => {
     app.decorateRequest('caller', null);
     app.addHook('onRequest', async (request) => {
       const accountId = 'streams';
-      request.caller = { kind: 'account', keyId: 'k', accountId, expiresAt: null };
+      const owner = {
+        ...({ kind: 'account', role: 'owner', keyId: 'k', projects: null } as const),
+        ...{ isOperator: false, person: null, expiresAt: null },
+      };
+      request.caller = { ...owner, accountId };
     });
     app.addContentTypeParser('text/csv', (_request, payload, done) => done(null, payload));
     acceptIdempotencyKeys(app, rowhouse.service.deps.idempotency);

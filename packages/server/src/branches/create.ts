@@ -7,6 +7,7 @@ import { newProjectKey } from '../keys/manage.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { withinLimits } from '../projects/account-limits.ts';
 import { checkLimit } from '../projects/create.ts';
 import { checkExpiry } from '../projects/expire.ts';
 import { getOpenProjectRow } from '../projects/find.ts';
@@ -77,7 +78,9 @@ async function claim(
     const slug = input.slug ?? slugFromName(name, attempt);
     const { insert, apiKey } = newProjectKey(server.masterKey, sql`account_id, id from project`);
     try {
-      const [project] = await control.change<ProjectRow>(sql`
+      const added = { projects: 1, mb: input.limit_mb };
+      const [project] = await withinLimits(control, parent.account_id, added, (database) =>
+        database.change<ProjectRow>(sql`
         with spare as (delete from spares where id = ${copy.id} and state = 'making' returning id, server_id),
         project as (
           insert into projects (id, account_id, server_id, slug, name, limit_mb, template, empty_bytes, size_bytes,
@@ -89,7 +92,8 @@ async function claim(
           returning *
         ),
         key as (${insert})
-        select ${projectColumns} from project as projects`);
+        select ${projectColumns} from project as projects`),
+      );
       if (!project) throw errors.unavailable('The copy took too long and was dropped.');
       return { project, apiKey };
     } catch (error) {

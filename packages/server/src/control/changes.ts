@@ -11,8 +11,13 @@ import { type Sql, sql } from '../postgres/sql.ts';
 import type { Control } from './control.ts';
 import { currentHolds, type Hold, holdMs } from './holds.ts';
 
-/** `serverId`: a server was added, changed or removed. */
-export type Change = { projectId: string | null; keyId: string | null; serverId: number | null };
+/** `serverId`: a server was added, changed or removed. `accountId`: an account was suspended, resumed, limited or deleted. */
+export type Change = {
+  projectId: string | null;
+  keyId: string | null;
+  serverId: number | null;
+  accountId: string | null;
+};
 
 type Listener = (change: Change) => void;
 type ResetListener = () => void;
@@ -38,10 +43,10 @@ export const trustedMs = 900;
 const answerMs = 2_000;
 
 /** For a `with` clause of the statement that makes the change, so that both commit together. */
-export function recordChange({ projectId, keyId, serverId }: Partial<Change>): Sql {
+export function recordChange({ projectId, keyId, serverId, accountId }: Partial<Change>): Sql {
   return sql`
-    insert into changes (project_id, key_id, server_id)
-    values (${projectId ?? null}, ${keyId ?? null}, ${serverId ?? null})`;
+    insert into changes (project_id, key_id, server_id, account_id)
+    values (${projectId ?? null}, ${keyId ?? null}, ${serverId ?? null}, ${accountId ?? null})`;
 }
 
 export function followChanges(control: Control): Feed {
@@ -104,7 +109,8 @@ async function readChanges(session: Queryable, seen: Position | null) {
   const asked = session.query<Change & Position & { holds: Hold[] }>(sql`
     select distinct pg_current_snapshot()::text as snapshot, ${currentHolds} as holds,
            substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline,
-           changes.project_id as "projectId", changes.key_id as "keyId", changes.server_id as "serverId"
+           changes.project_id as "projectId", changes.key_id as "keyId", changes.server_id as "serverId",
+           changes.account_id as "accountId"
     from (select ${seen?.snapshot ?? null}::text::pg_snapshot as seen) as last
     left join changes on changes.xid >= pg_snapshot_xmin(last.seen)
       and not pg_visible_in_snapshot(changes.xid, last.seen)`);
@@ -113,7 +119,7 @@ async function readChanges(session: Queryable, seen: Position | null) {
   const [first] = rows ?? [];
   if (!rows || !first) throw new Error(`no answer within ${answerMs} ms`);
   return {
-    rows: rows.filter((row) => row.projectId ?? row.keyId ?? row.serverId),
+    rows: rows.filter((row) => row.projectId ?? row.keyId ?? row.serverId ?? row.accountId),
     position: { snapshot: first.snapshot, timeline: first.timeline },
     holds: first.holds,
   };

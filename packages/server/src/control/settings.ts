@@ -10,6 +10,8 @@ export type SettingName =
   | ServerSetting
   | `${ServerSetting}:${number}`
   | 'drill_problems'
+  /** How long entries of the audit log are kept. */
+  | 'audit_days'
   /** JSON. What is stored of them is deleted later (backups/removed.ts). */
   | 'removed_servers'
   /** The name of the first server, if it is one that was adopted. */

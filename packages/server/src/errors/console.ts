@@ -31,6 +31,36 @@ export const consoleErrors = {
     new RowhouseError('session_not_found', 'This session does not exist, or it has ended.', {
       hint: 'List the sessions with GET /console/sessions.',
     }),
+  invalidInvitation: () =>
+    new RowhouseError('invalid_code', 'This invitation is invalid, already used, or expired.', {
+      hint: 'Ask an owner or an admin of the account for another one.',
+    }),
+  invalidRecovery: () =>
+    new RowhouseError('invalid_code', 'This link is invalid, already used, or expired.', {
+      hint: 'Ask for another one.',
+    }),
+  noMail: () =>
+    new RowhouseError('conflict', 'This installation cannot send mail.', {
+      hint: 'Ask the operator for a link: rowhouse people recover <email>. Or set ROWHOUSE_SMTP_URL.',
+      details: { retryable: false },
+    }),
+  personExists: () =>
+    new RowhouseError('conflict', 'Somebody with this email address exists already.', {
+      hint: 'Enter the present password of this address.',
+      details: { retryable: false },
+    }),
+  noAccount: () =>
+    new RowhouseError('forbidden', 'You belong to no account.', {
+      hint: 'Ask an owner or an admin of an account for an invitation.',
+    }),
+  memberNotFound: (id: string) =>
+    new RowhouseError('member_not_found', `The account has no member or invitation "${clip(id)}".`, {
+      hint: 'List the members with GET /api/dbaas/v2/account/members.',
+    }),
+  secondFactorRequired: () =>
+    new RowhouseError('second_factor_required', 'This account requires a second factor.', {
+      hint: 'Set one up in your profile, then sign in again with it.',
+    }),
   invalidLink: () =>
     new RowhouseError('invalid_code', 'This link is invalid, already used, or expired.', {
       hint: 'Sign in with an API key, or restart the service: it prints a new link.',

@@ -1,5 +1,5 @@
 // Errors of the request itself: its form, its key, its size, its repetition.
-import type { Problem, Scope } from '@rowhouse/api';
+import type { Problem, Role, Scope } from '@rowhouse/api';
 import { clip, formatBytes, RowhouseError } from './rowhouse-error.ts';
 
 const keyHint = 'Send it as "Authorization: Bearer <API_KEY>" or "X-API-Key: <API_KEY>".';
@@ -39,6 +39,18 @@ export const requestErrors = {
       'Sign in again with POST …/auth/signin.',
     ),
   forbidden: (message: string, hint: string) => new RowhouseError('forbidden', message, { hint }),
+  roleForbidden: (role: Role) =>
+    new RowhouseError('forbidden', `The role "${role}" does not allow this.`, {
+      hint: 'Ask an owner or an admin of the account for another role.',
+    }),
+  operatorForbidden: () =>
+    new RowhouseError('forbidden', 'An operator key reaches accounts and servers, and no project.', {
+      hint: 'Use an account key (rh_acct_…) or the key of the project.',
+    }),
+  accountSuspended: (reason: string) =>
+    new RowhouseError('account_suspended', `This account is suspended: ${clip(reason)}`, {
+      hint: 'Its data is kept. Contact the operator of this installation.',
+    }),
   scopeMissing: (scope: Scope) =>
     new RowhouseError('forbidden', `This API key lacks the scope "${scope}".`, {
       hint: `Use the project key, or issue a key with the scope "${scope}": POST …/keys.`,
@@ -50,6 +62,18 @@ export const requestErrors = {
   keyNotFound: (id: string) =>
     new RowhouseError('key_not_found', `The project has no key "${clip(id)}".`, {
       hint: 'List the keys with GET /api/dbaas/v2/projects/:slug/keys.',
+    }),
+  accountKeyNotFound: (id: string) =>
+    new RowhouseError('key_not_found', `The account has no key "${clip(id)}".`, {
+      hint: 'List the keys with GET /api/dbaas/v2/account/keys.',
+    }),
+  accountNotFound: (id: string) =>
+    new RowhouseError('account_not_found', `There is no account "${clip(id)}".`, {
+      hint: 'List the accounts with GET /api/dbaas/v2/accounts.',
+    }),
+  accountLimit: (message: string) =>
+    new RowhouseError('account_limit', message, {
+      hint: 'Delete a project, lower a limit_mb, or ask the operator of this installation for more.',
     }),
   rateLimited: (message: string, retryAfterS: number) =>
     new RowhouseError('rate_limited', message, {

@@ -20,6 +20,7 @@ export function actAsRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: IdParams; Body: ActAs | undefined }>(
     `${authBase}/users/:id/act-as`,
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Act as a user',
@@ -42,6 +43,7 @@ export function actAsRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: ListActing }>(
     `${authBase}/act-as`,
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'List who acted as which user',
@@ -60,6 +62,7 @@ export function actAsRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: IdParams }>(
     `${authBase}/act-as/:id`,
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Stop acting as a user',

@@ -49,7 +49,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: SignUp }>(
     `${authBase}/signup`,
     {
-      config,
+      config: { ...config, action: 'projects.write' },
       schema: {
         tags,
         summary: 'Sign up a user',
@@ -69,6 +69,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: SignIn }>(
     `${authBase}/signin`,
     {
+      config: { action: 'projects.write' },
       schema: {
         tags,
         summary: 'Sign in',
@@ -88,6 +89,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: Refresh }>(
     `${authBase}/refresh`,
     {
+      config: { action: 'projects.write' },
       schema: {
         tags,
         summary: 'Exchange a refresh token for a new access token',
@@ -107,7 +109,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: SignOut }>(
     `${authBase}/signout`,
     {
-      config: withToken,
+      config: { action: 'projects.write', ...withToken },
       schema: {
         tags,
         summary: 'Sign out',
@@ -128,7 +130,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     `${authBase}/user`,
     {
-      config: withToken,
+      config: { action: 'projects.read', ...withToken },
       schema: {
         tags,
         summary: 'Get the signed-in user',
@@ -145,7 +147,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeOwnUser }>(
     `${authBase}/user`,
     {
-      config: withToken,
+      config: { action: 'projects.write', ...withToken },
       schema: {
         tags,
         summary: 'Change the signed-in user',
@@ -165,7 +167,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     `${authBase}/user`,
     {
-      config: withToken,
+      config: { action: 'projects.write', ...withToken },
       schema: {
         tags,
         summary: 'Delete the signed-in user',
@@ -183,6 +185,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: Recover }>(
     `${authBase}/recover`,
     {
+      config: { action: 'projects.write' },
       schema: {
         tags,
         summary: 'Request or use a recovery code',
@@ -202,6 +205,7 @@ export function authRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: Verify }>(
     `${authBase}/verify`,
     {
+      config: { action: 'projects.write' },
       schema: {
         tags,
         summary: 'Request or use a verification code',

@@ -16,21 +16,20 @@ import type { BackupDescription } from '../backups/repository.ts';
 import { listServerStatus, type ServerStatus } from '../backups/server-status.ts';
 import { errors } from '../errors.ts';
 import type { JobRun } from '../jobs/jobs.ts';
-import { requireAccount } from '../keys/caller.ts';
-import { callerOf } from './caller.ts';
+import { accountOf, operatorOf } from './authorize.ts';
 import type { Deps } from './deps.ts';
 
-const description = 'Requires an account key.';
+const description = 'Requires an operator key.';
 
 export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   const tags = ['backups'];
   const opened = (request: FastifyRequest) => {
-    const { accountId } = requireAccount(callerOf(request), 'manage backups');
+    const accountId = accountOf(operatorOf(request));
     if (!deps.backups) throw errors.backupsOff();
     return { fleet: { backups: deps.backups, servers: deps.servers }, accountId };
   };
   const start = (
-    accountId: string,
+    accountId: string | null,
     kind: JobKind,
     work: (run: JobRun) => Promise<Record<string, unknown>>,
   ): Promise<Job> => deps.jobs.start({ kind, accountId }, work);
@@ -38,6 +37,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Querystring: OfServer }>(
     '/backups',
     {
+      config: { action: 'service.operate' },
       schema: {
         tags,
         summary: 'List backups',
@@ -67,6 +67,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: TakeBackup }>(
     '/backups',
     {
+      config: { action: 'service.operate' },
       schema: {
         tags,
         summary: 'Take a backup',
@@ -92,6 +93,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: OfServer }>(
     '/backups/verify',
     {
+      config: { action: 'service.operate' },
       schema: {
         tags,
         summary: 'Verify all backups',
@@ -117,6 +119,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: DrillRestore }>(
     '/backups/drill',
     {
+      config: { action: 'service.operate' },
       schema: {
         tags,
         summary: 'Prove that a project can be restored',
@@ -129,7 +132,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
       const { accountId } = opened(request);
       const { drills, jobs } = deps;
       if (!drills) throw errors.drillUnavailable();
-      const project = await drills.choose(callerOf(request), request.body.project ?? null);
+      const project = await drills.choose(operatorOf(request), request.body.project ?? null);
       const job = await jobs.start({ kind: 'drill', accountId, projectId: project.id }, async (run) => {
         const { slug, compared, changed, seconds } = await drills.drill(project, run);
         return { project: slug, compared_tables: compared, changed_tables: changed, seconds };
@@ -142,6 +145,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: OfServer }>(
     '/backups/prune',
     {
+      config: { action: 'service.operate' },
       schema: {
         tags,
         summary: 'Delete backups that are no longer needed',

@@ -24,7 +24,7 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
   app.post<{ Params: Params; Body: CreateBranch }>(
     '/projects/:slug/branches',
     {
-      config: { showsSecret: true },
+      config: { action: 'projects.manage', showsSecret: true },
       schema: {
         tags,
         summary: 'Create a branch',
@@ -51,6 +51,7 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/branches',
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: 'List branches',
@@ -68,6 +69,7 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
   app.post<{ Params: Params }>(
     '/projects/:slug/reset',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Reset a branch to the present state of its parent',
@@ -86,6 +88,7 @@ export function branchRoutes(app: FastifyInstance, { branches }: Deps): void {
   app.post<{ Params: Params }>(
     '/projects/:slug/promote',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Promote a branch',

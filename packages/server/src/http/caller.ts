@@ -1,7 +1,7 @@
 // Identifies the caller: reads the API key and the user's access token from the headers of a request.
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
-import type { Caller } from '../keys/caller.ts';
+import type { Caller, OperatorCaller } from '../keys/caller.ts';
 import { looksLikeKey } from '../keys/form.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import { isActingToken } from '../users/acting-tokens.ts';
@@ -9,6 +9,8 @@ import { isActingToken } from '../users/acting-tokens.ts';
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
+    /** The caller, if it is an operator. */
+    operator: OperatorCaller | null;
     /** The token that came with the API key, of a user or for acting as one. It is not verified yet. */
     accessToken: string | null;
   }
@@ -27,13 +29,21 @@ const single = ['authorization', 'x-api-key', 'content-type', 'x-request-id', 'i
 export async function identify(
   request: FastifyRequest,
   keyRing: KeyRing,
-): Promise<{ caller: Caller; accessToken: string | null }> {
+): Promise<{ caller: Caller | null; operator: OperatorCaller | null; accessToken: string | null }> {
   refuseRepeated(request.raw.rawHeaders);
   const { key, accessToken } = readKeyAndToken(request);
-  return { caller: await keyRing.verify(key), accessToken };
+  const found = await keyRing.verifyAny(key);
+  if (found.kind === 'operator') return { caller: null, operator: found, accessToken };
+  return { caller: found, operator: null, accessToken };
+}
+
+/** For routes that operators use, too. */
+export function anyCallerOf(request: FastifyRequest): Caller | OperatorCaller {
+  return request.operator ?? callerOf(request);
 }
 
 export function callerOf(request: FastifyRequest): Caller {
+  if (request.operator) throw errors.operatorForbidden();
   if (!request.caller) throw new Error('A route without a caller asked for one.');
   return request.caller;
 }

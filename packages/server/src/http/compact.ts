@@ -22,6 +22,7 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params }>(
     '/projects/:slug/compact',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Compact a project',
@@ -41,6 +42,7 @@ export function compactRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/compact',
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: 'Get the last compaction',

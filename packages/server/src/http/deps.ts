@@ -23,6 +23,8 @@ import type { RefusalReason, UsageLooks } from '../quotas/usage.ts';
 import type { TableDeps } from '../tables/table-cache.ts';
 import type { UserDeps } from '../users/deps.ts';
 
+export type ConsoleLink = 'invitation' | 'recovery' | 'email';
+
 export type Deps = Readonly<{
   control: Control;
   /** The first server, which holds the control database. For projects: `servers`. */
@@ -53,6 +55,8 @@ export type Deps = Readonly<{
   countRefused: (reason: RefusalReason) => void;
   /** Where the PostgreSQL proxy is reached. null: clients connect to PostgreSQL itself. */
   proxy: PublicAddress | null;
+  /** An address of the console, with a code behind the #, which no server gets to see. */
+  consoleLink: (kind: ConsoleLink, code: string) => string;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;
   log: Logger;

@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Write } from '../dumps/export.ts';
 import { requireEverything } from '../keys/caller.ts';
 import { getOpenProjectRow } from '../projects/find.ts';
+import { noteStream } from './audited.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { SlugParams } from './projects.ts';
@@ -26,6 +27,7 @@ export function exportRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: ExportProject }>(
     '/projects/:slug/export',
     {
+      config: { action: 'projects.manage' },
       // It would make the whole export and throw it away.
       exposeHeadRoute: false,
       schema: {
@@ -49,6 +51,8 @@ export function exportRoutes(app: FastifyInstance, deps: Deps): void {
       requireEverything(caller, 'export a project');
       const { format = 'custom' } = request.query;
       request.deadline.allow(beginWithinMs);
+      // Before the first byte leaves: a stream passes by the hook that writes the other entries. One that fails before gets two.
+      await noteStream(deps, request, reply);
       const { write, closed, hasBegun } = streamOf(reply, format, project.slug);
       try {
         await deps.exports.run(project, format, write, closed);

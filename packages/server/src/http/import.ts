@@ -16,6 +16,7 @@ export function importRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Querystring: ImportQuery; Body: unknown }>(
     '/projects/import',
     {
+      config: { action: 'projects.manage' },
       onRequest: async (request) => {
         requireAccount(callerOf(request), 'create projects');
       },

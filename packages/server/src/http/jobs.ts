@@ -3,7 +3,7 @@ import { JobResponse, JobsResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { cancelJob, getJob, listJobs } from '../jobs/rows.ts';
-import { callerOf } from './caller.ts';
+import { anyCallerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 
 const JobParams = Type.Object({ id: Type.String({ description: "The job's id." }) });
@@ -15,6 +15,7 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
   app.get(
     '/jobs',
     {
+      config: { action: 'jobs.read' },
       schema: {
         tags,
         summary: 'List jobs',
@@ -25,13 +26,14 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
     },
     async (request): Promise<JobsResponse> => ({
       ok: true,
-      jobs: await listJobs(control, callerOf(request)),
+      jobs: await listJobs(control, anyCallerOf(request)),
     }),
   );
 
   app.get<{ Params: Params }>(
     '/jobs/:id',
     {
+      config: { action: 'jobs.read' },
       schema: {
         tags,
         summary: 'Get a job',
@@ -43,13 +45,14 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
     },
     async (request): Promise<JobResponse> => ({
       ok: true,
-      job: await getJob(control, callerOf(request), request.params.id),
+      job: await getJob(control, anyCallerOf(request), request.params.id),
     }),
   );
 
   app.delete<{ Params: Params }>(
     '/jobs/:id',
     {
+      config: { action: 'jobs.cancel' },
       schema: {
         tags,
         summary: 'Cancel a job',
@@ -61,7 +64,7 @@ export function jobRoutes(app: FastifyInstance, { control }: Deps): void {
     },
     async (request, reply): Promise<JobResponse> => {
       reply.status(202);
-      return { ok: true, job: await cancelJob(control, callerOf(request), request.params.id) };
+      return { ok: true, job: await cancelJob(control, anyCallerOf(request), request.params.id) };
     },
   );
 }

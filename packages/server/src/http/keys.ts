@@ -34,6 +34,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/keys',
     {
+      config: { action: 'projects.manage' },
       schema: { tags, summary: "List a project's keys", params: SlugParams, response: { 200: KeysResponse } },
     },
     async (request): Promise<KeysResponse> => {
@@ -45,7 +46,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: IssueKey }>(
     '/projects/:slug/keys',
     {
-      config: { showsSecret: true },
+      config: { action: 'projects.manage', showsSecret: true },
       schema: {
         tags,
         summary: 'Issue a key',
@@ -67,6 +68,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params & { id: string } }>(
     '/projects/:slug/keys/:id',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Revoke a key',
@@ -86,6 +88,7 @@ export function keyRoutes(app: FastifyInstance, deps: Deps): void {
     {
       // A rotated key must not reveal its successor, not even through a repeated request.
       config: {
+        action: 'projects.manage',
         showsSecret: true,
         beforeReplay: (request) => requireWhole(callerOf(request), 'read the response of a rotation again'),
       },

@@ -11,6 +11,7 @@ export function logRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: { slug: string } }>(
     '/projects/:slug/logs',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags: ['projects'],
         summary: 'Get recent failures and slow statements of a project',

@@ -32,6 +32,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Querystring: ListProjects }>(
     '/projects',
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: 'List projects',
@@ -50,6 +51,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: CreateProject }>(
     '/projects',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Create a project',
@@ -69,7 +71,10 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.get<{ Params: Params }>(
     '/projects/:slug',
-    { schema: { tags, summary: 'Get a project', params: SlugParams, response: { 200: ProjectResponse } } },
+    {
+      config: { action: 'projects.read' },
+      schema: { tags, summary: 'Get a project', params: SlugParams, response: { 200: ProjectResponse } },
+    },
     async (request): Promise<ProjectResponse> => ({
       ok: true,
       project: await getProject(deps, callerOf(request), request.params.slug),
@@ -79,6 +84,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeProject }>(
     '/projects/:slug',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Rename a project or change its limit',
@@ -102,6 +108,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     '/projects/:slug',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Delete a project',
@@ -119,7 +126,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: RestoreProject }>(
     '/projects/:slug/restore',
     {
-      config: { showsSecret: ({ body }) => isFromBackups(body as RestoreProject) },
+      config: { action: 'projects.manage', showsSecret: ({ body }) => isFromBackups(body as RestoreProject) },
       schema: {
         tags,
         summary: 'Restore a deleted project, or the state of an earlier time',
@@ -164,7 +171,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/connection',
     {
-      config: { showsSecret: true },
+      config: { action: 'projects.manage', showsSecret: true },
       schema: {
         tags,
         summary: 'Get the connection string for psql and PostgreSQL drivers',

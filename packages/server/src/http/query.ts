@@ -49,7 +49,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     queryPath,
     {
       bodyLimit: maxBodyBytes,
-      config,
+      config: { ...config, action: 'projects.read' },
       onRequest,
       schema: {
         tags,
@@ -81,7 +81,7 @@ export function queryRoutes(app: FastifyInstance, deps: Deps): void {
     '/projects/:slug/batch',
     {
       bodyLimit: maxBodyBytes,
-      config,
+      config: { ...config, action: 'projects.read' },
       onRequest,
       schema: {
         tags,
@@ -151,8 +151,9 @@ export function answerQuery(
   return runQuery(deps.query, project, input, reader, form);
 }
 
-/** A key with query:read but not query can only read; a key with neither is refused. */
+/** A viewer, and a key with query:read but not query, can only read; a key with neither is refused. */
 export function mustBeReadOnly(caller: Caller): boolean {
+  if (caller.kind === 'account' && caller.role === 'viewer') return true;
   if (caller.kind === 'scoped' && caller.scopes.includes('query:read') && !caller.scopes.includes('query'))
     return true;
   requireScope(caller, 'query');

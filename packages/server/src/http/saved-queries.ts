@@ -52,6 +52,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: ListSavedQueries }>(
     queries,
     {
+      config: { action: 'projects.read' },
       schema: {
         ...{ tags, summary: 'List saved queries and drafts', description: needs, params },
         ...{ querystring: ListSavedQueries, response: { 200: SavedQueriesResponse } },
@@ -66,6 +67,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: CreateSavedQuery }>(
     queries,
     {
+      config: { action: 'projects.write' },
       schema: {
         ...{ tags, summary: 'Save a query', params, body: CreateSavedQuery },
         description: `${needsMore} A project can have 500 saved queries and 100 drafts, together 10 MB.`,
@@ -83,6 +85,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: IdParams }>(
     `${queries}/:id`,
     {
+      config: { action: 'projects.read' },
       schema: {
         ...{ tags, summary: 'Get a saved query', description: needs, params: IdParams },
         response: { 200: SavedQueryResponse },
@@ -97,6 +100,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: IdParams; Body: ChangeSavedQuery }>(
     `${queries}/:id`,
     {
+      config: { action: 'projects.write' },
       schema: {
         ...{ tags, summary: 'Change a saved query', params: IdParams, body: ChangeSavedQuery },
         description: `${needsMore} With if_updated_at, a query that was changed meanwhile is not overwritten: 409.`,
@@ -113,6 +117,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: IdParams }>(
     `${queries}/:id`,
     {
+      config: { action: 'projects.write' },
       schema: {
         ...{ tags, summary: 'Delete a saved query', description: needsMore, params: IdParams },
         response: { 200: ClearedResponse },
@@ -127,6 +132,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: ListHistory }>(
     history,
     {
+      config: { action: 'projects.read' },
       schema: {
         ...{ tags, summary: 'List the history of statements', description: needs, params },
         ...{ querystring: ListHistory, response: { 200: HistoryResponse } },
@@ -143,6 +149,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: AddHistory }>(
     history,
     {
+      config: { action: 'projects.write' },
       schema: {
         ...{ tags, summary: 'Add a statement to the history', params, body: AddHistory },
         description: `${needs} Statements are added only by this request: running one records nothing.`,
@@ -160,6 +167,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     history,
     {
+      config: { action: 'projects.write' },
       schema: {
         ...{ tags, summary: 'Clear the history', description: needsMore, params },
         response: { 200: ClearedResponse },
@@ -174,6 +182,7 @@ export function savedQueryRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: IdParams }>(
     `${history}/:id`,
     {
+      config: { action: 'projects.write' },
       schema: {
         ...{ tags, summary: 'Delete an entry of the history', description: needsMore, params: IdParams },
         response: { 200: ClearedResponse },

@@ -25,6 +25,7 @@ export function schemaRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/tables',
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: 'List the tables and views of a project',
@@ -42,6 +43,7 @@ export function schemaRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: SchemaQuery }>(
     '/projects/:slug/schema',
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: 'Describe all tables: columns, keys, references and types',

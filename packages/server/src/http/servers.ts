@@ -13,9 +13,8 @@ import { removeSlot, slotName } from '../backups/slot.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { addServer, changeServer, listServers, removeServer } from '../fleet/manage.ts';
-import { requireAccount } from '../keys/caller.ts';
 import { startDrain } from '../moves/drain.ts';
-import { callerOf } from './caller.ts';
+import { accountOf, operatorOf } from './authorize.ts';
 import type { Deps } from './deps.ts';
 
 const isId = /^[1-9][0-9]{0,8}$/;
@@ -23,7 +22,7 @@ const Params = Type.Object({
   id: Type.String({ pattern: isId.source, description: "The server's id." }),
 });
 type Params = { id: string };
-const description = 'Requires an account key.';
+const description = 'Requires an operator key.';
 /** Its template is created meanwhile. */
 const addWithinMs = 60_000;
 
@@ -34,7 +33,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   const beforeRemoval = ({ maintenance, installation }: Server) =>
     removeSlot(maintenance, slotName(installation));
   const manage = (request: FastifyRequest) => {
-    requireAccount(callerOf(request), 'manage servers');
+    operatorOf(request);
     return { ...deps, onError, beforeRemoval };
   };
 
@@ -46,7 +45,10 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
 
   app.get(
     '/servers',
-    { schema: { tags, summary: 'List servers', description, response: { 200: ServersResponse } } },
+    {
+      config: { action: 'service.operate' },
+      schema: { tags, summary: 'List servers', description, response: { 200: ServersResponse } },
+    },
     async (request): Promise<ServersResponse> => ({
       ok: true,
       servers: await listServers(manage(request), deps.disk),
@@ -56,6 +58,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: AddServer }>(
     '/servers',
     {
+      config: { action: 'service.operate' },
       schema: {
         tags,
         summary: 'Add a server',
@@ -76,6 +79,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeServer }>(
     '/servers/:id',
     {
+      config: { action: 'service.operate' },
       schema: {
         tags,
         summary: 'Change the labels, the capacity or the state of a server',
@@ -94,6 +98,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: DrainServer }>(
     '/servers/:id/drain',
     {
+      config: { action: 'service.operate' },
       schema: {
         tags,
         summary: 'Drain a server',
@@ -108,8 +113,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
       const { move, max_pause_ms: maxPauseMs } = request.body;
       const server = await changeServer(given, idOf(request), { state: 'draining' });
       if (!move) return { ok: true, server };
-      const { accountId } = callerOf(request);
-      const job = await startDrain(deps.moves, accountId, server.id, maxPauseMs);
+      const job = await startDrain(deps.moves, accountOf(operatorOf(request)), server.id, maxPauseMs);
       return { ok: true, server, job };
     },
   );
@@ -117,6 +121,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     '/servers/:id',
     {
+      config: { action: 'service.operate' },
       schema: {
         tags,
         summary: 'Remove a server',

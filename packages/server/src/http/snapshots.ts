@@ -19,6 +19,7 @@ export function snapshotRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: CreateSnapshot }>(
     '/projects/:slug/snapshots',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Create a snapshot',
@@ -40,6 +41,7 @@ export function snapshotRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     '/projects/:slug/snapshots',
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: 'List snapshots',
@@ -57,6 +59,7 @@ export function snapshotRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params & { name: string } }>(
     '/projects/:slug/snapshots/:name',
     {
+      config: { action: 'projects.manage' },
       schema: {
         tags,
         summary: 'Delete a snapshot',

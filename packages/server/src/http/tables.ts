@@ -79,7 +79,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     tablePath,
     {
-      config: { acceptsToken: true, readsStandbys: true },
+      config: { action: 'projects.read', acceptsToken: true, readsStandbys: true },
       onRequest,
       schema: {
         tags,
@@ -113,6 +113,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     {
       bodyLimit: maxBodyBytes,
       config: {
+        action: 'projects.write',
         exactNumbers: true,
         acceptsToken: true,
         readsStandbys: true,
@@ -165,7 +166,13 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
     tablePath,
     {
       bodyLimit: maxBodyBytes,
-      config: { exactNumbers: true, acceptsToken: true, notesChanges: true, readsStandbys: true },
+      config: {
+        action: 'projects.write',
+        exactNumbers: true,
+        acceptsToken: true,
+        notesChanges: true,
+        readsStandbys: true,
+      },
       onRequest,
       schema: {
         tags,
@@ -189,7 +196,7 @@ export function tableRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     tablePath,
     {
-      config: { acceptsToken: true, notesChanges: true, readsStandbys: true },
+      config: { action: 'projects.write', acceptsToken: true, notesChanges: true, readsStandbys: true },
       onRequest,
       schema: {
         tags,

@@ -24,6 +24,7 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
   app.post<{ Body: CreateUpload }>(
     '/uploads',
     {
+      config: { action: 'projects.manage' },
       onRequest,
       schema: {
         tags,
@@ -44,6 +45,7 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
   app.get(
     '/uploads',
     {
+      config: { action: 'projects.manage' },
       onRequest,
       schema: { tags, summary: 'List uploads', response: { 200: UploadsResponse } },
     },
@@ -56,6 +58,7 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
   app.get<{ Params: Params }>(
     '/uploads/:id',
     {
+      config: { action: 'projects.manage' },
       onRequest,
       schema: {
         tags,
@@ -71,6 +74,7 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
   app.patch<{ Params: Params }>(
     '/uploads/:id',
     {
+      config: { action: 'projects.manage' },
       onRequest,
       validatorCompiler: exceptDumps(app),
       schema: {
@@ -98,6 +102,7 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
   app.delete<{ Params: Params }>(
     '/uploads/:id',
     {
+      config: { action: 'projects.manage' },
       onRequest,
       schema: {
         tags,

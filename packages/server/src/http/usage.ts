@@ -13,6 +13,7 @@ export function usageRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: { slug: string }; Querystring: UsageQuery }>(
     '/projects/:slug/usage',
     {
+      config: { action: 'projects.read' },
       schema: {
         tags: ['projects'],
         summary: 'Get the storage usage of a project, by table and over time',

@@ -24,6 +24,7 @@ export function userSessionRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     path,
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: "List a user's sessions",
@@ -41,6 +42,7 @@ export function userSessionRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params }>(
     path,
     {
+      config: { action: 'projects.write' },
       schema: {
         tags,
         summary: "End all of a user's sessions",
@@ -59,6 +61,7 @@ export function userSessionRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: Params & { session: string } }>(
     `${path}/:session`,
     {
+      config: { action: 'projects.write' },
       schema: {
         tags,
         summary: "End one of a user's sessions",

@@ -35,6 +35,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params; Querystring: ListUsers }>(
     `${authBase}/users`,
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: 'List users',
@@ -53,7 +54,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Params: Params; Body: CreateUser }>(
     `${authBase}/users`,
     {
-      config,
+      config: { ...config, action: 'projects.write' },
       schema: {
         tags,
         summary: 'Create a user',
@@ -72,6 +73,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: UserParams }>(
     `${authBase}/users/:id`,
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: 'Get a user',
@@ -89,7 +91,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: UserParams; Body: ChangeUser }>(
     `${authBase}/users/:id`,
     {
-      config,
+      config: { ...config, action: 'projects.write' },
       schema: {
         tags,
         summary: 'Change a user, ban it, or set its password',
@@ -108,6 +110,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.delete<{ Params: UserParams }>(
     `${authBase}/users/:id`,
     {
+      config: { action: 'projects.write' },
       schema: {
         tags,
         summary: 'Delete a user',
@@ -125,6 +128,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.get<{ Params: Params }>(
     `${authBase}/settings`,
     {
+      config: { action: 'projects.read' },
       schema: {
         tags,
         summary: 'Get the user settings',
@@ -142,6 +146,7 @@ export function userRoutes(app: FastifyInstance, deps: Deps): void {
   app.patch<{ Params: Params; Body: ChangeUserSettings }>(
     `${authBase}/settings`,
     {
+      config: { action: 'projects.write' },
       schema: {
         tags,
         summary: 'Change the user settings',

@@ -27,7 +27,8 @@ export type NewJob = {
   /** Choose it with `newId()` before the project that the job fills is created. */
   id?: string;
   kind: JobKind;
-  accountId: string;
+  /** null: the operator's. */
+  accountId: string | null;
   projectId?: string;
 };
 

@@ -3,7 +3,7 @@ import type { Job, JobKind } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
-import { type Caller, requireScope } from '../keys/caller.ts';
+import { type Caller, type OperatorCaller, requireScope } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 
 export type JobError = NonNullable<Job['error']>;
@@ -20,7 +20,7 @@ const columns = sql`
 
 export async function insertJob(
   control: Control,
-  job: { id: string; kind: JobKind; accountId: string; projectId: string | null },
+  job: { id: string; kind: JobKind; accountId: string | null; projectId: string | null },
 ): Promise<Job> {
   const [row] = await control.change<Row>(sql`
     insert into jobs (id, kind, account_id, project_id, alive_until)
@@ -30,8 +30,8 @@ export async function insertJob(
   return toJob(row);
 }
 
-export async function getJob(control: Control, caller: Caller, id: string): Promise<Job> {
-  requireScope(caller, 'manage');
+export async function getJob(control: Control, caller: Caller | OperatorCaller, id: string): Promise<Job> {
+  if (caller.kind !== 'operator') requireScope(caller, 'manage');
   if (!isId(id)) throw errors.jobNotFound(id);
   const [row] = await control.query<Row>(
     sql`select ${columns} from jobs where id = ${id} and ${visibleTo(caller)}`,
@@ -41,22 +41,29 @@ export async function getJob(control: Control, caller: Caller, id: string): Prom
 }
 
 /** Newest first. Older ones are forgotten after some days. */
-export async function listJobs(control: Control, caller: Caller): Promise<Job[]> {
-  requireScope(caller, 'manage');
+export async function listJobs(control: Control, caller: Caller | OperatorCaller): Promise<Job[]> {
+  if (caller.kind !== 'operator') requireScope(caller, 'manage');
   const rows = await control.query<Row>(sql`
     select ${columns} from jobs where ${visibleTo(caller)} order by started_at desc, id limit ${maxListed}`);
   return rows.map(toJob);
 }
 
+/** They say nothing about the data of a project. */
+const ofOperators = sql`kind in ('move', 'drain', 'backup', 'verify', 'prune', 'drill')`;
+
 /** Account keys see all jobs of the account; keys of a project with the scope `manage` see those of the project. */
-function visibleTo(caller: Caller): Sql {
-  const own =
-    caller.kind === 'account' ? sql`true` : sql`project_id is not distinct from ${caller.projectId}`;
-  return sql`account_id = ${caller.accountId} and ${own}`;
+function visibleTo(caller: Caller | OperatorCaller): Sql {
+  if (caller.kind === 'operator') return ofOperators;
+  if (caller.kind !== 'account')
+    return sql`account_id = ${caller.accountId} and project_id is not distinct from ${caller.projectId}`;
+  const own = caller.isOperator
+    ? sql`(account_id = ${caller.accountId} or ${ofOperators})`
+    : sql`account_id = ${caller.accountId}`;
+  return caller.projects === null ? own : sql`${own} and project_id = any (${caller.projects}::text[])`;
 }
 
 /** Asks for the end of a job. The process that runs it reads this with its next heartbeat. */
-export async function cancelJob(control: Control, caller: Caller, id: string): Promise<Job> {
+export async function cancelJob(control: Control, caller: Caller | OperatorCaller, id: string): Promise<Job> {
   await getJob(control, caller, id);
   await control.change(sql`
     update jobs set is_cancel_requested = true where id = ${id} and status = 'running'`);

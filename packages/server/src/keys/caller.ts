@@ -1,8 +1,23 @@
 // The caller: the account or project that an API key belongs to, and the checks of what it may do.
-import type { Scope } from '@rowhouse/api';
+import type { Role, Scope } from '@rowhouse/api';
 import { errors } from '../errors.ts';
 
-export type AccountCaller = Readonly<{ kind: 'account'; keyId: string; accountId: string; expiresAt: null }>;
+/** The holder of an account key, or a member of the account who has signed in to the console. */
+export type AccountCaller = Readonly<{
+  kind: 'account';
+  /** Of the key, or of the person. */
+  keyId: string;
+  accountId: string;
+  role: Role;
+  /** Ids of the projects that the caller sees. null: all of the account. */
+  projects: readonly string[] | null;
+  /** An admin of the operator's own account, who may also do what an operator may. */
+  isOperator: boolean;
+  person: Readonly<{ id: string; email: string }> | null;
+  expiresAt: number | null;
+}>;
+/** The holder of an operator key, which reaches accounts and servers, and no project. */
+export type OperatorCaller = Readonly<{ kind: 'operator'; keyId: string; expiresAt: number | null }>;
 export type ProjectCaller = Readonly<{
   kind: 'project' | 'scoped' | 'publishable';
   keyId: string;
@@ -19,6 +34,15 @@ export type ProjectCaller = Readonly<{
 }>;
 export type Caller = AccountCaller | ProjectCaller;
 
+/** The table of roles has refused a viewer already where a route writes. This is the second wall, before the data itself. */
+const refusedToViewers: readonly Scope[] = ['query', 'tables:write'];
+
+/** Whether the caller sees a project of its account. */
+export function seesProject(caller: Caller, projectId: string): boolean {
+  if (caller.kind !== 'account') return caller.projectId === projectId;
+  return caller.projects === null || caller.projects.includes(projectId);
+}
+
 export function requireAccount(caller: Caller, action: string): AccountCaller {
   if (caller.kind !== 'account') {
     throw errors.forbidden(`A key of a project cannot ${action}.`, 'Use an account key (rh_acct_…).');
@@ -28,7 +52,11 @@ export function requireAccount(caller: Caller, action: string): AccountCaller {
 
 /** Account keys have every scope in the account's projects; a project's own key has every scope in its project. */
 export function requireScope(caller: Caller, scope: Scope): void {
-  if (caller.kind === 'account' || caller.kind === 'project') return;
+  if (caller.kind === 'project') return;
+  if (caller.kind === 'account') {
+    if (caller.role === 'viewer' && refusedToViewers.includes(scope)) throw errors.roleForbidden(caller.role);
+    return;
+  }
   if (caller.scopes.includes(scope)) return;
   throw caller.kind === 'publishable' ? errors.publishableKey(scope) : errors.scopeMissing(scope);
 }
@@ -44,12 +72,16 @@ export function requireSql(caller: Caller, action: string): void {
 
 /** Whether the caller may do everything inside the project. */
 export function mayManage(caller: Caller): boolean {
-  return caller.kind === 'account' || caller.kind === 'project' || caller.scopes.includes('manage');
+  if (caller.kind === 'account') return caller.role !== 'viewer';
+  return caller.kind === 'project' || caller.scopes.includes('manage');
 }
 
 /** For actions that hand out full access to the project: its own key, its database password. */
 export function requireWhole(caller: Caller, action: string): void {
-  if (caller.kind === 'account') return;
+  if (caller.kind === 'account') {
+    if (caller.role === 'viewer') throw errors.roleForbidden(caller.role);
+    return;
+  }
   if (caller.kind === 'project' && !caller.isRotated) return;
   // Keys are rotated because they may have leaked: an old key must not give access to the new one.
   if (caller.kind === 'project') {

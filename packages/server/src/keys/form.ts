@@ -3,10 +3,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-export type KeyPrefix = 'rh_acct_' | 'rh_proj_' | 'rh_pub_';
+export type KeyPrefix = 'rh_acct_' | 'rh_proj_' | 'rh_pub_' | 'rh_oper_';
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const form = /^(rh_acct_|rh_proj_|rh_pub_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
+const form = /^(rh_acct_|rh_proj_|rh_pub_|rh_oper_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
 
 export function makeKey(prefix: KeyPrefix): string {
   const body = prefix + base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43);
@@ -21,7 +21,7 @@ export function readKeyPrefix(text: string): KeyPrefix | null {
 
 /** Whether the text was probably meant to be a key; for a better error message. */
 export function looksLikeKey(text: string): boolean {
-  return /^rh_(acct|proj|pub)_/.test(text);
+  return /^rh_(acct|proj|pub|oper)_/.test(text);
 }
 
 /** 256 random bits need no salt and no slow hash. */

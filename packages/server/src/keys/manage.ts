@@ -6,7 +6,7 @@ import type { Control } from '../control/control.ts';
 import { endSessions, resetPassword } from '../engine/provision.ts';
 import type { Servers } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
-import { isState, type Queryable } from '../postgres/database.ts';
+import { isState } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import type { Caller } from './caller.ts';
@@ -139,31 +139,6 @@ export function newProjectKey(masterKey: Buffer, owner: Sql): { insert: Sql; api
     select ${id}, 'project', 'project key', ${startOf(apiKey)}, ${hashKey(apiKey)}::bytea,
            ${seal(masterKey, apiKey, id)}::bytea, '{}'::text[], ${owner}`;
   return { insert, apiKey };
-}
-
-/** Makes `apiKey` the account's only key. */
-export async function setAccountKey(
-  transaction: Queryable,
-  accountId: string,
-  apiKey: string,
-): Promise<'kept' | 'set'> {
-  const hash = hashKey(apiKey);
-  const [current] = await transaction.query(sql`
-    select 1 from keys where account_id = ${accountId} and kind = 'account' and revoked_at is null and hash = ${hash}`);
-  if (current) return 'kept';
-  const ended = await transaction.query<{ id: string }>(sql`
-    update keys set revoked_at = now()
-    where account_id = ${accountId} and kind = 'account' and revoked_at is null returning id`);
-  for (const { id } of ended) await transaction.query(recordChange({ keyId: id }));
-  // This key can be set again later. What was opened with it must not be valid again then.
-  const ids = ended.map(({ id }) => id);
-  await transaction.query(sql`delete from console_sessions where key_id = any (${ids}::text[])`);
-  await transaction.query(sql`delete from console_links where key_id = any (${ids}::text[])`);
-  await transaction.query(sql`
-    insert into keys (id, kind, account_id, name, start, hash, scopes)
-    values (${newKeyId()}, 'account', ${accountId}, 'account key', ${startOf(apiKey)}, ${hash}, '{}')
-    on conflict (hash) do update set revoked_at = null`);
-  return 'set';
 }
 
 type KeyRow = {

@@ -40,7 +40,8 @@ export function openRoleLogins({ control, masterKey, isFresh }: Options): RoleLo
       if (!caller || !fits) throw errors.wrongPassword(role);
       return caller;
     },
-    forget: (change) => callers.forget(change),
+    forget: (change) =>
+      callers.forget(change, ({ accountId }) => change.accountId !== null && accountId === change.accountId),
     forgetAll: callers.forgetAll,
   };
 }
@@ -48,13 +49,20 @@ export function openRoleLogins({ control, masterKey, isFresh }: Options): RoleLo
 /** The password allows every statement, and nothing else of the API. */
 async function findCaller(control: Control, projectId: string): Promise<ProjectCaller | null> {
   const [row] = await control.query<
-    Pick<ProjectCaller, 'accountId' | 'serverId' | 'passwordVersion' | 'slug'>
+    Pick<ProjectCaller, 'accountId' | 'serverId' | 'passwordVersion' | 'slug'> & {
+      suspendedBecause: string | null;
+    }
   >(sql`
-    select account_id as "accountId", server_id as "serverId", password_version as "passwordVersion", slug
-    from projects where id = ${projectId} and deleted_at is null and filled_by is null`);
+    select projects.account_id as "accountId", server_id as "serverId", password_version as "passwordVersion", slug,
+           accounts.suspended_because as "suspendedBecause"
+    from projects join accounts on accounts.id = projects.account_id
+    where projects.id = ${projectId} and projects.deleted_at is null and filled_by is null
+      and accounts.deleted_at is null`);
   if (!row) return null;
+  const { suspendedBecause, ...found } = row;
+  if (suspendedBecause !== null) throw errors.accountSuspended(suspendedBecause);
   return {
-    ...row,
+    ...found,
     kind: 'scoped',
     keyId: roleOf(projectId),
     projectId,

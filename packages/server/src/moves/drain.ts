@@ -19,7 +19,7 @@ const maxListed = 100;
 
 export async function startDrain(
   deps: MoveDeps,
-  accountId: string,
+  accountId: string | null,
   serverId: number,
   maxPauseMs?: number,
 ): Promise<Job> {

@@ -13,7 +13,7 @@ import { isInUse } from '../engine/swap-databases.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { JobRun, Jobs } from '../jobs/jobs.ts';
-import { type Caller, requireAccount } from '../keys/caller.ts';
+import type { AccountCaller, OperatorCaller } from '../keys/caller.ts';
 import { getProjectRow } from '../projects/find.ts';
 import type { ProjectRow } from '../projects/project.ts';
 import { checkName, checkServers, checkSwaps, waitForExport } from './checks.ts';
@@ -65,11 +65,10 @@ const maxOnlineAttempts = 3;
 
 export async function startMove(
   deps: MoveDeps,
-  caller: Caller,
+  caller: AccountCaller | OperatorCaller,
   slug: string,
   input: MoveProject,
 ): Promise<StartedMove> {
-  requireAccount(caller, 'move projects');
   return startMoveOf(deps, await getProjectRow(deps.control, caller, slug), input);
 }
 

@@ -1,8 +1,8 @@
-// The secrets of the console: both halves of a session, and links that sign in once. Each has a prefix, by which the log
-// and secret scanners recognize it. Only hashes are stored.
+// The secrets of the console: both halves of a session, links that sign in once, invitations, and codes that prove an address.
+// Each has a prefix, by which the log and secret scanners recognize it. Only hashes are stored.
 import { createHash, randomBytes } from 'node:crypto';
 
-export type SecretKind = 'cookie' | 'token' | 'link';
+export type SecretKind = 'cookie' | 'token' | 'link' | 'invite' | 'recover' | 'email';
 
 export function newSecret(kind: SecretKind): string {
   return `rh_${kind}_${randomBytes(32).toString('base64url')}`;

@@ -3,10 +3,12 @@
 // from the control database, not from a cache: what ends the key, narrows it or ends the session counts at once in every
 // process.
 import { timingSafeEqual } from 'node:crypto';
+import type { Role } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
+import { isOperatorRole } from '../keys/roles.ts';
 import { type CallerRow, callerColumns, toCaller } from '../keys/verify.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { hashSecret, newSecret } from './secrets.ts';
@@ -24,6 +26,8 @@ export type ConsoleSession = Readonly<{
   id: string;
   caller: Caller;
   account: { id: string; name: string };
+  /** The account requires a second factor, and the person has proved none: only the own profile can be used. */
+  lacksSecondFactor: boolean;
   expiresAt: Date;
   confirmedUntil: Date;
 }>;
@@ -35,8 +39,12 @@ export type Visitor = Readonly<{
   /** The cookies that the new one replaces. Their sessions end. */
   cookies: readonly string[];
 }>;
-/** What a person proved: a link from the start, or an API key. */
-export type Proof = Readonly<{ link: string } | { caller: Caller }>;
+/** What was proved: a link from the start, an API key, or who a person is. `accountId` null: the first account of the person. */
+export type Proof = Readonly<
+  | { link: string }
+  | { caller: Caller }
+  | { personId: string; accountId: string | null; hasSecondFactor: boolean }
+>;
 
 export async function signIn(
   deps: Deps,
@@ -47,42 +55,81 @@ export async function signIn(
   const halves = { cookie: newSecret('cookie'), token: newSecret('token') };
   const at = now();
   const [seen, end, confirmedUntil] = [at, at + longestMs, at + confirmedMs].map((ms) => new Date(ms));
-  const made = await control.change<{ keyId: string }>(sql`
-    with proved as (${provedKey(proof, new Date(at))}),
+  const made = await control.change<Owner>(sql`
+    with ${provedOwner(proof, new Date(at))},
     -- Only by a sign-in that succeeds: a link that is invalid can come from any website.
     replaced as (
       delete from console_sessions
       where cookie_hash = any (${hashesOf(visitor.cookies)}::bytea[]) and exists (select from proved))
-    insert into console_sessions (id, account_id, key_id, cookie_hash, token_hash, address, user_agent,
-                                  created_at, seen_at, expires_at, confirmed_until)
-    select ${newId()}, keys.account_id, keys.id, ${hashSecret('cookie', halves.cookie)}::bytea,
-           ${hashSecret('token', halves.token)}::bytea, ${visitor.address}, ${visitor.userAgent}::text,
-           ${seen}::timestamptz, ${seen}, least(${end}::timestamptz, keys.expires_at), ${confirmedUntil}::timestamptz
-    from keys join proved on proved.key_id = keys.id
-    where keys.revoked_at is null
-    returning key_id as "keyId"`);
-  if (!made[0]) throw 'link' in proof ? errors.invalidLink() : errors.invalidApiKey();
-  await endOldest(control, made[0].keyId);
+    insert into console_sessions (id, account_id, key_id, person_id, has_second_factor, cookie_hash, token_hash,
+                                  address, user_agent, created_at, seen_at, expires_at, confirmed_until)
+    select ${newId()}, account_id, key_id, person_id, ${'personId' in proof && proof.hasSecondFactor},
+           ${hashSecret('cookie', halves.cookie)}::bytea, ${hashSecret('token', halves.token)}::bytea,
+           ${visitor.address}, ${visitor.userAgent}::text, ${seen}::timestamptz, ${seen},
+           least(${end}::timestamptz, ends_at), ${confirmedUntil}::timestamptz
+    from proved
+    returning key_id as "keyId", person_id as "personId"`);
+  if (!made[0]) throw refusalOf(proof);
+  await endOldest(control, made[0]);
   const session = await findSession(deps, halves.token, [halves.cookie]);
   if (!session) throw errors.sessionRequired();
   return { session, halves };
 }
 
+/** Either is null. */
+type Owner = { keyId: string | null; personId: string | null };
+
 /** The link is used up by the statement that opens the session: of two requests with one link, one gets a session. */
-function provedKey(proof: Proof, at: Date): Sql {
-  if ('caller' in proof) return sql`select ${proof.caller.keyId}::text as key_id`;
-  const hash = hashSecret('link', proof.link);
-  return sql`delete from console_links where hash = ${hash} and expires_at > ${at} returning key_id`;
+function provedOwner(proof: Proof, at: Date): Sql {
+  if ('personId' in proof) {
+    return sql`proved as (
+      select members.account_id, null::text as key_id, members.person_id, null::timestamptz as ends_at
+      from members join accounts on accounts.id = members.account_id
+      where members.person_id = ${proof.personId} and accounts.deleted_at is null
+        and (${proof.accountId}::text is null or members.account_id = ${proof.accountId})
+      order by members.created_at, members.account_id limit 1)`;
+  }
+  const key =
+    'caller' in proof
+      ? sql`select ${proof.caller.keyId}::text as key_id`
+      : sql`delete from console_links where hash = ${hashSecret('link', proof.link)} and expires_at > ${at} returning key_id`;
+  return sql`given as (${key}),
+    proved as (
+      select keys.account_id, keys.id as key_id, null::text as person_id, keys.expires_at as ends_at
+      from keys join given on given.key_id = keys.id where keys.revoked_at is null and keys.account_id is not null)`;
 }
 
-async function endOldest(control: Control, keyId: string): Promise<void> {
+function refusalOf(proof: Proof): Error {
+  if ('link' in proof) return errors.invalidLink();
+  return 'personId' in proof ? errors.noAccount() : errors.invalidApiKey();
+}
+
+async function endOldest(control: Control, owner: Owner): Promise<void> {
   await control.query(sql`
     delete from console_sessions where id in (
-      select id from console_sessions where key_id = ${keyId}
+      select id from console_sessions where ${ownedBy(owner)}
       order by seen_at desc, created_at desc offset ${maxSessions})`);
 }
 
-type Row = CallerRow & {
+function ownedBy({ keyId, personId }: Owner): Sql {
+  return personId === null ? sql`key_id = ${keyId}` : sql`person_id = ${personId}`;
+}
+
+function ownerOf({ caller }: ConsoleSession): Owner {
+  const personId = caller.kind === 'account' ? (caller.person?.id ?? null) : null;
+  return { keyId: caller.keyId, personId };
+}
+
+type Row = Omit<CallerRow, 'kind'> & {
+  /** null: the session is a person's. */
+  kind: CallerRow['kind'] | null;
+  personId: string | null;
+  email: string | null;
+  memberRole: Role | null;
+  memberProjects: string[] | null;
+  hasSecondFactor: boolean;
+  requiresSecondFactor: boolean;
+  sessionAccountId: string;
   sessionId: string;
   cookieHash: Buffer;
   accountName: string;
@@ -106,26 +153,47 @@ export async function findSession(
   const at = now();
   const [row] = await control.query<Row>(sql`
     select ${callerColumns}, accounts.name as "accountName", console_sessions.id as "sessionId",
+           console_sessions.account_id as "sessionAccountId", console_sessions.person_id as "personId",
+           console_sessions.has_second_factor as "hasSecondFactor",
+           accounts.requires_second_factor as "requiresSecondFactor", people.email,
+           members.role as "memberRole", members.projects as "memberProjects",
            console_sessions.cookie_hash as "cookieHash", console_sessions.seen_at as "seenAt",
            console_sessions.expires_at as "endsAt", console_sessions.confirmed_until as "confirmedUntil"
     from console_sessions
     join accounts on accounts.id = console_sessions.account_id
-    join keys on keys.id = console_sessions.key_id
+    left join keys on keys.id = console_sessions.key_id
     left join projects on projects.id = keys.project_id
+    left join people on people.id = console_sessions.person_id
+    left join members on members.person_id = people.id and members.account_id = accounts.id
     where console_sessions.token_hash = ${hash} and ${isLive(at)}
-      and keys.revoked_at is null
+      and accounts.deleted_at is null
+      and (console_sessions.person_id is not null or keys.revoked_at is null)
       and (keys.expires_at is null or keys.expires_at > ${new Date(at)})
       and (keys.project_id is null or projects.deleted_at is null)`);
   if (!row || !given.some((cookie) => timingSafeEqual(cookie, row.cookieHash))) return null;
-  const caller = toCaller(row);
+  const caller = row.kind === null ? memberOf(row) : toCaller({ ...row, kind: row.kind });
   if (!caller) return null;
   if (at - row.seenAt.getTime() > seenMs) await noteUse(control, row.sessionId, at);
   return {
     id: row.sessionId,
     caller,
     account: { id: caller.accountId, name: row.accountName },
+    lacksSecondFactor: row.personId !== null && row.requiresSecondFactor && !row.hasSecondFactor,
     expiresAt: row.endsAt,
     confirmedUntil: row.confirmedUntil,
+  };
+}
+
+/** Read with every request: who is no longer a member, or has another role, has it at once. */
+function memberOf(row: Row): Caller | null {
+  const { personId, email, memberRole: role, memberProjects: projects, suspendedBecause } = row;
+  if (personId === null || email === null || role === null) return null;
+  if (suspendedBecause !== null) throw errors.accountSuspended(suspendedBecause);
+  return {
+    ...{ kind: 'account', keyId: personId, accountId: row.sessionAccountId, role, projects },
+    isOperator: isOperatorRole(role) && row.isOperator === true,
+    person: { id: personId, email },
+    expiresAt: null,
   };
 }
 
@@ -144,12 +212,8 @@ function hashesOf(cookies: readonly string[]): Buffer[] {
   return cookies.slice(0, 8).flatMap((cookie) => hashSecret('cookie', cookie) ?? []);
 }
 
-/** For some minutes, the session may read keys and connection strings. Proved by its own key, or by the account's. */
-export async function confirm(
-  { control, now }: Deps,
-  session: ConsoleSession,
-  proved: Caller,
-): Promise<ConsoleSession> {
+/** Proved by the session's own key, or by a key of the account. A person proves the password instead. */
+export function requireOwnKey(session: ConsoleSession, proved: Caller): void {
   const isOwner =
     proved.keyId === session.caller.keyId ||
     (proved.kind === 'account' && proved.accountId === session.caller.accountId);
@@ -159,6 +223,10 @@ export async function confirm(
       'Enter the key with which you signed in, or an account key.',
     );
   }
+}
+
+/** For some minutes, the session may read keys and connection strings. */
+export async function confirm({ control, now }: Deps, session: ConsoleSession): Promise<ConsoleSession> {
   const confirmedUntil = new Date(now() + confirmedMs);
   await control.change(
     sql`update console_sessions set confirmed_until = ${confirmedUntil} where id = ${session.id}`,
@@ -178,25 +246,50 @@ export type ListedSession = Readonly<{
 /** The sessions of the same owner, the last used first. */
 export async function listSessions(
   { control, now }: Deps,
-  { caller }: ConsoleSession,
+  session: ConsoleSession,
 ): Promise<ListedSession[]> {
   return control.query<ListedSession>(sql`
     select id, address, user_agent as "userAgent", created_at as "createdAt", seen_at as "seenAt",
            expires_at as "expiresAt"
-    from console_sessions where key_id = ${caller.keyId} and ${isLive(now())}
+    from console_sessions where ${ownedBy(ownerOf(session))} and ${isLive(now())}
     order by seen_at desc, created_at desc`);
 }
 
 /** Ends a session of the same owner. */
 export async function endSession(
   { control }: Pick<Deps, 'control'>,
-  { caller }: ConsoleSession,
+  session: ConsoleSession,
   id: string,
 ): Promise<void> {
   const ended = await control.change(
-    sql`delete from console_sessions where id = ${id} and key_id = ${caller.keyId} returning 1`,
+    sql`delete from console_sessions where id = ${id} and ${ownedBy(ownerOf(session))} returning 1`,
   );
   if (ended.length === 0) throw errors.consoleSessionNotFound();
+}
+
+/** Ends all other sessions of the same owner. */
+export async function endOtherSessions(
+  { control }: Pick<Deps, 'control'>,
+  session: ConsoleSession,
+): Promise<void> {
+  await control.change(
+    sql`delete from console_sessions where id <> ${session.id} and ${ownedBy(ownerOf(session))}`,
+  );
+}
+
+/** The person goes on in another account. */
+export async function switchAccount(
+  { control }: Pick<Deps, 'control'>,
+  session: ConsoleSession,
+  accountId: string,
+): Promise<void> {
+  const changed = await control.change(sql`
+    update console_sessions set account_id = members.account_id
+    from members join accounts on accounts.id = members.account_id
+    where console_sessions.id = ${session.id} and members.person_id = console_sessions.person_id
+      and members.account_id = ${accountId.includes('\0') ? '' : accountId} and accounts.deleted_at is null
+    returning 1`);
+  if (changed.length === 0) throw errors.accountNotFound(accountId);
 }
 
 /** Called by the background work. A key that was revoked and is set again must not bring back its sessions. */

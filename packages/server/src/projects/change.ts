@@ -10,6 +10,7 @@ import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Headroom } from '../quotas/headroom.ts';
 import { measure } from '../quotas/sizes.ts';
+import { withinLimits } from './account-limits.ts';
 import { checkLimit } from './create.ts';
 import { checkExpiry } from './expire.ts';
 import { settleFence } from './fence.ts';
@@ -30,7 +31,12 @@ export async function changeProject(
   slug: string,
   { name, limit_mb: limitMb, expires_at: expiresAt }: ChangeProject,
 ): Promise<Project> {
-  const { id, server_id: serverId, limit_mb: before } = await getProjectRow(control, caller, slug);
+  const {
+    id,
+    server_id: serverId,
+    limit_mb: before,
+    account_id: accountId,
+  } = await getProjectRow(control, caller, slug);
   requireScope(caller, 'manage');
   if (limitMb !== undefined) {
     requireAccount(caller, 'change limit_mb');
@@ -42,12 +48,15 @@ export async function changeProject(
     requireAccount(caller, 'change expires_at');
     checkExpiry(expiresAt, now());
   }
-  const [row] = await update(
-    control,
-    id,
-    sql`name = coalesce(${name?.trim() ?? null}, name), limit_mb = coalesce(${limitMb ?? null}::int, limit_mb),
+  const added = { projects: 0, mb: (limitMb ?? before) - before };
+  const [row] = await withinLimits(control, accountId, added, (database) =>
+    update(
+      database,
+      id,
+      sql`name = coalesce(${name?.trim() ?? null}, name), limit_mb = coalesce(${limitMb ?? null}::int, limit_mb),
         expires_at = case when ${expiresAt === undefined} then expires_at else ${expiresAt == null ? null : new Date(expiresAt)}::timestamptz end`,
-    sql`deleted_at is null`,
+      sql`deleted_at is null`,
+    ),
   );
   if (!row) throw errors.projectNotFound(slug);
   if (limitMb !== undefined) headroom.forget(id);
@@ -91,14 +100,23 @@ export async function restoreProject(
   slug: string,
 ): Promise<Project> {
   requireAccount(caller, 'restore a project');
-  const { id, server_id: serverId } = await getProjectRow(control, caller, slug, { evenDeleted: true });
+  const {
+    id,
+    server_id: serverId,
+    account_id: accountId,
+    limit_mb: mb,
+    deleted_at: deletedAt,
+  } = await getProjectRow(control, caller, slug, { evenDeleted: true });
   const restorable = sql`deleted_at > now() - make_interval(days => ${limits.keepDeletedDays})`;
   if (!(await databaseExists(servers.of(serverId), id))) {
     throw errors.conflict('The database of this project is missing.', 'Restore it from a backup first.');
   }
   // One that has expired would be deleted again.
   const keptExpiry = sql`expires_at = case when expires_at > now() then expires_at end`;
-  const [row] = await update(control, id, sql`deleted_at = null, ${keptExpiry}`, restorable);
+  const added = deletedAt ? { projects: 1, mb } : { projects: 0, mb: 0 };
+  const [row] = await withinLimits(control, accountId, added, (database) =>
+    update(database, id, sql`deleted_at = null, ${keptExpiry}`, restorable),
+  );
   if (!row)
     throw errors.conflict(
       'This project is not deleted, or it can no longer be restored.',
@@ -108,7 +126,12 @@ export async function restoreProject(
   return toProject(row, limits.keepDeletedDays);
 }
 
-async function update(control: Control, id: string, assignments: Sql, condition: Sql): Promise<ProjectRow[]> {
+async function update(
+  control: Pick<Control, 'change'>,
+  id: string,
+  assignments: Sql,
+  condition: Sql,
+): Promise<ProjectRow[]> {
   return control.change<ProjectRow>(sql`
     with change as (${recordChange({ projectId: id })})
     update projects set ${assignments} where id = ${id} and ${condition}

@@ -10,6 +10,7 @@ import { newProjectKey } from '../keys/manage.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
+import { withinLimits } from './account-limits.ts';
 import { type ProjectRow, projectColumns, toProject } from './project.ts';
 import { slugFromName } from './slug.ts';
 
@@ -58,7 +59,9 @@ export async function createProject(
     const slug = input.slug ?? slugFromName(name, attempt);
     try {
       const facts = { accountId, slug, name, limitMb, filledBy, parentId, expiresAt };
-      const claimed = await claim(control, server, facts);
+      const claimed = await withinLimits(control, accountId, { projects: 1, mb: limitMb }, (database) =>
+        claim(database, server, facts),
+      );
       if (claimed) {
         spares.fill();
         const project = toProject(claimed.row, limits.keepDeletedDays);
@@ -90,7 +93,7 @@ type Facts = Required<Omit<Origin, 'serverId'>> & {
 
 /** null: the server has no spare ready. */
 async function claim(
-  control: Control,
+  control: Pick<Control, 'change'>,
   server: Server,
   { accountId, slug, name, limitMb, filledBy, parentId, expiresAt }: Facts,
 ): Promise<{ row: ProjectRow; apiKey: string } | null> {

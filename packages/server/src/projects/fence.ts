@@ -1,9 +1,14 @@
-// The fence closes the database of a deleted project to connections. Deletion, restoration and the background work all
-// set it here.
+// The fence closes the database of a deleted project, or of a suspended account, to connections. Whatever changes one of
+// the two, and the background work, sets it here.
 import type { Control } from '../control/control.ts';
 import { fence, unfence } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
+
+/** Of `projects`: whether its database must be closed. */
+export const isClosed = sql`
+  (projects.deleted_at is not null
+   or exists (select from accounts where accounts.id = projects.account_id and accounts.suspended_at is not null))`;
 
 /**
  * Applies the state of the row, then reads the row again: the last process to act has seen the final state, so a
@@ -16,11 +21,11 @@ export async function settleFence(
 ): Promise<void> {
   let isFenced: boolean | null = null;
   for (;;) {
-    const [row] = await control.query<{ deleted: boolean }>(
-      sql`select deleted_at is not null as deleted from projects where id = ${id}`,
+    const [row] = await control.query<{ closed: boolean }>(
+      sql`select ${isClosed} as closed from projects where id = ${id}`,
     );
-    if (!row || row.deleted === isFenced) return;
-    isFenced = row.deleted;
-    await (row.deleted ? fence(server, id) : unfence(server, id));
+    if (!row || row.closed === isFenced) return;
+    isFenced = row.closed;
+    await (row.closed ? fence(server, id) : unfence(server, id));
   }
 }

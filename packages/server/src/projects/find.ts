@@ -4,8 +4,8 @@ import type { ListProjects, Project } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { isHeld } from '../control/holds.ts';
 import { errors } from '../errors.ts';
-import type { Caller } from '../keys/caller.ts';
-import { sql } from '../postgres/sql.ts';
+import { type Caller, type OperatorCaller, seesProject } from '../keys/caller.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
 import { type ProjectRow, projectColumns, toProject } from './project.ts';
 import { isSlug } from './slug.ts';
 
@@ -16,8 +16,7 @@ export async function listProjects(
   caller: Caller,
   { limit = 50, page = 1, status = 'live', order = 'newest', search }: ListProjects,
 ): Promise<{ projects: Project[]; page: number; limit: number; has_more: boolean }> {
-  const visible =
-    caller.kind === 'account' ? sql`account_id = ${caller.accountId}` : sql`id = ${caller.projectId}`;
+  const visible = visibleTo(caller);
   const wanted = status === 'live' ? sql`deleted_at is null` : sql`deleted_at is not null`;
   const part = search && `%${search.replace(/[\\%_]/g, '\\$&')}%`;
   // Without an index, as for sizes: a search reads the projects of the account until the page is full.
@@ -42,18 +41,25 @@ export async function listProjects(
   return { projects, page, limit, has_more: rows.length > limit };
 }
 
-/** Finds the project by its slug. A project that the caller may not see looks like one that does not exist. */
+function visibleTo(caller: Caller): Sql {
+  if (caller.kind !== 'account') return sql`id = ${caller.projectId}`;
+  const some = caller.projects === null ? sql`` : sql` and id = any (${caller.projects}::text[])`;
+  return sql`account_id = ${caller.accountId}${some}`;
+}
+
+/** Finds the project by its slug; an operator finds those of all accounts. A project that the caller may not see looks like one that does not exist. */
 export async function getProjectRow(
   control: Control,
-  caller: Caller,
+  caller: Caller | OperatorCaller,
   slug: string,
   { evenDeleted = false, evenUnready = false } = {},
 ): Promise<ProjectRow> {
-  if (!isSlug(slug) || (caller.kind !== 'account' && caller.slug !== slug))
-    throw errors.projectNotFound(slug);
+  if (!isSlug(slug) || ('slug' in caller && caller.slug !== slug)) throw errors.projectNotFound(slug);
+  const own = caller.kind === 'operator' ? sql`true` : sql`account_id = ${caller.accountId}`;
   const [row] = await control.query<ProjectRow>(sql`
-    select ${projectColumns} from projects where slug = ${slug} and account_id = ${caller.accountId}`);
-  if (!row || (caller.kind !== 'account' && caller.projectId !== row.id)) throw errors.projectNotFound(slug);
+    select ${projectColumns} from projects where slug = ${slug} and ${own}`);
+  if (!row || (caller.kind !== 'operator' && !seesProject(caller, row.id)))
+    throw errors.projectNotFound(slug);
   if (row.deleted_at && !evenDeleted) throw errors.projectDeleted(slug);
   if (row.filled_by !== null && !evenUnready) throw errors.projectNotReady(slug, row.filled_by);
   return row;
@@ -63,7 +69,11 @@ export async function getProjectRow(
  * For what opens the database of a project by itself: waits while the project is copied, exchanged or moved, because it can be
  * on another server afterwards.
  */
-export async function getOpenProjectRow(control: Control, caller: Caller, slug: string): Promise<ProjectRow> {
+export async function getOpenProjectRow(
+  control: Control,
+  caller: Caller | OperatorCaller,
+  slug: string,
+): Promise<ProjectRow> {
   for (const until = performance.now() + patienceMs; ; await sleep(lookMs)) {
     const row = await getProjectRow(control, caller, slug);
     const [held] = await control.query(sql`select from projects where id = ${row.id} and ${isHeld}`);

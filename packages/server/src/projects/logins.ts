@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { Feed } from '../control/changes.ts';
 import type { Control } from '../control/control.ts';
 import type { ProjectLogin } from '../engine/provision.ts';
-import type { Caller } from '../keys/caller.ts';
+import { type Caller, seesProject } from '../keys/caller.ts';
 import { getProjectRow } from './find.ts';
 import { loginOfRow } from './project.ts';
 
@@ -36,8 +36,10 @@ export function openLogins(control: Control, feed: Feed): Logins {
   });
 
   const recall = (caller: Caller, slug: string): ProjectLogin | null => {
-    if (caller.kind === 'account')
-      return (feed.isFresh() && cached.get(nameOf(caller.accountId, slug))) || null;
+    if (caller.kind === 'account') {
+      const known = feed.isFresh() ? cached.get(nameOf(caller.accountId, slug)) : undefined;
+      return known && seesProject(caller, known.id) ? known : null;
+    }
     if (caller.slug !== slug) return null;
     const { projectId, serverId, passwordVersion } = caller;
     return { id: projectId, serverId, passwordVersion };

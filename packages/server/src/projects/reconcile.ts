@@ -7,7 +7,7 @@ import { onlyServer, type Server } from '../engine/servers.ts';
 import { tidySpares } from '../engine/spares.ts';
 import { settleAbandonedJobs } from '../jobs/abandoned.ts';
 import { sql } from '../postgres/sql.ts';
-import { settleFence } from './fence.ts';
+import { isClosed, settleFence } from './fence.ts';
 
 type Deps = { control: Control; server: Server; limits: { keepDeletedDays: number } };
 
@@ -68,8 +68,8 @@ type DatabaseRow = { name: string; open: boolean; ours: boolean };
 
 /** Compares rows with databases: corrects fences, and reports what has no counterpart. */
 async function matchDatabases(control: Control, server: Server, attempt: Attempt): Promise<Discrepancies> {
-  const rows = await control.query<{ id: string; deleted: boolean; project: boolean }>(sql`
-    select id, deleted_at is not null as deleted, true as project from projects where server_id = ${server.id}
+  const rows = await control.query<{ id: string; closed: boolean; project: boolean }>(sql`
+    select id, ${isClosed} as closed, true as project from projects where server_id = ${server.id}
     union all
     select id, false, false from spares where server_id = ${server.id}`);
   // Databases are read after rows: one created in between looks like it has no row, so `withoutRow` checks again.
@@ -80,9 +80,9 @@ async function matchDatabases(control: Control, server: Server, attempt: Attempt
   const byName = new Map(databases.map((database) => [database.name, database]));
   const known = new Set(rows.map(({ id }) => databaseOf(id)));
 
-  for (const { id, deleted, project } of rows) {
+  for (const { id, closed, project } of rows) {
     const database = byName.get(databaseOf(id));
-    if (!project || !database || database.open !== deleted) continue;
+    if (!project || !database || database.open !== closed) continue;
     await attempt(() => settleFence({ control, server }, id));
   }
   const lost = databases.filter(({ name, ours }) => ours && !known.has(name)).map(({ name }) => name);

@@ -10,6 +10,7 @@ import { openTurns } from '../engine/turns.ts';
 import { errors } from '../errors.ts';
 import { MigrationError } from '../postgres/migrations.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
+import { isClosed } from './fence.ts';
 
 export type Upgrades = {
   /** Resolves once the project's database is up to date; throws 503 if that is not possible now. */
@@ -131,7 +132,7 @@ export async function findOutdated(
   const rows = await control.query<{ id: string; newer: boolean }>(sql`
     select projects.id, ${newerThan(version)} as newer
     from projects left join templates on templates.name = projects.template
-    where projects.server_id = ${version.id} and projects.deleted_at is null
+    where projects.server_id = ${version.id} and not ${isClosed}
       -- Two ranges of an index, where <> would read all projects of the server.
       and (projects.template < ${version.template} or projects.template > ${version.template})
     order by projects.created_at`);

@@ -3,7 +3,7 @@
 import { findSetting, putSetting, settingOf } from '../../control/settings.ts';
 import type { Server } from '../../engine/servers.ts';
 import { errors, RowhouseError } from '../../errors.ts';
-import type { Caller } from '../../keys/caller.ts';
+import type { Caller, OperatorCaller } from '../../keys/caller.ts';
 import { pause } from '../../pause.ts';
 import { getProjectRow } from '../../projects/find.ts';
 import { forgetDrillProblem, listDrillProblems, putDrillProblem } from '../drill-problems.ts';
@@ -19,7 +19,7 @@ type Run = { signal: AbortSignal; progress?: (fraction: number) => void };
 export type Drills = {
   run(ended: AbortSignal): Promise<void>;
   /** `slug`: null for the project whose turn it is. Rejects if it cannot be drilled. */
-  choose(caller: Caller, slug: string | null): Promise<DrilledProject>;
+  choose(caller: Caller | OperatorCaller, slug: string | null): Promise<DrilledProject>;
   /** One that was chosen, now. Rejects with the reason if the drill fails. */
   drill(project: DrilledProject, run: Run): Promise<Drill>;
   /** Since the start. */

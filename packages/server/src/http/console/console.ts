@@ -6,8 +6,15 @@ import { errors } from '../../errors.ts';
 import type { Deps } from '../deps.ts';
 import { refuseUnknownParameters } from '../validation.ts';
 import { findConsole, readConsole } from './files.ts';
-import { acceptOnlyConsole, decorateForConsole, identifySession, requireConfirmation } from './identify.ts';
+import {
+  acceptOnlyConsole,
+  decorateForConsole,
+  identifySession,
+  requireConfirmation,
+  requireSecondFactor,
+} from './identify.ts';
 import { consolePages, homeRoute } from './pages.ts';
+import { peopleRoutes } from './people.ts';
 import { securityHeaders } from './security-headers.ts';
 import { sessionRoutes } from './sessions.ts';
 
@@ -35,13 +42,17 @@ export async function registerConsole(
       acceptOnlyConsole(scope, hosts);
       refuseUnknownParameters(scope);
       sessionRoutes(scope, deps);
+      peopleRoutes(scope, deps);
     },
     { prefix: consolePrefix },
   );
   await app.register(
     async (scope) => {
       acceptOnlyConsole(scope, hosts);
-      scope.addHook('onRequest', async (request) => identifySession(request, deps));
+      scope.addHook('onRequest', async (request) => {
+        await identifySession(request, deps);
+        requireSecondFactor(request);
+      });
       scope.addHook('preHandler', requireConfirmation(deps));
       await registerApi(scope);
     },

@@ -72,6 +72,11 @@ export async function identifySession(request: FastifyRequest, deps: Deps): Prom
   request.accessToken = accessToken;
 }
 
+/** For the routes of the API: the own profile can be used without. */
+export function requireSecondFactor(request: FastifyRequest): void {
+  if (sessionOf(request).lacksSecondFactor) throw errors.secondFactorRequired();
+}
+
 /** For a hook after validation, and before a stored response is returned again. */
 export function requireConfirmation({ now }: Deps) {
   return async (request: FastifyRequest): Promise<void> => {

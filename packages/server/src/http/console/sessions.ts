@@ -6,18 +6,25 @@ import {
   ConsoleSessionsResponse,
   ConsoleSignedInResponse,
   ConsoleSignIn,
+  ConsoleSwitch,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { errors } from '../../errors.ts';
+import { errors, RowhouseError } from '../../errors.ts';
 import type { Caller } from '../../keys/caller.ts';
+import { provePassword } from '../../people/passwords.ts';
 import {
   type ConsoleSession,
   confirm,
+  endOtherSessions,
   endSession,
   listSessions,
   type Proof,
+  requireOwnKey,
   signIn,
+  switchAccount,
 } from '../../people/sessions.ts';
+import { provePerson } from '../../people/sign-in.ts';
+import { whoOf, write } from '../audited.ts';
 import type { Deps } from '../deps.ts';
 import { clearCookie, readCookies, setCookie } from './cookies.ts';
 import { identifySession, reachedBy, sessionOf } from './identify.ts';
@@ -40,10 +47,15 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
         userAgent: printable(request.headers['user-agent']),
         cookies: readCookies(request, reachedBy(request)),
       };
+      const open = async () => signIn(deps, await readProof(deps, request), visitor);
       const { session, halves } = await attempts.try(whoTries(request.ip), async () =>
-        signIn(deps, await readProof(deps, request.body), visitor),
+        open().catch(async (error: unknown) => {
+          await noteSignIn(deps, request, error);
+          throw error;
+        }),
       );
       request.caller = session.caller;
+      await noteSignIn(deps, request, null);
       reply.status(201).header('set-cookie', setCookie(request, reachedBy(request), halves.cookie));
       return { ok: true, ...toWire(deps, session), token: halves.token };
     },
@@ -75,10 +87,8 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<ConsoleSessionResponse> => {
       const session = sessionOf(request);
-      const confirmed = await attempts.try(session.id, async () =>
-        confirm(deps, session, await deps.keyRing.verify(request.body.api_key.trim())),
-      );
-      return { ok: true, ...toWire(deps, confirmed) };
+      await attempts.try(session.id, () => prove(deps, session, request));
+      return { ok: true, ...toWire(deps, await confirm(deps, session)) };
     },
   );
 
@@ -100,6 +110,24 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
     },
   );
 
+  app.delete(
+    '/sessions',
+    { onRequest, schema: { response: { 200: ConsoleEndedResponse } } },
+    async (request): Promise<ConsoleEndedResponse> => {
+      await endOtherSessions(deps, sessionOf(request));
+      return { ok: true };
+    },
+  );
+
+  app.post<{ Body: ConsoleSwitch }>(
+    '/session/account',
+    { bodyLimit, onRequest, schema: { body: ConsoleSwitch, response: { 200: ConsoleEndedResponse } } },
+    async (request): Promise<ConsoleEndedResponse> => {
+      await switchAccount(deps, sessionOf(request), request.body.account_id);
+      return { ok: true };
+    },
+  );
+
   app.delete<{ Params: { id: string } }>(
     '/sessions/:id',
     { onRequest, schema: { response: { 200: ConsoleEndedResponse } } },
@@ -110,11 +138,17 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
   );
 }
 
-async function readProof({ keyRing }: Deps, { link, api_key: apiKey }: ConsoleSignIn): Promise<Proof> {
-  if (link !== undefined && apiKey !== undefined)
-    throw errors.invalidRequest([{ path: 'link', problem: 'cannot be combined with "api_key"' }]);
+async function readProof(deps: Deps, { body, ip }: FastifyRequest<{ Body: ConsoleSignIn }>): Promise<Proof> {
+  const { link, api_key: apiKey, email, password } = body;
+  const ways = [link, apiKey, email].filter((way) => way !== undefined);
+  if (ways.length !== 1)
+    throw errors.invalidRequest([{ path: '', problem: 'needs one of "link", "api_key" and "email"' }]);
   if (link !== undefined) return { link };
-  const caller = await keyRing.verify((apiKey ?? '').trim());
+  if (email !== undefined) {
+    const given = { email, password: password ?? '', network: whoTries(ip) };
+    return { ...(await provePerson(peopleOf(deps), given)), accountId: null };
+  }
+  const caller = await deps.keyRing.verify((apiKey ?? '').trim());
   if (caller.kind === 'publishable') {
     // Everyone can get hold of it.
     throw errors.forbidden(
@@ -125,12 +159,58 @@ async function readProof({ keyRing }: Deps, { link, api_key: apiKey }: ConsoleSi
   return { caller };
 }
 
+/** For the audit log. Attempts that fail are limited before they get here. */
+async function noteSignIn(
+  deps: Deps,
+  request: FastifyRequest<{ Body: ConsoleSignIn }>,
+  error: unknown,
+): Promise<void> {
+  if (error !== null && !(error instanceof RowhouseError && error.status < 500)) return;
+  const { body } = request;
+  const way = body.email !== undefined ? 'password' : body.link !== undefined ? 'link' : 'key';
+  await write(deps, {
+    ...whoOf(request),
+    action: 'session.sign_in',
+    project: null,
+    // Of a key or a link, nothing may get into the log.
+    target: body.email ?? null,
+    outcome: error === null ? 'done' : 'refused',
+    error: error instanceof RowhouseError ? error.code : null,
+    details: { way },
+  });
+}
+
+/** The holder of a key enters the key again, a person the password. */
+async function prove(
+  deps: Deps,
+  session: ConsoleSession,
+  { body, ip }: FastifyRequest<{ Body: ConsoleConfirm }>,
+): Promise<void> {
+  const person = personOf(session);
+  if (!person) return requireOwnKey(session, await deps.keyRing.verify((body.api_key ?? '').trim()));
+  const given = { email: person.email, password: body.password ?? '', network: whoTries(ip) };
+  await provePassword(peopleOf(deps), given);
+}
+
+/** null: the session is that of a key. */
+export function personOf({ caller }: ConsoleSession): { id: string; email: string } | null {
+  return caller.kind === 'account' ? caller.person : null;
+}
+
+/** What the functions for people need. */
+export function peopleOf({ control, users: { hashing }, now }: Deps) {
+  return { control, hashing, now };
+}
+
 function toWire({ now }: Deps, session: ConsoleSession) {
-  const { id, caller, account, expiresAt, confirmedUntil } = session;
+  const { id, caller, account, lacksSecondFactor, expiresAt, confirmedUntil } = session;
   const isConfirmed = confirmedUntil.getTime() > now();
   return {
     id,
-    person: null,
+    person: personOf(session),
+    role: caller.kind === 'account' ? caller.role : null,
+    is_operator: caller.kind === 'account' && caller.isOperator,
+    lacks_second_factor: lacksSecondFactor,
     account,
     ...scopeOf(caller),
     expires_at: expiresAt.toISOString(),

@@ -1,0 +1,75 @@
+// Wire types of the members of an account, and of invitations.
+import Type, { type Static } from 'typebox';
+import { RoleName, roles } from './accounts.ts';
+import { success } from './envelope.ts';
+
+const time = Type.String({ format: 'date-time' });
+const email = Type.String({ minLength: 1, maxLength: 508 });
+const projects = Type.Union(
+  [
+    Type.Array(Type.String({ minLength: 1, maxLength: 63 }), { maxItems: 1000, uniqueItems: true }),
+    Type.Null(),
+  ],
+  {
+    description:
+      'Slugs of the projects that the member sees, for the roles viewer and developer. null: all projects.',
+  },
+);
+
+export const Member = Type.Object(
+  {
+    id: Type.String(),
+    email: Type.String(),
+    role: RoleName,
+    projects,
+    has_second_factor: Type.Boolean(),
+    joined_at: time,
+    last_sign_in_at: Type.Union([time, Type.Null()]),
+  },
+  { additionalProperties: false },
+);
+export type Member = Static<typeof Member>;
+
+export const ChangeMember = Type.Object(
+  { role: Type.Optional(Type.Enum([...roles])), projects: Type.Optional(projects) },
+  { additionalProperties: false, minProperties: 1 },
+);
+export type ChangeMember = Static<typeof ChangeMember>;
+
+export const Invitation = Type.Object(
+  {
+    id: Type.String(),
+    email: Type.String(),
+    role: RoleName,
+    projects,
+    created_at: time,
+    expires_at: time,
+  },
+  { additionalProperties: false },
+);
+export type Invitation = Static<typeof Invitation>;
+
+export const InviteMember = Type.Object(
+  { email, role: Type.Enum([...roles]), projects: Type.Optional(projects) },
+  { additionalProperties: false },
+);
+export type InviteMember = Static<typeof InviteMember>;
+
+export const MembersResponse = success({
+  members: Type.Array(Member),
+  invitations: Type.Array(Invitation),
+});
+export const MemberResponse = success({ member: Member });
+export const RemovedResponse = success({});
+export const InvitedResponse = success({
+  invitation: Invitation,
+  link: Type.String({
+    description: 'Opens the console and makes whoever has it a member, once. It is shown only once.',
+  }),
+  is_mailed: Type.Boolean({ description: 'Whether it was also sent to the address.' }),
+});
+
+export type MembersResponse = Static<typeof MembersResponse>;
+export type MemberResponse = Static<typeof MemberResponse>;
+export type RemovedResponse = Static<typeof RemovedResponse>;
+export type InvitedResponse = Static<typeof InvitedResponse>;

@@ -1,0 +1,145 @@
+// Accounts over HTTP, for the operator.
+import {
+  AccountResponse,
+  AccountsResponse,
+  ChangeAccount,
+  CreateAccount,
+  CreatedAccountResponse,
+  ListAccounts,
+} from '@rowhouse/api';
+import type { FastifyInstance } from 'fastify';
+import Type from 'typebox';
+import {
+  changeAccount,
+  createAccount,
+  deleteAccount,
+  getAccount,
+  listAccounts,
+  restoreAccount,
+} from '../accounts/accounts.ts';
+import { closeProjects, projectsOf } from '../accounts/close.ts';
+import type { Deps } from './deps.ts';
+
+const Params = Type.Object({ id: Type.String({ description: "The account's id." }) });
+type Params = { id: string };
+const description = 'Requires an operator key.';
+/** Every project of the account is opened or closed. */
+const closeWithinMs = 60_000;
+
+export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
+  const tags = ['accounts'];
+  const config = { action: 'accounts.manage' as const };
+
+  app.get<{ Querystring: ListAccounts }>(
+    '/accounts',
+    {
+      config,
+      schema: {
+        ...{ tags, summary: 'List accounts', description, querystring: ListAccounts },
+        response: { 200: AccountsResponse },
+      },
+    },
+    async (request): Promise<AccountsResponse> => ({
+      ok: true,
+      ...(await listAccounts(deps, request.query)),
+    }),
+  );
+
+  app.post<{ Body: CreateAccount }>(
+    '/accounts',
+    {
+      config: { ...config, showsSecret: true },
+      schema: {
+        tags,
+        summary: 'Create an account',
+        description: `${description} The response contains the first key of the account, which is shown only once.`,
+        body: CreateAccount,
+        response: { 201: CreatedAccountResponse },
+      },
+    },
+    async (request, reply): Promise<CreatedAccountResponse> => {
+      const { account, apiKey } = await createAccount(deps, request.body);
+      reply.status(201).header('location', `${app.prefix}/accounts/${account.id}`);
+      return { ok: true, account, api_key: apiKey };
+    },
+  );
+
+  app.get<{ Params: Params }>(
+    '/accounts/:id',
+    {
+      config,
+      schema: {
+        ...{ tags, summary: 'Get an account', description, params: Params },
+        response: { 200: AccountResponse },
+      },
+    },
+    async ({ params }): Promise<AccountResponse> => ({
+      ok: true,
+      account: await getAccount(deps, params.id),
+    }),
+  );
+
+  app.patch<{ Params: Params; Body: ChangeAccount }>(
+    '/accounts/:id',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Change the name or the limits of an account, suspend it or resume it',
+        description: `${description} While it is suspended, every request with one of its keys gets 403 account_suspended, and its databases accept no connections.`,
+        params: Params,
+        body: ChangeAccount,
+        response: { 200: AccountResponse },
+      },
+    },
+    async (request): Promise<AccountResponse> => {
+      const { id } = request.params;
+      const account = await changeAccount(deps, id, request.body);
+      if (request.body.suspended_because !== undefined) {
+        request.deadline.allow(closeWithinMs);
+        await closeProjects(deps, await projectsOf(deps.control, id));
+      }
+      return { ok: true, account };
+    },
+  );
+
+  app.delete<{ Params: Params }>(
+    '/accounts/:id',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Delete an account with its projects',
+        description: `${description} It can be restored until dropped_after.`,
+        params: Params,
+        response: { 200: AccountResponse },
+      },
+    },
+    async (request): Promise<AccountResponse> => {
+      request.deadline.allow(closeWithinMs);
+      const { account, projects } = await deleteAccount(deps, request.params.id);
+      await closeProjects(deps, projects);
+      return { ok: true, account };
+    },
+  );
+
+  app.post<{ Params: Params }>(
+    '/accounts/:id/restore',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Restore a deleted account',
+        description: `${description} With the projects that were deleted together with it.`,
+        params: Params,
+        response: { 200: AccountResponse },
+      },
+    },
+    async (request): Promise<AccountResponse> => {
+      request.deadline.allow(closeWithinMs);
+      const { account, projects } = await restoreAccount(deps, request.params.id);
+      await closeProjects(deps, projects);
+      return { ok: true, account };
+    },
+  );
+}

@@ -1,0 +1,117 @@
+// The members of the caller's account over HTTP, and invitations.
+import {
+  ChangeMember,
+  InvitedResponse,
+  InviteMember,
+  MemberResponse,
+  MembersResponse,
+  RemovedResponse,
+} from '@rowhouse/api';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import Type from 'typebox';
+import { requireAccount } from '../keys/caller.ts';
+import { invite, listInvitations, revokeInvitation } from '../people/invitations.ts';
+import { changeMember, listMembers, removeMember } from '../people/members.ts';
+import { callerOf } from './caller.ts';
+import type { Deps } from './deps.ts';
+
+const Params = Type.Object({ id: Type.String({ description: "The member's or the invitation's id." }) });
+type Params = { id: string };
+
+export function memberRoutes(app: FastifyInstance, deps: Deps): void {
+  const tags = ['account'];
+  const accountOf = (request: FastifyRequest) => requireAccount(callerOf(request), 'manage members');
+
+  app.get(
+    '/account/members',
+    {
+      config: { action: 'account.read' },
+      schema: {
+        ...{ tags, summary: 'List members and open invitations', description: 'Requires an account key.' },
+        response: { 200: MembersResponse },
+      },
+    },
+    async (request): Promise<MembersResponse> => {
+      const { accountId } = accountOf(request);
+      const [members, invitations] = await Promise.all([
+        listMembers(deps, accountId),
+        listInvitations(deps, accountId),
+      ]);
+      return { ok: true, members, invitations };
+    },
+  );
+
+  app.patch<{ Params: Params; Body: ChangeMember }>(
+    '/account/members/:id',
+    {
+      config: { action: 'members.manage' },
+      schema: {
+        tags,
+        summary: "Change a member's role or projects",
+        description:
+          'Requires the role admin, and at least the present and the new role of the member. The last owner stays one.',
+        params: Params,
+        body: ChangeMember,
+        response: { 200: MemberResponse },
+      },
+    },
+    async (request): Promise<MemberResponse> => ({
+      ok: true,
+      member: await changeMember(deps, accountOf(request), request.params.id, request.body),
+    }),
+  );
+
+  app.delete<{ Params: Params }>(
+    '/account/members/:id',
+    {
+      config: { action: 'account.read' },
+      schema: {
+        tags,
+        summary: 'Remove a member, or leave the account',
+        description:
+          'Requires the role admin, and at least the role of the member. Every member can leave, except the last owner.',
+        params: Params,
+        response: { 200: RemovedResponse },
+      },
+    },
+    async (request): Promise<RemovedResponse> => {
+      await removeMember(deps, accountOf(request), request.params.id);
+      return { ok: true };
+    },
+  );
+
+  app.post<{ Body: InviteMember }>(
+    '/account/invitations',
+    {
+      config: { action: 'members.manage', showsSecret: true },
+      schema: {
+        tags,
+        summary: 'Invite a person',
+        description:
+          'Requires the role admin, and at least the role that is given. The link works once, for seven days. It is mailed where the operator has configured a mail server.',
+        body: InviteMember,
+        response: { 201: InvitedResponse },
+      },
+    },
+    async (request, reply): Promise<InvitedResponse> => {
+      const { invitation, code } = await invite(deps, accountOf(request), request.body);
+      reply.status(201);
+      return { ok: true, invitation, link: deps.consoleLink('invitation', code), is_mailed: false };
+    },
+  );
+
+  app.delete<{ Params: Params }>(
+    '/account/invitations/:id',
+    {
+      config: { action: 'members.manage' },
+      schema: {
+        ...{ tags, summary: 'Revoke an invitation', description: 'Requires the role admin.', params: Params },
+        response: { 200: RemovedResponse },
+      },
+    },
+    async (request): Promise<RemovedResponse> => {
+      await revokeInvitation(deps, accountOf(request), request.params.id);
+      return { ok: true };
+    },
+  );
+}

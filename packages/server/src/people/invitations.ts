@@ -1,0 +1,178 @@
+// Invitations to an account: a link that works once. Whoever has it becomes a member, as the person with the invited address:
+// a new one, who chooses a password, or one that exists, who proves to be that person by signing in.
+import type { Invitation, InviteMember, Role } from '@rowhouse/api';
+import type { Control } from '../control/control.ts';
+import { isId, newId } from '../control/new-id.ts';
+import { errors } from '../errors.ts';
+import type { AccountCaller } from '../keys/caller.ts';
+import type { Queryable } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { readNewEmail } from '../users/emails.ts';
+import { maxMembers, requireRank, resolveProjects } from './members.ts';
+import { hashPassword, type PasswordDeps } from './passwords.ts';
+import { hashSecret, newSecret } from './secrets.ts';
+
+type Deps = { control: Control; now: () => number };
+type Row = {
+  id: string;
+  email: string;
+  role: Role;
+  projects: string[] | null;
+  createdAt: Date;
+  expiresAt: Date;
+};
+
+export const invitationDays = 7;
+const columns = sql`
+  id, email, role, created_at as "createdAt", expires_at as "expiresAt",
+  case when projects is not null then (
+    select coalesce(array_agg(slug order by slug), '{}') from projects
+    where projects.id = any (invitations.projects)) end as projects`;
+
+/** Another invitation of the same address replaces the first one. */
+export async function invite(
+  { control, now }: Deps,
+  caller: AccountCaller,
+  { email: given, role, projects }: InviteMember,
+): Promise<{ invitation: Invitation; code: string }> {
+  const email = readNewEmail(given);
+  requireRank(caller, role);
+  const { accountId } = caller;
+  const code = newSecret('invite');
+  const expiresAt = new Date(now() + invitationDays * 86_400_000);
+  const invitation = await control.transaction(async (transaction) => {
+    await transaction.query(sql`select from accounts where id = ${accountId} for update`);
+    await checkRoom(transaction, accountId, email.key);
+    const ids = await resolveProjects(transaction, accountId, role, projects);
+    await transaction.query(
+      sql`delete from invitations where account_id = ${accountId} and email_key = ${email.key}`,
+    );
+    const [row] = await transaction.query<Row>(sql`
+      insert into invitations (id, account_id, email, email_key, role, projects, hash, invited_by, expires_at)
+      values (${newId()}, ${accountId}, ${email.typed}, ${email.key}, ${role}, ${ids}::text[],
+              ${hashSecret('invite', code)}, ${caller.person?.id ?? caller.keyId}, ${expiresAt})
+      returning ${columns}`);
+    if (!row) throw new Error('The invitation was not stored.');
+    return toInvitation(row);
+  });
+  return { invitation, code };
+}
+
+async function checkRoom(transaction: Queryable, accountId: string, emailKey: string): Promise<void> {
+  const [found] = await transaction.query<{ isMember: boolean; count: number }>(sql`
+    select exists (
+             select from members join people on people.id = members.person_id
+             where members.account_id = ${accountId} and people.email_key = ${emailKey}) as "isMember",
+           ((select count(*) from members where account_id = ${accountId})
+            + (select count(*) from invitations where account_id = ${accountId} and expires_at > now()))::int as count`);
+  if (found?.isMember)
+    throw errors.conflict(
+      'This person is a member already.',
+      'Change the role: PATCH …/account/members/:id.',
+    );
+  if (found && found.count >= maxMembers)
+    throw errors.conflict(`The account has ${maxMembers} members and invitations.`, 'Remove some of them.');
+}
+
+/** Those that can still be used. */
+export async function listInvitations({ control, now }: Deps, accountId: string): Promise<Invitation[]> {
+  const rows = await control.query<Row>(sql`
+    select ${columns} from invitations
+    where account_id = ${accountId} and expires_at > ${new Date(now())} order by created_at, id`);
+  return rows.map(toInvitation);
+}
+
+export async function revokeInvitation({ control }: Deps, caller: AccountCaller, id: string): Promise<void> {
+  const rows = await control.change<{ role: Role }>(sql`
+    delete from invitations where account_id = ${caller.accountId} and id = ${isId(id) ? id : ''} returning role`);
+  if (rows.length === 0) throw errors.memberNotFound(id);
+}
+
+export type Opened = Readonly<{
+  email: string;
+  role: Role;
+  account: { id: string; name: string };
+  /** Somebody with this address exists: the password is the present one. */
+  isKnown: boolean;
+}>;
+
+/** What an invitation says to whoever opens it. */
+export async function openInvitation({ control, now }: Deps, code: string): Promise<Opened> {
+  const [row] = await control.query<{
+    email: string;
+    role: Role;
+    accountId: string;
+    accountName: string;
+    isKnown: boolean;
+  }>(sql`
+    select invitations.email, invitations.role, accounts.id as "accountId", accounts.name as "accountName",
+           exists (select from people where people.email_key = invitations.email_key) as "isKnown"
+    from invitations join accounts on accounts.id = invitations.account_id
+    where hash = ${hashSecret('invite', code)} and expires_at > ${new Date(now())} and accounts.deleted_at is null`);
+  if (!row) throw errors.invalidInvitation();
+  const { email, role, isKnown } = row;
+  return { email, role, isKnown, account: { id: row.accountId, name: row.accountName } };
+}
+
+/** A new person, who chooses a password. Returns its id. */
+export async function acceptAsNew(
+  deps: Deps & PasswordDeps,
+  code: string,
+  password: string,
+): Promise<{ personId: string; accountId: string }> {
+  const { isKnown } = await openInvitation(deps, code);
+  if (isKnown) throw errors.personExists();
+  const hash = await hashPassword(deps, password);
+  return use(deps, code, async (transaction, { email, emailKey }) => {
+    const [made] = await transaction.query<{ id: string }>(sql`
+      insert into people (id, email, email_key, password_hash) values (${newId()}, ${email}, ${emailKey}, ${hash})
+      on conflict (email_key) do nothing returning id`);
+    if (!made) throw errors.personExists();
+    return made.id;
+  });
+}
+
+/** A person who has proved to be one. The address may be another one than the invited one: the link is the proof. */
+export async function acceptAs(
+  deps: Deps,
+  code: string,
+  personId: string,
+): Promise<{ personId: string; accountId: string }> {
+  return use(deps, code, async () => personId);
+}
+
+/** The link is used up by the transaction that adds the member: of two requests with one link, one succeeds. */
+async function use(
+  { control, now }: Deps,
+  code: string,
+  findPerson: (transaction: Queryable, invitation: { email: string; emailKey: string }) => Promise<string>,
+): Promise<{ personId: string; accountId: string }> {
+  return control.transaction(async (transaction) => {
+    const [used] = await transaction.query<{
+      accountId: string;
+      email: string;
+      emailKey: string;
+      role: Role;
+      projects: string[] | null;
+    }>(sql`
+      delete from invitations where hash = ${hashSecret('invite', code)} and expires_at > ${new Date(now())}
+      returning account_id as "accountId", email, email_key as "emailKey", role, projects`);
+    if (!used) throw errors.invalidInvitation();
+    const personId = await findPerson(transaction, used);
+    await transaction.query(sql`
+      insert into members (account_id, person_id, role, projects)
+      values (${used.accountId}, ${personId}, ${used.role}, ${used.projects}::text[])
+      on conflict (account_id, person_id) do nothing`);
+    return { personId, accountId: used.accountId };
+  });
+}
+
+/** Called by the background work. */
+export async function forgetOldInvitations({ control }: Deps): Promise<void> {
+  await control.query(sql`delete from invitations where expires_at < now() - interval '30 days'`);
+  await control.query(sql`delete from person_codes where expires_at < now()`);
+}
+
+function toInvitation({ createdAt, expiresAt, ...row }: Row): Invitation {
+  return { ...row, created_at: createdAt.toISOString(), expires_at: expiresAt.toISOString() };
+}

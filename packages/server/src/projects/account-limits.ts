@@ -1,0 +1,46 @@
+// The limits of an account: how many projects it may have, and the sum of their limits. Checked in the transaction that adds to
+// them, with the account's row locked, so that requests at the same time cannot exceed them together.
+import type { Control } from '../control/control.ts';
+import { errors } from '../errors.ts';
+import type { Queryable } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+
+/** What a change adds: projects, and megabytes of limit_mb. */
+export type Added = Readonly<{ projects: number; mb: number }>;
+
+type Limits = { maxProjects: number | null; maxTotalMb: number | null };
+
+/** Runs `act` alone if the account has no limits, and otherwise in a transaction that checks them. */
+export async function withinLimits<T>(
+  control: Control,
+  accountId: string,
+  added: Added,
+  act: (database: Pick<Control, 'change'>) => Promise<T>,
+): Promise<T> {
+  const [limits] = await control.query<Limits>(sql`
+    select max_projects as "maxProjects", max_total_mb::float8 as "maxTotalMb" from accounts where id = ${accountId}`);
+  if (!limits || (limits.maxProjects === null && limits.maxTotalMb === null)) return act(control);
+  return control.transaction(async (transaction) => {
+    await checkLimits(transaction, accountId, added);
+    return act({ change: (statement) => transaction.query(statement) });
+  });
+}
+
+async function checkLimits(transaction: Queryable, accountId: string, added: Added): Promise<void> {
+  const [limits] = await transaction.query<Limits>(sql`
+    select max_projects as "maxProjects", max_total_mb::float8 as "maxTotalMb" from accounts
+    where id = ${accountId} for update`);
+  // A statement of its own: its snapshot is taken after the lock.
+  const [used] = await transaction.query<{ projects: number; mb: number }>(sql`
+    select count(*)::int as projects, coalesce(sum(limit_mb), 0)::float8 as mb
+    from projects where account_id = ${accountId} and deleted_at is null`);
+  if (!limits || !used) return;
+  const { maxProjects, maxTotalMb } = limits;
+  if (added.projects > 0 && maxProjects !== null && used.projects + added.projects > maxProjects)
+    throw errors.accountLimit(`The account has ${used.projects} of ${maxProjects} projects.`);
+  if (added.mb > 0 && maxTotalMb !== null && used.mb + added.mb > maxTotalMb) {
+    throw errors.accountLimit(
+      `The projects of the account have ${used.mb} of ${maxTotalMb} MB of limit_mb together; ${added.mb} MB more do not fit.`,
+    );
+  }
+}

@@ -1,0 +1,213 @@
+// Several accounts in one installation: their limits, their end, and what one can do to another.
+import { describe, expect, it } from 'vitest';
+import { api, soon, useTestService } from './helpers.ts';
+
+const rowhouse = useTestService({ keepDeletedDays: 7 });
+const operate = (method: string, path: string, body?: unknown) =>
+  rowhouse.call(method, `${api}/accounts${path}`, {
+    key: rowhouse.operatorKey,
+    ...(body !== undefined && { body }),
+  });
+const open = async (name: string, limits: object = {}) => {
+  const { status, body } = await operate('POST', '', { name, ...limits });
+  expect(status, JSON.stringify(body)).toBe(201);
+  const id: string = body.account.id;
+  const key: string = body.api_key;
+  const call = (method: string, path: string, more?: unknown) =>
+    rowhouse.call(method, path, { key, ...(more !== undefined && { body: more }) });
+  return {
+    id,
+    key,
+    call,
+    create: (projectName: string, more = {}) => call('POST', '/projects', { name: projectName, ...more }),
+  };
+};
+const codeOf = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [
+  status,
+  body.error?.code,
+];
+
+describe('an account', () => {
+  it('is made, listed, renamed and limited by the operator', async () => {
+    const { id } = await open('Acme', { max_projects: 2 });
+    const { body } = await operate('GET', `/${id}`);
+    expect(body.account).toMatchObject({
+      ...{ id, name: 'Acme', status: 'active', max_projects: 2, max_total_mb: null },
+      ...{ is_operator: false, projects: 0, total_limit_mb: 0 },
+    });
+    expect(codeOf(await operate('POST', '', { name: 'Acme' }))).toEqual([409, 'conflict']);
+    const changed = await operate('PATCH', `/${id}`, { name: 'Acme Inc.', max_projects: null });
+    expect(changed.body.account).toMatchObject({ name: 'Acme Inc.', max_projects: null });
+    const names = (await operate('GET', '?limit=1000')).body.accounts.map(
+      ({ name }: { name: string }) => name,
+    );
+    expect(names).toEqual(expect.arrayContaining(['default', 'Acme Inc.']));
+    expect(codeOf(await operate('GET', '/none'))).toEqual([404, 'account_not_found']);
+    expect(codeOf(await operate('GET', '/%00'))).toEqual([404, 'account_not_found']);
+  });
+
+  it('sees only its own projects, and finds no trace of others', async () => {
+    const [one, other] = [await open('One'), await open('Other')];
+    const made = await one.create('Secret');
+    const { slug, id } = made.body.project;
+    const keyId = (await one.call('GET', `/projects/${slug}/keys`)).body.keys[0].id;
+    expect((await other.call('GET', '/projects')).body.projects).toEqual([]);
+    const attempts: [string, string, unknown?][] = [
+      ['GET', `/projects/${slug}`],
+      ['GET', `/projects/${id}`],
+      ['PATCH', `/projects/${slug}`, { name: 'Mine' }],
+      ['DELETE', `/projects/${slug}`],
+      ['POST', `/projects/${slug}/restore`, {}],
+      ['POST', `/projects/${slug}/query`, { query: 'select 1' }],
+      ['GET', `/projects/${slug}/connection`],
+      ['GET', `/projects/${slug}/export`],
+      ['GET', `/projects/${slug}/keys`],
+      ['DELETE', `/projects/${slug}/keys/${keyId}`],
+      ['POST', `/projects/${slug}/keys/rotate`, {}],
+      ['POST', `/projects/${slug}/branches`, { name: 'Copy' }],
+      ['POST', `/projects/${slug}/snapshots`, { name: 'x' }],
+      ['GET', `/projects/${slug}/logs`],
+      ['GET', `/projects/${slug}/usage`],
+      ['GET', `/projects/${slug}/history`],
+      ['GET', `/projects/${slug}/auth/users`],
+    ];
+    for (const [method, path, body] of attempts)
+      expect([path, ...codeOf(await other.call(method, path, body))]).toEqual([
+        path,
+        404,
+        'project_not_found',
+      ]);
+    expect((await one.call('GET', `/projects/${slug}`)).body.project.name).toBe('Secret');
+    // A slug is unique in the installation: that much can be found out.
+    expect(codeOf(await other.create('Taken', { slug }))).toEqual([409, 'slug_taken']);
+  });
+
+  it('cannot repeat a request of another account by its Idempotency-Key', async () => {
+    const [one, other] = [await open('Repeating'), await open('Guessing')];
+    const create = (key: string) =>
+      rowhouse.call('POST', '/projects', {
+        ...{ key, body: { name: 'Same' } },
+        headers: { 'idempotency-key': 'the-same-key' },
+      });
+    const first = await create(one.key);
+    const second = await create(other.key);
+    expect([first.status, second.status]).toEqual([201, 201]);
+    expect(second.body.project.id).not.toBe(first.body.project.id);
+  });
+
+  it('cannot have more projects or more limit_mb than allowed, even at once', async () => {
+    const { id, create, call } = await open('Small', { max_projects: 3, max_total_mb: 300 });
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => create(`P ${n}`, { limit_mb: 100 })),
+    );
+    const made = answers.filter(({ status }) => status === 201);
+    expect(made).toHaveLength(3);
+    for (const answer of answers.filter(({ status }) => status !== 201))
+      expect(codeOf(answer)).toEqual([403, 'account_limit']);
+    const [{ slug }, gone] = made.map(({ body }) => body.project);
+    expect(codeOf(await call('PATCH', `/projects/${slug}`, { limit_mb: 101 }))).toEqual([
+      403,
+      'account_limit',
+    ]);
+    expect((await call('PATCH', `/projects/${slug}`, { limit_mb: 50 })).status).toBe(200);
+    expect((await call('DELETE', `/projects/${gone.slug}`)).status).toBe(200);
+    expect((await create('Next', { limit_mb: 100 })).status).toBe(201);
+    expect(codeOf(await call('POST', `/projects/${gone.slug}/restore`, {}))).toEqual([403, 'account_limit']);
+    expect(codeOf(await call('POST', `/projects/${slug}/branches`, { name: 'B' }))).toEqual([
+      403,
+      'account_limit',
+    ]);
+    expect((await operate('GET', `/${id}`)).body.account).toMatchObject({ projects: 3, total_limit_mb: 250 });
+  });
+});
+
+describe('a suspended account', () => {
+  it('is refused with the reason, by every key and by direct connections, and keeps its data', async () => {
+    const { id, call, create } = await open('Late payer');
+    const made = await create('Kept');
+    const { slug } = made.body.project;
+    const projectKey = made.body.api_key;
+    const query = (key?: string) =>
+      rowhouse.call('POST', `/projects/${slug}/query`, { ...(key && { key }), body: { query: 'select 1' } });
+    expect((await query(projectKey)).status).toBe(200);
+    const suspended = await operate('PATCH', `/${id}`, { suspended_because: 'The invoice is overdue.' });
+    expect(suspended.body.account).toMatchObject({
+      status: 'suspended',
+      suspended_because: 'The invoice is overdue.',
+    });
+    await expect
+      .poll(async () => codeOf(await query(projectKey)), { timeout: soon })
+      .toEqual([403, 'account_suspended']);
+    const refused = await call('GET', '/projects');
+    expect([...codeOf(refused), refused.body.error.message]).toEqual([
+      ...[403, 'account_suspended'],
+      'This account is suspended: The invoice is overdue.',
+    ]);
+    // The neighbour does not notice.
+    const neighbour = await rowhouse.project();
+    expect((await rowhouse.call('GET', `/projects/${neighbour.slug}`)).status).toBe(200);
+    expect((await operate('PATCH', `/${id}`, { suspended_because: null })).body.account.status).toBe(
+      'active',
+    );
+    await expect.poll(async () => (await query(projectKey)).status, { timeout: soon }).toBe(200);
+  });
+});
+
+describe('a deleted account', () => {
+  it('is gone with its keys and projects, and comes back with both', async () => {
+    const { id, call, create } = await open('Leaving');
+    const { slug } = (await create('Left')).body.project;
+    const early = (await create('Deleted before')).body.project.slug;
+    await call('DELETE', `/projects/${early}`);
+    expect((await operate('DELETE', `/${id}`)).body.account).toMatchObject({
+      status: 'deleted',
+      dropped_after: expect.any(String),
+    });
+    await expect
+      .poll(async () => codeOf(await call('GET', '/projects')), { timeout: soon })
+      .toEqual([401, 'invalid_api_key']);
+    expect((await operate('GET', '?status=deleted')).body.accounts).toEqual([
+      expect.objectContaining({ id, name: 'Leaving' }),
+    ]);
+    expect((await operate('POST', `/${id}/restore`)).body.account.status).toBe('active');
+    await expect
+      .poll(
+        async () => (await call('POST', `/projects/${slug}/query`, { query: 'select 1 as one' })).body.rows,
+        { timeout: soon },
+      )
+      .toEqual([{ one: 1 }]);
+    expect((await call('GET', `/projects/${early}`)).body.project.status).toBe('deleted');
+    expect(codeOf(await operate('POST', `/${id}/restore`))).toEqual([409, 'conflict']);
+  });
+});
+
+describe('keys of an account', () => {
+  it('have a role, are listed without the key, and end when they are revoked', async () => {
+    const { call } = await open('Keys');
+    const issue = (body: object, key?: string) =>
+      rowhouse.call('POST', `${api}/account/keys`, { body, ...(key && { key }) });
+    const admin = await call('POST', `${api}/account/keys`, { name: 'admin', role: 'admin' });
+    expect(admin.status).toBe(201);
+    // Nobody gives more than it has.
+    expect(codeOf(await issue({ name: 'x', role: 'owner' }, admin.body.api_key))).toEqual([403, 'forbidden']);
+    const viewer = await issue({ name: 'viewer', role: 'viewer' }, admin.body.api_key);
+    expect(viewer.status).toBe(201);
+    const list = async () => (await call('GET', `${api}/account/keys`)).body;
+    expect(JSON.stringify(await list())).not.toContain(viewer.body.api_key);
+    expect((await list()).keys.map(({ role }: { role: string }) => role)).toEqual([
+      'owner',
+      'admin',
+      'viewer',
+    ]);
+    const see = () => rowhouse.call('GET', '/projects', { key: viewer.body.api_key });
+    expect((await see()).status).toBe(200);
+    const [owner] = (await list()).keys;
+    expect(
+      codeOf(await rowhouse.call('DELETE', `${api}/account/keys/${owner.id}`, { key: admin.body.api_key })),
+    ).toEqual([403, 'forbidden']);
+    expect((await call('DELETE', `${api}/account/keys/${viewer.body.key.id}`)).body.key.status).toBe(
+      'revoked',
+    );
+    await expect.poll(async () => codeOf(await see()), { timeout: soon }).toEqual([401, 'invalid_api_key']);
+  });
+});

@@ -1,0 +1,138 @@
+// The audit log: what gets into it, who reads it, and that it is only added to.
+import { describe, expect, it } from 'vitest';
+import { auditedRoutes } from '../src/http/audited.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { openPage } from './console-page.ts';
+import { api, useTestService } from './helpers.ts';
+
+const rowhouse = useTestService({ passwordIterations: 1_000 });
+const read = async (query = '', key?: string) => {
+  const { status, body } = await rowhouse.call('GET', `${api}/audit${query}`, key ? { key } : {});
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.entries;
+};
+const openAccount = async (name: string): Promise<string> =>
+  (await rowhouse.call('POST', `${api}/accounts`, { key: rowhouse.operatorKey, body: { name } })).body
+    .api_key;
+
+it('names only routes that exist', async () => {
+  const { body } = await rowhouse.call('GET', '/openapi.json');
+  const routes = Object.entries(body.paths as Record<string, object>).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.slice(api.length)}`),
+  );
+  const names = auditedRoutes.map((route) => route.replace(/:(\w+)/g, '{$1}'));
+  expect(routes).toEqual(expect.arrayContaining(names));
+});
+
+describe('an entry', () => {
+  it('says who did what to which project, from where, and how it ended', async () => {
+    const key = await openAccount('Audited');
+    const made = await rowhouse.call('POST', '/projects', { key, body: { name: 'Shop', limit_mb: 64 } });
+    const { slug } = made.body.project;
+    await rowhouse.call('DELETE', `/projects/${slug}`, { key: made.body.api_key });
+    await rowhouse.call('DELETE', `/projects/${slug}`, { key });
+    const entries = await read('', key);
+    expect(
+      entries.map(({ action, outcome, error }: Record<string, string>) => [action, outcome, error]),
+    ).toEqual([
+      ['project.delete', 'done', null],
+      ['project.delete', 'refused', 'forbidden'],
+      ['project.create', 'done', null],
+    ]);
+    expect(entries[2]).toMatchObject({
+      actor: { kind: 'key', id: expect.stringMatching(/^key_/), name: null },
+      ...{ address: '127.0.0.1', project: slug, details: { name: 'Shop', limit_mb: 64 } },
+      request_id: made.headers['x-request-id'],
+    });
+  });
+
+  it('is written for downloads, keys, accounts and sign-ins, and contains no secret', async () => {
+    const key = await openAccount('Secrets');
+    const { body } = await rowhouse.call('POST', '/projects', { key, body: { name: 'Vault' } });
+    const { slug } = body.project;
+    const issued = await rowhouse.call('POST', `/projects/${slug}/keys`, {
+      key,
+      body: { name: 'k', scopes: ['query'] },
+    });
+    const connection = await rowhouse.call('GET', `/projects/${slug}/connection`, { key });
+    await rowhouse.call('GET', `/projects/${slug}/export?format=csv`, { key });
+    const invited = await rowhouse.call('POST', `${api}/account/invitations`, {
+      key,
+      body: { email: 'ada@example.com', role: 'viewer' },
+    });
+    const accountKey = await rowhouse.call('POST', `${api}/account/keys`, { key, body: { name: 'ci' } });
+    await openPage(rowhouse, key);
+    const entries = await read('?limit=1000', key);
+    const actions = entries.map(({ action }: { action: string }) => action).sort();
+    expect(actions).toEqual([
+      'account_key.issue',
+      'key.issue',
+      'member.invite',
+      'project.connection',
+      'project.create',
+      'project.export',
+      'session.sign_in',
+    ]);
+    const all = JSON.stringify(await read('?limit=1000', rowhouse.operatorKey));
+    const secrets = [
+      ...[key, body.api_key, issued.body.api_key, accountKey.body.api_key],
+      ...[invited.body.link.split('=')[1], connection.body.connection.password],
+    ];
+    for (const secret of secrets) {
+      expect(secret.length).toBeGreaterThan(20);
+      expect(all).not.toContain(secret);
+    }
+  });
+});
+
+describe('the log', () => {
+  it('is filtered and paged, and has nothing of another account', async () => {
+    const [one, other] = [await openAccount('Log one'), await openAccount('Log other')];
+    for (let n = 0; n < 5; n++)
+      await rowhouse.call('POST', '/projects', { key: one, body: { name: `P ${n}`, slug: `log-one-${n}` } });
+    await rowhouse.call('DELETE', '/projects/log-one-3', { key: one });
+    expect(await read('', other)).toEqual([]);
+    const [entry] = await read('?project=log-one-3&action=project.create', one);
+    expect(entry).toMatchObject({ project: 'log-one-3', action: 'project.create' });
+    expect(await read('?project=log-one-3', other)).toEqual([]);
+    const stranger = await rowhouse.call('GET', `${api}/audit?account=${entry.account}`, { key: other });
+    expect(stranger.body.entries).toEqual([]);
+    expect(await read('?action=project', one)).toHaveLength(6);
+    expect(await read('?outcome=failed', one)).toEqual([]);
+    expect(await read(`?to=${encodeURIComponent(entry.at)}`, one)).toHaveLength(3);
+    const seen = [];
+    for (let query = '?limit=2'; ; ) {
+      const { body } = await rowhouse.call('GET', `${api}/audit${query}`, { key: one });
+      seen.push(...body.entries);
+      if (body.cursor === null) break;
+      query = `?limit=2&cursor=${body.cursor}`;
+    }
+    expect(seen).toEqual(await read('', one));
+    const wrong = await rowhouse.call('GET', `${api}/audit?cursor=MTsgZHJvcA`, { key: one });
+    expect(wrong.status).toBe(400);
+  });
+
+  it('is exported as JSON lines', async () => {
+    const key = await openAccount('Lines');
+    await rowhouse.call('POST', '/projects', { key, body: { name: 'One' } });
+    const { body, headers } = await rowhouse.call('GET', `${api}/audit`, {
+      key,
+      headers: { accept: 'application/x-ndjson' },
+    });
+    expect(headers['content-type']).toContain('ndjson');
+    const lines = String(typeof body === 'string' ? body : JSON.stringify(body))
+      .trim()
+      .split('\n');
+    expect(lines.map((line) => JSON.parse(line).action)).toEqual(['project.create']);
+  });
+
+  it('cannot be changed, shortened or emptied by the role of the service', async () => {
+    const { control } = rowhouse.service.deps;
+    for (const statement of [
+      sql`update audit_log set action = 'nothing'`,
+      sql`delete from audit_log`,
+      sql`truncate audit_log`,
+    ])
+      await expect(control.query(statement)).rejects.toMatchObject({ sqlstate: '42501' });
+  });
+});

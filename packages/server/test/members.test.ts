@@ -1,0 +1,244 @@
+// People who belong to accounts: invitations, roles, leaving, sessions.
+import { describe, expect, it } from 'vitest';
+import { listening, outcome, Page } from './console-page.ts';
+import { api, useTestService } from './helpers.ts';
+
+const rowhouse = useTestService({ passwordIterations: 1_000, trustedProxies: ['127.0.0.1'] });
+const password = 'violet anchor seven maple';
+let addresses = 0;
+const fromElsewhere = () => ({
+  'x-forwarded-for': `10.9.${Math.floor(++addresses / 250)}.${addresses % 250}`,
+});
+
+const openAccount = async (name: string): Promise<string> => {
+  const { body } = await rowhouse.call('POST', `${api}/accounts`, {
+    key: rowhouse.operatorKey,
+    body: { name },
+  });
+  return body.api_key;
+};
+const newPage = async () => new Page(await listening(rowhouse));
+const invite = async (key: string, body: object) => {
+  const { status, body: answer } = await rowhouse.call('POST', `${api}/account/invitations`, { key, body });
+  expect(status, JSON.stringify(answer)).toBe(201);
+  return String(answer.link).split('#invitation=')[1] ?? '';
+};
+const accept = (page: Page, code: string, given = password) =>
+  page.call('POST', '/console/invitation/accept', {
+    body: { code, password: given },
+    headers: fromElsewhere(),
+  });
+const signIn = async (email: string, given = password) => {
+  const page = await newPage();
+  const answer = await page.signIn({ email, password: given });
+  return { page, answer };
+};
+/** A member of the account of this key, who has signed in. */
+const join = async (key: string, email: string, role: string, more: object = {}) => {
+  const page = await newPage();
+  const accepted = await accept(page, await invite(key, { email, role, ...more }));
+  expect(accepted.status, accepted.text).toBe(200);
+  const signedIn = await signIn(email);
+  expect(signedIn.answer.status, signedIn.answer.text).toBe(201);
+  return { page: signedIn.page, id: signedIn.answer.body.person.id as string };
+};
+const membersOf = async (key: string) =>
+  (await rowhouse.call('GET', `${api}/account/members`, { key })).body.members as {
+    id: string;
+    email: string;
+    role: string;
+  }[];
+const call = (key: string, method: string, path: string, body?: unknown) =>
+  rowhouse.call(method, api + path, { key, ...(body !== undefined && { body }) });
+
+describe('an invitation', () => {
+  it('makes a new person a member, once, with the role that it names', async () => {
+    const key = await openAccount('Inviting');
+    const code = await invite(key, { email: 'Ada@Example.com', role: 'developer' });
+    const page = await newPage();
+    const opened = await page.call('POST', '/console/invitation', { body: { code } });
+    expect(opened.body).toMatchObject({
+      ...{ email: 'Ada@Example.com', role: 'developer', is_known: false },
+      account: { name: 'Inviting' },
+    });
+    const answers = await Promise.all(Array.from({ length: 5 }, async () => accept(await newPage(), code)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(outcome(await accept(page, code))).toEqual([400, 'invalid_code']);
+    const { answer } = await signIn('ada@example.com');
+    expect(answer.body).toMatchObject({ person: { email: 'Ada@Example.com' }, role: 'developer' });
+    expect(await membersOf(key)).toEqual([
+      expect.objectContaining({ email: 'Ada@Example.com', role: 'developer', projects: null }),
+    ]);
+  });
+
+  it('adds somebody who exists to a second account, by the present password only', async () => {
+    const [first, second] = [await openAccount('First'), await openAccount('Second')];
+    await join(first, 'bob@example.com', 'owner');
+    const code = await invite(second, { email: 'bob@example.com', role: 'viewer' });
+    expect(outcome(await accept(await newPage(), code, 'another password entirely'))).toEqual([
+      401,
+      'invalid_credentials',
+    ]);
+    expect((await accept(await newPage(), code)).status).toBe(200);
+    const { page } = await signIn('bob@example.com');
+    const profile = await page.call('GET', '/console/person');
+    expect(
+      profile.body.accounts.map(({ name, role }: { name: string; role: string }) => [name, role]),
+    ).toEqual([
+      ['First', 'owner'],
+      ['Second', 'viewer'],
+    ]);
+    const [, { id }] = profile.body.accounts;
+    expect((await page.call('POST', '/console/session/account', { body: { account_id: id } })).status).toBe(
+      200,
+    );
+    expect((await page.call('GET', '/console/session')).body).toMatchObject({
+      role: 'viewer',
+      account: { id },
+    });
+    expect(
+      outcome(await page.call('POST', '/console/session/account', { body: { account_id: 'default' } })),
+    ).toEqual([404, 'account_not_found']);
+  });
+
+  it('cannot be made for a role above the own, is listed without its code, and can be revoked', async () => {
+    const key = await openAccount('Careful');
+    const admin = await join(key, 'admin@example.com', 'admin');
+    expect(
+      outcome(
+        await admin.page.call('POST', '/account/invitations', {
+          body: { email: 'x@example.com', role: 'owner' },
+        }),
+      ),
+    ).toEqual([403, 'forbidden']);
+    const code = await invite(key, { email: 'x@example.com', role: 'viewer' });
+    const { body } = await call(key, 'GET', '/account/members');
+    expect(JSON.stringify(body)).not.toContain(code);
+    expect((await call(key, 'DELETE', `/account/invitations/${body.invitations[0].id}`)).status).toBe(200);
+    expect(outcome(await accept(await newPage(), code))).toEqual([400, 'invalid_code']);
+  });
+});
+
+describe('a member', () => {
+  it('sees what its role and its projects allow, at once after a change', async () => {
+    const key = await openAccount('Team');
+    const [one, two] = ['one', 'two'].map((name) => `team-${name}`);
+    for (const slug of [one, two])
+      expect((await rowhouse.call('POST', '/projects', { key, body: { name: 'P', slug } })).status).toBe(201);
+    const { page, id } = await join(key, 'viewer@example.com', 'viewer', { projects: [one] });
+    const slugs = async () =>
+      (await page.call('GET', '/projects')).body.projects.map(({ slug }: { slug: string }) => slug);
+    expect(await slugs()).toEqual([one]);
+    expect(outcome(await page.call('GET', `/projects/${two}`))).toEqual([404, 'project_not_found']);
+    expect(
+      outcome(await page.call('POST', `/projects/${two}/query`, { body: { query: 'select 1' } })),
+    ).toEqual([404, 'project_not_found']);
+    const write = () =>
+      page.call('POST', `/projects/${one}/query`, {
+        body: { query: 'create table if not exists t (id int)' },
+      });
+    expect((await write()).status).toBe(400);
+    expect(
+      (await call(key, 'PATCH', `/account/members/${id}`, { role: 'developer', projects: null })).status,
+    ).toBe(200);
+    expect((await write()).status).toBe(200);
+    expect((await slugs()).sort()).toEqual([one, two]);
+    expect((await call(key, 'DELETE', `/account/members/${id}`)).status).toBe(200);
+    expect(outcome(await write())).toEqual([401, 'session_required']);
+  });
+
+  it('cannot change members above the own role, nor promote itself', async () => {
+    const key = await openAccount('Ranks');
+    const owner = await join(key, 'rank-owner@example.com', 'owner');
+    const admin = await join(key, 'rank-admin@example.com', 'admin');
+    const change = (page: Page, id: string, role: string) =>
+      page.call('PATCH', `/account/members/${id}`, { body: { role } });
+    expect(outcome(await change(admin.page, owner.id, 'viewer'))).toEqual([403, 'forbidden']);
+    expect(outcome(await change(admin.page, admin.id, 'owner'))).toEqual([403, 'forbidden']);
+    expect(outcome(await admin.page.call('DELETE', `/account/members/${owner.id}`))).toEqual([
+      403,
+      'forbidden',
+    ]);
+    const developer = await join(key, 'rank-developer@example.com', 'developer');
+    expect(outcome(await developer.page.call('DELETE', `/account/members/${admin.id}`))).toEqual([
+      403,
+      'forbidden',
+    ]);
+    expect((await developer.page.call('DELETE', `/account/members/${developer.id}`)).status).toBe(200);
+  });
+
+  it('stays if it is the last owner, also when two owners leave at the same time', async () => {
+    const key = await openAccount('Owned');
+    const owners = [await join(key, 'o1@example.com', 'owner'), await join(key, 'o2@example.com', 'owner')];
+    const left = await Promise.all(
+      owners.map(({ page, id }) => page.call('DELETE', `/account/members/${id}`)),
+    );
+    expect(left.map(({ status }) => status).sort()).toEqual([200, 409]);
+    const [last] = await membersOf(key);
+    expect((await membersOf(key)).map(({ role }) => role)).toEqual(['owner']);
+    expect((await call(key, 'PATCH', `/account/members/${last?.id}`, { role: 'admin' })).status).toBe(409);
+  });
+});
+
+describe('a person', () => {
+  it('signs in with the right password only, and too many attempts are refused', async () => {
+    const key = await openAccount('Guessed');
+    await join(key, 'guess@example.com', 'viewer');
+    const attempt = async (given: string) => {
+      const page = await newPage();
+      return outcome(
+        await page.call('POST', '/console/session', {
+          body: { email: 'guess@example.com', password: given },
+          headers: { 'x-forwarded-for': '10.200.0.1' },
+        }),
+      );
+    };
+    const codes = [];
+    for (let n = 0; n < 12; n++) codes.push((await attempt(`wrong password ${n}`))[1]);
+    expect(codes.slice(0, 9)).toEqual(Array(9).fill('invalid_credentials'));
+    expect(codes.at(-1)).toBe('rate_limited');
+    // From elsewhere, the right password still works.
+    expect((await signIn('guess@example.com')).answer.status).toBe(201);
+    expect(outcome((await signIn('nobody@example.com')).answer)).toEqual([401, 'invalid_credentials']);
+  });
+
+  it('changes the password, which ends all other sessions', async () => {
+    const key = await openAccount('Changing');
+    const { page } = await join(key, 'change@example.com', 'viewer');
+    const other = (await signIn('change@example.com')).page;
+    const set = (current: string, next: string) =>
+      page.call('POST', '/console/person/password', { body: { current_password: current, password: next } });
+    expect(outcome(await set('wrong password here', 'a wholly new password'))).toEqual([
+      401,
+      'invalid_credentials',
+    ]);
+    expect((await set(password, 'a wholly new password')).status).toBe(200);
+    expect((await page.call('GET', '/console/session')).status).toBe(200);
+    expect(outcome(await other.call('GET', '/console/session'))).toEqual([401, 'session_required']);
+    expect(outcome((await signIn('change@example.com')).answer)).toEqual([401, 'invalid_credentials']);
+    expect((await signIn('change@example.com', 'a wholly new password')).answer.status).toBe(201);
+  });
+
+  it('lists its sessions, and ends one or all others', async () => {
+    const key = await openAccount('Sessions');
+    const { page } = await join(key, 'many@example.com', 'viewer');
+    const others = [(await signIn('many@example.com')).page, (await signIn('many@example.com')).page];
+    const list = async () => (await page.call('GET', '/console/sessions')).body.sessions;
+    expect(await list()).toHaveLength(3);
+    const [one] = others;
+    const { id } = (await one?.call('GET', '/console/session'))?.body ?? {};
+    expect((await page.call('DELETE', `/console/sessions/${id}`)).status).toBe(200);
+    expect((await one?.call('GET', '/console/session'))?.status).toBe(401);
+    expect((await page.call('DELETE', '/console/sessions')).status).toBe(200);
+    expect(await list()).toHaveLength(1);
+  });
+
+  it('reads keys only after the password was entered again', async () => {
+    const key = await openAccount('Confirming');
+    const { page } = await join(key, 'confirm@example.com', 'owner');
+    const confirm = (given: string) =>
+      page.call('POST', '/console/session/confirm', { body: { password: given } });
+    expect(outcome(await confirm('not the password'))).toEqual([401, 'invalid_credentials']);
+    expect((await confirm(password)).status).toBe(200);
+  });
+});
