@@ -1,12 +1,15 @@
 // The `rowhouse` command: registers the subcommands, and turns a failure into a message and an exit status.
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
+import { addAccounts } from './accounts.ts';
+import { addAudit } from './audit.ts';
 import { addBackup } from './backup.ts';
 import { addBranches } from './branches.ts';
 import { addDoctor } from './doctor.ts';
 import { addJobs } from './jobs.ts';
 import { addKeys } from './keys.ts';
 import { addMasterKey } from './master-key.ts';
+import { addMembers } from './members.ts';
 import { showFailure } from './output.ts';
 import { addProjects } from './projects.ts';
 import { addRestore } from './restore-all.ts';
@@ -38,6 +41,9 @@ addRestore(program);
 addJobs(program);
 addKeys(program);
 addUsers(program);
+addMembers(program);
+addAccounts(program);
+addAudit(program);
 addTypes(program);
 
 let json = false;

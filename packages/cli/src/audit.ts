@@ -1,0 +1,58 @@
+// rowhouse audit: reads the audit log.
+import type { AuditEntry, AuditResponse } from '@rowhouse/api';
+import { type Command, Option } from 'commander';
+import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { positive } from './numbers.ts';
+import { show } from './output.ts';
+import { formatTable } from './table.ts';
+import { parseWhen } from './when.ts';
+
+type AuditOptions = ApiOptions & {
+  since?: string;
+  action?: string;
+  actor?: string;
+  project?: string;
+  account?: string;
+  outcome?: string;
+  limit: number;
+};
+
+export function addAudit(program: Command): void {
+  withApiOptions(
+    program
+      .command('audit')
+      .summary('read the audit log')
+      .description('Read the audit log, the newest entries first. Needs an account key, or an operator key.'),
+  )
+    .option('--since <when>', 'entries since then: 2027-01-31 or 2027-01-31T09:00Z', (text) => parseWhen(text))
+    .option('--action <action>', 'an action, such as project.delete, or the part before the dot')
+    .option('--actor <id>', 'the id of a person or a key, or an email address')
+    .option('--project <slug>', 'entries about this project')
+    .option('--account <id>', 'entries of this account, with an operator key')
+    .addOption(new Option('--outcome <outcome>', 'how it ended').choices(['done', 'refused', 'failed']))
+    .option('--limit <number>', 'how many entries', positive, 50)
+    .action(read);
+}
+
+async function read(options: AuditOptions): Promise<void> {
+  const { since, action, actor, project, account, outcome } = options;
+  const entries: AuditEntry[] = [];
+  for (let cursor: string | null = ''; cursor !== null && entries.length < options.limit; ) {
+    const query: Record<string, string | number | undefined> = {
+      ...{ from: since, action, actor, project, account, outcome },
+      ...{ limit: Math.min(1000, options.limit - entries.length), cursor: cursor || undefined },
+    };
+    const page: AuditResponse = await callApi<AuditResponse>(options, 'GET', ['audit'], { query });
+    entries.push(...page.entries);
+    cursor = page.cursor;
+  }
+  show(options, { ok: true, entries }, () =>
+    formatTable(
+      ['at', 'who', 'action', 'project', 'about', 'outcome'].map((title) => ({ title })),
+      entries.map((entry) => [
+        ...[entry.at, entry.actor.name ?? entry.actor.id ?? entry.actor.kind, entry.action],
+        ...[entry.project ?? '', entry.target ?? '', entry.error ?? entry.outcome],
+      ]),
+    ),
+  );
+}

@@ -1,0 +1,96 @@
+// rowhouse members: lists, invites, changes and removes the people who belong to an account.
+import type { InvitedResponse, MemberResponse, MembersResponse, RemovedResponse, Role } from '@rowhouse/api';
+import type { Command } from 'commander';
+import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { failure } from './failure.ts';
+import { show } from './output.ts';
+import { clean, formatFields, formatTable } from './table.ts';
+
+type MemberOptions = ApiOptions & { role?: string; project?: string[]; allProjects?: boolean };
+
+export function addMembers(program: Command): void {
+  const members = program
+    .command('members')
+    .summary('list, invite, change and remove members of an account')
+    .description('List, invite, change and remove the people who belong to an account.');
+  const add = (usage: string, about: string) => withApiOptions(members.command(usage).description(about));
+  const withProjects = (command: Command) =>
+    command.option('--project <slug...>', 'projects that the member sees (default: all)');
+
+  add('list', 'List members and open invitations.').action(list);
+  withProjects(
+    add('invite <email>', 'Invite a person. Prints a link that works once, for seven days.').requiredOption(
+      '--role <role>',
+      'viewer, developer, admin or owner',
+    ),
+  ).action(invite);
+  withProjects(add('change <email>', "Change a member's role or projects."))
+    .option('--role <role>', 'viewer, developer, admin or owner')
+    .option('--all-projects', 'let the member see all projects')
+    .action(change);
+  add('remove <email>', 'Remove a member, or revoke an invitation.').action(remove);
+}
+
+async function list(options: ApiOptions): Promise<void> {
+  const answer = await callApi<MembersResponse>(options, 'GET', ['account', 'members']);
+  show(options, answer, (given) =>
+    formatTable(
+      ['email', 'role', 'projects', 'since'].map((title) => ({ title })),
+      [
+        ...given.members.map(({ email, role, projects, joined_at: at }) => [
+          ...[email, role, projects?.join(', ') ?? 'all', at],
+        ]),
+        ...given.invitations.map(({ email, role, projects }) => [
+          ...[email, role, projects?.join(', ') ?? 'all', 'invited'],
+        ]),
+      ],
+    ),
+  );
+}
+
+async function invite(email: string, options: MemberOptions): Promise<void> {
+  const body = { email, role: options.role as Role, ...(options.project && { projects: options.project }) };
+  const answer = await callApi<InvitedResponse>(options, 'POST', ['account', 'invitations'], { body });
+  show(options, answer, ({ invitation, link }) =>
+    formatFields([
+      ['email', invitation.email],
+      ['role', invitation.role],
+      ['until', invitation.expires_at],
+      ['link', link],
+    ]),
+  );
+}
+
+async function change(email: string, options: MemberOptions): Promise<void> {
+  const { member } = await find(email, options);
+  if (!member) throw missing(email);
+  const projects = options.allProjects ? { projects: null } : options.project && { projects: options.project };
+  const body = { ...(options.role && { role: options.role as Role }), ...projects };
+  const path = ['account', 'members', member.id];
+  const answer = await callApi<MemberResponse>(options, 'PATCH', path, { body });
+  show(options, answer, ({ member: now }) =>
+    clean(`${now.email} is ${now.role}, and sees ${now.projects?.join(', ') ?? 'all projects'}.`),
+  );
+}
+
+async function remove(email: string, options: ApiOptions): Promise<void> {
+  const { member, invitation } = await find(email, options);
+  const [kind, found] = member ? ['members', member] : ['invitations', invitation];
+  if (!found) throw missing(email);
+  const answer = await callApi<RemovedResponse>(options, 'DELETE', ['account', kind, found.id]);
+  show(options, answer, () => clean(`${email} is no longer ${member ? 'a member' : 'invited'}.`));
+}
+
+async function find(email: string, options: ApiOptions) {
+  const { members, invitations } = await callApi<MembersResponse>(options, 'GET', ['account', 'members']);
+  const isIt = (one: { email: string }) => one.email.toLowerCase() === email.toLowerCase();
+  return { member: members.find(isIt), invitation: invitations.find(isIt) };
+}
+
+function missing(email: string) {
+  return failure(
+    'member_not_found',
+    `The account has no member or invitation "${email}".`,
+    'List them: rowhouse members list.',
+  );
+}
