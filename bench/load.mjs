@@ -55,7 +55,11 @@ export async function startService(folder, script = 'packages/server/dist/main.j
   );
   const call = async (method, target, key, body) => {
     // A kept connection may have been closed meanwhile: pgbench blocks this process for minutes.
-    const headers = { connection: 'close', 'x-api-key': key, ...(body && { 'content-type': 'application/json' }) };
+    const headers = {
+      connection: 'close',
+      'x-api-key': key,
+      ...(body && { 'content-type': 'application/json' }),
+    };
     const response = await fetch(api + target, {
       method,
       headers,

@@ -21,18 +21,22 @@ export function addAccounts(program: Command): void {
   const add = (usage: string, about: string) => withApiOptions(accounts.command(usage).description(about));
 
   add('list', 'List accounts.').option('--deleted', 'list deleted accounts instead').action(list);
-  withLimits(add('create <name>', 'Create an account. Prints its first key, which is shown only once.')).action(
-    create,
-  );
+  withLimits(
+    add('create <name>', 'Create an account. Prints its first key, which is shown only once.'),
+  ).action(create);
   withLimits(add('limit <id>', 'Change the limits of an account.')).action(limit);
-  add('rename <id> <name>', 'Rename an account.').action((id, name, options) => change(id, { name }, options));
+  add('rename <id> <name>', 'Rename an account.').action((id, name, options) =>
+    change(id, { name }, options),
+  );
   add('suspend <id>', 'Suspend an account: its requests and connections are refused, its data is kept.')
     .requiredOption('--reason <text>', 'what its callers are told')
     .action((id, options) => change(id, { suspended_because: options.reason }, options));
   add('resume <id>', 'End the suspension of an account.').action((id, options) =>
     change(id, { suspended_because: null }, options),
   );
-  add('delete <id>', 'Delete an account with its projects. Both can be restored for some days.').action(remove);
+  add('delete <id>', 'Delete an account with its projects. Both can be restored for some days.').action(
+    remove,
+  );
   add('restore <id>', 'Restore a deleted account with its projects.').action(restore);
 }
 
@@ -91,7 +95,9 @@ async function change(id: string, body: ChangeAccount, options: ApiOptions): Pro
 async function remove(id: string, options: ApiOptions): Promise<void> {
   const answer = await callApi<AccountResponse>(options, 'DELETE', ['accounts', id]);
   show(options, answer, ({ account }) =>
-    clean(`Account ${account.name} is deleted. Until ${account.dropped_after}: rowhouse accounts restore ${id}`),
+    clean(
+      `Account ${account.name} is deleted. Until ${account.dropped_after}: rowhouse accounts restore ${id}`,
+    ),
   );
 }
 
@@ -106,7 +112,9 @@ function fieldsOf(account: Account): [string, string][] {
     ['id', account.id],
     ['name', account.name],
     ['status', account.status],
-    ...(account.suspended_because === null ? [] : [['reason', account.suspended_because] as [string, string]]),
+    ...(account.suspended_because === null
+      ? []
+      : [['reason', account.suspended_because] as [string, string]]),
     ['projects', `${account.projects} of ${limit(account.max_projects)}`],
     ['limit_mb', `${account.total_limit_mb} of ${limit(account.max_total_mb)}`],
     ['requests/s', limit(account.max_requests_per_second)],

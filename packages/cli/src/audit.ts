@@ -24,7 +24,9 @@ export function addAudit(program: Command): void {
       .summary('read the audit log')
       .description('Read the audit log, the newest entries first. Needs an account key, or an operator key.'),
   )
-    .option('--since <when>', 'entries since then: 2027-01-31 or 2027-01-31T09:00Z', (text) => parseWhen(text))
+    .option('--since <when>', 'entries since then: 2027-01-31 or 2027-01-31T09:00Z', (text) =>
+      parseWhen(text),
+    )
     .option('--action <action>', 'an action, such as project.delete, or the part before the dot')
     .option('--actor <id>', 'the id of a person or a key, or an email address')
     .option('--project <slug>', 'entries about this project')

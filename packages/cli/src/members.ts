@@ -64,7 +64,9 @@ async function invite(email: string, options: MemberOptions): Promise<void> {
 async function change(email: string, options: MemberOptions): Promise<void> {
   const { member } = await find(email, options);
   if (!member) throw missing(email);
-  const projects = options.allProjects ? { projects: null } : options.project && { projects: options.project };
+  const projects = options.allProjects
+    ? { projects: null }
+    : options.project && { projects: options.project };
   const body = { ...(options.role && { role: options.role as Role }), ...projects };
   const path = ['account', 'members', member.id];
   const answer = await callApi<MemberResponse>(options, 'PATCH', path, { body });
