@@ -5,6 +5,9 @@ export type ErrorCode = ClientErrorCode | ServiceErrorCode | (string & {});
 
 /** Every error code of the service. */
 export type ServiceErrorCode =
+  | 'account_limit'
+  | 'account_not_found'
+  | 'account_suspended'
   | 'backup_failed'
   | 'backups_off'
   | 'confirmation_required'
@@ -24,6 +27,7 @@ export type ServiceErrorCode =
   | 'invalid_token'
   | 'job_not_found'
   | 'key_not_found'
+  | 'member_not_found'
   | 'method_not_allowed'
   | 'missing_api_key'
   | 'multiple_statements'
@@ -39,6 +43,7 @@ export type ServiceErrorCode =
   | 'request_timeout'
   | 'route_not_found'
   | 'row_not_found'
+  | 'second_factor_required'
   | 'server_full'
   | 'server_not_found'
   | 'session_not_found'
