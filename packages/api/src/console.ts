@@ -103,7 +103,15 @@ export const ConsoleSetPassword = Type.Object(
 );
 export const ConsoleUseCode = Type.Object({ code: secret }, closed);
 export const ConsoleProfileResponse = success({
-  person: Type.Object({ id: Type.String(), email: Type.String(), has_password: Type.Boolean() }, closed),
+  person: Type.Object(
+    {
+      id: Type.String(),
+      email: Type.String(),
+      has_password: Type.Boolean(),
+      has_second_factor: Type.Boolean(),
+    },
+    closed,
+  ),
   accounts: Type.Array(
     Type.Object({ id: Type.String(), name: Type.String(), role: Type.Enum([...roles]) }, closed),
   ),
@@ -116,3 +124,17 @@ export type ConsoleRecover = Static<typeof ConsoleRecover>;
 export type ConsoleSetPassword = Static<typeof ConsoleSetPassword>;
 export type ConsoleUseCode = Static<typeof ConsoleUseCode>;
 export type ConsoleProfileResponse = Static<typeof ConsoleProfileResponse>;
+
+export const ConsoleBeginFactor = Type.Object({ password }, closed);
+export const ConsoleFactorResponse = success({
+  /** For an authenticator app, as text and as the content of a QR code. */
+  secret: Type.String(),
+  uri: Type.String(),
+});
+export const ConsoleRecoveryCodesResponse = success({ recovery_codes: Type.Array(Type.String()) });
+export const ConsoleRemoveFactor = Type.Object({ password, code: secret }, closed);
+
+export type ConsoleBeginFactor = Static<typeof ConsoleBeginFactor>;
+export type ConsoleFactorResponse = Static<typeof ConsoleFactorResponse>;
+export type ConsoleRecoveryCodesResponse = Static<typeof ConsoleRecoveryCodesResponse>;
+export type ConsoleRemoveFactor = Static<typeof ConsoleRemoveFactor>;

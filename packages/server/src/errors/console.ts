@@ -57,6 +57,14 @@ export const consoleErrors = {
     new RowhouseError('member_not_found', `The account has no member or invitation "${clip(id)}".`, {
       hint: 'List the members with GET /api/dbaas/v2/account/members.',
     }),
+  factorMissing: () =>
+    new RowhouseError('second_factor_required', 'The code of the second factor is missing.', {
+      hint: 'Send the code of your authenticator app, or a recovery code, as "code".',
+    }),
+  wrongFactor: () =>
+    new RowhouseError('invalid_credentials', 'The code of the second factor is wrong, or was used before.', {
+      hint: 'Wait for the next code of your authenticator app, or use a recovery code.',
+    }),
   secondFactorRequired: () =>
     new RowhouseError('second_factor_required', 'This account requires a second factor.', {
       hint: 'Set one up in your profile, then sign in again with it.',

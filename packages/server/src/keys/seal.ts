@@ -1,9 +1,10 @@
 // Encrypts secrets that must be stored, with AES-256-GCM and a key derived from the master key: project keys, which
-// sign and verify users' tokens, responses that may have to be sent again (idempotency), and addresses of further servers.
+// sign and verify users' tokens, responses that may have to be sent again (idempotency), addresses of further servers, and second
+// factors of people.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 /** Each purpose has its own key: a value sealed for one cannot be opened for another. */
-type Purpose = 'project keys' | 'kept answers' | 'server addresses';
+type Purpose = 'project keys' | 'kept answers' | 'server addresses' | 'second factors';
 
 /** `boundTo` (the key's id) is authenticated too: a sealed value that was moved to another row does not open. */
 export function seal(masterKey: Buffer, plain: string, boundTo: string): Buffer {

@@ -17,12 +17,14 @@ export type Profile = Readonly<{
   id: string;
   email: string;
   hasPassword: boolean;
+  hasSecondFactor: boolean;
   accounts: readonly { id: string; name: string; role: Role }[];
 }>;
 
 export async function getProfile(control: Control, personId: string): Promise<Profile> {
   const [row] = await control.query<Profile>(sql`
     select people.id, people.email, people.password_hash is not null as "hasPassword",
+           people.totp_confirmed_at is not null as "hasSecondFactor",
            coalesce((
              select json_agg(json_build_object('id', accounts.id, 'name', accounts.name, 'role', members.role)
                              order by accounts.name)

@@ -1,11 +1,15 @@
 // What people do over HTTP before they have a session, or with their own data: invitations, recovery, profile.
 import {
   ConsoleAccept,
+  ConsoleBeginFactor,
   ConsoleEndedResponse,
+  ConsoleFactorResponse,
   ConsoleInvitationResponse,
   ConsoleOpenInvitation,
   ConsoleProfileResponse,
   ConsoleRecover,
+  ConsoleRecoveryCodesResponse,
+  ConsoleRemoveFactor,
   ConsoleSetPassword,
   ConsoleUseCode,
 } from '@rowhouse/api';
@@ -21,6 +25,7 @@ import {
   startEmailChange,
   startRecovery,
 } from '../../people/profile.ts';
+import { beginFactor, confirmFactor, removeFactor } from '../../people/second-factor.ts';
 import { provePerson } from '../../people/sign-in.ts';
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
@@ -64,7 +69,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
         const { email, isKnown } = await openInvitation(people, code);
         if (!isKnown) await acceptAsNew(people, code, password);
         else {
-          const given = { email, password, network: whoTries(ip) };
+          const given = { email, password, code: body.second_factor ?? null, network: whoTries(ip) };
           const { personId } = await provePerson(people, given);
           await acceptAs(people, code, personId);
         }
@@ -99,8 +104,10 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     '/person',
     { onRequest, schema: { response: { 200: ConsoleProfileResponse } } },
     async (request): Promise<ConsoleProfileResponse> => {
-      const { id, email, hasPassword, accounts } = await getProfile(deps.control, person(request).id);
-      return { ok: true, person: { id, email, has_password: hasPassword }, accounts: [...accounts] };
+      const profile = await getProfile(deps.control, person(request).id);
+      const { id, email, hasPassword, hasSecondFactor, accounts } = profile;
+      const own = { id, email, has_password: hasPassword, has_second_factor: hasSecondFactor };
+      return { ok: true, person: own, accounts: [...accounts] };
     },
   );
 
@@ -142,6 +149,51 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     { bodyLimit, onRequest, schema: { body: ConsoleUseCode, response: { 200: ConsoleEndedResponse } } },
     async (request): Promise<ConsoleEndedResponse> => {
       await confirmEmailChange(people, person(request).id, request.body.code);
+      return { ok: true };
+    },
+  );
+
+  app.post<{ Body: ConsoleBeginFactor }>(
+    '/person/second-factor',
+    {
+      ...{ bodyLimit, onRequest },
+      schema: { body: ConsoleBeginFactor, response: { 200: ConsoleFactorResponse } },
+    },
+    async (request): Promise<ConsoleFactorResponse> => {
+      const { id, email } = person(request);
+      await attempts.try(sessionOf(request).id, () =>
+        provePassword(people, { email, password: request.body.password, network: whoTries(request.ip) }),
+      );
+      return { ok: true, ...(await beginFactor(people, { id, email })) };
+    },
+  );
+
+  app.post<{ Body: ConsoleUseCode }>(
+    '/person/second-factor/confirm',
+    {
+      ...{ bodyLimit, onRequest },
+      schema: { body: ConsoleUseCode, response: { 200: ConsoleRecoveryCodesResponse } },
+    },
+    async (request): Promise<ConsoleRecoveryCodesResponse> => {
+      const codes = await attempts.try(sessionOf(request).id, () =>
+        confirmFactor(people, person(request).id, request.body.code),
+      );
+      return { ok: true, recovery_codes: codes };
+    },
+  );
+
+  app.delete<{ Body: ConsoleRemoveFactor }>(
+    '/person/second-factor',
+    {
+      ...{ bodyLimit, onRequest },
+      schema: { body: ConsoleRemoveFactor, response: { 200: ConsoleEndedResponse } },
+    },
+    async (request): Promise<ConsoleEndedResponse> => {
+      const { email } = person(request);
+      const { password, code } = request.body;
+      const given = { email, password, code, network: whoTries(request.ip) };
+      const { personId } = await attempts.try(sessionOf(request).id, () => provePerson(people, given));
+      await removeFactor(people, personId);
       return { ok: true };
     },
   );

@@ -139,13 +139,13 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
 }
 
 async function readProof(deps: Deps, { body, ip }: FastifyRequest<{ Body: ConsoleSignIn }>): Promise<Proof> {
-  const { link, api_key: apiKey, email, password } = body;
+  const { link, api_key: apiKey, email, password, code } = body;
   const ways = [link, apiKey, email].filter((way) => way !== undefined);
   if (ways.length !== 1)
     throw errors.invalidRequest([{ path: '', problem: 'needs one of "link", "api_key" and "email"' }]);
   if (link !== undefined) return { link };
   if (email !== undefined) {
-    const given = { email, password: password ?? '', network: whoTries(ip) };
+    const given = { email, password: password ?? '', code: code ?? null, network: whoTries(ip) };
     return { ...(await provePerson(peopleOf(deps), given)), accountId: null };
   }
   const caller = await deps.keyRing.verify((apiKey ?? '').trim());
@@ -198,8 +198,8 @@ export function personOf({ caller }: ConsoleSession): { id: string; email: strin
 }
 
 /** What the functions for people need. */
-export function peopleOf({ control, users: { hashing }, now }: Deps) {
-  return { control, hashing, now };
+export function peopleOf({ control, users: { hashing }, masterKey, now }: Deps) {
+  return { control, hashing, masterKey, now };
 }
 
 function toWire({ now }: Deps, session: ConsoleSession) {

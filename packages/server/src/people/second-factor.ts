@@ -1,0 +1,132 @@
+// The second factor of a person: codes of an authenticator app (TOTP, RFC 6238), and recovery codes, each of which works once.
+import { createHash, randomInt } from 'node:crypto';
+import { Secret, TOTP } from 'otpauth';
+import type { Control } from '../control/control.ts';
+import { errors } from '../errors.ts';
+import { sealBytes, unsealBytes } from '../keys/seal.ts';
+import type { Queryable } from '../postgres/database.ts';
+import { sql } from '../postgres/sql.ts';
+import { countAttempt } from './attempts.ts';
+
+export type FactorDeps = { control: Control; masterKey: Buffer; now: () => number };
+
+const period = 30;
+/** Steps before and after the present one: clocks of phones differ. */
+const window = 1;
+const recoveryCodes = 10;
+const letters = 'ABCDEFGHJKLMNPQRSTUVWXYZ23456789';
+
+function generatorOf(secret: Secret, email = ''): TOTP {
+  return new TOTP({ issuer: 'Rowhouse', label: email, secret, period, digits: 6, algorithm: 'SHA1' });
+}
+
+/** A new secret, which counts once a code has proved that the app has it. */
+export async function beginFactor(
+  { control, masterKey }: FactorDeps,
+  person: { id: string; email: string },
+): Promise<{ secret: string; uri: string }> {
+  const secret = new Secret({ size: 20 });
+  const sealed = sealBytes(masterKey, 'second factors', Buffer.from(secret.base32), person.id);
+  const [row] = await control.change(sql`
+    update people set totp_sealed = ${sealed} where id = ${person.id} and totp_confirmed_at is null returning id`);
+  if (!row) throw errors.conflict('You have a second factor already.', 'Remove it first.');
+  return { secret: secret.base32, uri: generatorOf(secret, person.email).toString() };
+}
+
+/** Proves the secret. Returns the recovery codes, which are shown only once. */
+export async function confirmFactor(deps: FactorDeps, personId: string, code: string): Promise<string[]> {
+  const codes = Array.from({ length: recoveryCodes }, newRecoveryCode);
+  await deps.control.transaction(async (transaction) => {
+    const found = await lock(transaction, personId);
+    if (!found?.sealed || found.isConfirmed)
+      throw errors.conflict('No second factor is being set up.', 'Begin again.');
+    const step = stepOf(deps, personId, found, code);
+    if (step === null) throw errors.wrongFactor();
+    await transaction.query(sql`
+      update people set totp_confirmed_at = now(), totp_last_step = ${step} where id = ${personId}`);
+    await transaction.query(sql`delete from recovery_codes where person_id = ${personId}`);
+    await transaction.query(sql`
+      insert into recovery_codes (person_id, hash) select ${personId}, unnest(${codes.map(hashOf)}::bytea[])`);
+    // Sessions without it do not count where an account requires it; the others of this person end.
+    await transaction.query(
+      sql`delete from console_sessions where person_id = ${personId} and not has_second_factor`,
+    );
+  });
+  return codes;
+}
+
+/** Whether the person has one. Then the code must be right: of the app, or a recovery code. Each counts once. */
+export async function proveFactor(
+  deps: FactorDeps,
+  personId: string,
+  code: string | null,
+  network: string,
+): Promise<{ hasSecondFactor: boolean }> {
+  const { control } = deps;
+  const [row] = await control.query<{ isConfirmed: boolean }>(
+    sql`select totp_confirmed_at is not null as "isConfirmed" from people where id = ${personId}`,
+  );
+  if (!row?.isConfirmed) return { hasSecondFactor: false };
+  if (code === null) throw errors.factorMissing();
+  // A code has six digits: without a limit it could be guessed by whoever has the password.
+  const attempt = await countAttempt(control, `second factor of ${personId}`, network);
+  await control.transaction(async (transaction) => {
+    const found = await lock(transaction, personId);
+    if (!found) throw errors.wrongFactor();
+    const step = stepOf(deps, personId, found, code);
+    if (step !== null) {
+      await transaction.query(sql`update people set totp_last_step = ${step} where id = ${personId}`);
+      return;
+    }
+    const used = await transaction.query(sql`
+      delete from recovery_codes where person_id = ${personId} and hash = ${hashOf(code)} returning 1`);
+    if (used.length === 0) throw errors.wrongFactor();
+  });
+  await attempt.forgive();
+  return { hasSecondFactor: true };
+}
+
+/** The caller has proved the password and the factor. */
+export async function removeFactor({ control }: FactorDeps, personId: string): Promise<void> {
+  await control.transaction(async (transaction) => {
+    await transaction.query(sql`
+      update people set totp_sealed = null, totp_confirmed_at = null where id = ${personId}`);
+    await transaction.query(sql`delete from recovery_codes where person_id = ${personId}`);
+    await transaction.query(sql`
+      update console_sessions set has_second_factor = false where person_id = ${personId}`);
+  });
+}
+
+type Found = { sealed: Buffer | null; isConfirmed: boolean; lastStep: number };
+
+/** Of two requests with one code, the second waits here, and finds the step used. */
+async function lock(transaction: Queryable, personId: string): Promise<Found | null> {
+  const [row] = await transaction.query<Found>(sql`
+    select totp_sealed as sealed, totp_confirmed_at is not null as "isConfirmed", totp_last_step::float8 as "lastStep"
+    from people where id = ${personId} for update`);
+  return row ?? null;
+}
+
+/** The time step of the code. null: it is wrong, or of a step that was used before. */
+function stepOf({ masterKey, now }: FactorDeps, personId: string, found: Found, code: string): number | null {
+  if (!found.sealed || !/^\d{6}$/.test(code.trim())) return null;
+  const secret = Secret.fromBase32(
+    unsealBytes(masterKey, 'second factors', found.sealed, personId).toString('latin1'),
+  );
+  const at = now();
+  const delta = generatorOf(secret).validate({ token: code.trim(), timestamp: at, window });
+  if (delta === null) return null;
+  const step = Math.floor(at / 1000 / period) + delta;
+  return step > found.lastStep ? step : null;
+}
+
+/** 10 of 32 letters: 50 random bits, of which a few attempts are allowed. */
+function newRecoveryCode(): string {
+  const part = () => Array.from({ length: 5 }, () => letters.charAt(randomInt(letters.length))).join('');
+  return `${part()}-${part()}`;
+}
+
+function hashOf(code: string): Buffer {
+  const plain = code.toUpperCase().replace(/[^A-Z0-9]/g, '');
+  return createHash('sha256').update(`rowhouse recovery code ${plain}`).digest();
+}
