@@ -202,7 +202,7 @@ function projectOf(deps: Deps, { caller, params }: FastifyRequest): string | und
 
 /** The routes of the API. A hook before them identifies the caller. */
 async function apiRoutes(api: FastifyInstance, deps: Deps): Promise<void> {
-  authorizeByRole(api);
+  authorizeByRole(api, deps.rates);
   auditRoutes(api, deps);
   refuseUnknownParameters(api);
   acceptIdempotencyKeys(api, deps.idempotency);

@@ -25,6 +25,7 @@ import { openFleet } from './fleet/fleet.ts';
 import type { Deps } from './http/deps.ts';
 import { openIdempotency } from './idempotency.ts';
 import { openJobs } from './jobs/jobs.ts';
+import { openAccountRates } from './keys/account-rates.ts';
 import { openKeyRing } from './keys/verify.ts';
 import { backupGauges, serverBackupGauges } from './metrics/backups.ts';
 import {
@@ -285,6 +286,7 @@ export async function openService(options: Options): Promise<Service> {
     drills,
     restores,
     keyRing,
+    rates: openAccountRates(now, processes),
     logins,
     masterKey,
     query,

@@ -121,6 +121,34 @@ describe('an account', () => {
   });
 });
 
+describe('requests a second', () => {
+  it('are limited for the whole account, with 429, and the neighbour does not notice', async () => {
+    const { id, key, create } = await open('Flooding');
+    const made = await create('Busy');
+    const { slug } = made.body.project;
+    expect((await operate('PATCH', `/${id}`, { max_requests_per_second: 5 })).status).toBe(200);
+    const query = (by: string) =>
+      rowhouse.call('POST', `/projects/${slug}/query`, { key: by, body: { query: 'select 1' } });
+    // Also by the fast path, which the second request of a key takes.
+    const flood = async () => {
+      const answers = await Promise.all(
+        Array.from({ length: 40 }, (_, n) => query(n % 2 ? key : made.body.api_key)),
+      );
+      return answers.filter(({ status }) => status === 429);
+    };
+    await expect.poll(async () => (await flood()).length, { timeout: soon }).toBeGreaterThan(20);
+    const [refused] = await flood();
+    expect(refused?.body.error).toMatchObject({
+      code: 'rate_limited',
+      message: 'The account may send 5 requests a second.',
+    });
+    expect(refused?.headers['retry-after']).toBe('1');
+    expect((await rowhouse.call('GET', '/projects')).status).toBe(200);
+    expect((await operate('PATCH', `/${id}`, { max_requests_per_second: null })).status).toBe(200);
+    await expect.poll(async () => (await flood()).length, { timeout: soon }).toBe(0);
+  });
+});
+
 describe('a suspended account', () => {
   it('is refused with the reason, by every key and by direct connections, and keeps its data', async () => {
     const { id, call, create } = await open('Late payer');

@@ -433,7 +433,7 @@ describe('storage of Idempotency-Keys', () => {
       passwordVersion: 1,
       isRotated: false,
     },
-    ...{ slug: 's', scopes: [], tables: null, expiresAt: null },
+    ...{ slug: 's', scopes: [], tables: null, maxPerSecond: null, expiresAt: null },
   });
   const fingerprint = Buffer.alloc(32, 1);
   const requestOf = (caller: Caller, key: string): IdempotentRequest => ({
@@ -572,7 +572,7 @@ describe('an import with an Idempotency-Key', () => {
       const accountId = 'streams';
       const owner = {
         ...({ kind: 'account', role: 'owner', keyId: 'k', projects: null } as const),
-        ...{ isOperator: false, person: null, expiresAt: null },
+        ...{ isOperator: false, person: null, maxPerSecond: null, expiresAt: null },
       };
       request.caller = { ...owner, accountId };
     });

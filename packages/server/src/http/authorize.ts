@@ -1,6 +1,7 @@
 // What the caller's role allows: every route of the API names its action, and a request is refused before its body is read.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
+import type { AccountRates } from '../keys/account-rates.ts';
 import type { AccountCaller, OperatorCaller } from '../keys/caller.ts';
 import { type Action, isAllowed } from '../keys/roles.ts';
 
@@ -12,12 +13,13 @@ declare module 'fastify' {
 }
 
 /** Call it before the routes are registered, and after the hook that identifies the caller. */
-export function authorizeByRole(api: FastifyInstance): void {
+export function authorizeByRole(api: FastifyInstance, rates: AccountRates): void {
   api.addHook('onRoute', ({ url, method, config }) => {
     if (!config?.action) throw new Error(`The route ${method} ${url} names no action.`);
   });
   api.addHook('onRequest', async (request) => {
     const { action } = request.routeOptions.config;
+    if (request.caller) rates.require(request.caller);
     if (action) requireAction(request, action);
   });
 }

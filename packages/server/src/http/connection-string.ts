@@ -17,7 +17,7 @@ const usualDatabase = 'postgres';
  * come as Authorization: Bearer, which is the driver's `authToken`.
  */
 export async function identifyByConnection(
-  deps: Pick<Deps, 'keyRing' | 'logins'>,
+  deps: Pick<Deps, 'keyRing' | 'logins' | 'rates'>,
   { headers, raw }: FastifyRequest,
 ): Promise<{ caller: Caller; login: ProjectLogin }> {
   refuseRepeated(raw.rawHeaders);
@@ -33,9 +33,11 @@ export async function identifyByConnection(
   if (secret === '') throw errors.missingApiKey(`The address in ${connectionHeader} has no password.`);
   if (bearer !== null || looksLikeKey(secret)) {
     const caller = await deps.keyRing.verify(secret);
+    deps.rates.require(caller);
     return { caller, login: await deps.logins.of(caller, slugOf(caller, user, database)) };
   }
   const caller = await deps.keyRing.verifyRole(user, secret);
+  deps.rates.require(caller);
   if (database !== databaseOf(caller.projectId)) throw errors.projectNotFound(database);
   const { projectId, serverId, passwordVersion } = caller;
   return { caller, login: { id: projectId, serverId, passwordVersion } };

@@ -12,6 +12,7 @@ import type { Server } from '../engine/servers.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { IdempotencyStore } from '../idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import type { AccountRates } from '../keys/account-rates.ts';
 import type { KeyRing } from '../keys/verify.ts';
 import type { ProjectLog } from '../metrics/project-log.ts';
 import type { MoveDeps } from '../moves/move.ts';
@@ -43,6 +44,7 @@ export type Deps = Readonly<{
   /** null: backups are off, or there is no folder for restored servers. */
   drills: Drills | null;
   keyRing: KeyRing;
+  rates: AccountRates;
   logins: Logins;
   masterKey: Buffer;
   query: QueryDeps;

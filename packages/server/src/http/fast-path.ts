@@ -79,7 +79,8 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
     const asked = method === 'POST' || method === 'GET' ? read(method, url) : null;
     const caller = asked && ordinaryCaller(deps, request);
     const project = caller && deps.logins.recall(caller, asked.slug);
-    if (!project) return false;
+    // The framework refuses what is over the limit.
+    if (!project || !deps.rates.admits(caller)) return false;
     const startedAt = performance.now();
     const requestId = readRequestId(headers['x-request-id']) ?? crypto.randomUUID();
     const headersOf = () => ({ 'x-request-id': requestId });

@@ -14,6 +14,8 @@ export type AccountCaller = Readonly<{
   /** An admin of the operator's own account, who may also do what an operator may. */
   isOperator: boolean;
   person: Readonly<{ id: string; email: string }> | null;
+  /** Requests of the account. null: no limit. */
+  maxPerSecond: number | null;
   expiresAt: number | null;
 }>;
 /** The holder of an operator key, which reaches accounts and servers, and no project. */
@@ -30,6 +32,7 @@ export type ProjectCaller = Readonly<{
   slug: string;
   scopes: readonly Scope[];
   tables: readonly string[] | null;
+  maxPerSecond: number | null;
   expiresAt: number | null;
 }>;
 export type Caller = AccountCaller | ProjectCaller;

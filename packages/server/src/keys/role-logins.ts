@@ -49,12 +49,12 @@ export function openRoleLogins({ control, masterKey, isFresh }: Options): RoleLo
 /** The password allows every statement, and nothing else of the API. */
 async function findCaller(control: Control, projectId: string): Promise<ProjectCaller | null> {
   const [row] = await control.query<
-    Pick<ProjectCaller, 'accountId' | 'serverId' | 'passwordVersion' | 'slug'> & {
+    Pick<ProjectCaller, 'accountId' | 'serverId' | 'passwordVersion' | 'slug' | 'maxPerSecond'> & {
       suspendedBecause: string | null;
     }
   >(sql`
     select projects.account_id as "accountId", server_id as "serverId", password_version as "passwordVersion", slug,
-           accounts.suspended_because as "suspendedBecause"
+           accounts.suspended_because as "suspendedBecause", accounts.max_requests_per_second as "maxPerSecond"
     from projects join accounts on accounts.id = projects.account_id
     where projects.id = ${projectId} and projects.deleted_at is null and filled_by is null
       and accounts.deleted_at is null`);

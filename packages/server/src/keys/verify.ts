@@ -164,6 +164,7 @@ export type CallerRow = {
   role: Role | null;
   isOperator: boolean | null;
   suspendedBecause: string | null;
+  maxPerSecond: number | null;
   projectId: string | null;
   serverId: number | null;
   passwordVersion: number | null;
@@ -178,7 +179,7 @@ export type CallerRow = {
 /** Of `keys`, left join `projects`, left join `accounts`. */
 export const callerColumns = sql`
   keys.kind, keys.id, keys.account_id as "accountId", keys.role, accounts.is_operator as "isOperator",
-  accounts.suspended_because as "suspendedBecause", keys.project_id as "projectId",
+  accounts.suspended_because as "suspendedBecause", accounts.max_requests_per_second as "maxPerSecond", keys.project_id as "projectId",
   projects.server_id as "serverId", projects.password_version as "passwordVersion", keys.rotated_at is not null as "isRotated",
   projects.slug, projects.filled_by as "filledBy", keys.scopes, keys.tables,
   (extract(epoch from keys.expires_at) * 1000)::float8 as "expiresAt"`;
@@ -201,19 +202,23 @@ async function findCaller(control: Control, hash: Buffer): Promise<Caller | Oper
 
 /** null: it is not the key of an account or a project. */
 export function toCaller(row: CallerRow): Caller | null {
-  const { kind, id, accountId, role, projectId, serverId, passwordVersion, slug, expiresAt } = row;
+  const { kind, id, accountId, role, projectId, serverId, passwordVersion, slug, expiresAt, maxPerSecond } =
+    row;
   if (kind === 'operator' || accountId === null) return null;
   if (row.suspendedBecause !== null) throw errors.accountSuspended(row.suspendedBecause);
   if (kind === 'account') {
     if (role === null) return null;
     const isOperator = row.isOperator === true && isOperatorRole(role);
-    return { kind, keyId: id, accountId, role, projects: null, isOperator, person: null, expiresAt };
+    return {
+      ...{ kind, keyId: id, accountId, role, projects: null, isOperator },
+      ...{ person: null, maxPerSecond, expiresAt },
+    };
   }
   if (projectId === null || serverId === null || slug === null || passwordVersion === null) return null;
   if (row.filledBy !== null) throw errors.projectNotReady(slug, row.filledBy);
   const { isRotated, scopes, tables } = row;
-  const facts = { projectId, serverId, passwordVersion, isRotated, slug, scopes, tables, expiresAt };
-  return { kind, keyId: id, accountId, ...facts };
+  const facts = { projectId, serverId, passwordVersion, isRotated, slug, scopes, tables };
+  return { kind, keyId: id, accountId, ...facts, maxPerSecond, expiresAt };
 }
 
 async function recordUse(control: Control, used: [id: string, at: number][]): Promise<void> {

@@ -193,6 +193,7 @@ function memberOf(row: Row): Caller | null {
     ...{ kind: 'account', keyId: personId, accountId: row.sessionAccountId, role, projects },
     isOperator: isOperatorRole(role) && row.isOperator === true,
     person: { id: personId, email },
+    maxPerSecond: row.maxPerSecond,
     expiresAt: null,
   };
 }
