@@ -214,7 +214,7 @@ function ownerOf(caller: Caller): string {
   // Another role must not get the response that an owner got.
   return caller.kind === 'account' && caller.role === 'owner' && caller.person === null
     ? caller.accountId
-    : caller.keyId;
+    : `${caller.accountId} ${caller.keyId}`;
 }
 
 type First = {

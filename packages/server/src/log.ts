@@ -62,8 +62,8 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
 /** Removes API keys, tokens, one-time codes, SCRAM verifiers and passwords in URLs, wherever they occur in a line. */
 export function withoutSecrets(line: string): string {
   return line
-    .replace(/\brh_(acct|proj|pub|code|act)_[0-9A-Za-z]+/g, 'rh_$1_…')
-    .replace(/\brh_(ref|link|cookie|token)_[\w-]+/g, 'rh_$1_…')
+    .replace(/\brh_(acct|proj|pub|oper|code|act)_[0-9A-Za-z]+/g, 'rh_$1_…')
+    .replace(/\brh_(ref|link|cookie|token|invite|recover|email)_[\w-]+/g, 'rh_$1_…')
     .replace(/\beyJ[\w-]+\.[\w-]+\.[\w-]*/g, 'eyJ…')
     .replace(/SCRAM-SHA-256\$[^'"\s]+/g, 'SCRAM-SHA-256$…')
     .replace(/((?:postgres(?:ql)?|smtps?):\/\/[^:/@\s"]+):[^@\s"]+@/g, '$1:…@');

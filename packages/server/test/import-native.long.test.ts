@@ -176,6 +176,8 @@ describe("native pg_dump's dump of a database of another server", () => {
       const entries = job.result.skipped.map(({ entry }: { entry: string }) => entry);
       expect(entries).toEqual([
         expect.stringMatching(/^schema auth \(\d entries\)$/),
+        `owner ${address().user}`,
+        `owner ${owners[1]}`,
         'EVENT TRIGGER guarding',
       ]);
       const { rows } = await run(

@@ -10,6 +10,9 @@ import { isState, type Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 
+/** Made at the first start. */
+const firstAccountId = 'default';
+
 type Deps = { control: Control; limits: { keepDeletedDays: number } };
 
 type Row = {
@@ -116,6 +119,8 @@ export async function deleteAccount(
   deps: Deps,
   id: string,
 ): Promise<{ account: Account; projects: string[] }> {
+  if (id === firstAccountId)
+    throw errors.conflict('The first account cannot be deleted.', 'Delete its projects instead.');
   const projects = await deps.control.transaction(async (transaction) => {
     const [row] = await transaction.query(sql`
       update accounts set deleted_at = now() where id = ${known(id)} and deleted_at is null returning id`);

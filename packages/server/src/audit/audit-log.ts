@@ -4,6 +4,7 @@ import type { AuditEntry, ListAudit } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { putSetting } from '../control/settings.ts';
 import { errors } from '../errors.ts';
+import { withoutSecrets } from '../log.ts';
 import { sql } from '../postgres/sql.ts';
 
 export type NewEntry = Readonly<{
@@ -32,15 +33,17 @@ export async function append(control: Control, entry: NewEntry): Promise<void> {
             ${detailsOf(entry.details)}::text::jsonb, ${requestId})`);
 }
 
-/** PostgreSQL stores no NUL character. */
+/** PostgreSQL stores no NUL character. A key that was pasted where an id belongs is no id. */
 function clean(text: string): string {
-  return text.replaceAll('\0', '').slice(0, maxTarget);
+  return withoutSecrets(text.replaceAll('\0', '')).slice(0, maxTarget);
 }
 
 function detailsOf(details: Record<string, unknown> | null): string | null {
   if (details === null || Object.keys(details).length === 0) return null;
-  const text = JSON.stringify(details).replaceAll('\\u0000', '');
-  return text.length > maxDetails ? JSON.stringify({ too_long: true }) : text;
+  const text = JSON.stringify(details, (_name, value) => (typeof value === 'string' ? clean(value) : value));
+  if (text.length <= maxDetails) return text;
+  const short = Object.entries(details).filter(([, value]) => JSON.stringify(value).length < maxTarget);
+  return detailsOf(Object.fromEntries(short.slice(0, 5)));
 }
 
 type Row = {
@@ -67,7 +70,8 @@ export async function listAudit(
   { from, to, action, actor, project, outcome, limit = 100, cursor }: ListAudit,
 ): Promise<{ entries: AuditEntry[]; cursor: string | null }> {
   const before = cursor === undefined ? null : readCursor(cursor);
-  const given = <T>(value: T | undefined): T | null => value ?? null;
+  const given = <T>(value: T | undefined): T | string | null =>
+    typeof value === 'string' ? value.replaceAll('\0', '\ufffd') : (value ?? null);
   const rows = await control.query<Row>(sql`
     select id::text as id, at, account_id as "accountId", actor_kind as "actorKind", actor_id as "actorId",
            actor_name as "actorName", address, action, project_slug as project, target, outcome, error, details,

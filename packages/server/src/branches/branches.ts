@@ -1,7 +1,7 @@
 // What can be done with a branch: list, reset, promote.
 import type { Project } from '@rowhouse/api';
 import { errors } from '../errors.ts';
-import { type Caller, requireAccount } from '../keys/caller.ts';
+import { type Caller, requireAccount, seesProject } from '../keys/caller.ts';
 import { sql } from '../postgres/sql.ts';
 import { getOpenProjectRow, getProjectRow } from '../projects/find.ts';
 import { type ProjectRow, projectColumns, toProject } from '../projects/project.ts';
@@ -17,7 +17,9 @@ export async function listBranches(deps: BranchDeps, caller: Caller, slug: strin
   const rows = await deps.control.query<ProjectRow>(sql`
     select ${projectColumns} from projects where parent_id = ${id} and deleted_at is null
     order by created_at desc, id desc`);
-  return rows.map((row) => toProject(row, deps.limits.keepDeletedDays));
+  return rows
+    .filter(({ id: branch }) => seesProject(caller, branch))
+    .map((row) => toProject(row, deps.limits.keepDeletedDays));
 }
 
 /** The branch becomes a copy of its parent as it is now. Its slug, keys and limit stay. */
@@ -66,7 +68,8 @@ async function getBranch(
     select ${projectColumns} from projects
     where id = (select parent_id from projects as branches where branches.id = ${branch.id})
       and account_id = ${branch.account_id} and deleted_at is null`);
-  if (!parent)
+  // To a member that sees only some projects, another parent does not exist.
+  if (!parent || !seesProject(caller, parent.id))
     throw errors.conflict(
       `"${slug}" is not a branch, or its parent is deleted.`,
       'Only a branch with a parent can be reset or promoted.',

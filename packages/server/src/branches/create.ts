@@ -2,7 +2,7 @@
 // and limit.
 import type { CreateBranch, Job, Project } from '@rowhouse/api';
 import { errors } from '../errors.ts';
-import { type Caller, requireAccount } from '../keys/caller.ts';
+import { type Caller, requireAllProjects } from '../keys/caller.ts';
 import { newProjectKey } from '../keys/manage.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
@@ -26,7 +26,7 @@ export async function createBranch(
   slug: string,
   input: CreateBranch,
 ): Promise<{ project: Project; apiKey: string; job?: Job }> {
-  requireAccount(caller, 'create branches');
+  requireAllProjects(caller, 'create branches');
   const parent = await getOpenProjectRow(deps.control, caller, slug);
   const limitMb = input.limit_mb ?? parent.limit_mb;
   checkBranch(deps, input, parent, limitMb);

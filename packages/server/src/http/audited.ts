@@ -1,6 +1,7 @@
 // What the audit log records: one table of routes. An entry is written before the response is sent, so that nothing that was
 // acknowledged is missing. Of the body, only the fields that are named here get into it.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { LRUCache } from 'lru-cache';
 import { append, type NewEntry } from '../audit/audit-log.ts';
 import type { Deps } from './deps.ts';
 
@@ -80,10 +81,15 @@ export function auditRoutes(api: FastifyInstance, deps: Deps): void {
     const route = request.routeOptions.url?.slice(api.prefix.length) ?? '';
     const entry = audited[`${request.method} ${route}`];
     // A key that is not valid has no actor. An entry for it would let strangers fill the log.
-    if (entry && (request.caller || request.operator) && reply.statusCode !== 429)
+    if (entry && hasName(request) && reply.statusCode !== 429)
       await write(deps, toEntry(deps, request, reply, entry, payload));
     return payload;
   });
+}
+
+/** Everybody has a publishable key, and could fill the log with what is refused. */
+function hasName({ caller, operator }: FastifyRequest): boolean {
+  return operator !== null || (caller !== null && caller.kind !== 'publishable');
 }
 
 /** For a route that streams its response by itself. */
@@ -94,7 +100,16 @@ export async function noteStream(deps: Deps, request: FastifyRequest, reply: Fas
   await write(deps, toEntry(deps, request, reply, entry, null));
 }
 
+/** What is refused again and again is recorded once a minute. */
+const refusals = new LRUCache<string, true>({ max: 10_000, ttl: 60_000 });
+
 export async function write({ control, log }: Deps, entry: NewEntry): Promise<void> {
+  if (entry.outcome !== 'done') {
+    const { actor, accountId, address, action, error } = entry;
+    const name = JSON.stringify([actor.id ?? address, accountId, action, error]);
+    if (refusals.has(name)) return;
+    refusals.set(name, true);
+  }
   await append(control, entry).catch((error: unknown) =>
     log.error({ err: error, action: entry.action }, 'an entry of the audit log was not written'),
   );
@@ -113,8 +128,10 @@ function toEntry(
   const answer = isDone && made && typeof payload === 'string' ? made(JSON.parse(payload)) : {};
   const slug = params.slug ?? textOf(answer.project);
   const details = fields.flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]]]));
+  const isAboutAccount = request.operator !== null && action.startsWith('account.');
   return {
     ...whoOf(request),
+    ...(isAboutAccount && { accountId: params.id ?? textOf(answer.target) }),
     action,
     project: slug === null ? null : { id: projectIdOf(deps, request, slug), slug },
     target: params.id ?? textOf(answer.target),

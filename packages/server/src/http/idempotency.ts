@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { errors, type RowhouseError } from '../errors.ts';
 import type { Answer, IdempotencyStore, Outcome, Reservation } from '../idempotency.ts';
+import type { Caller } from '../keys/caller.ts';
 import { fateOf, wasRaised } from '../query/exchange/failures.ts';
 import { callerOf } from './caller.ts';
 
@@ -76,7 +77,7 @@ async function begin(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<boolean> {
-  const caller = callerOf(request);
+  const caller = ownerOf(request);
   const found = await idempotency.begin({
     caller,
     // A token that is not verified yet identifies its user: no other user has the same.
@@ -101,6 +102,21 @@ async function begin(
   repeat.reservation = found.reservation;
   watchStreaming(repeat, reply);
   return true;
+}
+
+/** Requests of operators are kept as those of an account of their own, which nobody else has. */
+function ownerOf(request: FastifyRequest): Caller {
+  const { operator } = request;
+  if (!operator) return callerOf(request);
+  return {
+    ...({ kind: 'account', role: 'viewer', projects: [], isOperator: true, person: null } as const),
+    ...{
+      keyId: operator.keyId,
+      accountId: `operator ${operator.keyId}`,
+      maxPerSecond: null,
+      expiresAt: null,
+    },
+  };
 }
 
 function userOf({ login, accessToken }: FastifyRequest): string | null {

@@ -3,7 +3,7 @@ import { ImportFrom, ImportQuery, ImportResponse } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import type { Started } from '../dumps/import/import.ts';
 import { errors } from '../errors.ts';
-import { requireAccount } from '../keys/caller.ts';
+import { requireAllProjects } from '../keys/caller.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { dumpContent, exceptDumps, isStream, takeDumps } from './dump-body.ts';
@@ -18,7 +18,7 @@ export function importRoutes(app: FastifyInstance, deps: Deps): void {
     {
       config: { action: 'projects.manage' },
       onRequest: async (request) => {
-        requireAccount(callerOf(request), 'create projects');
+        requireAllProjects(callerOf(request), 'create projects');
       },
       validatorCompiler: exceptDumps(app),
       schema: {
@@ -32,7 +32,7 @@ export function importRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<ImportResponse> => {
-      const { accountId } = requireAccount(callerOf(request), 'create projects');
+      const { accountId } = requireAllProjects(callerOf(request), 'create projects');
       const { query, body } = request;
       let started: Started;
       if (isStream(body)) {

@@ -10,6 +10,7 @@ import {
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { requireAccount } from '../keys/caller.ts';
+import { isAllowed } from '../keys/roles.ts';
 import { invite, listInvitations, revokeInvitation } from '../people/invitations.ts';
 import { changeMember, listMembers, removeMember } from '../people/members.ts';
 import { callerOf } from './caller.ts';
@@ -32,12 +33,15 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request): Promise<MembersResponse> => {
-      const { accountId } = accountOf(request);
+      const { accountId, role, projects } = accountOf(request);
       const [members, invitations] = await Promise.all([
         listMembers(deps, accountId),
         listInvitations(deps, accountId),
       ]);
-      return { ok: true, members, invitations };
+      if (isAllowed(role, 'members.manage')) return { ok: true, members, invitations };
+      // Who sees only some projects does not learn the names of others.
+      const shown = projects === null ? members : members.map((member) => ({ ...member, projects: null }));
+      return { ok: true, members: shown, invitations: [] };
     },
   );
 

@@ -13,7 +13,7 @@ import {
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../errors.ts';
-import { requireAccount } from '../keys/caller.ts';
+import { requireAllProjects } from '../keys/caller.ts';
 import { changeProject, deleteProject, restoreProject } from '../projects/change.ts';
 import { getConnection } from '../projects/connection.ts';
 import { createProject } from '../projects/create.ts';
@@ -62,7 +62,7 @@ export function projectRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<CreatedProjectResponse> => {
-      const { accountId } = requireAccount(callerOf(request), 'create projects');
+      const { accountId } = requireAllProjects(callerOf(request), 'create projects');
       const { project, apiKey } = await createProject(deps, accountId, request.body);
       reply.status(201).header('location', `${app.prefix}/projects/${project.slug}`);
       return { ok: true, project, api_key: apiKey };

@@ -3,7 +3,7 @@ import { CreateUpload, type Upload, UploadResponse, UploadsResponse } from '@row
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../errors.ts';
-import { requireAccount } from '../keys/caller.ts';
+import { requireAllProjects } from '../keys/caller.ts';
 import { callerOf } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { dumpContent, exceptDumps, isStream, takeDumps } from './dump-body.ts';
@@ -17,7 +17,8 @@ const offsetForm = /^(?:0|[1-9]\d{0,14})$/;
 export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Deps): void {
   takeDumps(app);
   const tags = ['projects'];
-  const accountOf = (request: FastifyRequest) => requireAccount(callerOf(request), 'upload dumps').accountId;
+  const accountOf = (request: FastifyRequest) =>
+    requireAllProjects(callerOf(request), 'upload dumps').accountId;
   const onRequest = async (request: FastifyRequest) => void accountOf(request);
   const wrap = (upload: Upload): UploadResponse => ({ ok: true, upload });
 

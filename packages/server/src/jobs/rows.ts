@@ -49,7 +49,8 @@ export async function listJobs(control: Control, caller: Caller | OperatorCaller
 }
 
 /** They say nothing about the data of a project. */
-const ofOperators = sql`kind in ('move', 'drain', 'backup', 'verify', 'prune', 'drill')`;
+const operatorKinds: readonly JobKind[] = ['move', 'drain', 'backup', 'verify', 'prune', 'drill'];
+const ofOperators = sql`kind = any (${operatorKinds}::text[])`;
 
 /** Account keys see all jobs of the account; keys of a project with the scope `manage` see those of the project. */
 function visibleTo(caller: Caller | OperatorCaller): Sql {
@@ -64,7 +65,10 @@ function visibleTo(caller: Caller | OperatorCaller): Sql {
 
 /** Asks for the end of a job. The process that runs it reads this with its next heartbeat. */
 export async function cancelJob(control: Control, caller: Caller | OperatorCaller, id: string): Promise<Job> {
-  await getJob(control, caller, id);
+  const { kind } = await getJob(control, caller, id);
+  const isOperator = caller.kind === 'operator' || (caller.kind === 'account' && caller.isOperator);
+  if (operatorKinds.includes(kind) && !isOperator)
+    throw errors.forbidden('Only the operator can stop this job.', 'Ask the operator of this installation.');
   await control.change(sql`
     update jobs set is_cancel_requested = true where id = ${id} and status = 'running'`);
   return getJob(control, caller, id);

@@ -45,6 +45,10 @@ export async function issueAccountKey(
   const expiresAt = expiry === undefined ? null : new Date(expiry);
   if (expiresAt && !(expiresAt.getTime() > now()))
     throw errors.invalidRequest([{ path: 'expires_at', problem: 'must be a time in the future' }]);
+  if (caller.expiresAt !== null && !(expiresAt && expiresAt.getTime() <= caller.expiresAt))
+    throw errors.invalidRequest([
+      { path: 'expires_at', problem: 'must not be later than the expiry of the key that issues it' },
+    ]);
   const apiKey = makeKey('rh_acct_');
   const { accountId } = caller;
   const row = await control.transaction(async (transaction) => {
@@ -96,6 +100,7 @@ export async function revokeAccountKey(
     if (!found) throw errors.accountKeyNotFound(id);
     if (rankOf(found.role) > rankOf(caller.role)) throw errors.roleForbidden(caller.role);
     if (found.revokedAt) return found;
+    if (found.role === 'owner') await requireAnotherOwner(transaction, caller.accountId, id);
     await transaction.query(recordChange({ keyId: id }));
     await transaction.query(sql`delete from console_sessions where key_id = ${id}`);
     await transaction.query(sql`delete from console_links where key_id = ${id}`);
@@ -105,6 +110,23 @@ export async function revokeAccountKey(
     return revoked ?? found;
   });
   return toKey(row);
+}
+
+/** Somebody must be able to manage the account afterwards. */
+async function requireAnotherOwner(transaction: Queryable, accountId: string, id: string): Promise<void> {
+  await transaction.query(sql`select from accounts where id = ${accountId} for update`);
+  const [other] = await transaction.query(sql`
+    select 1 from keys where account_id = ${accountId} and kind = 'account' and role = 'owner' and id <> ${id}
+      and revoked_at is null and expires_at is null
+    union all
+    select 1 from members where account_id = ${accountId} and role = 'owner'
+    limit 1`);
+  if (!other) {
+    throw errors.conflict(
+      'This is the last key of an owner, and no member is an owner.',
+      'Issue another key with the role owner first, or invite an owner.',
+    );
+  }
 }
 
 function toKey(row: Row): AccountKey {

@@ -53,6 +53,17 @@ export function requireAccount(caller: Caller, action: string): AccountCaller {
   return caller;
 }
 
+/** For what makes a project: a member that sees only some projects would not see it. */
+export function requireAllProjects(caller: Caller, action: string): AccountCaller {
+  const account = requireAccount(caller, action);
+  if (account.projects !== null)
+    throw errors.forbidden(
+      `A member who sees only some projects cannot ${action}.`,
+      'Ask an owner or an admin of the account.',
+    );
+  return account;
+}
+
 /** Account keys have every scope in the account's projects; a project's own key has every scope in its project. */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (caller.kind === 'project') return;

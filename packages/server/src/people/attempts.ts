@@ -20,7 +20,11 @@ export async function countAttempt(
   for (const bucket of buckets) await take(control, bucket);
   return {
     forgive: async () => {
-      await control.query(sql`delete from sign_in_attempts where id = ${buckets[0]?.id}`);
+      const [near, all] = buckets as [Bucket, Bucket];
+      await control.query(sql`delete from sign_in_attempts where id = ${near.id}`);
+      await control.query(sql`
+        update sign_in_attempts set used_until = used_until - ${all.refillMs}::float8 * interval '1 millisecond'
+        where id = ${all.id}`);
     },
   };
 }

@@ -83,9 +83,15 @@ export async function listInvitations({ control, now }: Deps, accountId: string)
 }
 
 export async function revokeInvitation({ control }: Deps, caller: AccountCaller, id: string): Promise<void> {
-  const rows = await control.change<{ role: Role }>(sql`
-    delete from invitations where account_id = ${caller.accountId} and id = ${isId(id) ? id : ''} returning role`);
-  if (rows.length === 0) throw errors.memberNotFound(id);
+  const known = sql`account_id = ${caller.accountId} and id = ${isId(id) ? id : ''}`;
+  await control.transaction(async (transaction) => {
+    const [row] = await transaction.query<{ role: Role }>(
+      sql`select role from invitations where ${known} for update`,
+    );
+    if (!row) throw errors.memberNotFound(id);
+    requireRank(caller, row.role);
+    await transaction.query(sql`delete from invitations where ${known}`);
+  });
 }
 
 export type Opened = Readonly<{
@@ -108,7 +114,8 @@ export async function openInvitation({ control, now }: Deps, code: string): Prom
     select invitations.email, invitations.role, accounts.id as "accountId", accounts.name as "accountName",
            exists (select from people where people.email_key = invitations.email_key) as "isKnown"
     from invitations join accounts on accounts.id = invitations.account_id
-    where hash = ${hashSecret('invite', code)} and expires_at > ${new Date(now())} and accounts.deleted_at is null`);
+    where hash = ${hashSecret('invite', code)} and expires_at > ${new Date(now())} and accounts.deleted_at is null
+      and ${isStillBacked}`);
   if (!row) throw errors.invalidInvitation();
   const { email, role, isKnown } = row;
   return { email, role, isKnown, account: { id: row.accountId, name: row.accountName } };
@@ -141,6 +148,13 @@ export async function acceptAs(
   return use(deps, code, async () => personId);
 }
 
+/** Whoever invited is still there: who was removed must not come back by an invitation of its own. */
+const isStillBacked = sql`(
+  exists (select from members where members.account_id = invitations.account_id and person_id = invited_by
+            and role in ('admin', 'owner'))
+  or exists (select from keys where keys.account_id = invitations.account_id and keys.id = invited_by
+            and revoked_at is null))`;
+
 /** The link is used up by the transaction that adds the member: of two requests with one link, one succeeds. */
 async function use(
   { control, now }: Deps,
@@ -156,6 +170,7 @@ async function use(
       projects: string[] | null;
     }>(sql`
       delete from invitations where hash = ${hashSecret('invite', code)} and expires_at > ${new Date(now())}
+        and ${isStillBacked}
       returning account_id as "accountId", email, email_key as "emailKey", role, projects`);
     if (!used) throw errors.invalidInvitation();
     const personId = await findPerson(transaction, used);

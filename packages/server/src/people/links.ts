@@ -14,7 +14,8 @@ export async function createLink({ control, now }: Deps, accountId: string): Pro
   const made = await control.change(sql`
     insert into console_links (hash, key_id, expires_at)
     select ${hashSecret('link', code)}::bytea, id, ${expiresAt}::timestamptz from keys
-    where account_id = ${accountId} and kind = 'account' and revoked_at is null
+    where account_id = ${accountId} and kind = 'account' and role = 'owner' and revoked_at is null
+      and (expires_at is null or expires_at > now())
     order by created_at desc limit 1
     returning 1`);
   return made.length > 0 ? code : null;

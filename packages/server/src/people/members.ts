@@ -116,7 +116,7 @@ export async function resolveProjects(
   if (!canBeLimited(role))
     throw errors.invalidRequest([{ path: 'projects', problem: `cannot be set for the role ${role}` }]);
   const rows = await queryable.query<{ id: string; slug: string }>(sql`
-    select id, slug from projects where account_id = ${accountId} and slug = any (${[...slugs]}::text[])`);
+    select id, slug from projects where account_id = ${accountId} and slug = any (${slugs.map((slug) => slug.replaceAll('\0', '\ufffd'))}::text[])`);
   const missing = slugs.filter((slug) => rows.every((row) => row.slug !== slug));
   if (missing.length > 0)
     throw errors.invalidRequest([{ path: 'projects', problem: `there is no project "${missing[0]}"` }]);

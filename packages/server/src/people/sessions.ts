@@ -8,7 +8,7 @@ import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
-import { isOperatorRole } from '../keys/roles.ts';
+import { isOperatorRole, rankOf } from '../keys/roles.ts';
 import { type CallerRow, callerColumns, toCaller } from '../keys/verify.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import { hashSecret, newSecret } from './secrets.ts';
@@ -26,6 +26,8 @@ export type ConsoleSession = Readonly<{
   id: string;
   caller: Caller;
   account: { id: string; name: string };
+  /** Of a person's session: only the own profile and other accounts can be used. */
+  suspendedBecause: string | null;
   /** The account requires a second factor, and the person has proved none: only the own profile can be used. */
   lacksSecondFactor: boolean;
   expiresAt: Date;
@@ -87,7 +89,7 @@ function provedOwner(proof: Proof, at: Date): Sql {
       from members join accounts on accounts.id = members.account_id
       where members.person_id = ${proof.personId} and accounts.deleted_at is null
         and (${proof.accountId}::text is null or members.account_id = ${proof.accountId})
-      order by members.created_at, members.account_id limit 1)`;
+      order by accounts.suspended_at is not null, members.created_at, members.account_id limit 1)`;
   }
   const key =
     'caller' in proof
@@ -178,6 +180,7 @@ export async function findSession(
     id: row.sessionId,
     caller,
     account: { id: caller.accountId, name: row.accountName },
+    suspendedBecause: row.suspendedBecause,
     lacksSecondFactor: row.personId !== null && row.requiresSecondFactor && !row.hasSecondFactor,
     expiresAt: row.endsAt,
     confirmedUntil: row.confirmedUntil,
@@ -186,9 +189,8 @@ export async function findSession(
 
 /** Read with every request: who is no longer a member, or has another role, has it at once. */
 function memberOf(row: Row): Caller | null {
-  const { personId, email, memberRole: role, memberProjects: projects, suspendedBecause } = row;
+  const { personId, email, memberRole: role, memberProjects: projects } = row;
   if (personId === null || email === null || role === null) return null;
-  if (suspendedBecause !== null) throw errors.accountSuspended(suspendedBecause);
   return {
     ...{ kind: 'account', keyId: personId, accountId: row.sessionAccountId, role, projects },
     isOperator: isOperatorRole(role) && row.isOperator === true,
@@ -217,7 +219,9 @@ function hashesOf(cookies: readonly string[]): Buffer[] {
 export function requireOwnKey(session: ConsoleSession, proved: Caller): void {
   const isOwner =
     proved.keyId === session.caller.keyId ||
-    (proved.kind === 'account' && proved.accountId === session.caller.accountId);
+    (proved.kind === 'account' &&
+      proved.accountId === session.caller.accountId &&
+      rankOf(proved.role) >= rankOf(session.caller.kind === 'account' ? session.caller.role : 'developer'));
   if (!isOwner) {
     throw errors.forbidden(
       'This API key is not the one with which the session was opened.',

@@ -10,15 +10,22 @@ export type Added = Readonly<{ projects: number; mb: number }>;
 
 type Limits = { maxProjects: number | null; maxTotalMb: number | null };
 
-/** Runs `act` alone if the account has no limits, and otherwise in a transaction that checks them. */
+/**
+ * Runs `act` alone if the account has no limits, and otherwise in a transaction that checks them. An account that was deleted or
+ * suspended meanwhile gets nothing more.
+ */
 export async function withinLimits<T>(
   control: Control,
   accountId: string,
   added: Added,
   act: (database: Pick<Control, 'change'>) => Promise<T>,
 ): Promise<T> {
-  const [limits] = await control.query<Limits>(sql`
-    select max_projects as "maxProjects", max_total_mb::float8 as "maxTotalMb" from accounts where id = ${accountId}`);
+  const [limits] = await control.query<Limits & { isDeleted: boolean; suspendedBecause: string | null }>(sql`
+    select max_projects as "maxProjects", max_total_mb::float8 as "maxTotalMb", deleted_at is not null as "isDeleted",
+           suspended_because as "suspendedBecause"
+    from accounts where id = ${accountId}`);
+  if (limits?.isDeleted) throw errors.accountNotFound(accountId);
+  if (limits?.suspendedBecause != null) throw errors.accountSuspended(limits.suspendedBecause);
   if (!limits || (limits.maxProjects === null && limits.maxTotalMb === null)) return act(control);
   return control.transaction(async (transaction) => {
     await checkLimits(transaction, accountId, added);

@@ -8,7 +8,7 @@ import { sql } from '../postgres/sql.ts';
 /** Of `projects`: whether its database must be closed. */
 export const isClosed = sql`
   (projects.deleted_at is not null
-   or exists (select from accounts where accounts.id = projects.account_id and accounts.suspended_at is not null))`;
+   or exists (select from accounts where accounts.id = projects.account_id and (accounts.suspended_at is not null or accounts.deleted_at is not null)))`;
 
 /**
  * Applies the state of the row, then reads the row again: the last process to act has seen the final state, so a

@@ -12,7 +12,7 @@ import { errors } from '../../errors.ts';
 import type { Fleet } from '../../fleet/fleet.ts';
 import { dropFilledProjects } from '../../jobs/abandoned.ts';
 import type { JobRun, Jobs } from '../../jobs/jobs.ts';
-import { type Caller, requireAccount } from '../../keys/caller.ts';
+import { type Caller, requireAccount, requireAllProjects } from '../../keys/caller.ts';
 import { createProject } from '../../projects/create.ts';
 import { getProjectRow } from '../../projects/find.ts';
 import { type ProjectRow, toProject } from '../../projects/project.ts';
@@ -106,7 +106,8 @@ export function openRestores(deps: RestoreDeps): Restores {
 
   return {
     start: async (caller, slug, { to, snapshot, into = 'new', server }) => {
-      requireAccount(caller, 'restore a project');
+      if (into === 'in_place') requireAccount(caller, 'restore a project');
+      else requireAllProjects(caller, 'restore into a new project');
       const source = await getProjectRow(control, caller, slug, { evenDeleted: true });
       const target =
         snapshot === undefined

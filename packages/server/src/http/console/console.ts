@@ -11,7 +11,7 @@ import {
   decorateForConsole,
   identifySession,
   requireConfirmation,
-  requireSecondFactor,
+  requireUsable,
 } from './identify.ts';
 import { consolePages, homeRoute } from './pages.ts';
 import { peopleRoutes } from './people.ts';
@@ -51,7 +51,7 @@ export async function registerConsole(
       acceptOnlyConsole(scope, hosts);
       scope.addHook('onRequest', async (request) => {
         await identifySession(request, deps);
-        requireSecondFactor(request);
+        requireUsable(request);
       });
       scope.addHook('preHandler', requireConfirmation(deps));
       await registerApi(scope);

@@ -73,8 +73,10 @@ export async function identifySession(request: FastifyRequest, deps: Deps): Prom
 }
 
 /** For the routes of the API: the own profile can be used without. */
-export function requireSecondFactor(request: FastifyRequest): void {
-  if (sessionOf(request).lacksSecondFactor) throw errors.secondFactorRequired();
+export function requireUsable(request: FastifyRequest): void {
+  const { suspendedBecause, lacksSecondFactor } = sessionOf(request);
+  if (suspendedBecause !== null) throw errors.accountSuspended(suspendedBecause);
+  if (lacksSecondFactor) throw errors.secondFactorRequired();
 }
 
 /** For a hook after validation, and before a stored response is returned again. */

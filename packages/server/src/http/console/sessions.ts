@@ -24,6 +24,7 @@ import {
   switchAccount,
 } from '../../people/sessions.ts';
 import { provePerson } from '../../people/sign-in.ts';
+import { readEmail } from '../../users/emails.ts';
 import { whoOf, write } from '../audited.ts';
 import type { Deps } from '../deps.ts';
 import { clearCookie, readCookies, setCookie } from './cookies.ts';
@@ -159,6 +160,15 @@ async function readProof(deps: Deps, { body, ip }: FastifyRequest<{ Body: Consol
   return { caller };
 }
 
+/** What was typed into the field may be a password. */
+function isEmail(text: string): boolean {
+  try {
+    return readEmail(text).key !== '';
+  } catch {
+    return false;
+  }
+}
+
 /** For the audit log. Attempts that fail are limited before they get here. */
 async function noteSignIn(
   deps: Deps,
@@ -173,7 +183,7 @@ async function noteSignIn(
     action: 'session.sign_in',
     project: null,
     // Of a key or a link, nothing may get into the log.
-    target: body.email ?? null,
+    target: body.email !== undefined && isEmail(body.email) ? body.email : null,
     outcome: error === null ? 'done' : 'refused',
     error: error instanceof RowhouseError ? error.code : null,
     details: { way },
