@@ -38,7 +38,9 @@ describe('an entry', () => {
       ['project.delete', 'done', null],
       ['project.delete', 'refused', 'forbidden'],
       ['project.create', 'done', null],
+      ['account.create', 'done', null],
     ]);
+    expect(entries[3].actor.kind).toBe('operator');
     expect(entries[2]).toMatchObject({
       actor: { kind: 'key', id: expect.stringMatching(/^key_/), name: null },
       ...{ address: '127.0.0.1', project: slug, details: { name: 'Shop', limit_mb: 64 } },
@@ -65,6 +67,7 @@ describe('an entry', () => {
     const entries = await read('?limit=1000', key);
     const actions = entries.map(({ action }: { action: string }) => action).sort();
     expect(actions).toEqual([
+      'account.create',
       'account_key.issue',
       'key.issue',
       'member.invite',
@@ -85,21 +88,57 @@ describe('an entry', () => {
   });
 });
 
+describe('a hostile caller', () => {
+  it('cannot keep an action out of the log, nor get a secret into it', async () => {
+    const key = await openAccount('Hostile');
+    const { body } = await rowhouse.call('POST', '/projects', { key, body: { name: 'Odd' } });
+    const { slug } = body.project;
+    const name = 'ci\\u0000", "x": "';
+    const issued = await rowhouse.call('POST', `/projects/${slug}/keys`, {
+      key,
+      body: { name, scopes: ['query'] },
+    });
+    expect(issued.status).toBe(201);
+    // The key is pasted where its id belongs.
+    await rowhouse.call('DELETE', `/projects/${slug}/keys/${issued.body.api_key}`, { key });
+    const entries = await read('?action=key', key);
+    expect(entries.map(({ action }: { action: string }) => action)).toEqual(['key.revoke', 'key.issue']);
+    expect(entries[1].details).toEqual({ name, scopes: ['query'] });
+    expect(entries[0].target).toBe('rh_proj_…');
+  });
+
+  it('cannot fill it with what is refused', async () => {
+    const { slug, key } = await rowhouse.project();
+    const publishable = await rowhouse.call('POST', `/projects/${slug}/keys`, {
+      key,
+      body: { name: 'p', kind: 'publishable' },
+    });
+    for (let n = 0; n < 5; n++) {
+      await rowhouse.call('DELETE', `/projects/${slug}/keys/x`, { key: publishable.body.api_key });
+      await rowhouse.call('DELETE', `/projects/${slug}`, { key });
+    }
+    const entries = await read(`?project=${slug}&outcome=refused`);
+    expect(entries.map(({ action }: { action: string }) => action)).toEqual(['project.delete']);
+  });
+});
+
 describe('the log', () => {
   it('is filtered and paged, and has nothing of another account', async () => {
     const [one, other] = [await openAccount('Log one'), await openAccount('Log other')];
     for (let n = 0; n < 5; n++)
       await rowhouse.call('POST', '/projects', { key: one, body: { name: `P ${n}`, slug: `log-one-${n}` } });
     await rowhouse.call('DELETE', '/projects/log-one-3', { key: one });
-    expect(await read('', other)).toEqual([]);
+    const actionsOf = (entries: { action: string }[]) => entries.map(({ action }) => action);
+    expect(actionsOf(await read('', other))).toEqual(['account.create']);
     const [entry] = await read('?project=log-one-3&action=project.create', one);
     expect(entry).toMatchObject({ project: 'log-one-3', action: 'project.create' });
     expect(await read('?project=log-one-3', other)).toEqual([]);
     const stranger = await rowhouse.call('GET', `${api}/audit?account=${entry.account}`, { key: other });
-    expect(stranger.body.entries).toEqual([]);
+    expect(actionsOf(stranger.body.entries)).toEqual(['account.create']);
+    expect(stranger.body.entries[0].account).not.toBe(entry.account);
     expect(await read('?action=project', one)).toHaveLength(6);
     expect(await read('?outcome=failed', one)).toEqual([]);
-    expect(await read(`?to=${encodeURIComponent(entry.at)}`, one)).toHaveLength(3);
+    expect(await read(`?action=project&to=${encodeURIComponent(entry.at)}`, one)).toHaveLength(3);
     const seen = [];
     for (let query = '?limit=2'; ; ) {
       const { body } = await rowhouse.call('GET', `${api}/audit${query}`, { key: one });
@@ -115,7 +154,7 @@ describe('the log', () => {
   it('is exported as JSON lines', async () => {
     const key = await openAccount('Lines');
     await rowhouse.call('POST', '/projects', { key, body: { name: 'One' } });
-    const { body, headers } = await rowhouse.call('GET', `${api}/audit`, {
+    const { body, headers } = await rowhouse.call('GET', `${api}/audit?action=project`, {
       key,
       headers: { accept: 'application/x-ndjson' },
     });

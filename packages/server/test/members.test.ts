@@ -147,6 +147,55 @@ describe('a member', () => {
     expect(outcome(await write())).toEqual([401, 'session_required']);
   });
 
+  it('that sees some projects reaches no other by a branch, an upload or a new project', async () => {
+    const key = await openAccount('Walls');
+    const call2 = (method: string, path: string, body?: unknown) =>
+      rowhouse.call(method, path, { key, ...(body !== undefined && { body }) });
+    expect((await call2('POST', '/projects', { name: 'Main', slug: 'walls-main' })).status).toBe(201);
+    const branched = await call2('POST', '/projects/walls-main/branches', { name: 'Dev', slug: 'walls-dev' });
+    expect(branched.status, JSON.stringify(branched.body)).toBe(201);
+    const { page } = await join(key, 'walls@example.com', 'developer', { projects: ['walls-dev'] });
+    for (const action of ['reset', 'promote'])
+      expect(outcome(await page.call('POST', `/projects/walls-dev/${action}`))).toEqual([409, 'conflict']);
+    for (const [method, path, body] of [
+      ['POST', '/projects', { name: 'Mine' }],
+      ['GET', '/uploads'],
+      ['POST', '/projects/walls-dev/branches', { name: 'B' }],
+    ] as [string, string, unknown?][])
+      expect([path, ...outcome(await page.call(method, path, body === undefined ? {} : { body }))]).toEqual([
+        ...[path, 403, 'forbidden'],
+      ]);
+    const members = (await page.call('GET', '/account/members')).body;
+    expect([members.invitations, members.members[0].projects]).toEqual([[], null]);
+  });
+
+  it('of a suspended account still reaches the other ones', async () => {
+    const [late, fine] = [await openAccount('Late'), await openAccount('Fine')];
+    await join(late, 'both@example.com', 'viewer');
+    await accept(await newPage(), await invite(fine, { email: 'both@example.com', role: 'viewer' }));
+    const { page, answer } = await signIn('both@example.com');
+    expect(answer.body.account.name).toBe('Late');
+    await rowhouse.call('PATCH', `${api}/accounts/${answer.body.account.id}`, {
+      key: rowhouse.operatorKey,
+      body: { suspended_because: 'Unpaid.' },
+    });
+    expect(outcome(await page.call('GET', '/projects'))).toEqual([403, 'account_suspended']);
+    expect((await page.call('GET', '/console/person')).status).toBe(200);
+    expect((await signIn('both@example.com')).answer.body.account.name).toBe('Fine');
+  });
+
+  it('that was removed does not come back by an invitation of its own', async () => {
+    const key = await openAccount('Gone');
+    const admin = await join(key, 'gone@example.com', 'admin');
+    const invited = await admin.page.call('POST', '/account/invitations', {
+      body: { email: 'second@example.com', role: 'admin' },
+    });
+    expect(invited.status, invited.text).toBe(201);
+    const code = String(invited.body.link).split('#invitation=')[1] ?? '';
+    expect((await call(key, 'DELETE', `/account/members/${admin.id}`)).status).toBe(200);
+    expect(outcome(await accept(await newPage(), code))).toEqual([400, 'invalid_code']);
+  });
+
   it('cannot change members above the own role, nor promote itself', async () => {
     const key = await openAccount('Ranks');
     const owner = await join(key, 'rank-owner@example.com', 'owner');
