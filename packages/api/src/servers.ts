@@ -29,8 +29,9 @@ export const Server = Type.Object(
     id: Type.Integer(),
     name: Type.String(),
     hosts: Type.Array(Type.String(), { examples: [['db2.example.com:5432']] }),
-    state: Type.Enum(['ready', 'draining', 'unavailable'], {
-      description: 'draining: it takes no new projects. unavailable: it does not answer.',
+    state: Type.Enum(['ready', 'draining', 'unavailable', 'detached'], {
+      description:
+        'draining: it takes no new projects. unavailable: it does not answer. detached: the installation was restored, and this server is not used until it is attached.',
     }),
     labels,
     capacity_mb: orNull(capacityMb),
@@ -102,7 +103,9 @@ export type AddServer = Static<typeof AddServer>;
 export const ChangeServer = Type.Object(
   {
     state: Type.Optional(
-      Type.Enum(['ready', 'draining'], { description: 'ready: it takes new projects again.' }),
+      Type.Enum(['ready', 'draining'], {
+        description: 'ready: it takes new projects again. A detached server is attached.',
+      }),
     ),
     labels: Type.Optional(labels),
     capacity_mb: Type.Optional(orNull(capacityMb)),

@@ -4,10 +4,11 @@ import { type OutputOptions, show } from './output.ts';
 import { runProgram } from './program.ts';
 import { describeSince, type Since } from './restore-since.ts';
 import { environmentOf, withSettings } from './settings.ts';
-import { clean, formatFields } from './table.ts';
+import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime } from './when.ts';
 
 type Options = OutputOptions & { from?: string; to?: string } & Record<string, unknown>;
+type Detached = { name: string; hosts: string[]; projects: number; unfinished: string[] };
 type Restored = {
   ok: true;
   data: string;
@@ -15,6 +16,7 @@ type Restored = {
   backup: string;
   projects: number;
   last_change_at: string | null;
+  detached: Detached[];
   since: Since | null;
 };
 
@@ -40,7 +42,7 @@ async function restoreAll(options: Options): Promise<void> {
   const env = environmentOf(options);
   if (options.from !== undefined) env.ROWHOUSE_BACKUP_URL = options.from;
   const answer = await runProgram<Restored>('restore', [options.to ?? ''], env, options, 'Restoring');
-  show(options, answer, ({ data, from, backup, projects, last_change_at: last, since }) =>
+  show(options, answer, ({ data, from, backup, projects, last_change_at: last, detached, since }) =>
     [
       formatFields([
         ['data folder', data],
@@ -50,7 +52,27 @@ async function restoreAll(options: Options): Promise<void> {
         ['last change', last === null ? '-' : formatTime(last)],
       ]),
       clean(`Start the service: rowhouse start --data ${data}`),
+      ...(detached.length > 0 ? describeDetached(detached) : []),
       ...(since ? describeSince(since) : []),
     ].join('\n\n'),
   );
+}
+
+/** Paragraphs. */
+function describeDetached(detached: readonly Detached[]): string[] {
+  const columns = [{ title: 'SERVER' }, { title: 'HOSTS' }, { title: 'PROJECTS' }, { title: 'COMMAND' }];
+  const rows = detached.map(({ name, hosts, projects }) => [
+    ...[name, hosts.join(', '), projects, `rowhouse servers attach ${name}`],
+  ]);
+  const unfinished = detached.flatMap((one) => one.unfinished);
+  return [
+    `These servers are DETACHED: they were not restored, and the service leaves them and their projects alone. Attach each one when the old service is stopped for good. Never attach one in a copy that you only try out:\n${formatTable(columns, rows)}`,
+    ...(unfinished.length > 0
+      ? [
+          clean(
+            `These projects on detached servers were being filled at the restored time. Check them: ${unfinished.join(', ')}`,
+          ),
+        ]
+      : []),
+  ];
 }

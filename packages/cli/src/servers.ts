@@ -58,6 +58,10 @@ export function addServers(program: Command): void {
     .option('--as <name>', 'with --finish: the name of the control database there (default: as it is now)')
     .option('--undo', 'come back to the data folder, while the service is stopped')
     .action((name, address, options) => adopt(name, address, options, insert));
+  add(
+    'attach <name>',
+    'Use a server again that "rowhouse restore" has detached. No other service may use it: the old one must be stopped for good.',
+  ).action(attach);
   add('remove <name>', 'Remove a server that has no projects.').action(remove);
 }
 
@@ -94,11 +98,11 @@ async function list(options: ApiOptions): Promise<void> {
 type DrainOptions = ApiOptions & { undo?: boolean; keepProjects?: boolean; maxPauseMs?: number };
 
 async function drain(name: string, options: DrainOptions): Promise<void> {
-  const { id, projects } = await find(options, name);
+  const { id, projects, state } = await find(options, name);
   if (options.undo) {
-    const body = { state: 'ready' };
-    const answer = await callApi<ServerResponse>(options, 'PATCH', ['servers', String(id)], { body });
-    return show(options, answer, ({ server }) => formatFields(fieldsOf(server)));
+    if (state === 'detached')
+      throw failure('conflict', `The server "${name}" is detached.`, `Use: rowhouse servers attach ${name}.`);
+    return makeReady(id, options);
   }
   const body = {
     ...(!options.keepProjects && { move: true }),
@@ -111,6 +115,23 @@ async function drain(name: string, options: DrainOptions): Promise<void> {
   const { moved, left } = job.result as { moved: number; left: { project: string; reason: string }[] };
   note(options, `Projects moved: ${moved}.`);
   for (const { project, reason } of left) note(options, clean(`${project} stays: ${reason}`));
+}
+
+async function attach(name: string, options: ApiOptions): Promise<void> {
+  const { id, state } = await find(options, name);
+  if (state !== 'detached')
+    throw failure(
+      'conflict',
+      `The server "${name}" is not detached.`,
+      'rowhouse servers list shows the states.',
+    );
+  await makeReady(id, options);
+}
+
+async function makeReady(id: number, options: ApiOptions): Promise<void> {
+  const body = { state: 'ready' };
+  const answer = await callApi<ServerResponse>(options, 'PATCH', ['servers', String(id)], { body });
+  show(options, answer, ({ server }) => formatFields(fieldsOf(server)));
 }
 
 async function remove(name: string, options: ApiOptions): Promise<void> {

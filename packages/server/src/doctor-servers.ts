@@ -69,6 +69,13 @@ async function examineServer(
   masterKey: Buffer,
 ): Promise<Check[]> {
   const check = `server ${row.name}`;
+  if (row.state === 'detached')
+    return [
+      {
+        ...{ check, state: 'warning', found: `${row.hosts.join(', ')} is detached since a restore` },
+        todo: `Its projects answer 503. If no other service uses it: rowhouse servers attach ${row.name}.`,
+      },
+    ];
   try {
     const address = parseDatabaseUrl(openAddress(masterKey, row) ?? '');
     await checkExternal(address);

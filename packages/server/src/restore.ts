@@ -50,10 +50,10 @@ async function run(config: Config, to: string): Promise<Answer> {
       },
     });
     recordMasterKey(config.dataFolder, masterKey);
-    const { lastChangeAt, backup, projects, since } = restored;
+    const { lastChangeAt, backup, projects, detached, since } = restored;
     const at = lastChangeAt?.toISOString() ?? null;
     const place = { data: config.dataFolder, from: storage.place };
-    return { ok: true, ...place, backup, projects, last_change_at: at, since };
+    return { ok: true, ...place, backup, projects, last_change_at: at, detached, since };
   } finally {
     storage.close();
     lock.release();

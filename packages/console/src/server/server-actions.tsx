@@ -13,7 +13,7 @@ import { DrainServer } from './drain-server.tsx';
 export function ServerActions({ server, isFirst }: { server: ListedServer; isFirst: boolean }) {
   const { id, name, state } = server;
   const client = useQueryClient();
-  const [open, setOpen] = useState<'drain' | 'remove' | null>(null);
+  const [open, setOpen] = useState<'drain' | 'attach' | 'remove' | null>(null);
   const address = path`servers/${String(id)}`;
   const reload = () => client.invalidateQueries({ queryKey: ['servers'] });
   const undrain = useMutation({
@@ -24,6 +24,14 @@ export function ServerActions({ server, isFirst }: { server: ListedServer; isFir
     },
     onError: toast.failed,
   });
+  const attach = useMutation({
+    mutationFn: () => api.patch(address, { state: 'ready' }),
+    onSuccess: () => {
+      toast.done(`${name} is attached.`);
+      setOpen(null);
+      return reload();
+    },
+  });
   const remove = useMutation({
     mutationFn: () => api.delete(address),
     onSuccess: () => {
@@ -32,13 +40,28 @@ export function ServerActions({ server, isFirst }: { server: ListedServer; isFir
       return reload();
     },
   });
-  const items: MenuItem[] = [{ label: 'Drain', onSelect: () => setOpen('drain') }];
+  const items: MenuItem[] = [];
+  if (state !== 'detached') items.push({ label: 'Drain', onSelect: () => setOpen('drain') });
+  if (state === 'detached') items.push({ label: 'Attach', onSelect: () => setOpen('attach') });
   if (state === 'draining') items.push({ label: 'Take projects again', onSelect: () => undrain.mutate() });
   if (!isFirst) items.push({ label: 'Remove', isDanger: true, onSelect: () => setOpen('remove') });
   return (
     <>
       <ActionsMenu of={name} items={items} />
       {open === 'drain' ? <DrainServer server={server} onClose={() => setOpen(null)} /> : null}
+      {open === 'attach' ? (
+        <Confirm
+          title={`Attach ${name}`}
+          action="Attach server"
+          word={name}
+          isBusy={attach.isPending}
+          error={attach.error}
+          onConfirm={() => attach.mutate()}
+          onClose={() => setOpen(null)}
+        >
+          The restored installation uses this server from then on. Make sure that no other service uses it.
+        </Confirm>
+      ) : null}
       {open === 'remove' ? (
         <Confirm
           title={`Remove ${name}`}

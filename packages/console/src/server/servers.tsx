@@ -48,7 +48,7 @@ export function Servers() {
   );
 }
 
-const tones = { ready: 'good', draining: 'warn', unavailable: 'bad' } as const;
+const tones = { ready: 'good', draining: 'warn', unavailable: 'bad', detached: 'bad' } as const;
 const columns = [
   {
     title: 'Name',

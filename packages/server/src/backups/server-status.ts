@@ -39,7 +39,8 @@ export function chooseMembers(servers: Fleet, name: string | null): Member[] {
 
 async function describe({ backups }: Deps, member: Member): Promise<ServerStatus> {
   const { server, isAnswering, row } = member;
-  if (!server || !isAnswering) return describeStored(backups, member, silent(row.name));
+  if (!server || !isAnswering)
+    return describeStored(backups, member, row.state === 'detached' ? detached(row.name) : silent(row.name));
   if (server.holdsControl) return fromStatus(server, await backups.of(server).status());
   try {
     const problem = await backups.findProblem(server);
@@ -56,6 +57,13 @@ export function silent(name: string): NotBackedUp {
   return {
     reason: `The server "${name}" does not answer.`,
     hint: 'Start it, or check the network. If it is lost, restore its projects into new ones on other servers.',
+  };
+}
+
+function detached(name: string): NotBackedUp {
+  return {
+    reason: `The server "${name}" is detached since a restore.`,
+    hint: `If no other service uses it: rowhouse servers attach ${name}.`,
   };
 }
 

@@ -8,6 +8,11 @@ export const serviceErrors = {
       hint: 'Retry in a few seconds.',
       cause,
     }),
+  serverDetached: () =>
+    new RowhouseError('unavailable', 'This server is detached since a restore. Nothing was changed.', {
+      retryAfterS: 60,
+      hint: 'The operator attaches it: rowhouse servers attach <name>.',
+    }),
   starting: () =>
     new RowhouseError('unavailable', 'The service is starting.', {
       retryAfterS: 1,

@@ -88,6 +88,10 @@ export async function openFleet(options: Options): Promise<Fleet> {
     }
     const entry: Entry = { row, watch: null, server: null, spares: null };
     entries.set(row.id, entry);
+    if (row.state !== 'detached') watch(entry);
+  };
+  const watch = (entry: Entry) => {
+    const { row } = entry;
     const url = openAddress(masterKey, row);
     // The first server of other settings: its address is not known here.
     if (url === null) return;
@@ -125,8 +129,11 @@ export async function openFleet(options: Options): Promise<Fleet> {
     const rows = await readServers(control);
     for (const row of rows) {
       const known = entries.get(row.id);
-      if (known) known.row = row;
-      else if (!stopping.signal.aborted) add(row);
+      if (known) {
+        const isAttached = known.row.state === 'detached' && row.state !== 'detached';
+        known.row = row;
+        if (isAttached && !stopping.signal.aborted) watch(known);
+      } else if (!stopping.signal.aborted) add(row);
     }
     const present = new Set(rows.map(({ id }) => id));
     for (const [id, entry] of entries) {
@@ -173,6 +180,7 @@ export async function openFleet(options: Options): Promise<Fleet> {
 
   const opened = (serverId: number): Entry & { server: Server; spares: Spares } => {
     const entry = entries.get(serverId);
+    if (entry?.row.state === 'detached') throw errors.serverDetached();
     if (!entry?.server || !entry.spares)
       throw errors.unavailable(`the server ${entry?.row.name ?? serverId} has not been reached`);
     return { ...entry, server: entry.server, spares: entry.spares };

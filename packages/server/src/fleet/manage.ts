@@ -13,6 +13,7 @@ import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
 import type { Fleet, Member } from './fleet.ts';
 import {
+  attachServer,
   countProjects,
   deleteServer,
   hostNames,
@@ -98,14 +99,19 @@ export async function changeServer(deps: Deps, id: number, input: ChangeServer):
     ready: 'active',
     draining: 'draining',
   };
+  await deps.servers.refresh();
+  const isDetached = memberOf(deps.servers, id).row.state === 'detached';
+  if (isDetached && input.state === 'draining') throw errors.serverDetached();
+  const isAttached = isDetached && input.state === 'ready' && (await attachServer(deps.control, id));
   const isThere = await updateServer(deps.control, id, {
-    ...(input.state && { state: states[input.state] }),
+    ...(input.state && !isAttached && { state: states[input.state] }),
     ...(input.labels && { labels: input.labels }),
     ...(input.capacity_mb !== undefined && { capacityMb: input.capacity_mb }),
     ...(input.capacity_connections !== undefined && { capacityConnections: input.capacity_connections }),
   });
   if (!isThere) throw errors.serverNotFound(id);
   await deps.servers.refresh();
+  if (isAttached) await deps.servers.settled(id);
   return toWire(memberOf(deps.servers, id));
 }
 
@@ -118,7 +124,9 @@ export async function removeServer(deps: RemovalDeps, id: number): Promise<WireS
     throw errors.conflict('The first server holds the control database and cannot be removed.', stayHint);
   await checkEmpty(control, member);
   // From now on no process places a project there. The foreign key holds off one that is just being created.
-  await updateServer(control, id, { state: 'removing' });
+  // A detached server gets none, and stays closed.
+  const isDetached = member.row.state === 'detached';
+  if (!isDetached) await updateServer(control, id, { state: 'removing' });
   await servers.refresh();
   if (member.server) {
     await dropSpares(control, member.server).catch(deps.onError);
@@ -128,7 +136,7 @@ export async function removeServer(deps: RemovalDeps, id: number): Promise<WireS
     await deleteServer(control, id);
   } catch (error) {
     if (!isState(error, sqlstate.foreignKeyViolation)) throw error;
-    await updateServer(control, id, { state: 'draining' });
+    if (!isDetached) await updateServer(control, id, { state: 'draining' });
     await checkEmpty(control, member);
     throw errors.conflict(
       'A move from or to this server is not complete.',
@@ -168,10 +176,11 @@ function memberOf(servers: Fleet, id: number): Member {
 
 function toWire({ row, isAnswering }: Member): WireServer {
   const { id, name, hosts, labels, state, capacityMb, capacityConnections, usedBytes, projects } = row;
-  const wireState = state === 'active' ? 'ready' : 'draining';
+  const reached = state === 'active' ? 'ready' : 'draining';
+  const silentState = state === 'detached' ? 'detached' : 'unavailable';
   return {
     ...{ id, name, hosts, labels, projects },
-    state: isAnswering ? wireState : 'unavailable',
+    state: isAnswering ? reached : silentState,
     capacity_mb: capacityMb,
     capacity_connections: capacityConnections,
     used_mb: toMb(usedBytes),

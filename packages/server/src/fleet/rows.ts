@@ -5,8 +5,11 @@ import { sealBytes, unsealBytes } from '../keys/seal.ts';
 import type { Address, Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
-/** `removing`: it gets no projects, and disappears once its spares are dropped. */
-export type ServerState = 'active' | 'draining' | 'removing';
+/**
+ * `removing`: it gets no projects, and disappears once its spares are dropped. `detached`: the installation was restored, and
+ * the server is not opened until an operator says so.
+ */
+export type ServerState = 'active' | 'draining' | 'removing' | 'detached';
 
 export type ServerRow = Readonly<{
   id: number;
@@ -89,6 +92,20 @@ export async function updateServer(control: Control, id: number, change: ServerC
     where id = ${id}
     returning id`);
   return rows.length > 0;
+}
+
+/** Returns false if the server is not detached. */
+export function attachServer(control: Control, id: number): Promise<boolean> {
+  return control.transaction(async (transaction) => {
+    const rows = await transaction.query(sql`
+      update servers set state = 'active' where id = ${id} and state = 'detached' returning id`);
+    if (rows.length === 0) return false;
+    // They may have been brought back after the restored time. So none of them is dropped at once.
+    await transaction.query(sql`
+      update projects set deleted_at = now() where server_id = ${id} and deleted_at is not null`);
+    await transaction.query(recordChange({ serverId: id }));
+    return true;
+  });
 }
 
 /** Deleted projects count: their databases are kept until they can no longer be restored. */

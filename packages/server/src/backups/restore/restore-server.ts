@@ -12,6 +12,7 @@ import { readBackups } from '../descriptions.ts';
 import { listClusters, openRepository, type Repository } from '../repository.ts';
 import type { Storage } from '../storage/storage.ts';
 import { type Access, type AccessChanges, compareAccess, readAccess } from './access.ts';
+import { type DetachedServer, detachServers } from './detach.ts';
 import { planRestore } from './plan.ts';
 import { recover, type Workshop } from './recover.ts';
 import { databasesNamed } from './recover-project.ts';
@@ -34,6 +35,8 @@ export type RestoredServer = {
   lastChangeAt: Date | null;
   backup: string;
   projects: number;
+  /** The service leaves them alone until an operator attaches them. */
+  detached: DetachedServer[];
   since: Since | null;
 };
 
@@ -73,9 +76,10 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
       async ({ server, lastCommit }) => {
         await server.open();
         const access = await readAccess(server, request.controlDatabase);
+        const detached = await detachServers(server, request.controlDatabase);
         // The replayed changes and the end of the replay are written out: the folder is complete without its WAL.
         await server.database.query(sql`checkpoint`);
-        return { lastChangeAt: lastCommit, backup: plan.tip.id, access };
+        return { lastChangeAt: lastCommit, backup: plan.tip.id, detached, access };
       },
     );
     if (!restored) throw new Error('A restore of everything cannot leave anything out.');
