@@ -69,6 +69,8 @@ type Options = {
   address: Address;
   masterKey: Buffer;
   installation: string;
+  /** PostgreSQL's own, as it is known. null: not known. */
+  systemIdentifier?: string | null;
 };
 
 /** Prepares the server. Several services may do so concurrently: one of them does the work. */
@@ -85,6 +87,9 @@ export async function openServer(options: Options): Promise<Server> {
 async function prepare(options: Options, maintenance: Database): Promise<Server> {
   const { id, name, control, address } = options;
   const facts = await readFacts(maintenance);
+  // Before anything is created there.
+  if (options.systemIdentifier && options.systemIdentifier !== facts.systemIdentifier)
+    throw new Error('another PostgreSQL server answers at this address');
   const projectSchema = await readProjectSchema(facts.superuser);
   // The lock is in the maintenance database: other installations may share the server, and advisory locks are per database.
   const { template, shared } = await maintenance.session(async (session) => {

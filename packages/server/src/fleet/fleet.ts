@@ -9,7 +9,7 @@ import { keepSpares, type Spares } from '../engine/spares.ts';
 import { errors } from '../errors.ts';
 import type { Address } from '../postgres/database.ts';
 import { type Candidate, choosePlace, type Refusal, type Wish } from './placement.ts';
-import { hostNames, noteFirst, openAddress, readServers, type ServerRow } from './rows.ts';
+import { hostNames, noteFirst, noteIdentifier, openAddress, readServers, type ServerRow } from './rows.ts';
 import { openWatch, type Watch } from './watch.ts';
 
 /** A server as this process sees it. */
@@ -103,7 +103,13 @@ export async function openFleet(options: Options): Promise<Fleet> {
         await checkExternal(address);
         const { id, name } = row;
         const { installation } = first;
-        return openServer({ id, name, control, holdsControl: false, address, masterKey, installation });
+        const server = await openServer({
+          ...{ id, name, control, holdsControl: false, address, masterKey, installation },
+          systemIdentifier: entry.row.systemIdentifier,
+        });
+        if (entry.row.systemIdentifier === null)
+          await noteIdentifier(control, id, server.systemIdentifier).catch(onError);
+        return server;
       },
       onOpen: (server) => {
         entry.server = server;

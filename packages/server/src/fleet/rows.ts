@@ -157,6 +157,16 @@ export async function noteFirst(
     where id = ${id} and (hosts, system_identifier) is distinct from (${[...hosts]}::text[], ${systemIdentifier})`);
 }
 
+/** Of a server that an earlier version has added. */
+export async function noteIdentifier(
+  control: Queryable,
+  id: number,
+  systemIdentifier: string,
+): Promise<void> {
+  await control.query(sql`
+    update servers set system_identifier = ${systemIdentifier} where id = ${id} and system_identifier is null`);
+}
+
 export function hostNames(address: Address): string[] {
   return (address.primary?.hosts ?? [address]).map(({ host, port }) => `${host}:${port}`);
 }
