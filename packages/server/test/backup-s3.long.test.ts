@@ -138,8 +138,9 @@ describe.skipIf(reason !== null)('backups in S3', () => {
     await storage.put('killed', [large]);
     expect((await contentOf(await storage.get('killed'))).equals(large)).toBe(true);
     // The upload that was never completed takes space until it is removed.
-    expect(await storage.removeUnfinished(new Date(Date.now() - 3_600_000))).toBe(0);
-    expect(await storage.removeUnfinished(new Date(Date.now() + 60_000))).toBe(1);
+    expect(await storage.removeUnfinished('', new Date(Date.now() - 3_600_000))).toBe(0);
+    expect(await storage.removeUnfinished('other/', new Date(Date.now() + 60_000))).toBe(0);
+    expect(await storage.removeUnfinished('', new Date(Date.now() + 60_000))).toBe(1);
     expect(readdirSync(server.bucketFolder).length).toBeGreaterThan(0);
   });
 });

@@ -22,9 +22,33 @@ describe('backups in a folder', () => {
     const left = path.join(root, '.incoming', 'left');
     writeFileSync(left, 'half');
     expect(await namesIn(storage)).toEqual(['a/1']);
-    expect(await storage.removeUnfinished(new Date(Date.now() - 60_000))).toBe(0);
+    const removeOld = (prefix: string) => storage.removeUnfinished(prefix, new Date(Date.now() - 60_000));
+    expect(await removeOld('')).toBe(0);
     utimesSync(left, new Date(0), new Date(0));
-    expect(await storage.removeUnfinished(new Date(Date.now() - 60_000))).toBe(1);
+    expect(await removeOld('')).toBe(1);
+    expect(readdirSync(path.join(root, '.incoming'))).toEqual([]);
+  });
+
+  it('removes unfinished files of one server, and leaves those of another one', async () => {
+    const root = newRoot();
+    const storage = openFolder(root, 0);
+    const incoming = path.join(root, '.incoming');
+    const removeOld = (prefix: string) => storage.removeUnfinished(prefix, new Date(Date.now() - 60_000));
+    async function* slow() {
+      yield Buffer.from('half');
+      // As one part of a large backup, which takes longer than a day.
+      for (const name of readdirSync(incoming)) utimesSync(path.join(incoming, name), 0, 0);
+      expect(await removeOld('22/')).toBe(0);
+      expect(readdirSync(incoming)).toHaveLength(1);
+      yield Buffer.from(' and half');
+      for (const name of readdirSync(incoming)) utimesSync(path.join(incoming, name), 0, 0);
+      expect(await removeOld('2/')).toBe(0);
+    }
+    await storage.put('222/part', slow());
+    expect(await namesIn(storage)).toEqual(['222/part']);
+    writeFileSync(path.join(incoming, '222.left'), 'half');
+    utimesSync(path.join(incoming, '222.left'), 0, 0);
+    expect(await removeOld('222/')).toBe(1);
     expect(readdirSync(path.join(root, '.incoming'))).toEqual([]);
   });
 

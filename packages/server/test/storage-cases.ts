@@ -100,7 +100,7 @@ export function storageCases(open: () => Storage): void {
     }
     await expect(storage.put('u/failed', failing())).rejects.toThrow('the source broke');
     expect(await namesIn(storage, 'u/')).toEqual(['u/whole']);
-    expect(await storage.removeUnfinished(new Date(Date.now() + 60_000))).toBe(0);
+    expect(await storage.removeUnfinished('', new Date(Date.now() + 60_000))).toBe(0);
   });
 
   it('refuses names that lead out of it', async () => {

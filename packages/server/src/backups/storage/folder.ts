@@ -30,7 +30,7 @@ export function openFolder(root: string, reserveBytes: number | null): Storage {
 
   const put = async (name: string, content: Content, signal?: AbortSignal): Promise<Stored> => {
     const target = pathOf(name);
-    const draft = path.join(root, incoming, randomBytes(12).toString('hex'));
+    const draft = path.join(root, incoming, draftStart(topOf(name)) + randomBytes(12).toString('hex'));
     await mkdir(path.dirname(draft), { recursive: true, mode: 0o700 });
     try {
       const stored = await writeDraft(draft, content, signal);
@@ -94,7 +94,7 @@ export function openFolder(root: string, reserveBytes: number | null): Storage {
       (await entriesOf(root, prefix)).filter((name) => name.endsWith('/')).map((name) => path.basename(name)),
     delete: deleteOne,
     deleteAll: (names) => deleteEach(names, deleteOne),
-    removeUnfinished: (before) => removeDrafts(path.join(root, incoming), before),
+    removeUnfinished: (prefix, before) => removeDrafts(path.join(root, incoming), topOf(prefix), before),
     close: () => {},
   };
 }
@@ -212,9 +212,15 @@ async function entriesOf(root: string, folder: string): Promise<string[]> {
     .sort();
 }
 
-async function removeDrafts(folder: string, before: Date): Promise<number> {
+const topOf = (name: string) => name.slice(0, name.indexOf('/') + 1).slice(0, -1);
+/** Temporary names begin with the topmost folder of the object, so that those of one server can be told from others. */
+const draftStart = (top: string) => (top === '' ? '' : `${top}.`);
+
+/** Of one topmost folder. Empty: of all. A name without a dot is from an earlier version, or of an object without a folder. */
+async function removeDrafts(folder: string, top: string, before: Date): Promise<number> {
   let removed = 0;
   for (const name of await readdir(folder).catch(() => [])) {
+    if (name.includes('.') && !name.startsWith(draftStart(top))) continue;
     const file = path.join(folder, name);
     const found = await stat(file).catch(() => null);
     if (!found || found.mtime >= before) continue;

@@ -93,7 +93,8 @@ export function openS3(location: S3Location): Storage {
       ...{ client, place, deleteOne, keyOf: prefixed },
       refusal: (answer, name) => refusal(answer, place, name),
     }),
-    removeUnfinished: (before, signal) => abortUploads(client, place, prefixed(''), before, signal),
+    removeUnfinished: (prefix, before, signal) =>
+      abortUploads(client, place, { root: prefixed(''), prefix: prefixed(prefix) }, before, signal),
     close: () => client.close(),
   };
 }
@@ -151,7 +152,7 @@ function* objectsIn(xml: string, root: string): Generator<StoredObject> {
 async function abortUploads(
   client: S3Client,
   place: string,
-  prefix: string,
+  { root, prefix }: { root: string; prefix: string },
   before: Date,
   signal?: AbortSignal,
 ): Promise<number> {
@@ -163,7 +164,7 @@ async function abortUploads(
     const uploadId = elementOf(entry, 'UploadId') ?? '';
     const begunAt = new Date(elementOf(entry, 'Initiated') ?? Date.now());
     if (!key.startsWith(prefix) || begunAt >= before) continue;
-    const name = key.slice(prefix.length);
+    const name = key.slice(root.length);
     await client.send({ method: 'DELETE', name, query: { uploadId }, signal });
     aborted++;
   }

@@ -27,8 +27,11 @@ export type Storage = {
   delete(name: string, signal?: AbortSignal): Promise<void>;
   /** The same for many, with fewer requests where the storage can. In order: an error leaves a beginning deleted. */
   deleteAll(names: AsyncIterable<string> | Iterable<string>, signal?: AbortSignal): Promise<number>;
-  /** Removes uploads that began before this time and were never completed. Returns their number. */
-  removeUnfinished(before: Date, signal?: AbortSignal): Promise<number>;
+  /**
+   * Removes uploads that began before this time and were never completed. Returns their number. `prefix`: empty, or the
+   * topmost folder of their names with its slash.
+   */
+  removeUnfinished(prefix: string, before: Date, signal?: AbortSignal): Promise<number>;
   close(): void;
 };
 
