@@ -103,6 +103,15 @@ inBrowsers('an import', (name) => {
     await page.getByRole('link', { name: /teas/ }).waitFor();
   });
 
+  it('stays open when the person chooses no file after all', async () => {
+    await openForm();
+    await dialog()
+      .getByLabel('File', { exact: true })
+      .evaluate((field) => field.dispatchEvent(new Event('cancel', { bubbles: true })));
+    await page.evaluate(() => new Promise(requestAnimationFrame));
+    expect(await dialog('Import a project').count()).toBe(1);
+  });
+
   it('takes a file that is not a dump for what it is, and keeps the form', async () => {
     await openForm();
     await choose('photo.dump', `PGDMP${'\u0001'.repeat(200)}`);
@@ -144,6 +153,13 @@ inBrowsers('an import', (name) => {
     await button(`Stop the import of ${slug}`).click();
     const asked = dialog(`Stop the import of ${slug}`);
     await expectLooks(page, name, 'stop-job');
+    await page.keyboard.press('Escape');
+    await asked.waitFor({ state: 'detached' });
+    // Its key is shown once: Esc answered the question, and closed nothing else.
+    await dialog(`Import of ${slug}`)
+      .getByText(/^rh_proj_/)
+      .waitFor();
+    await button(`Stop the import of ${slug}`).click();
     await asked.getByRole('button', { name: 'Stop the job' }).click();
     await dialog().getByText('cancelled', { exact: true }).waitFor({ timeout: 30_000 });
     expect((await rowhouse.call('GET', `/projects/${slug}`)).status).toBe(404);

@@ -28,6 +28,8 @@ export function Dialog({ title, onClose, children, kind = 'center' }: Props) {
       className={`dialog dialog-${kind}`}
       aria-labelledby={titleId}
       onCancel={(event) => {
+        // The event also comes up from a dialog or a file field inside this one.
+        if (event.target !== event.currentTarget) return;
         event.preventDefault();
         onClose();
       }}
