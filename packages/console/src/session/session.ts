@@ -108,10 +108,11 @@ export function confirmSession(apiKey: string): Promise<unknown> {
 
 /**
  * However the session was found. One that ended by itself leaves the texts of its tabs in sessionStorage: for the same
- * rights, and for no others.
+ * person with the same rights, and for no others.
  */
 function openSession(session: Session, token: string) {
-  const owner = JSON.stringify([session.account.id, session.project, session.scopes]);
+  const { account, person, role, project, scopes } = session;
+  const owner = JSON.stringify([account.id, person?.id ?? null, role, project, scopes]);
   if (sessionStorage.getItem(ownerKey) !== owner) sessionStorage.clear();
   sessionStorage.setItem(ownerKey, owner);
   sessionStorage.setItem(storageKey, token);
