@@ -132,7 +132,7 @@ inBrowsers('the first visit', (name) => {
     await button('Restore to a time').click();
     await fillTime(dialog().getByLabel('State of'), earlier);
     await dialog().getByRole('button', { name: 'Restore', exact: true }).click();
-    await page.getByText('The restore runs').waitFor();
+    await page.getByText(/^The restore (runs|is done)$/).waitFor();
     await expectAccessible(page);
     await dialog().getByText('done', { exact: true }).waitFor({ timeout: 120_000 });
     await dialog().getByRole('link', { name: /^Open/ }).click();

@@ -205,6 +205,34 @@ inBrowsers('an import', (name) => {
     ).toBe(0);
   });
 
+  it('says that the job has ended while the question was open', async () => {
+    const slug = `ended-${name}`;
+    await openForm();
+    await choose('ended.sql', 'create table t (id int);\nselect pg_sleep(300);\n');
+    await fill(dialog().getByLabel('Name'), slug);
+    await submit().click();
+    await button(`Stop the import of ${slug}`).click();
+    await dialog(`Stop the import of ${slug}`).getByText('The project that it fills is dropped.').waitFor();
+    const { jobs } = (await rowhouse.call('GET', '/api/dbaas/v2/jobs')).body;
+    const { id } = jobs.find(({ project }: { project: string }) => project === slug);
+    await rowhouse.call('DELETE', `/api/dbaas/v2/jobs/${id}`);
+    const ended = dialog('The import has ended').or(dialog(`The import of ${slug} has ended`));
+    await ended.getByText('It was stopped.').waitFor({ timeout: 30_000 });
+    await expectLooks(page, name, 'job-ended');
+    await ended.getByRole('button', { name: 'OK' }).click();
+    await ended.waitFor({ state: 'detached' });
+  });
+
+  it('shows why it cannot read a job', async () => {
+    await page.route('**/jobs/*', (route) => route.fulfill({ status: 404, json: failure }));
+    await openForm();
+    await choose('unread.sql', 'create table t (id int);\n');
+    await fill(dialog().getByLabel('Name'), `Unread ${name}`);
+    await submit().click();
+    await dialog().getByText(failure.error.message).first().waitFor();
+    await page.unrouteAll();
+  });
+
   it('stops a job on the Server screen', async () => {
     const started = await rowhouse.call('POST', `/projects/import?name=later-${name}`, {
       raw: 'select pg_sleep(300);\n',

@@ -65,9 +65,9 @@ inBrowsers('operations', (name) => {
     await fillTime(field('Deleted after'), expiresAt);
     await expectLooks(page, name, 'branch-form');
     await press('Create branch');
-    await page.getByText('Try is created').waitFor();
+    await dialog('Try is created').waitFor({ timeout: jobMs });
     await expectLooks(page, name, 'branch-created');
-    await dialog().getByText('done', { exact: true }).waitFor({ timeout: jobMs });
+    await dialog().getByText('done', { exact: true }).waitFor();
     const { project } = (await rowhouse.call('GET', `/projects/try-${name}`)).body;
     expect(project).toMatchObject({ name: 'Try', limit_mb: 32, parent: slug, status: 'ready' });
     expect(Math.abs(Date.parse(project.expires_at) - expiresAt)).toBeLessThan(1_000);

@@ -12,7 +12,7 @@ import { ProjectKey } from './project-fields.tsx';
 export function Importing({ started, onClose }: { started: ImportResponse; onClose: () => void }) {
   const [, go] = useLocation();
   const { project, api_key: apiKey } = started;
-  const job = useJob(started.job);
+  const { job } = useJob(started.job);
   const isDone = job.status === 'done';
   return (
     <Dialog

@@ -120,7 +120,7 @@ function StartDialog({ action, onStarted, onClose }: Props) {
 }
 
 function Started({ job: started }: { job: Job }) {
-  const job = useJob(started);
+  const { job } = useJob(started);
   const { project, compared_tables: compared } = job.result ?? {};
   return (
     <div className="stack-s">

@@ -60,7 +60,9 @@ export function DrainServer({ server, onClose }: { server: ListedServer; onClose
 }
 
 function Draining({ job: started, name }: { job: Job; name: string }) {
-  const { left = [] } = (useJob(started).result ?? {}) as { left?: { project: string; reason: string }[] };
+  const { left = [] } = (useJob(started).job.result ?? {}) as {
+    left?: { project: string; reason: string }[];
+  };
   return (
     <div className="stack">
       <p className="muted">The projects of {name} move to other servers, a few at a time.</p>

@@ -54,6 +54,6 @@ const columns = [
     title: 'Actions',
     isTitleHidden: true,
     align: 'end' as const,
-    cell: (job: Job) => (job.status === 'running' ? <StopJob job={job} /> : null),
+    cell: (job: Job) => <StopJob job={job} />,
   },
 ];

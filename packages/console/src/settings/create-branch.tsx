@@ -9,7 +9,7 @@ import { SecretLine } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
-import { JobProgress } from '../ui/job-progress.tsx';
+import { JobProgress, useJob } from '../ui/job-progress.tsx';
 
 /** `past` is the console's own: the API takes `at` instead of a mode. */
 const modes = {
@@ -125,21 +125,32 @@ export function CreateBranch({ project, onClose }: Props) {
   );
 }
 
+const titles = {
+  running: (name: string) => `${name} is being created`,
+  done: (name: string) => `${name} is created`,
+  failed: (name: string) => `${name} was not created`,
+  cancelled: (name: string) => `${name} was not created`,
+};
+
 type CreatedProps = { parent: string; created: CreatedBranchResponse; onClose: () => void };
 
 function Created({ parent, created, onClose }: CreatedProps) {
-  const { project, api_key: apiKey, job } = created;
+  const { project, api_key: apiKey } = created;
+  const { job } = useJob(created.job ?? null);
+  const status = job?.status ?? 'done';
   return (
-    <Dialog title={`${project.name} is created`} onClose={onClose}>
+    <Dialog title={titles[status](project.name)} onClose={onClose}>
       <div className="stack">
-        <p className="note note-warn">The key of the branch. Copy it now: it is not shown again.</p>
-        <SecretLine text={apiKey} label="Key" />
-        {job ? (
+        {status === 'running' || status === 'done' ? (
           <>
-            <p className="muted">A job fills the branch. Its status is creating until then.</p>
-            <JobProgress job={job} queryKeys={[['projects'], ['project', parent]]} />
+            <p className="note note-warn">The key of the branch. Copy it now: it is not shown again.</p>
+            <SecretLine text={apiKey} label="Key" />
           </>
         ) : null}
+        {status === 'running' ? (
+          <p className="muted">A job fills the branch. Its status is creating until then.</p>
+        ) : null}
+        {job ? <JobProgress job={job} queryKeys={[['projects'], ['project', parent]]} /> : null}
       </div>
     </Dialog>
   );

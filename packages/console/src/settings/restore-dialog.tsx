@@ -11,7 +11,7 @@ import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 import { plural } from '../ui/format.ts';
-import { JobProgress } from '../ui/job-progress.tsx';
+import { JobProgress, useJob } from '../ui/job-progress.tsx';
 
 /** `snapshot` null: a time is asked for. */
 type Props = { slug: string; snapshot: string | null; onClose: () => void };
@@ -87,23 +87,34 @@ export function RestoreDialog({ slug, snapshot, onClose }: Props) {
   );
 }
 
+const titles = {
+  running: 'The restore runs',
+  done: 'The restore is done',
+  failed: 'The restore failed',
+  cancelled: 'The restore was stopped',
+};
+
 type StartedProps = { slug: string; started: RestoringResponse; onClose: () => void };
 
 function Started({ slug, started, onClose }: StartedProps) {
-  const { project, api_key: apiKey, job, estimated_seconds: seconds } = started;
+  const { project, api_key: apiKey, estimated_seconds: seconds } = started;
+  const { status } = useJob(started.job).job;
+  const isDone = status === 'done';
   return (
-    <Dialog title="The restore runs" onClose={onClose}>
+    <Dialog title={titles[status]} onClose={onClose}>
       <div className="stack">
-        <p className="muted">It is expected to take about {plural(seconds, 'second')}.</p>
-        <JobProgress job={job} queryKeys={[['projects'], ['project', slug]]} />
-        {apiKey ? (
+        {status === 'running' ? (
+          <p className="muted">It is expected to take about {plural(seconds, 'second')}.</p>
+        ) : null}
+        <JobProgress job={started.job} queryKeys={[['projects'], ['project', slug]]} />
+        {apiKey && (isDone || status === 'running') ? (
           <>
             <p className="note note-warn">The key of the new project. Copy it now: it is not shown again.</p>
             <SecretLine text={apiKey} label="Key" />
           </>
         ) : null}
         <DialogActions>
-          <Link href={`/projects/${project.slug}/tables`}>Open {project.name}</Link>
+          {isDone ? <Link href={`/projects/${project.slug}/tables`}>Open {project.name}</Link> : null}
         </DialogActions>
       </div>
     </Dialog>
