@@ -52,6 +52,10 @@ inBrowsers('actions in the console', (name) => {
       'query:read',
       'tables:read',
     ]);
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
+    await page.mouse.click(5, 5);
+    expect((await shown.innerText()).trim()).toBe(apiKey);
     await button('Done').click();
     await shown.waitFor({ state: 'detached' });
     await page.reload();

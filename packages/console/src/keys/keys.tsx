@@ -96,7 +96,7 @@ export function Keys({ slug }: { slug: string }) {
 
 function ShownKey({ apiKey, onClose }: { apiKey: string; onClose: () => void }) {
   return (
-    <Dialog title="The new key" onClose={onClose}>
+    <Dialog title="The new key" onClose={onClose} closesByButton>
       <div className="stack">
         <p className="note note-warn">Copy it now: it is not shown again.</p>
         <SecretLine text={apiKey} label="Key" />

@@ -55,7 +55,7 @@ function Created({ created, onClose }: { created: CreatedProjectResponse; onClos
   const [, go] = useLocation();
   const { project, api_key: apiKey } = created;
   return (
-    <Dialog title={`${project.name} is ready`} onClose={onClose} kind="wide">
+    <Dialog title={`${project.name} is ready`} onClose={onClose} kind="wide" closesByButton>
       <div className="stack">
         <ProjectKey apiKey={apiKey} />
         <Snippets slug={project.slug} apiKey={apiKey} />

@@ -14,14 +14,16 @@ export function Importing({ started, onClose }: { started: ImportResponse; onClo
   const { project, api_key: apiKey } = started;
   const { job } = useJob(started.job);
   const isDone = job.status === 'done';
+  const showsKey = isDone || job.status === 'running';
   return (
     <Dialog
       title={isDone ? `${project.name} is imported` : `Import of ${project.name}`}
       kind="wide"
       onClose={onClose}
+      closesByButton={showsKey}
     >
       <div className="stack">
-        {job.status === 'running' || isDone ? <ProjectKey apiKey={apiKey} /> : null}
+        {showsKey ? <ProjectKey apiKey={apiKey} /> : null}
         {job.status === 'running' ? (
           <p className="muted">
             A job fills the project. It goes on if you close this page: the Server screen lists it.

@@ -138,10 +138,11 @@ function Created({ parent, created, onClose }: CreatedProps) {
   const { project, api_key: apiKey } = created;
   const { job } = useJob(created.job ?? null);
   const status = job?.status ?? 'done';
+  const showsKey = status === 'running' || status === 'done';
   return (
-    <Dialog title={titles[status](project.name)} onClose={onClose}>
+    <Dialog title={titles[status](project.name)} onClose={onClose} closesByButton={showsKey}>
       <div className="stack">
-        {status === 'running' || status === 'done' ? (
+        {showsKey ? (
           <>
             <p className="note note-warn">The key of the branch. Copy it now: it is not shown again.</p>
             <SecretLine text={apiKey} label="Key" />

@@ -100,17 +100,18 @@ function Started({ slug, started, onClose }: StartedProps) {
   const { project, api_key: apiKey, estimated_seconds: seconds } = started;
   const { status } = useJob(started.job).job;
   const isDone = status === 'done';
+  const shownKey = isDone || status === 'running' ? apiKey : undefined;
   return (
-    <Dialog title={titles[status]} onClose={onClose}>
+    <Dialog title={titles[status]} onClose={onClose} closesByButton={shownKey !== undefined}>
       <div className="stack">
         {status === 'running' ? (
           <p className="muted">It is expected to take about {plural(seconds, 'second')}.</p>
         ) : null}
         <JobProgress job={started.job} queryKeys={[['projects'], ['project', slug]]} />
-        {apiKey && (isDone || status === 'running') ? (
+        {shownKey ? (
           <>
             <p className="note note-warn">The key of the new project. Copy it now: it is not shown again.</p>
-            <SecretLine text={apiKey} label="Key" />
+            <SecretLine text={shownKey} label="Key" />
           </>
         ) : null}
         <DialogActions>

@@ -9,9 +9,11 @@ type Props = {
   children: ReactNode;
   /** drawer: at the right edge, over the whole height. */
   kind?: 'center' | 'wide' | 'drawer';
+  /** It shows what is shown once: Esc and a click beside it do nothing. */
+  closesByButton?: boolean;
 };
 
-export function Dialog({ title, onClose, children, kind = 'center' }: Props) {
+export function Dialog({ title, onClose, children, kind = 'center', closesByButton = false }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   // Before the effects of the children: a field that wants the focus must find the dialog open.
@@ -24,14 +26,15 @@ export function Dialog({ title, onClose, children, kind = 'center' }: Props) {
   return (
     <dialog
       ref={dialog}
-      closedby="any"
+      closedby={closesByButton ? 'none' : 'any'}
       className={`dialog dialog-${kind}`}
       aria-labelledby={titleId}
       onCancel={(event) => {
         // The event also comes up from a dialog or a file field inside this one.
         if (event.target !== event.currentTarget) return;
         event.preventDefault();
-        onClose();
+        // A browser that does not know closedby fires it for Esc.
+        if (!closesByButton) onClose();
       }}
     >
       <div className="dialog-body">
