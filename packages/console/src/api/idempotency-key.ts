@@ -1,15 +1,17 @@
-// The Idempotency-Key of a form: a repeated click or a lost answer never does a thing twice. A request that was refused is over,
-// so the corrected form is sent with another key.
+// The Idempotency-Key of a form: a repeated click or a lost answer never does a thing twice. A request that was refused or has
+// succeeded is over, so the form is sent with another key the next time.
 import { useRef } from 'react';
 import { ApiError } from './error.ts';
 
 export function useIdempotencyKey() {
   const key = useRef(crypto.randomUUID());
   return {
-    /** Sends the request, and sends the next one with another key if this one was refused. */
+    /** Sends the request. The next one has another key, unless the outcome of this one is unknown. */
     once: async <T>(send: (options: { idempotencyKey: string }) => Promise<T>): Promise<T> => {
       try {
-        return await send({ idempotencyKey: key.current });
+        const answer = await send({ idempotencyKey: key.current });
+        key.current = crypto.randomUUID();
+        return answer;
       } catch (error) {
         if (error instanceof ApiError && isRefused(error)) key.current = crypto.randomUUID();
         throw error;

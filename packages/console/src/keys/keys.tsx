@@ -2,6 +2,7 @@
 import type { IssuedKeyResponse, Key, RotatedKeyResponse } from '@rowhouse/api';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { keysQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
 import { Badge } from '../ui/badge.tsx';
@@ -31,8 +32,10 @@ export function Keys({ slug }: { slug: string }) {
     setShown(answer.api_key);
     return reload();
   };
+  const { once } = useIdempotencyKey();
   const rotate = useMutation({
-    mutationFn: () => api.post<RotatedKeyResponse>(path`projects/${slug}/keys/rotate`),
+    mutationFn: () =>
+      once((options) => api.post<RotatedKeyResponse>(path`projects/${slug}/keys/rotate`, {}, options)),
     onSuccess: show,
   });
   const revoke = useMutation({

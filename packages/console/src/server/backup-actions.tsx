@@ -2,6 +2,7 @@
 import type { Job, JobResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useState } from 'react';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
@@ -67,8 +68,9 @@ function StartDialog({ action, onStarted, onClose }: Props) {
     ...{ backup: { kind }, verify: {} },
     drill: project.trim() === '' ? {} : { project: project.trim() },
   };
+  const { once } = useIdempotencyKey();
   const start = useMutation({
-    mutationFn: () => api.post<JobResponse>(path, bodies[action]),
+    mutationFn: () => once((options) => api.post<JobResponse>(path, bodies[action], options)),
     onSuccess: ({ job }) => {
       void client.invalidateQueries({ queryKey: ['jobs'] });
       onStarted(job);

@@ -3,6 +3,7 @@ import type { Project, PromotedResponse } from '@rowhouse/api';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Confirm } from '../ui/confirm.tsx';
@@ -14,8 +15,10 @@ export function BranchActions({ project, parent }: { project: Project; parent: s
   const [, go] = useLocation();
   const [asked, setAsked] = useState<'reset' | 'promote' | null>(null);
   const { slug } = project;
+  const resetting = useIdempotencyKey();
+  const promoting = useIdempotencyKey();
   const reset = useMutation({
-    mutationFn: () => api.post(path`projects/${slug}/reset`),
+    mutationFn: () => resetting.once((options) => api.post(path`projects/${slug}/reset`, {}, options)),
     onSuccess: () => {
       setAsked(null);
       toast.done(`The branch has the present state of ${parent}.`);
@@ -23,7 +26,8 @@ export function BranchActions({ project, parent }: { project: Project; parent: s
     },
   });
   const promote = useMutation({
-    mutationFn: () => api.post<PromotedResponse>(path`projects/${slug}/promote`),
+    mutationFn: () =>
+      promoting.once((options) => api.post<PromotedResponse>(path`projects/${slug}/promote`, {}, options)),
     onSuccess: () => {
       toast.done(`${parent} has the state of the branch.`);
       go(`/projects/${parent}/tables`);

@@ -2,6 +2,7 @@
 import type { MoveResponse, ServersResponse } from '@rowhouse/api';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
@@ -16,8 +17,10 @@ export function MoveProject({ slug }: { slug: string }) {
     queryKey: ['servers'],
     queryFn: ({ signal }) => api.get<ServersResponse>('servers', undefined, signal),
   });
+  const { once } = useIdempotencyKey();
   const move = useMutation({
-    mutationFn: () => api.post<MoveResponse>(path`projects/${slug}/move`, { server }),
+    mutationFn: () =>
+      once((options) => api.post<MoveResponse>(path`projects/${slug}/move`, { server }, options)),
   });
   const servers = data?.servers.filter(({ state }) => state === 'ready') ?? [];
   if (servers.length < 2) return null;

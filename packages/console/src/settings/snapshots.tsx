@@ -2,6 +2,7 @@
 import type { Snapshot, SnapshotsResponse } from '@rowhouse/api';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api, path } from '../api/request.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Button } from '../ui/button.tsx';
@@ -23,8 +24,10 @@ export function Snapshots({ slug }: { slug: string }) {
     queryFn: ({ signal }) => api.get<SnapshotsResponse>(path`projects/${slug}/snapshots`, undefined, signal),
   });
   const reload = () => client.invalidateQueries({ queryKey });
+  const { once } = useIdempotencyKey();
   const create = useMutation({
-    mutationFn: () => api.post(path`projects/${slug}/snapshots`, { name: name.trim() }),
+    mutationFn: () =>
+      once((options) => api.post(path`projects/${slug}/snapshots`, { name: name.trim() }, options)),
     onSuccess: () => {
       setName('');
       return reload();

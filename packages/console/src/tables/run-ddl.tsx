@@ -1,5 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
+import { schemaQuery, tablesQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Code } from '../ui/code.tsx';
@@ -27,12 +29,25 @@ export function RunDdl({ slug, statements, action, problem, confirm = null, onDo
   // The agreement is to these statements: others have to be agreed to again.
   const [agreedTo, setAgreedTo] = useState<string | null>(null);
   const isAgreed = confirm === null || agreedTo === text;
+  const { once } = useIdempotencyKey();
   const run = useMutation({
     mutationFn: () =>
-      api.post(path`projects/${slug}/batch`, { statements: statements.map((query) => ({ query })) }),
+      once((options) =>
+        api.post(
+          path`projects/${slug}/batch`,
+          { statements: statements.map((query) => ({ query })) },
+          options,
+        ),
+      ),
     onSuccess: async () => {
       toast.done('Done.');
-      await client.invalidateQueries({ queryKey: ['project', slug] });
+      // Rows and figures are read again, too. The form does not wait for them.
+      void client.invalidateQueries({ queryKey: ['project', slug] });
+      await Promise.all(
+        [schemaQuery(slug), tablesQuery(slug)].map(({ queryKey }) =>
+          client.invalidateQueries({ queryKey }, { cancelRefetch: false }),
+        ),
+      );
       await onDone();
     },
   });
