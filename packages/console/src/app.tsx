@@ -7,7 +7,7 @@ import { queryClient } from './api/queries.ts';
 import { Projects } from './projects/projects.tsx';
 import { ConfirmDialog } from './session/confirm-dialog.tsx';
 import { DiscardDialog } from './session/discard-dialog.tsx';
-import { type Session, start } from './session/session.ts';
+import { followLinks, type Session, start } from './session/session.ts';
 import { SignIn } from './session/sign-in.tsx';
 import { SessionContext, useSessionState } from './session/use-session.ts';
 import { Crash } from './shell/crash.tsx';
@@ -41,12 +41,13 @@ export function App() {
   const state = useSessionState();
   useEffect(() => {
     void start();
+    return followLinks();
   }, []);
   return (
     <QueryClientProvider client={queryClient}>
       <Toasts />
       {state.status === 'signed-out' ? <SignIn reason={state.reason} /> : null}
-      {state.status === 'signed-in' ? <Console session={state.session} /> : null}
+      {state.status === 'signed-in' ? <Console key={state.session.id} session={state.session} /> : null}
       <DiscardDialog />
     </QueryClientProvider>
   );

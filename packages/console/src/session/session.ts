@@ -46,9 +46,20 @@ export function subscribe(listener: () => void): () => void {
 
 export const sessionState = () => state;
 
+/** A link that is opened in a tab which shows the console already loads nothing: only the address changes. */
+export function followLinks(): () => void {
+  const follow = () => {
+    if (linkInAddress() !== null) void start();
+  };
+  addEventListener('hashchange', follow);
+  return () => removeEventListener('hashchange', follow);
+}
+
+const linkInAddress = () => new URLSearchParams(location.hash.slice(1)).get('link');
+
 /** The code of /console/#link=…. It leaves the address at once, so that it is in no history and no screenshot. */
 export function takeLink(): string | null {
-  const link = new URLSearchParams(location.hash.slice(1)).get('link');
+  const link = linkInAddress();
   if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search);
   return link;
 }
