@@ -14,6 +14,7 @@ import { Crash } from './shell/crash.tsx';
 import { Shell } from './shell/shell.tsx';
 import { tableInAddress } from './tables/table-name.ts';
 import { EmptyState } from './ui/empty-state.tsx';
+import { ErrorState } from './ui/error-state.tsx';
 import { Skeleton } from './ui/skeleton.tsx';
 import { Toasts } from './ui/toast.tsx';
 import { forgetActing } from './users/acting.ts';
@@ -46,6 +47,11 @@ export function App() {
   return (
     <QueryClientProvider client={queryClient}>
       <Toasts />
+      {state.status === 'failed' ? (
+        <main className="sign-in">
+          <ErrorState error={state.error} onRetry={() => void start()} isPage />
+        </main>
+      ) : null}
       {state.status === 'signed-out' ? <SignIn reason={state.reason} /> : null}
       {state.status === 'signed-in' ? <Console key={state.session.id} session={state.session} /> : null}
       <DiscardDialog />

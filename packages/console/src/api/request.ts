@@ -35,9 +35,15 @@ export const api = {
   delete: <T>(path: string, body?: unknown) => call<T>('DELETE', path, body === undefined ? {} : { body }),
 };
 
-/** A request with `/console/session…`, outside the API. */
-export function sessionRequest<T>(method: Method, path: string, body?: unknown): Promise<T> {
-  return send(method, `/console/${path}`, body === undefined ? {} : { body }).then(read<T>);
+/** A request with `/console/session…`, outside the API. Whoever opens or ends the session itself handles its failures. */
+export async function sessionRequest<T>(method: Method, path: string, body?: unknown): Promise<T> {
+  try {
+    return await read<T>(await send(method, `/console/${path}`, body === undefined ? {} : { body }));
+  } catch (error) {
+    const isEnded = error instanceof ApiError && error.code === 'session_required';
+    if (isEnded && path !== 'session') hooks.onSessionEnded();
+    throw error;
+  }
 }
 
 /** A public address of the service, such as /readyz. */

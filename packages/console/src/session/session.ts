@@ -1,12 +1,15 @@
 // The page's half of the session. The cookie is the other half: the page cannot read it, and the service never gives one
 // half for the other. sessionStorage is bound to the origin with its port, which cookies are not.
 import type { ConsoleSession } from '@rowhouse/api';
+import { type ApiError, toApiError } from '../api/error.ts';
 import { hooks, sessionRequest } from '../api/request.ts';
 import { keepDrafts, type Lost } from '../sql/keep-drafts.ts';
 
 export type Session = ConsoleSession;
 export type SessionState =
   | { status: 'starting' }
+  /** Whether the session is still open is unknown. */
+  | { status: 'failed'; error: ApiError }
   | { status: 'signed-out'; reason: string | null }
   | { status: 'signed-in'; session: Session };
 
@@ -82,8 +85,10 @@ export async function start(): Promise<void> {
     const session = await sessionRequest<Session>('GET', 'session');
     // Another tab may have signed out meanwhile.
     if (hooks.token() === token) openSession(session, token);
-  } catch {
-    end(failure);
+  } catch (problem) {
+    const error = toApiError(problem);
+    if (error.code === 'session_required') return end(failure);
+    set({ status: 'failed', error });
   }
 }
 
