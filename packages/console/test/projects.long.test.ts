@@ -7,6 +7,7 @@ import { fill, inBrowsers } from './browser.ts';
 import { expectLooks } from './looks.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 
+const failure = { success: false, error: { code: 'internal', message: 'It failed for a test.' } };
 const count = 1_250;
 // Without the background work, which would look for their databases.
 const rowhouse = useConsoleService({ background: false }, addProjects);
@@ -57,6 +58,34 @@ inBrowsers('many projects', (name) => {
     await fill(search(), '_');
     await page.getByText('No project matches').waitFor();
     await expectLooks(page, name, 'projects-none');
+    await search().press('Control+a');
+    await search().press('Delete');
+    await page.getByText(/^the newest \d+$/).waitFor();
+  });
+
+  it('keeps the rows and the search field when a further page or a search fails', async () => {
+    const fail = (isWanted: (url: URL) => boolean) =>
+      page.route('**/projects?*', (route) =>
+        isWanted(new URL(route.request().url()))
+          ? route.fulfill({ status: 500, json: failure })
+          : route.continue(),
+      );
+    await page.reload();
+    await page.getByText('the newest 100', { exact: true }).waitFor();
+    await fail((url) => url.searchParams.get('page') === '2');
+    await button('Show more').click();
+    await page.getByText(failure.error.message).waitFor();
+    expect(await rows().count()).toBe(1 + 100);
+    await expectLooks(page, name, 'projects-page-failed');
+    await page.unrouteAll();
+    await button('Try again').click();
+    await page.getByText('the newest 200', { exact: true }).waitFor();
+    await fail((url) => url.searchParams.has('search'));
+    await fill(search(), 'tea');
+    await page.getByText(failure.error.message).waitFor();
+    await page.unrouteAll();
+    await fill(search(), 'tea s');
+    await page.getByText('1 project', { exact: true }).waitFor();
     await search().press('Control+a');
     await search().press('Delete');
     await page.getByText(/^the newest \d+$/).waitFor();

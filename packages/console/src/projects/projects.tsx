@@ -78,10 +78,10 @@ function LiveProjects({ onCreate }: { onCreate: (() => void) | null }) {
   const [search, setSearch] = useState('');
   const words = useDeferredValue(search.trim());
   const found = useInfiniteQuery(projectPagesQuery('live', words));
-  const { data: projects, error, refetch } = found;
-  if (error) return <ErrorState error={error} onRetry={() => void refetch()} />;
-  if (!projects) return <Skeleton lines={6} />;
-  if (projects.length === 0 && search === '' && !found.isPlaceholderData) {
+  const { data: projects, error } = found;
+  const retry = () => void (found.isFetchNextPageError ? found.fetchNextPage() : found.refetch());
+  if (!projects && !error && search === '') return <Skeleton lines={6} />;
+  if (projects?.length === 0 && search === '' && !found.isPlaceholderData && !error) {
     return (
       <EmptyState
         icon="database"
@@ -111,22 +111,28 @@ function LiveProjects({ onCreate }: { onCreate: (() => void) | null }) {
           maxLength={100}
         />
         <span className="faint" role="status">
-          {found.hasNextPage ? `the newest ${projects.length}` : plural(projects.length, 'project')}
+          {projects ? countOf(projects, found.hasNextPage) : null}
         </span>
       </div>
-      {projects.length > 0 ? (
+      {projects && projects.length > 0 ? (
         <div className="panel">
           <List label="Projects" columns={columns} items={projects} keyOf={(project) => project.id} />
-          <ShowMore pages={found} />
+          {error ? null : <ShowMore pages={found} />}
         </div>
-      ) : (
+      ) : null}
+      {error ? <ErrorState error={error} onRetry={retry} /> : null}
+      {!projects && !error ? <Skeleton lines={6} /> : null}
+      {projects?.length === 0 && !error ? (
         <EmptyState icon="search" title="No project matches">
           Search for a part of the name or of the slug.
         </EmptyState>
-      )}
+      ) : null}
     </>
   );
 }
+
+const countOf = (projects: Project[], hasMore: boolean) =>
+  hasMore ? `the newest ${projects.length}` : plural(projects.length, 'project');
 
 const tones = { ready: 'good', full: 'bad', creating: 'info', moving: 'info', deleted: 'plain' } as const;
 

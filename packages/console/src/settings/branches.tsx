@@ -10,6 +10,7 @@ import { ErrorNote } from '../ui/error-state.tsx';
 import { formatAge, formatMb, formatTime } from '../ui/format.ts';
 import { List } from '../ui/list.tsx';
 import { Section } from '../ui/page.tsx';
+import { Skeleton } from '../ui/skeleton.tsx';
 import { CreateBranch } from './create-branch.tsx';
 import { RestoreDialog } from './restore-dialog.tsx';
 
@@ -33,13 +34,13 @@ export function Branches({ project }: { project: Project }) {
       }
     >
       {error ? <ErrorNote error={error} /> : null}
+      {!data && !error ? <Skeleton lines={2} /> : null}
+      {data?.branches.length === 0 ? <p className="faint">No branches yet.</p> : null}
       {data && data.branches.length > 0 ? (
         <div className="panel">
           <List label="Branches" columns={columns} items={data.branches} keyOf={({ id }) => id} />
         </div>
-      ) : (
-        <p className="faint">No branches yet.</p>
-      )}
+      ) : null}
       {isRestoring ? <RestoreDialog slug={slug} snapshot={null} onClose={() => setRestoring(false)} /> : null}
       {isCreating ? <CreateBranch project={project} onClose={() => setCreating(false)} /> : null}
     </Section>

@@ -11,6 +11,7 @@ import { Field } from '../ui/field.tsx';
 import { formatAge, formatTime } from '../ui/format.ts';
 import { List } from '../ui/list.tsx';
 import { Section } from '../ui/page.tsx';
+import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
 import { RestoreDialog } from './restore-dialog.tsx';
 
@@ -62,6 +63,8 @@ export function Snapshots({ slug }: { slug: string }) {
           Take a snapshot
         </Button>
       </form>
+      {!data && !error ? <Skeleton lines={2} /> : null}
+      {data?.snapshots.length === 0 ? <p className="faint">No snapshots yet.</p> : null}
       {data && data.snapshots.length > 0 ? (
         <div className="panel">
           <List
