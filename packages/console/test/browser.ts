@@ -66,6 +66,7 @@ export async function openPage(
   page.setDefaultTimeout(patienceMs);
   page.on('pageerror', (error) => problems.push(`error: ${error.message}`));
   page.on('dialog', (dialog) => {
+    if (dialog.type() === 'beforeunload') return void dialog.accept();
     problems.push(`a script ran: ${dialog.message()}`);
     void dialog.dismiss();
   });
@@ -94,6 +95,11 @@ export async function fill(field: Locator, text: string): Promise<void> {
   await keyboard.press('Delete');
   await keyboard.type(text);
   expect(await field.inputValue()).toBe(text);
+}
+
+/** Whether the browser would ask before the tab is closed. */
+export function asksBeforeLeaving(page: Page): Promise<boolean> {
+  return page.evaluate(() => !dispatchEvent(new Event('beforeunload', { cancelable: true })));
 }
 
 /** How a time is typed depends on the language of the browser, so the field gets it from the page, as React expects it. */

@@ -1,7 +1,7 @@
 // The console in a real browser, on a real service: from the sign-in to an applied edit and a destructive statement.
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { expectAccessible, fill, inBrowsers, pasteText } from './browser.ts';
+import { asksBeforeLeaving, expectAccessible, fill, inBrowsers, pasteText } from './browser.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 
 const rowhouse = useConsoleService();
@@ -118,6 +118,7 @@ inBrowsers('the console', (name) => {
     await page.getByText('1 unsaved change', { exact: true }).waitFor();
     await page.keyboard.press('Control+Shift+z');
     await page.getByText('3 unsaved changes').waitFor();
+    expect(await asksBeforeLeaving(page)).toBe(true);
     await button('Review and apply').click();
     await page.getByText(/update "teas" set "name" = 'Mate'/).waitFor();
     await expectAccessible(page);

@@ -7,7 +7,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sql } from '../../server/src/postgres/sql.ts';
 import { address, asAdmin, importsFolder } from '../../server/test/helpers.ts';
-import { fill, inBrowsers } from './browser.ts';
+import { asksBeforeLeaving, fill, inBrowsers } from './browser.ts';
 import { expectLooks } from './looks.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 
@@ -257,12 +257,14 @@ inBrowsers('an import', (name) => {
     await choose('tea.sql', dump);
     await submit().click();
     await expect.poll(async () => (await uploads()).length).toBe(1);
+    expect(await asksBeforeLeaving(page)).toBe(true);
     await page.keyboard.press('Escape');
     const asked = dialog('Stop the upload');
     await expectLooks(page, name, 'import-leave');
     expect(await uploads()).toHaveLength(1);
     await asked.getByRole('button', { name: 'Stop the upload' }).click();
     await dialog('Import a project').waitFor({ state: 'detached' });
+    expect(await asksBeforeLeaving(page)).toBe(false);
     await expect.poll(uploads).toEqual([]);
     await page.unrouteAll();
   });

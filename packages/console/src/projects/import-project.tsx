@@ -8,6 +8,7 @@ import { ErrorNote } from '../ui/error-state.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 import { FileField } from '../ui/file-field.tsx';
 import { formatBytes } from '../ui/format.ts';
+import { useLeaveWarning } from '../ui/use-leave-warning.ts';
 import { Importing } from './importing.tsx';
 import { bodyOf, emptyProject, type NewProject, ProjectFields } from './project-fields.tsx';
 import { useImport } from './use-import.ts';
@@ -25,6 +26,7 @@ export function ImportProject({ onClose }: { onClose: () => void }) {
   const change = (part: Partial<NewProject>) => setProject((now) => ({ ...now, ...part }));
   const { send, sent, started, isSending, error, restart } = useImport();
   const [isLeaving, setLeaving] = useState(false);
+  useLeaveWarning(isSending);
   // A click beside the dialog must not end an upload of hours.
   const leave = () => (isSending ? setLeaving(true) : onClose());
   const submit = (event: FormEvent) => {

@@ -28,6 +28,7 @@ import { ErrorState } from '../ui/error-state.tsx';
 import { plural } from '../ui/format.ts';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
+import { useLeaveWarning } from '../ui/use-leave-warning.ts';
 import { exportTable } from './export-table.ts';
 import { gridColumns, gridSource } from './grid-source.ts';
 import { ImportDialog } from './import-dialog.tsx';
@@ -56,6 +57,7 @@ export function TableView({ slug, table, enums }: Props) {
   const isEditable = isTable && table.primary_key.length > 0;
 
   const staged = stagedOf(history);
+  useLeaveWarning(countOf(staged) > 0);
   const all = useMemo<StoredRow[]>(
     () => [...[...staged.inserted].map(([key, values]) => ({ key, values })), ...rows.rows],
     [staged.inserted, rows.rows],
