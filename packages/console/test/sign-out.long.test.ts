@@ -2,6 +2,8 @@
 // signing out, unless the person wants to keep what the server could not store.
 import type { Page } from 'playwright-core';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
+import { createLink } from '../../server/src/people/links.ts';
+import { sql } from '../../server/src/postgres/sql.ts';
 import { expectAccessible, fill, inBrowsers, patienceMs, signIn } from './browser.ts';
 import { partsOf, useConsoleService, useVisit } from './visit.ts';
 
@@ -136,5 +138,47 @@ inBrowsers('the end of a session', (name) => {
 
   it('broke no security policy, and asked no other origin', () => {
     expect(visit.problems).toEqual([]);
+  });
+
+  it('a failure of the service does not end the session', async () => {
+    const message = 'The account is suspended for a test.';
+    await page.route('**/console/session', (route) =>
+      route.fulfill({ status: 403, json: { success: false, error: { code: 'account_suspended', message } } }),
+    );
+    await page.reload();
+    await page.getByRole('heading', { name: message }).waitFor();
+    await expectAccessible(page);
+    await page.unrouteAll();
+    await button(page, 'Try again').click();
+    await page.getByRole('heading', { name: 'Projects' }).waitFor();
+  });
+
+  it('the list of sessions notices that this one has ended', async () => {
+    await page.context().clearCookies();
+    await button(page, 'default').click();
+    await parts(page).menuItem('Sessions').click();
+    await page.getByText('Your session has ended. Sign in again.').waitFor();
+  });
+
+  it('takes a link in a tab that shows the console; an invalid one leaves the session as it is', async () => {
+    const follow = (link: string) =>
+      page.evaluate((code) => {
+        location.hash = `link=${code}`;
+      }, link);
+    const refused = page.waitForResponse((answer) => answer.url().endsWith('/console/session'));
+    await follow('rh_link_invalid');
+    expect((await refused).ok()).toBe(false);
+    await page.waitForURL((url) => url.hash === '');
+    await page.getByRole('heading', { name: 'Projects' }).waitFor();
+    await askToSignOut(page);
+    await signedOut(page);
+    await follow('rh_link_invalid');
+    await page.locator('.sign-in .note').waitFor();
+    const { control } = rowhouse.service.deps;
+    const [account] = await control.query<{ id: string }>(
+      sql`select id from accounts where name = 'default'`,
+    );
+    await follow((await createLink({ control, now: Date.now }, account?.id ?? '')) ?? '');
+    await page.getByRole('heading', { name: 'Projects' }).waitFor();
   });
 });

@@ -79,7 +79,7 @@ export async function start(): Promise<void> {
     }
   }
   const token = hooks.token() ?? (await askOtherTabs());
-  if (!token) return end(failure);
+  if (!token) return failure === null ? end(null) : set({ status: 'signed-out', reason: failure });
   sessionStorage.setItem(storageKey, token);
   try {
     const session = await sessionRequest<Session>('GET', 'session');
