@@ -2,6 +2,8 @@ import type { Project } from '@rowhouse/api';
 import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
 import { projectPagesQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
+import { mayManageProjects } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { Button } from '../ui/button.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 import { ErrorState } from '../ui/error-state.tsx';
@@ -32,6 +34,7 @@ export function DeletedProjects() {
 
 function Restore({ project }: { project: Project }) {
   const client = useQueryClient();
+  const mayRestore = mayManageProjects(useSession());
   const restore = useMutation({
     mutationFn: () => api.post(path`projects/${project.slug}/restore`),
     onSuccess: () => {
@@ -40,6 +43,7 @@ function Restore({ project }: { project: Project }) {
     },
     onError: toast.failed,
   });
+  if (!mayRestore) return null;
   return (
     <Button size="small" isBusy={restore.isPending} onClick={() => restore.mutate()}>
       Restore

@@ -4,6 +4,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useDeferredValue, useState } from 'react';
 import { Link, useLocation, useSearchParams } from 'wouter';
 import { projectPagesQuery } from '../api/queries.ts';
+import { mayManageProjects } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Bar } from '../ui/bar.tsx';
@@ -34,9 +35,8 @@ const tabs = [
 export function Projects() {
   const [params, setParams] = useSearchParams();
   const [, go] = useLocation();
-  const { scope } = useSession();
   const tab = params.has('deleted') ? 'deleted' : 'live';
-  const mayCreate = scope === 'account';
+  const mayCreate = mayManageProjects(useSession());
   const create = () => go('/projects?new');
   const close = () => go('/projects');
   return (

@@ -1,5 +1,7 @@
 import type { SchemaResponse } from '@rowhouse/api';
 import { type ReactNode, useState } from 'react';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { isDroppable, isOfConstraint } from '../tables/table-objects.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Button } from '../ui/button.tsx';
@@ -32,6 +34,7 @@ type Entry = {
 type Props = { slug: string; tab: DefinitionTab; schema: SchemaResponse };
 
 export function Definitions({ slug, tab, schema }: Props) {
+  const isWritable = mayWrite(useSession());
   const [dropped, setDropped] = useState<Droppable | null>(null);
   const entries = readers[tab](schema);
   const label = definitionTabs.find(({ key }) => key === tab)?.label ?? tab;
@@ -40,7 +43,9 @@ export function Definitions({ slug, tab, schema }: Props) {
     <div className="panel">
       <List
         label={label}
-        columns={entries.some(({ drop }) => drop) ? [...columns, dropColumn(setDropped)] : columns}
+        columns={
+          isWritable && entries.some(({ drop }) => drop) ? [...columns, dropColumn(setDropped)] : columns
+        }
         items={entries}
         keyOf={({ key }) => key}
       />

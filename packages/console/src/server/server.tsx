@@ -3,6 +3,8 @@ import type { ProjectsResponse, ReadyResponse } from '@rowhouse/api';
 import { useQuery } from '@tanstack/react-query';
 import { serversQuery } from '../api/queries.ts';
 import { api, serviceRequest } from '../api/request.ts';
+import { mayOperate, mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { Badge } from '../ui/badge.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { formatMb, plural } from '../ui/format.ts';
@@ -17,12 +19,14 @@ import { Servers } from './servers.tsx';
 const pageMax = 1000;
 
 export function Server() {
+  const session = useSession();
+  const isOperator = mayOperate(session);
   const ready = useQuery({
     queryKey: ['ready'],
     queryFn: () => serviceRequest<ReadyResponse>('/readyz'),
     refetchInterval: 10_000,
   });
-  const { data: servers } = useQuery(serversQuery());
+  const { data: servers } = useQuery({ ...serversQuery(), enabled: isOperator });
   const { data: listed } = useQuery({
     queryKey: ['projects', 'all'],
     queryFn: ({ signal }) => api.get<ProjectsResponse>('projects', { limit: pageMax }, signal),
@@ -47,16 +51,20 @@ export function Server() {
             <dt>PostgreSQL</dt>
             <dd>{ready.data.postgres}</dd>
             <dt>Projects</dt>
-            <dd>{listed && servers ? `${plural(projects, 'project')}, ${formatMb(usedMb)}` : '…'}</dd>
+            <dd>
+              {listed && (servers || !isOperator)
+                ? `${plural(projects, 'project')}, ${formatMb(usedMb)}`
+                : '…'}
+            </dd>
           </dl>
         ) : ready.error ? null : (
           <Skeleton lines={3} />
         )}
       </div>
-      <Servers />
+      {isOperator ? <Servers /> : null}
       <LargestProjects />
-      <Backups />
-      <Jobs />
+      {isOperator ? <Backups /> : null}
+      {mayWrite(session) ? <Jobs /> : null}
     </Page>
   );
 }

@@ -4,6 +4,7 @@ import type { ConsoleSession } from '@rowhouse/api';
 import { type ApiError, toApiError } from '../api/error.ts';
 import { hooks, sessionRequest } from '../api/request.ts';
 import { keepDrafts, type Lost } from '../sql/keep-drafts.ts';
+import { mayWrite } from './may.ts';
 
 export type Session = ConsoleSession;
 export type SessionState =
@@ -108,7 +109,9 @@ export function signOut(): Promise<void> {
 let leaving: Promise<void> | null = null;
 
 async function leave(): Promise<void> {
-  const lost = await keepDrafts(signOutMs);
+  // A viewer cannot store drafts, and is not asked about them.
+  const isWritable = state.status !== 'signed-in' || mayWrite(state.session);
+  const lost = isWritable ? await keepDrafts(signOutMs) : [];
   if (lost.length > 0 && !(await questions.discard(lost))) return;
   const ended = sessionRequest('DELETE', 'session').catch(() => {});
   await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, signOutMs))]);

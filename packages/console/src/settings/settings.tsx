@@ -5,6 +5,7 @@ import { type FormEvent, useState } from 'react';
 import { useLocation } from 'wouter';
 import { projectQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
+import { mayManageProjects, mayOperate, mayWrite } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
@@ -22,21 +23,27 @@ import { Snapshots } from './snapshots.tsx';
 
 export function Settings({ slug }: { slug: string }) {
   const { data: project, error, refetch } = useQuery(projectQuery(slug));
-  const { scope } = useSession();
+  const session = useSession();
   if (error) return <ErrorState isPage error={error} onRetry={() => void refetch()} />;
   if (!project) return <Skeleton lines={8} />;
   return (
     <Page title="Settings" about={`Project ${slug}`}>
-      <General key={project.id} project={project} />
-      <Connection slug={slug} />
-      <Passwords slug={slug} />
+      {mayWrite(session) ? (
+        <>
+          <General key={project.id} project={project} />
+          <Connection slug={slug} />
+          <Passwords slug={slug} />
+        </>
+      ) : (
+        <p className="muted">Your role is viewer. Developers of this account change settings.</p>
+      )}
       <ExportProject slug={slug} />
-      {scope === 'account' ? (
+      {mayManageProjects(session) ? (
         <>
           {project.parent ? <BranchActions project={project} parent={project.parent} /> : null}
           <Branches project={project} />
           <Snapshots slug={slug} />
-          <MoveProject slug={slug} />
+          {mayOperate(session) ? <MoveProject slug={slug} /> : null}
           <Danger project={project} />
         </>
       ) : null}

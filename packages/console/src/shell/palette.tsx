@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { type KeyboardEvent, useDeferredValue, useEffect, useId, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import { foundProjectsQuery, tablesQuery } from '../api/queries.ts';
+import { mayManageProjects } from '../session/may.ts';
 import { signOut } from '../session/session.ts';
 import { useSession } from '../session/use-session.ts';
 import { savedQueries } from '../sql/saved-queries.ts';
@@ -95,7 +96,7 @@ function useCommands(slug: string | null, search: string): Command[] {
   const to = (path: string) => () => go(path);
   const commands: Command[] = [];
   if (slug) {
-    for (const { path, label, icon } of projectScreens)
+    for (const { path, label, icon } of projectScreens(session))
       commands.push({ key: path, label, icon, kind: 'Screen', run: to(`/projects/${slug}/${path}`) });
     for (const { schema, name } of tables) {
       const table = schema === 'public' ? name : `${schema}.${name}`;
@@ -113,9 +114,12 @@ function useCommands(slug: string | null, search: string): Command[] {
     const key = `project ${project.slug}`;
     commands.push({ key, label: project.name, words: project.slug, icon: 'database', kind: 'Project', run });
   }
+  if (mayManageProjects(session)) {
+    const run = to('/projects?new');
+    commands.push({ key: 'new', label: 'New project', icon: 'plus', kind: 'Action', run });
+  }
   if (session.scope === 'account') {
     commands.push(
-      { key: 'new', label: 'New project', icon: 'plus', kind: 'Action', run: to('/projects?new') },
       { key: 'projects', label: 'All projects', icon: 'database', kind: 'Screen', run: to('/projects') },
       { key: 'server', label: 'Server', icon: 'server', kind: 'Screen', run: to('/server') },
     );

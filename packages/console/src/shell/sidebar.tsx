@@ -27,7 +27,7 @@ export function Sidebar({ slug, onSearch }: Props) {
       {slug ? <ProjectSwitcher slug={slug} /> : null}
       <nav aria-label="Screens" className="nav">
         {slug ? (
-          projectScreens.map(({ path, label, icon }) => (
+          projectScreens(session).map(({ path, label, icon }) => (
             <NavLink key={path} href={`/projects/${slug}/${path}`} icon={icon}>
               {label}
             </NavLink>

@@ -1,3 +1,5 @@
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import { Icon } from '../ui/icons.tsx';
 import { isUnsaved, type Tab, type Tabs, titleOf } from './drafts.ts';
@@ -47,6 +49,8 @@ type BarProps = {
 export function SqlBar(props: BarProps) {
   const { tab, problem, isRunning } = props;
   const isSaved = tab.saved !== null && tab.text === tab.saved.text;
+  // A viewer cannot store texts.
+  const isWritable = mayWrite(useSession());
   return (
     <div className="sql-bar">
       {isRunning ? (
@@ -70,17 +74,19 @@ export function SqlBar(props: BarProps) {
         role="status"
         title={problem ?? ''}
       >
-        {problem ? 'Draft not stored' : stateOf(tab)}
+        {problem ? 'Draft not stored' : isWritable ? stateOf(tab) : ''}
       </span>
-      <Button
-        size="small"
-        kind="ghost"
-        icon={<Icon name="save" />}
-        disabled={isSaved || tab.text.trim() === ''}
-        onClick={props.onSave}
-      >
-        Save
-      </Button>
+      {isWritable ? (
+        <Button
+          size="small"
+          kind="ghost"
+          icon={<Icon name="save" />}
+          disabled={isSaved || tab.text.trim() === ''}
+          onClick={props.onSave}
+        >
+          Save
+        </Button>
+      ) : null}
       <Button size="small" kind="ghost" icon={<Icon name="logs" />} onClick={props.onLibrary}>
         Queries
       </Button>

@@ -8,6 +8,8 @@ import { useSearchParams } from 'wouter';
 import { download, type Format, fileNameOf, formats } from '../api/download.ts';
 import { schemaQuery } from '../api/queries.ts';
 import { path } from '../api/request.ts';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { formatBytes } from '../ui/format.ts';
 import { usePageTitle } from '../ui/page.tsx';
@@ -35,6 +37,7 @@ export function Sql({ slug }: { slug: string }) {
   const namespace = useMemo(() => namespaceOf(schema), [schema]);
   const { tabs, current, problem, ...edit } = useTabs(slug);
   const [open, setOpen] = useState<Open>(null);
+  const isWritable = mayWrite(useSession());
   const editor = useRef<EditorHandle | null>(null);
   const { outcome, isRunning, run, apply, explain, cancel, dismiss } = useRun(slug);
   useQueryOfAddress(slug, edit.open);
@@ -52,8 +55,10 @@ export function Sql({ slug }: { slug: string }) {
     const found = chosen();
     if (found) void act(found);
   };
-  const save = () =>
-    current.saved ? void edit.save(current, current.saved.name).catch(toast.failed) : setOpen('save');
+  const save = () => {
+    if (!isWritable) return;
+    return current.saved ? void edit.save(current, current.saved.name).catch(toast.failed) : setOpen('save');
+  };
   const parameters = parametersOf(current.text);
   const shared = open === 'code' ? chosen() : null;
   return (

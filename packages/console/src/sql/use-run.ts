@@ -4,6 +4,8 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { type ApiError, isAbort, toApiError, unreachable } from '../api/error.ts';
 import { open, path } from '../api/request.ts';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { estimateChanges, type PlanNode, readPlan } from './plan.ts';
 import { resultReader } from './read-result.ts';
 import { addHistory, historyKey } from './saved-queries.ts';
@@ -36,6 +38,7 @@ const historyTextMax = 100_000;
 
 export function useRun(slug: string) {
   const client = useQueryClient();
+  const isWritable = mayWrite(useSession());
   const [outcome, setOutcome] = useState<Outcome>({ kind: 'idle' });
   const running = useRef<AbortController | null>(null);
 
@@ -64,7 +67,7 @@ export function useRun(slug: string) {
     }
   };
   const note = (chosen: Chosen, result: QueryResponse | null, error: ApiError | null) => {
-    if (chosen.sql.length > historyTextMax) return;
+    if (!isWritable || chosen.sql.length > historyTextMax) return;
     const count = result && (result.columns.length > 0 ? result.row_count : result.affected);
     const entry = {
       query: chosen.sql,

@@ -3,6 +3,8 @@ import type { SavedQuery } from '@rowhouse/api';
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { toApiError } from '../api/error.ts';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { toast } from '../ui/toast.tsx';
 import {
   changeTab,
@@ -21,6 +23,7 @@ const pauseMs = 800;
 
 export function useTabs(slug: string) {
   const client = useQueryClient();
+  const isWritable = mayWrite(useSession());
   const [tabs, setTabs] = useState<Tabs>(() => loadTabs(slug));
   const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => storeTabs(slug, tabs), [slug, tabs]);
@@ -45,13 +48,13 @@ export function useTabs(slug: string) {
   const latest = useRef(storeDraft);
   latest.current = storeDraft;
   useEffect(() => {
-    const unsaved = tabs.open.filter(isUnsaved);
+    const unsaved = isWritable ? tabs.open.filter(isUnsaved) : [];
     if (unsaved.length === 0) return;
     const timer = setTimeout(() => {
       for (const tab of unsaved) void latest.current(tab);
     }, pauseMs);
     return () => clearTimeout(timer);
-  }, [tabs]);
+  }, [tabs, isWritable]);
 
   const current = tabs.open.find(({ id }) => id === tabs.current) ?? tabs.open[0];
   return {
@@ -67,7 +70,7 @@ export function useTabs(slug: string) {
     close: (tab: Tab) => {
       setTabs((now) => closeTab(now, tab.id));
       const isKept = tab.text.trim() !== '' && tab.text !== tab.saved?.text;
-      if (tab.draft && !isKept) void deleteQuery(slug, tab.draft.id).then(reload, () => {});
+      if (tab.draft && !isKept && isWritable) void deleteQuery(slug, tab.draft.id).then(reload, () => {});
     },
     /** Under a name, for everyone. The draft is not needed any more. */
     save: async (tab: Tab, name: string) => {

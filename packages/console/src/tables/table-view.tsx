@@ -23,6 +23,8 @@ import {
   undo,
 } from '../grid/staged.ts';
 import { parseText } from '../grid/value.ts';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { EmptyState } from '../ui/empty-state.tsx';
 import { ErrorState } from '../ui/error-state.tsx';
 import { plural } from '../ui/format.ts';
@@ -53,8 +55,9 @@ export function TableView({ slug, table, enums }: Props) {
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const [isPanelOpen, setPanelOpen] = useState(false);
   const [open, setOpen] = useState<'review' | 'import' | 'structure' | null>(null);
+  const isWritable = mayWrite(useSession());
   const isTable = table.kind === 'table' || table.kind === 'partitioned';
-  const isEditable = isTable && table.primary_key.length > 0;
+  const isEditable = isWritable && isTable && table.primary_key.length > 0;
 
   const staged = stagedOf(history);
   useLeaveWarning(countOf(staged) > 0);
@@ -137,7 +140,7 @@ export function TableView({ slug, table, enums }: Props) {
         onRefresh={() => void refresh()}
         onImport={() => setOpen('import')}
         onExport={(format) => void exportTable(slug, name, address, format)}
-        onAlter={isTable ? () => setOpen('structure') : null}
+        onAlter={isTable && isWritable ? () => setOpen('structure') : null}
         isPanelOpen={isPanelOpen}
         onPanel={() => setPanelOpen(!isPanelOpen)}
       />
@@ -201,7 +204,7 @@ export function TableView({ slug, table, enums }: Props) {
         {isFetchingNextPage ? <span>Loading …</span> : null}
         {chosen.length > 1 ? <span>{plural(chosen.length, 'row')} selected</span> : null}
         {isEditable ? null : (
-          <span>Read only: {table.primary_key.length === 0 ? 'no primary key' : table.kind}</span>
+          <span>Read only: {isWritable ? whyReadOnly(table) : 'your role is viewer'}</span>
         )}
       </footer>
       {open === 'import' ? (
@@ -235,6 +238,8 @@ export function TableView({ slug, table, enums }: Props) {
     </div>
   );
 }
+
+const whyReadOnly = ({ primary_key, kind }: Table) => (primary_key.length === 0 ? 'no primary key' : kind);
 
 /** A single edit shows its problem in the cell, a paste as a message. */
 function notify(problem: string | null, count: number): string | null {

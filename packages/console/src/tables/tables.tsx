@@ -3,6 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation, useSearchParams } from 'wouter';
 import { schemaQuery, tablesQuery } from '../api/queries.ts';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 import { ErrorState } from '../ui/error-state.tsx';
@@ -19,6 +21,7 @@ import './tables.css';
 export function Tables({ slug, table }: { slug: string; table: string | null }) {
   const [params] = useSearchParams();
   const [, go] = useLocation();
+  const isWritable = mayWrite(useSession());
   usePageTitle(table ? `${table} · ${slug}` : `Tables · ${slug}`);
   return (
     <div className={table ? 'tables tables-open' : 'tables'}>
@@ -27,7 +30,7 @@ export function Tables({ slug, table }: { slug: string; table: string | null }) 
       <div className="tables-main">
         {table ? <OpenTable key={table} slug={slug} name={table} /> : <NoTable slug={slug} />}
       </div>
-      {table === null && params.has('new') ? (
+      {table === null && params.has('new') && isWritable ? (
         <CreateTable slug={slug} onClose={() => go(`/projects/${slug}/tables`)} />
       ) : null}
     </div>
@@ -36,6 +39,7 @@ export function Tables({ slug, table }: { slug: string; table: string | null }) 
 
 function TableList({ slug, current }: { slug: string; current: string | null }) {
   const [, go] = useLocation();
+  const isWritable = mayWrite(useSession());
   const { data: tables, error, refetch } = useQuery(tablesQuery(slug));
   const [search, setSearch] = useState('');
   if (error) return <ErrorState error={error} onRetry={() => void refetch()} />;
@@ -54,11 +58,13 @@ function TableList({ slug, current }: { slug: string; current: string | null }) 
           value={search}
           onChange={setSearch}
         />
-        <IconButton
-          label="New table"
-          icon={<Icon name="plus" />}
-          onClick={() => go(`/projects/${slug}/tables?new`)}
-        />
+        {isWritable ? (
+          <IconButton
+            label="New table"
+            icon={<Icon name="plus" />}
+            onClick={() => go(`/projects/${slug}/tables?new`)}
+          />
+        ) : null}
       </div>
       <ul>
         {found.map((table) => {
@@ -90,6 +96,7 @@ function TableList({ slug, current }: { slug: string; current: string | null }) 
 
 function NoTable({ slug }: { slug: string }) {
   const [, go] = useLocation();
+  const isWritable = mayWrite(useSession());
   const { data: tables } = useQuery(tablesQuery(slug));
   if (!tables) return null;
   if (tables.length > 0) {
@@ -99,6 +106,7 @@ function NoTable({ slug }: { slug: string }) {
       </EmptyState>
     );
   }
+  if (!isWritable) return <EmptyState icon="grid" title="This project has no tables" />;
   return (
     <EmptyState
       icon="grid"

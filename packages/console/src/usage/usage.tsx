@@ -4,6 +4,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { ApiError } from '../api/error.ts';
 import { logsQuery, usageQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Bar } from '../ui/bar.tsx';
 import { Button } from '../ui/button.tsx';
@@ -19,6 +21,7 @@ import { SizeChart } from './size-chart.tsx';
 import './usage.css';
 
 export function Usage({ slug }: { slug: string }) {
+  const isWritable = mayWrite(useSession());
   const { data, error, refetch } = useQuery(usageQuery(slug));
   if (error) return <ErrorState isPage error={error} onRetry={() => void refetch()} />;
   if (!data) return <Skeleton lines={8} />;
@@ -71,8 +74,12 @@ export function Usage({ slug }: { slug: string }) {
           <EmptyState icon="usage" title="No tables yet" />
         )}
       </Section>
-      <Requests slug={slug} />
-      <Compact slug={slug} />
+      {isWritable ? (
+        <>
+          <Requests slug={slug} />
+          <Compact slug={slug} />
+        </>
+      ) : null}
     </Page>
   );
 }

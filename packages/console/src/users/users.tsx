@@ -4,6 +4,8 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tansta
 import { useDeferredValue, useState } from 'react';
 import { useLocation } from 'wouter';
 import { api, path } from '../api/request.ts';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { ActionsMenu } from '../ui/actions-menu.tsx';
 import { Badge } from '../ui/badge.tsx';
 import { Button } from '../ui/button.tsx';
@@ -37,6 +39,7 @@ export function Users({ slug }: { slug: string }) {
   const [search, setSearch] = useState('');
   const [page, setPage] = useState(1);
   const [open, setOpen] = useState<Open | null>(null);
+  const isWritable = mayWrite(useSession());
   const wanted = useDeferredValue(search.trim());
   const { data, error, refetch } = useQuery({
     queryKey: ['project', slug, 'users', wanted, page],
@@ -87,14 +90,16 @@ export function Users({ slug }: { slug: string }) {
       title="Users"
       about="The people who sign in to your application."
       actions={
-        <>
-          <Button isBusy={act.isPending} onClick={() => act.mutate('anon')}>
-            Act as a visitor
-          </Button>
-          <Button kind="primary" icon={<Icon name="plus" />} onClick={() => setOpen({ kind: 'create' })}>
-            New user
-          </Button>
-        </>
+        isWritable ? (
+          <>
+            <Button isBusy={act.isPending} onClick={() => act.mutate('anon')}>
+              Act as a visitor
+            </Button>
+            <Button kind="primary" icon={<Icon name="plus" />} onClick={() => setOpen({ kind: 'create' })}>
+              New user
+            </Button>
+          </>
+        ) : null
       }
     >
       <div className="filter-line">
@@ -121,7 +126,12 @@ export function Users({ slug }: { slug: string }) {
       ) : null}
       {data && data.users.length > 0 ? (
         <div className="panel">
-          <List label="Users" columns={columns(actions)} items={data.users} keyOf={({ id }) => id} />
+          <List
+            label="Users"
+            columns={isWritable ? [...columns, actionsColumn(actions)] : columns}
+            items={data.users}
+            keyOf={({ id }) => id}
+          />
         </div>
       ) : null}
       {data && (data.has_more || page > 1) ? (
@@ -174,7 +184,7 @@ export function Users({ slug }: { slug: string }) {
   );
 }
 
-const columns = (actions: (user: User) => MenuItem[]) => [
+const columns = [
   {
     title: 'Email',
     cell: ({ email, id }: User) => (
@@ -204,10 +214,11 @@ const columns = (actions: (user: User) => MenuItem[]) => [
     title: 'Created',
     cell: ({ created_at }: User) => <span className="faint">{formatAge(created_at)}</span>,
   },
-  {
-    title: 'Actions',
-    isTitleHidden: true,
-    align: 'end' as const,
-    cell: (user: User) => <ActionsMenu of={user.email} items={actions(user)} />,
-  },
 ];
+
+const actionsColumn = (actions: (user: User) => MenuItem[]) => ({
+  title: 'Actions',
+  isTitleHidden: true,
+  align: 'end' as const,
+  cell: (user: User) => <ActionsMenu of={user.email} items={actions(user)} />,
+});
