@@ -33,11 +33,13 @@ export function Settings({ slug }: { slug: string }) {
           <General key={project.id} project={project} />
           <Connection slug={slug} />
           <Passwords slug={slug} />
+          <ExportProject slug={slug} />
         </>
       ) : (
-        <p className="muted">Your role is viewer. Developers of this account change settings.</p>
+        <p className="muted">
+          Your role is viewer. Developers of this account change settings and export the project.
+        </p>
       )}
-      <ExportProject slug={slug} />
       {mayManageProjects(session) ? (
         <>
           {project.parent ? <BranchActions project={project} parent={project.parent} /> : null}

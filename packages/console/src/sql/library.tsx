@@ -2,6 +2,8 @@
 import type { HistoryEntry, ListedQuery, SavedQuery } from '@rowhouse/api';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useDeferredValue, useState } from 'react';
+import { mayWrite } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Button, IconButton } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
@@ -125,6 +127,7 @@ function QueryItem({
   onDelete: () => void;
 }) {
   const [isAsking, setAsking] = useState(false);
+  const isWritable = mayWrite(useSession());
   return (
     <li className="library-item">
       <button type="button" className="library-open" onClick={onOpen}>
@@ -134,7 +137,7 @@ function QueryItem({
         </span>
         <span className="library-sql mono">{query.preview}</span>
       </button>
-      {isAsking ? (
+      {!isWritable ? null : isAsking ? (
         <Button size="small" kind="danger" onClick={onDelete}>
           Delete
         </Button>
@@ -152,6 +155,7 @@ function QueryItem({
 
 function History({ slug, search, onText }: { slug: string; search: string; onText: Props['onText'] }) {
   const client = useQueryClient();
+  const isWritable = mayWrite(useSession());
   const { data, error } = useQuery(history(slug, search));
   const clear = useMutation({
     mutationFn: () => clearHistory(slug),
@@ -179,11 +183,13 @@ function History({ slug, search, onText }: { slug: string; search: string; onTex
           </li>
         ))}
       </ul>
-      <div className="row">
-        <Button size="small" isBusy={clear.isPending} onClick={() => clear.mutate()}>
-          Clear the history
-        </Button>
-      </div>
+      {isWritable ? (
+        <div className="row">
+          <Button size="small" isBusy={clear.isPending} onClick={() => clear.mutate()}>
+            Clear the history
+          </Button>
+        </div>
+      ) : null}
     </>
   );
 }
