@@ -1,6 +1,6 @@
 // Work on the backups of one server or of all, as an operator asks for it. A server that fails does not keep the others from
 // their turn.
-import { errors } from '../errors.ts';
+import { errors, RowhouseError } from '../errors.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { Backups } from './backups.ts';
 import type { FleetBackups } from './fleet-backups.ts';
@@ -19,7 +19,12 @@ export async function chooseUsable({ backups, servers }: Deps, name: string | nu
   for (const { row, server, isAnswering } of chooseMembers(servers, name)) {
     if (server?.holdsControl) usable.push(backups.of(server));
     else if (server && isAnswering) {
-      const problem = await backups.findProblem(server);
+      const problem = await backups.findProblem(server).catch((error: unknown) => {
+        // It has just gone away. The others must be backed up all the same.
+        if (name === null && error instanceof RowhouseError && error.code === 'unavailable')
+          return silent(row.name);
+        throw error;
+      });
       if (!problem) usable.push(backups.of(server));
       else if (name !== null) throw errors.restoreUnavailable(problem.reason, problem.hint);
     } else if (name !== null) throw errors.unavailable(silent(row.name).reason);

@@ -116,13 +116,17 @@ export function openDrills(
 
   /** True: a drill that failed was tried again, or is none any more. */
   const tryFailed = async (ended: AbortSignal): Promise<boolean> => {
-    const [failed] = await listDrillProblems(control);
-    if (!failed || now() - Date.parse(failed.failedAt) < hourMs) return false;
-    const project = await findDrilled(control, failed.projectId);
-    if (!project) await forgetDrillProblem(control, failed.projectId);
-    else if (!isAnswering(project.serverId) || isPostponed(project.serverId)) return false;
-    else await tryDrill(project, ended);
-    return true;
+    for (const { projectId, failedAt } of await listDrillProblems(control)) {
+      if (now() - Date.parse(failedAt) < hourMs) continue;
+      const project = await findDrilled(control, projectId);
+      // One whose server is away does not hold up the others.
+      if (project && (!isAnswering(project.serverId) || isPostponed(project.serverId))) continue;
+      if (project && !(await isUsable(servers.of(project.serverId)))) continue;
+      if (project) await tryDrill(project, ended);
+      else await forgetDrillProblem(control, projectId);
+      return true;
+    }
+    return false;
   };
 
   /** `startedAt`: after a first start there is nothing to restore yet, and the first night is soon enough. */
@@ -145,7 +149,8 @@ export function openDrills(
     requireUsable(server).then(
       () => true,
       (error: unknown) => {
-        if (error instanceof RowhouseError && error.code === 'conflict') return false;
+        // `unavailable`: it has just gone away.
+        if (error instanceof RowhouseError && ['conflict', 'unavailable'].includes(error.code)) return false;
         throw error;
       },
     );
