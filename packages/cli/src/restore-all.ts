@@ -7,7 +7,7 @@ import { environmentOf, withSettings } from './settings.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime } from './when.ts';
 
-type Options = OutputOptions & { from?: string; to?: string } & Record<string, unknown>;
+type Options = OutputOptions & { from?: string; to?: string; cluster?: string } & Record<string, unknown>;
 type Detached = { name: string; hosts: string[]; projects: number; unfinished: string[] };
 type Restored = {
   ok: true;
@@ -34,6 +34,7 @@ export function addRestore(program: Command): void {
       'where the backups are: file:/path or s3://bucket/prefix (env: ROWHOUSE_BACKUP_URL)',
     )
     .option('--to <time>', 'restore the state of this time (default: everything): 2026-11-16T10:00:00Z')
+    .option('--cluster <id>', 'which one, if the storage has backups of several installations')
     .option('--json', 'print the result as JSON')
     .action(restoreAll);
 }
@@ -41,7 +42,13 @@ export function addRestore(program: Command): void {
 async function restoreAll(options: Options): Promise<void> {
   const env = environmentOf(options);
   if (options.from !== undefined) env.ROWHOUSE_BACKUP_URL = options.from;
-  const answer = await runProgram<Restored>('restore', [options.to ?? ''], env, options, 'Restoring');
+  const answer = await runProgram<Restored>(
+    'restore',
+    [options.to ?? '', options.cluster ?? ''],
+    env,
+    options,
+    'Restoring',
+  );
   show(options, answer, ({ data, from, backup, projects, last_change_at: last, detached, since }) =>
     [
       formatFields([

@@ -15,7 +15,7 @@ type Answer = { ok: true } & Record<string, unknown>;
 
 const say = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
-async function run(config: Config, to: string): Promise<Answer> {
+async function run(config: Config, to: string, cluster: string): Promise<Answer> {
   if (config.databaseUrl) {
     throw new EngineError('ROWHOUSE_DATABASE_URL is set. Only the embedded PostgreSQL can be restored.', {
       hint: 'Unset it. Or restore your PostgreSQL server with its own tools.',
@@ -42,6 +42,7 @@ async function run(config: Config, to: string): Promise<Answer> {
       ...{ storage, masterKey, to: target, signal: interrupted.signal },
       dataFolder: config.dataFolder,
       controlDatabase: config.controlDatabase,
+      cluster: cluster === '' ? null : cluster,
       progress: tell,
       onComplete: () => {
         // Without its key, the data would be there and could not be opened.
@@ -100,6 +101,6 @@ const interrupted = new AbortController();
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
 
 const answer = await Promise.resolve()
-  .then(() => run(readConfig(process.env, process.cwd()), process.argv[2] ?? ''))
+  .then(() => run(readConfig(process.env, process.cwd()), process.argv[2] ?? '', process.argv[3] ?? ''))
   .catch((error) => ({ ok: false, error: { code: 'restore_failed', ...describe(error) } }));
 say(answer);

@@ -86,7 +86,7 @@ it('a restored installation leaves the further servers alone until they are atta
   const dataFolder = newFolder('restored');
   const restored = await restoreServer({
     ...{ storage: openFolder(folder, 0), masterKey: first.masterKey, dataFolder, to: new Date(to) },
-    ...{ controlDatabase: live.controlDatabase, signal: new AbortController().signal },
+    ...{ controlDatabase: live.controlDatabase, cluster: null, signal: new AbortController().signal },
     ...{ progress: () => {}, onComplete: () => {} },
   });
   expect(restored.detached).toMatchObject([{ name: 'second', projects: 3, unfinished: [filled.slug] }]);

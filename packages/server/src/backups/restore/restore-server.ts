@@ -9,6 +9,7 @@ import { removeRecovery } from '../../engine/recovery-server.ts';
 import { findRunAs } from '../../engine/run-as.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readBackups } from '../descriptions.ts';
+import { DecryptionError } from '../encryption.ts';
 import { listClusters, openRepository, type Repository } from '../repository.ts';
 import type { Storage } from '../storage/storage.ts';
 import { type Access, type AccessChanges, compareAccess, readAccess } from './access.ts';
@@ -22,6 +23,8 @@ type Request = {
   masterKey: Buffer;
   dataFolder: string;
   controlDatabase: string;
+  /** PostgreSQL's identifier of the server to restore. null: the only one that has the control database. */
+  cluster: string | null;
   /** null: everything that is stored. */
   to: Date | null;
   signal: AbortSignal;
@@ -102,28 +105,53 @@ async function discard(folder: string): Promise<void> {
 }
 
 /** That of the first server: the storage also has the backups of further ones, which have no control database. */
-async function findCluster({ storage, masterKey, controlDatabase, signal }: Request): Promise<string> {
-  const all = await listClusters(storage);
-  const clusters: string[] = [];
+async function findCluster(request: Request): Promise<string> {
+  const { storage, controlDatabase } = request;
+  const all = (await listClusters(storage)).filter(
+    (id) => request.cluster === null || id === request.cluster,
+  );
+  const found: Found[] = [];
+  const refusals: DecryptionError[] = [];
   for (const cluster of all) {
-    const { backups } = await readBackups(openRepository(storage, masterKey, cluster), signal);
-    const holdsControl = backups.some(({ databases }) =>
-      databases.some(({ name }) => name === controlDatabase),
-    );
-    if (holdsControl || all.length === 1) clusters.push(cluster);
+    const one = await examine(request, cluster).catch((error: unknown) => {
+      // Of another installation in the same storage. It matters only if no other fits.
+      if (!(error instanceof DecryptionError) || error.problem !== 'wrong_key') throw error;
+      refusals.push(error);
+      return null;
+    });
+    if (one && (one.holdsControl || all.length === 1)) found.push(one);
   }
-  const [only] = clusters;
+  const [only] = found;
+  if (only === undefined && refusals[0]) throw refusals[0];
   if (only === undefined) {
-    throw new EngineError(`${storage.place} contains no complete backup.`, {
-      hint: 'Check the address: --from file:/path or --from s3://bucket/prefix.',
+    const which = request.cluster === null ? '' : ` of the cluster ${request.cluster}`;
+    const place = `${storage.place} contains no complete backup${which}`;
+    throw new EngineError(`${place} with the control database "${controlDatabase}".`, {
+      hint: 'Check the address: --from file:/path or --from s3://bucket/prefix. And ROWHOUSE_CONTROL_DATABASE, if it was set.',
     });
   }
-  if (clusters.length > 1) {
-    throw new EngineError(`${storage.place} contains backups of several installations.`, {
-      hint: `Copy the folder of one of them to a place of its own: ${clusters.join(', ')}.`,
+  if (found.length > 1) {
+    const list = found
+      .map(({ cluster, newest }) => `${cluster} (newest backup: ${newest ?? 'none'})`)
+      .join(', ');
+    throw new EngineError(`${storage.place} contains backups of several installations: ${list}.`, {
+      hint: 'Name one of them: --cluster <id>.',
     });
   }
-  return only;
+  return only.cluster;
+}
+
+type Found = { cluster: string; holdsControl: boolean; newest: string | null };
+
+async function examine(
+  { storage, masterKey, controlDatabase, signal }: Request,
+  cluster: string,
+): Promise<Found> {
+  const { backups } = await readBackups(openRepository(storage, masterKey, cluster), signal);
+  const holdsControl = backups.some(({ databases }) =>
+    databases.some(({ name }) => name === controlDatabase),
+  );
+  return { cluster, holdsControl, newest: backups.at(-1)?.ended_at ?? null };
 }
 
 /** Recovers the control database alone a second time, to the end of the stored WAL. The other databases are left out. */
