@@ -52,7 +52,8 @@ export function openBackupKeeper(
   /** How often something was stored or confirmed, and when everything was. */
   let confirmations = 0;
   let caughtUpAt = now();
-  let isElected = false;
+  /** Runs that have not ended. After a lost lease, the next one can begin before the last one ends. */
+  let runs = 0;
   /** Ids of backups whose descriptions cannot be read. */
   let damaged: ReadonlySet<string> = new Set();
   /** null: to be listed. */
@@ -181,14 +182,14 @@ export function openBackupKeeper(
   return {
     run: async (ended) => {
       caughtUpAt = now();
-      isElected = true;
+      runs++;
       await Promise.all([walLoop(ended), scheduleLoop(ended)]).finally(() => {
-        isElected = false;
+        runs--;
       });
     },
     failures: () => failures,
     lastBackupAt: async () => {
-      if (!isElected) return null;
+      if (runs === 0) return null;
       // Another process may have taken one since the last list, which is up to ten minutes old.
       const taken = await backups.lastTakenAt();
       return taken !== null && taken > listedAt ? taken : lastBackupAt;
@@ -196,7 +197,7 @@ export function openBackupKeeper(
     lastVerifiedAt: async () => Date.parse((await backups.lastVerifiedAt()) ?? '') || null,
     damaged: () => damaged.size,
     lag: async () => {
-      if (!isElected) return { bytes: Number.NaN, seconds: Number.NaN };
+      if (runs === 0) return { bytes: Number.NaN, seconds: Number.NaN };
       const bytes = (await findSlot(maintenance, slot))?.lagBytes ?? Number.NaN;
       return { bytes, seconds: bytes === 0 ? 0 : Math.max(0, (now() - caughtUpAt) / 1000) };
     },

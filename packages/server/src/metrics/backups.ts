@@ -17,16 +17,21 @@ export function backupGauges(fleet: FleetKeeper, now: () => number): Gauges {
     const values = Object.values(await readAll(fleet, read)).filter((value) => !Number.isNaN(value));
     return values.length > 0 ? Math.max(...values) : Number.NaN;
   };
+  /** A server that has none must not be hidden by the others. Math.max is NaN if one value is. */
+  const oldest = (read: Read) => async () => {
+    const values = Object.values(await readAll(fleet, read));
+    return values.length > 0 ? Math.max(...values) : Number.NaN;
+  };
   const sum = (read: Read) => async () =>
     Object.values(await readAll(fleet, read)).reduce((total, value) => total + value, 0);
   return {
     rowhouse_backup_verified_age_seconds: {
-      help: 'Time since all backups were last read back without a problem. NaN: never.',
-      read: worst(async (keeper) => ageOf(await keeper.lastVerifiedAt(), now())),
+      help: 'Time since all backups were last read back without a problem. NaN: never, for at least one server.',
+      read: oldest(async (keeper) => ageOf(await keeper.lastVerifiedAt(), now())),
     },
     rowhouse_backup_age_seconds: {
-      help: 'Time since the last backup ended. NaN: there is none.',
-      read: worst(async (keeper) => ageOf(await keeper.lastBackupAt(), now())),
+      help: 'Time since the last backup ended. NaN: at least one server has none.',
+      read: oldest(async (keeper) => ageOf(await keeper.lastBackupAt(), now())),
     },
     rowhouse_backup_damaged: {
       help: 'Backups that cannot be restored, because their descriptions cannot be read.',
