@@ -128,7 +128,8 @@ function toEntry(
   const answer = isDone && made && typeof payload === 'string' ? made(JSON.parse(payload)) : {};
   const slug = params.slug ?? textOf(answer.project);
   const details = fields.flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]]]));
-  const isAboutAccount = request.operator !== null && action.startsWith('account.');
+  // An id that was refused may be anything.
+  const isAboutAccount = isDone && request.operator !== null && action.startsWith('account.');
   return {
     ...whoOf(request),
     ...(isAboutAccount && { accountId: params.id ?? textOf(answer.target) }),
