@@ -104,39 +104,45 @@ inBrowsers('an import', (name) => {
     await page.getByRole('link', { name: /teas/ }).waitFor();
   });
 
-  it('starts once when the answer is lost, and sends an upload that has expired again', async () => {
-    const posted: (string | undefined)[] = [];
-    await page.route('**/projects/import', async (route) => {
-      posted.push(route.request().headers()['idempotency-key']);
-      if (posted.length > 1) return route.continue();
-      await route.fetch();
-      return route.abort();
-    });
-    await openForm();
-    await choose('lost.sql', 'create table cups (id int);\n');
-    await fill(dialog().getByLabel('Name'), `Lost ${name}`);
-    await submit().click();
-    await dialog().getByText('The service cannot be reached.').waitFor();
-    await submit().click();
-    await dialog(`Lost ${name} is imported`).waitFor({ timeout: 60_000 });
-    expect(posted).toHaveLength(2);
-    expect(posted[0]).toBe(posted[1]);
-    await page.unrouteAll();
+  // With Firefox, Playwright cannot send a request itself: it has no access to the body.
+  it.runIf(name === 'chromium')(
+    'starts once when the answer is lost, and sends an upload that has expired again',
+    async () => {
+      const posted: (string | undefined)[] = [];
+      await page.route('**/projects/import', async (route) => {
+        posted.push(route.request().headers()['idempotency-key']);
+        if (posted.length > 1) return route.continue();
+        await route.fetch();
+        return route.abort();
+      });
+      await openForm();
+      await choose('lost.sql', 'create table cups (id int);\n');
+      await fill(dialog().getByLabel('Name'), `Lost ${name}`);
+      await submit().click();
+      await dialog().getByText('The service cannot be reached.').waitFor();
+      await submit().click();
+      await dialog(`Lost ${name} is imported`).waitFor({ timeout: 60_000 });
+      expect(posted).toHaveLength(2);
+      expect(posted[0]).toBe(posted[1]);
+      await page.unrouteAll();
 
-    await page.route('**/uploads/*', (route) =>
-      route.request().method() === 'PATCH' ? route.fulfill({ status: 500, json: failure }) : route.continue(),
-    );
-    await openForm();
-    await choose('expired.sql', 'create table cups (id int);\n');
-    await fill(dialog().getByLabel('Name'), `Expired ${name}`);
-    await submit().click();
-    await dialog().getByText(failure.error.message).waitFor();
-    const [{ id }] = await uploads();
-    await rowhouse.call('DELETE', `/api/dbaas/v2/uploads/${id}`);
-    await page.unrouteAll();
-    await submit().click();
-    await dialog(`Expired ${name} is imported`).waitFor({ timeout: 60_000 });
-  });
+      await page.route('**/uploads/*', (route) =>
+        route.request().method() === 'PATCH'
+          ? route.fulfill({ status: 500, json: failure })
+          : route.continue(),
+      );
+      await openForm();
+      await choose('expired.sql', 'create table cups (id int);\n');
+      await fill(dialog().getByLabel('Name'), `Expired ${name}`);
+      await submit().click();
+      await dialog().getByText(failure.error.message).waitFor();
+      const [{ id }] = await uploads();
+      await rowhouse.call('DELETE', `/api/dbaas/v2/uploads/${id}`);
+      await page.unrouteAll();
+      await submit().click();
+      await dialog(`Expired ${name} is imported`).waitFor({ timeout: 60_000 });
+    },
+  );
 
   it('stays open when the person chooses no file after all', async () => {
     await openForm();
