@@ -103,12 +103,17 @@ export function openDrills(
     if (problem !== null) throw errors.nothingToDrill(problem);
   };
 
-  /** The failure is recorded, and the next attempt follows. */
-  const tryDrill = async (project: DrilledProject, signal: AbortSignal): Promise<void> => {
-    await drill(project, { signal }).catch((error: unknown) => {
+  /** The failure is recorded, and the next attempt follows. False: it was postponed. */
+  const tryDrill = async (project: DrilledProject, signal: AbortSignal): Promise<boolean> => {
+    try {
+      await drill(project, { signal });
+      return true;
+    } catch (error) {
       if (!(error instanceof RowhouseError)) throw error;
-      if (error.code === 'conflict') postponed.set(project.serverId, now() + postponeMs);
-    });
+      if (error.code !== 'conflict') return true;
+      postponed.set(project.serverId, now() + postponeMs);
+      return false;
+    }
   };
 
   const noteTurn = ({ id }: DrilledProject, server: Server) =>
@@ -139,11 +144,10 @@ export function openDrills(
     if (!isDue(last || startedAt, now())) return;
     const project = await chooseNext(control, server);
     if (!project || !(await isUsable(server))) return;
-    await tryDrill(project, ended);
+    const isTried = await tryDrill(project, ended);
     await noteTurn(project, server);
     // The next one in turn takes the place of one that is busy.
-    if (isPostponed(server.id)) return;
-    await noteTime('drill_tried_at', server);
+    if (isTried) await noteTime('drill_tried_at', server);
   };
   const isUsable = (server: Server) =>
     requireUsable(server).then(
