@@ -17,6 +17,8 @@ type Restored = {
   projects: number;
   last_change_at: string | null;
   detached: Detached[];
+  /** Of a first server that was not embedded, and now is. */
+  embedded: { server: string; reindex: string[] } | null;
   since: Since | null;
 };
 
@@ -49,7 +51,7 @@ async function restoreAll(options: Options): Promise<void> {
     options,
     'Restoring',
   );
-  show(options, answer, ({ data, from, backup, projects, last_change_at: last, detached, since }) =>
+  show(options, answer, ({ data, from, backup, projects, last_change_at: last, detached, embedded, since }) =>
     [
       formatFields([
         ['data folder', data],
@@ -59,10 +61,26 @@ async function restoreAll(options: Options): Promise<void> {
         ['last change', last === null ? '-' : formatTime(last)],
       ]),
       clean(`Start the service: rowhouse start --data ${data}`),
+      ...(embedded ? describeEmbedded(embedded) : []),
       ...(detached.length > 0 ? describeDetached(detached) : []),
       ...(since ? describeSince(since) : []),
     ].join('\n\n'),
   );
+}
+
+function describeEmbedded({ server, reindex }: NonNullable<Restored['embedded']>): string[] {
+  return [
+    clean(
+      `The server ${server} was a PostgreSQL server of your own. Its restored copy runs in the data folder: start the service without ROWHOUSE_DATABASE_URL.`,
+    ),
+    ...(reindex.length > 0
+      ? [
+          clean(
+            `Other libraries sorted the texts in these projects. Run "reindex database" in each before you rely on its indexes: ${reindex.join(', ')}`,
+          ),
+        ]
+      : []),
+  ];
 }
 
 /** Paragraphs. */

@@ -27,10 +27,10 @@ export async function freePort(): Promise<number> {
   return typeof address === 'object' && address ? address.port : 0;
 }
 
-export async function start(data: string, repository: string) {
+export async function start(data: string, repository: string, more: Record<string, string> = {}) {
   const port = await freePort();
   const args = ['start', '--data', data, '--port', String(port), '--spares', '0'];
-  const env = { ...bare, ROWHOUSE_BACKUP_URL: `file:${repository}` };
+  const env = { ...bare, ROWHOUSE_BACKUP_URL: `file:${repository}`, ...more };
   const child = spawn(process.execPath, [bin, ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] });
   let output = '';
   child.stdout.on('data', (piece) => {

@@ -17,8 +17,8 @@ const say = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
 async function run(config: Config, to: string, cluster: string): Promise<Answer> {
   if (config.databaseUrl) {
-    throw new EngineError('ROWHOUSE_DATABASE_URL is set. Only the embedded PostgreSQL can be restored.', {
-      hint: 'Unset it. Or restore your PostgreSQL server with its own tools.',
+    throw new EngineError('ROWHOUSE_DATABASE_URL is set, but everything is restored into a data folder.', {
+      hint: 'Unset it. The service then starts with the restored PostgreSQL in that folder. "rowhouse servers adopt" leads from there to a server of your own.',
     });
   }
   const location = backupLocation(config);
@@ -51,10 +51,10 @@ async function run(config: Config, to: string, cluster: string): Promise<Answer>
       },
     });
     recordMasterKey(config.dataFolder, masterKey);
-    const { lastChangeAt, backup, projects, detached, since } = restored;
+    const { lastChangeAt, backup, projects, detached, embedded, since } = restored;
     const at = lastChangeAt?.toISOString() ?? null;
     const place = { data: config.dataFolder, from: storage.place };
-    return { ok: true, ...place, backup, projects, last_change_at: at, detached, since };
+    return { ok: true, ...place, backup, projects, last_change_at: at, detached, embedded, since };
   } finally {
     storage.close();
     lock.release();

@@ -54,7 +54,14 @@ const flushed = async ({ database }: Lab) => {
 
 const take = (lab: Lab, repository: Repository, parent: Parameters<typeof takeBaseBackup>[0]['parent']) =>
   takeBaseBackup({
-    ...{ repository, address: lab.engine.address, maintenance: lab.database, parent, signal },
+    ...{
+      repository,
+      address: lab.engine.address,
+      maintenance: lab.database,
+      parent,
+      signal,
+      isEmbedded: true,
+    },
     maxRateKb: null,
   });
 

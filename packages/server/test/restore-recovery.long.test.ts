@@ -44,7 +44,14 @@ async function startBackups(lab: Lab) {
   });
   const take = (parent: BackupDescription | null) =>
     takeBaseBackup({
-      ...{ repository, address: lab.engine.address, maintenance: lab.database, parent, signal },
+      ...{
+        repository,
+        address: lab.engine.address,
+        maintenance: lab.database,
+        parent,
+        signal,
+        isEmbedded: true,
+      },
       maxRateKb: null,
     });
   /** Until everything that is committed now is stored. */

@@ -3,6 +3,7 @@
 import type { BackupLocation } from '../backup-url.ts';
 import type { Control } from '../control/control.ts';
 import { findSetting, putSetting, settingOf } from '../control/settings.ts';
+import { isEmbedded } from '../engine/embedded.ts';
 import type { Server } from '../engine/servers.ts';
 import { errors } from '../errors.ts';
 import { parseLsn, segmentName } from '../postgres/lsn.ts';
@@ -162,6 +163,7 @@ export function openBackups(
       const request = {
         ...{ repository: await repository(), address, maintenance, progress: run.progress, signal },
         maxRateKb: rateMb === 0 ? null : rateMb * 1024,
+        isEmbedded: isEmbedded(address, masterKey),
       };
       const backup = await takeBaseBackup({ ...request, parent }).catch((error: unknown) => {
         // PostgreSQL may not have the summaries of the WAL since the parent: they were off, or are older than it keeps. Or the

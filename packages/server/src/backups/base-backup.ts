@@ -18,6 +18,7 @@ type Request = {
   repository: Repository;
   address: Address;
   maintenance: Queryable;
+  isEmbedded: boolean;
   /** For an incremental backup. null: a full one. */
   parent: BackupDescription | null;
   maxRateKb: number | null;
@@ -57,6 +58,7 @@ export async function takeBaseBackup(request: Request): Promise<BackupDescriptio
       format: 1,
       ...{ id, kind, parent: parent?.id ?? null, cluster: repository.cluster, timeline: range.timeline },
       ...{ postgres: after.version, superuser: after.superuser, segment_bytes: after.segmentBytes },
+      configuration: request.isEmbedded ? null : after.configuration,
       ...{ start_lsn: formatLsn(range.startLsn), end_lsn: formatLsn(range.endLsn) },
       ...{ started_at: before.at, ended_at: after.at, databases: after.databases, parts },
       manifest: { name, bytes: manifest.length, stored_bytes: stored.bytes, sha256: stored.sha256 },
@@ -86,11 +88,15 @@ async function readServer(maintenance: Queryable) {
     at: Date;
     version: string;
     superuser: string;
+    configuration: Record<string, string>;
     segmentBytes: string;
     databases: { oid: number; name: string }[];
   }>(sql`
     select clock_timestamp() as at, split_part(current_setting('server_version'), ' ', 1) as version,
            (select rolname::text from pg_roles where oid = 10) as superuser,
+           -- What the results of statements depend on, as the server sets it for all databases.
+           (select json_object_agg(name, reset_val) from pg_settings
+            where name in ('default_text_search_config', 'DateStyle', 'IntervalStyle')) as configuration,
            (select setting from pg_settings where name = 'wal_segment_size') as "segmentBytes",
            (select json_agg(json_build_object('oid', oid::bigint, 'name', datname) order by oid) from pg_database)
              as databases`);

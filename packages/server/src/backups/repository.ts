@@ -24,6 +24,8 @@ export type BackupDescription = {
   postgres: string;
   /** Not in backups by earlier versions. */
   superuser?: string;
+  /** Of a server that is not embedded, what a restore keeps of its configuration. null: the embedded one, which is kept as it is. */
+  configuration?: Readonly<Record<string, string>> | null;
   segment_bytes: number;
   start_lsn: string;
   end_lsn: string;

@@ -206,6 +206,11 @@ export function embeddedAddress(dataFolder: string, masterKey: Buffer): Address 
   return addressOf(dataFolder, port, password);
 }
 
+/** Whether the address is that of the embedded server of an installation with this key: nobody else has its password. */
+export function isEmbedded({ user, password }: Address, masterKey: Buffer): boolean {
+  return user === superuser && password === derivePassword(masterKey, superuser);
+}
+
 function addressOf(dataFolder: string, port: number, password: string): Address {
   const socket = path.join(clusterFolderOf(dataFolder), `.s.PGSQL.${port}`);
   // The path of a socket is limited to 108 bytes, on some systems to 104.

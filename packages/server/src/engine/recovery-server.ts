@@ -1,6 +1,6 @@
 // A second PostgreSQL on a folder that was laid out from a backup. It replays the WAL that is put into pg_wal, stops at a
 // moment, and is then opened for one reader. It listens on a socket in its own folder only, and nothing in it lasts.
-import { chownSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Address, type Database, openDatabase } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { type Capacity, larger, readControlFile } from './control-file.ts';
+import { writeConfiguration } from './embed.ts';
 import type { EmbeddedSettings } from './embedded-settings.ts';
 import { EngineError } from './engine-error.ts';
 import { type Cluster, startPostmaster, stopPostmaster, superuser } from './postmaster.ts';
@@ -100,24 +101,12 @@ export async function startRecovery(options: Options): Promise<RecoveryServer> {
  * The configuration of a server of others names libraries, certificates and files that are not here, and its passwords are not
  * known. Only the account that runs PostgreSQL, and root, can enter the folder with the socket.
  */
-function replaceConfiguration({ folder, runAs }: Cluster, socket: string | null): void {
+function replaceConfiguration(cluster: Cluster, socket: string | null): void {
   if (socket === null)
-    throw new EngineError(`A socket cannot be made in ${folder}.`, {
+    throw new EngineError(`A socket cannot be made in ${cluster.folder}.`, {
       hint: 'Choose a data folder with a shorter path, on Linux or macOS: ROWHOUSE_DATA.',
     });
-  const files = {
-    'postgresql.conf': '',
-    'postgresql.auto.conf': '',
-    'pg_ident.conf': '',
-    'pg_hba.conf': 'local all all trust\n',
-  };
-  for (const [name, text] of Object.entries(files)) {
-    const file = path.join(folder, name);
-    // Not through a link: the folder comes from another machine.
-    rmSync(file, { force: true });
-    writeFileSync(file, text, { mode: 0o600, flag: 'wx' });
-    if (runAs) chownSync(file, runAs.uid, runAs.gid);
-  }
+  writeConfiguration(cluster, { configuration: '', access: 'local all all trust\n' });
 }
 
 async function look(database: Database, folder: string, capacity: Capacity): Promise<ReplayState> {

@@ -3,17 +3,21 @@
 import { rename, rm } from 'node:fs/promises';
 import { prepareBinaries } from '../../engine/binaries.ts';
 import { readDisk } from '../../engine/disk.ts';
+import { embedConfiguration } from '../../engine/embed.ts';
 import { clusterFolderOf, holdsData, restoreFolderOf } from '../../engine/embedded.ts';
 import { EngineError } from '../../engine/engine-error.ts';
+import { superuser } from '../../engine/postmaster.ts';
 import { removeRecovery } from '../../engine/recovery-server.ts';
 import { findRunAs } from '../../engine/run-as.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readBackups } from '../descriptions.ts';
 import { DecryptionError } from '../encryption.ts';
-import { listClusters, openRepository, type Repository } from '../repository.ts';
+import { type BackupDescription, listClusters, openRepository, type Repository } from '../repository.ts';
 import type { Storage } from '../storage/storage.ts';
 import { type Access, type AccessChanges, compareAccess, readAccess } from './access.ts';
 import { type DetachedServer, detachServers } from './detach.ts';
+import { type Embedded, embed } from './embed.ts';
+import { findVersionProblem } from './origin.ts';
 import { planRestore } from './plan.ts';
 import { recover, type Workshop } from './recover.ts';
 import { databasesNamed } from './recover-project.ts';
@@ -40,6 +44,8 @@ export type RestoredServer = {
   projects: number;
   /** The service leaves them alone until an operator attaches them. */
   detached: DetachedServer[];
+  /** Facts about a server that was not embedded, and now is. null: it was embedded. */
+  embedded: Embedded | null;
   since: Since | null;
 };
 
@@ -63,12 +69,26 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
   }
   const repository = openRepository(storage, masterKey, await findCluster(request));
   const plan = await planRestore(repository, to, { signal });
+  const problem = findVersionProblem(plan.tip);
+  if (problem !== null)
+    throw new EngineError(problem, {
+      hint: 'Run "rowhouse restore" of a version of Rowhouse that has these programs.',
+    });
+  const foreign = foreignSuperuser(plan.tip);
   const folder = restoreFolderOf(dataFolder);
   // Of a restore whose process died. Its PostgreSQL may still run.
   for (const left of [folder, newestBeside(folder)]) await discard(left);
   const runAs = findRunAs(cluster);
   const binaries = prepareBinaries(dataFolder, runAs);
-  const workshop = { folder, runAs, binaries, masterKey, capacity: null, isDurable: true, superuser: null };
+  const workshop = {
+    folder,
+    runAs,
+    binaries,
+    masterKey,
+    capacity: null,
+    isDurable: true,
+    superuser: foreign,
+  };
   try {
     const restored = await recover(
       {
@@ -80,14 +100,16 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
         await server.open();
         const access = await readAccess(server, request.controlDatabase);
         const detached = await detachServers(server, request.controlDatabase);
+        const embedded = foreign === null ? null : await embed(request, server);
         // The replayed changes and the end of the replay are written out: the folder is complete without its WAL.
         await server.database.query(sql`checkpoint`);
-        return { lastChangeAt: lastCommit, backup: plan.tip.id, detached, access };
+        return { lastChangeAt: lastCommit, backup: plan.tip.id, detached, embedded, access };
       },
     );
     if (!restored) throw new Error('A restore of everything cannot leave anything out.');
     const { access, ...facts } = restored;
     const since = to && (await findChanges(request, repository, access, workshop));
+    if (foreign !== null) embedConfiguration({ folder, runAs }, plan.tip.configuration ?? {});
     request.onComplete();
     await rename(folder, cluster);
     const projects = access.projects.filter(({ deleted_at }) => deleted_at === null).length;
@@ -95,6 +117,14 @@ export async function restoreServer(request: Request): Promise<RestoredServer> {
   } finally {
     await discard(folder);
   }
+}
+
+/** The role by which the restored server is opened. null: the superuser of the embedded one, whose password is known. */
+function foreignSuperuser({ superuser: name, configuration }: BackupDescription): string | null {
+  // Backups by earlier versions do not say which server it was, and the first ones not even its superuser.
+  const isEmbedded =
+    configuration === undefined ? name === undefined || name === superuser : configuration === null;
+  return isEmbedded ? null : (name ?? superuser);
 }
 
 const newestBeside = (folder: string) => `${folder}.newest`;
