@@ -1,6 +1,6 @@
 // Which tests run together. A file's name says how it is run:
 //   x.test.ts             in the ordinary run
-//   x.long.test.ts        only when everything is run, or when it is named: hostile, soak-like, other programs, docs
+//   x.long.test.ts        only when everything is run, or when it is named: crashes, floods, other programs, most of the browser tests
 //   x.alone.test.ts       after the others and one at a time, because it measures time or uses up what all share
 //   x.long.alone.test.ts  both
 // A single test with the tag `long` is left out of the ordinary run like a file `x.long.test.ts`.

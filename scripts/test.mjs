@@ -1,4 +1,4 @@
-// npm test: types, lint, format, the direction of imports, and the ordinary tests on a real PostgreSQL.
+// npm test: types, lint, format, the direction of imports, and the ordinary tests on a real PostgreSQL, as in CI.
 // --all adds the long tests. --external runs them on a second, separate PostgreSQL by its address. Other arguments go to
 // vitest: with a file or a test's name it runs that one, long or not, without the lint.
 import { spawnSync } from 'node:child_process';
@@ -35,28 +35,27 @@ try {
   const selection = withLong ? [] : ['--project=ordinary', '--project=alone', '--tagsFilter=!long'];
   const vitest = (vitestArgs, more) =>
     spawn('node_modules/vitest/vitest.mjs', ['run', ...vitestArgs], { ...env, ...more });
-  const isAll = args.includes('--all') && rest.length === 0;
-  process.exitCode = isAll ? runTwice(vitest) : vitest([...selection, ...rest]);
+  process.exitCode = rest.length === 0 ? runTwice(vitest, selection) : vitest([...selection, ...rest]);
 } finally {
   await server?.stop();
 }
 
 /**
- * Everything, and then the files that failed a second time, one at a time: a machine that is busy elsewhere can fail one of
+ * The selected tests, and then the files that failed a second time, one at a time: a machine that is busy elsewhere can fail one of
  * thousands of tests. A defect fails twice.
  */
-function runTwice(vitest) {
+function runTwice(vitest, selection) {
   const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-test-'));
   const report = path.join(folder, 'failed.json');
   // Not called ROWHOUSE_…: the service refuses settings that it does not know.
   const reporters = ['--reporter=default', '--reporter=./scripts/failed-files.mjs'];
   try {
-    const status = vitest(reporters, { FAILED_FILES_REPORT: report });
+    const status = vitest([...selection, ...reporters], { FAILED_FILES_REPORT: report });
     if (status === 0 || !existsSync(report)) return status;
     const { files, names, hasOtherErrors } = JSON.parse(readFileSync(report, 'utf8'));
     if (hasOtherErrors || files.length === 0 || files.length > maxSecondAttempts) return status;
     console.log(`\n${files.length} files failed. They run a second time, one at a time.`);
-    const second = vitest(files, { TEST_WORKERS: '1' });
+    const second = vitest([...selection, ...files], { TEST_WORKERS: '1' });
     if (second === 0) console.log(`\nFailed at the first attempt only:\n  ${names.join('\n  ')}`);
     return second;
   } finally {
