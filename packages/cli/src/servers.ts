@@ -62,7 +62,9 @@ export function addServers(program: Command): void {
     'attach <name>',
     'Use a server again that "rowhouse restore" has detached. No other service may use it: the old one must be stopped for good.',
   ).action(attach);
-  add('remove <name>', 'Remove a server that has no projects.').action(remove);
+  add('remove <name>', 'Remove a server that has no projects.')
+    .option('--lost', 'the server will never answer again: give up its deleted projects')
+    .action(remove);
 }
 
 type AddOptions = ApiOptions & { label?: string[]; capacityMb?: number; capacityConnections?: number };
@@ -134,9 +136,10 @@ async function makeReady(id: number, options: ApiOptions): Promise<void> {
   show(options, answer, ({ server }) => formatFields(fieldsOf(server)));
 }
 
-async function remove(name: string, options: ApiOptions): Promise<void> {
+async function remove(name: string, options: ApiOptions & { lost?: true }): Promise<void> {
   const { id } = await find(options, name);
-  const answer = await callApi<ServerResponse>(options, 'DELETE', ['servers', String(id)]);
+  const query = options.lost ? { lost: 'true' } : {};
+  const answer = await callApi<ServerResponse>(options, 'DELETE', ['servers', String(id)], { query });
   show(options, answer, ({ server }) => clean(`The server "${server.name}" is removed.`));
 }
 

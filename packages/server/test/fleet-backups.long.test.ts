@@ -40,6 +40,10 @@ const list = async (rowhouse: TestService, server?: string) => {
 };
 const serverIn = async (rowhouse: TestService, name: string) =>
   (await list(rowhouse)).servers.find((one: { name: string }) => one.name === name);
+const serverRow = async (rowhouse: TestService, name: string) => {
+  const { body } = await rowhouse.call('GET', `${api}/servers`);
+  return body.servers.find((one: { name: string }) => one.name === name);
+};
 const backedUp = (rowhouse: TestService, name: string) =>
   until(
     `a backup of ${name}`,
@@ -220,6 +224,20 @@ it('a lost server holds up no other backups, and its projects are restored on an
     expect((await run(rowhouse, copy, 'select n from t order by n')).rows).toEqual(rows);
   }
   expect(readdirSync(path.join(first.folder, 'restores'))).toEqual([]);
+
+  // What is stored of it is verified. Then it is given up.
+  const verified = await job(rowhouse, '/backups/verify', { server: 'second' });
+  expect([verified.error, verified.result.backups]).toEqual([null, expect.any(Number)]);
+  const removal = `${api}/servers/${(await serverRow(rowhouse, 'second')).id}`;
+  expect((await rowhouse.call('DELETE', `${removal}?lost=true`)).status).toBe(409);
+  expect((await rowhouse.call('DELETE', `/projects/${project.slug}`)).status).toBe(200);
+  const refused = await rowhouse.call('DELETE', removal);
+  expect([refused.status, refused.body.error?.hint]).toEqual([409, expect.stringContaining('--lost')]);
+  const removed = await rowhouse.call('DELETE', `${removal}?lost=true`);
+  expect(removed.status, JSON.stringify(removed.body)).toBe(200);
+  expect(await serverRow(rowhouse, 'second')).toBeUndefined();
+  const row = await serverRow(rowhouse, 'test');
+  expect((await rowhouse.call('DELETE', `${api}/servers/${row.id}?lost=true`)).status).toBe(409);
 });
 
 it('a server whose role may not replicate says why, and is backed up as soon as it may', {

@@ -3,11 +3,12 @@
 import { errors, RowhouseError } from '../errors.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { Backups } from './backups.ts';
+import { describeFailure } from './failure.ts';
 import type { FleetBackups } from './fleet-backups.ts';
 import type { Pruned } from './prune.ts';
 import type { BackupDescription } from './repository.ts';
 import { chooseMembers, silent } from './server-status.ts';
-import type { Verified } from './verify.ts';
+import { type Verified, verify } from './verify.ts';
 
 type Deps = { backups: FleetBackups; servers: Fleet };
 type Run = { signal: AbortSignal; progress: (fraction: number) => void };
@@ -39,6 +40,26 @@ export function chooseStored({ backups, servers }: Deps, name: string | null): B
   return found;
 }
 
+/** `name`: of the server. */
+type Verifiable = { name: string; verify(run: Run): Promise<Verified> };
+
+/** A server that has not answered since the start is known by what is stored alone. */
+export function chooseVerifiable({ backups, servers }: Deps, name: string | null): Verifiable[] {
+  const found = chooseMembers(servers, name).flatMap((member): Verifiable[] => {
+    const { server, row } = member;
+    if (server) return [{ name: row.name, verify: backups.of(server).verify }];
+    const repository = backups.repositoryOf(member);
+    if (!repository) return [];
+    const verifyStored = (run: Run) =>
+      verify(repository, run).catch((error: unknown) => {
+        throw describeFailure(error);
+      });
+    return [{ name: row.name, verify: verifyStored }];
+  });
+  if (found.length === 0) throw errors.unavailable(silent(name ?? '').reason);
+  return found;
+}
+
 /** One server after the other. */
 export function takeOn(
   chosen: readonly Backups[],
@@ -51,10 +72,10 @@ export function takeOn(
   }));
 }
 
-export async function verifyOn(chosen: readonly Backups[], run: Run): Promise<Verified> {
-  const found = await inTurn(chosen, run, async (backups, own) => {
-    const { problems, ...verified } = await backups.verify(own);
-    const of = chosen.length > 1 ? `${backups.server.name}: ` : '';
+export async function verifyOn(chosen: readonly Verifiable[], run: Run): Promise<Verified> {
+  const found = await inTurn(chosen, run, async (one, own) => {
+    const { problems, ...verified } = await one.verify(own);
+    const of = chosen.length > 1 ? `${one.name}: ` : '';
     return { ...verified, problems: problems.map((problem) => `${of}${problem}`) };
   });
   const sum = (name: 'backups' | 'segments' | 'bytes') => found.reduce((total, one) => total + one[name], 0);
@@ -74,16 +95,16 @@ export async function pruneOn(chosen: readonly Backups[], run: Run): Promise<Pru
 }
 
 /** Rejects with the first failure, when all had their turn. */
-async function inTurn<T>(
-  chosen: readonly Backups[],
+async function inTurn<One, T>(
+  chosen: readonly One[],
   { signal, progress }: Run,
-  act: (backups: Backups, run: Run) => Promise<T>,
+  act: (one: One, run: Run) => Promise<T>,
 ): Promise<T[]> {
   const done: T[] = [];
   const failures: unknown[] = [];
-  for (const [at, backups] of chosen.entries()) {
+  for (const [at, one] of chosen.entries()) {
     const own = { signal, progress: (part: number) => progress((at + part) / chosen.length) };
-    await act(backups, own).then(
+    await act(one, own).then(
       (result) => done.push(result),
       (error: unknown) => failures.push(error),
     );

@@ -115,14 +115,22 @@ export async function changeServer(deps: Deps, id: number, input: ChangeServer):
   return toWire(memberOf(deps.servers, id));
 }
 
-/** Refused while the server has projects. Its spares are dropped if it can be reached. */
-export async function removeServer(deps: RemovalDeps, id: number): Promise<WireServer> {
+/**
+ * Refused while the server has projects. Its spares are dropped if it can be reached. `isLost`: it will never answer again, and
+ * its deleted projects are given up.
+ */
+export async function removeServer(deps: RemovalDeps, id: number, isLost: boolean): Promise<WireServer> {
   const { control, servers } = deps;
   await servers.refresh();
   const member = memberOf(servers, id);
   if (id === servers.first.id)
     throw errors.conflict('The first server holds the control database and cannot be removed.', stayHint);
-  await checkEmpty(control, member);
+  if (isLost && member.isAnswering)
+    throw errors.conflict(
+      `The server "${member.row.name}" answers, so it is not lost.`,
+      'Remove it without "lost": rowhouse servers remove.',
+    );
+  await checkEmpty(control, member, isLost);
   // From now on no process places a project there. The foreign key holds off one that is just being created.
   // A detached server gets none, and stays closed.
   const isDetached = member.row.state === 'detached';
@@ -133,11 +141,11 @@ export async function removeServer(deps: RemovalDeps, id: number): Promise<WireS
     if (member.isAnswering) await deps.beforeRemoval(member.server).catch(deps.onError);
   }
   try {
-    await deleteServer(control, id);
+    await deleteServer(control, id, isLost);
   } catch (error) {
     if (!isState(error, sqlstate.foreignKeyViolation)) throw error;
     if (!isDetached) await updateServer(control, id, { state: 'draining' });
-    await checkEmpty(control, member);
+    await checkEmpty(control, member, isLost);
     throw errors.conflict(
       'A move from or to this server is not complete.',
       'Try again in a minute. If the other server of the move does not answer, it must be back first.',
@@ -152,12 +160,18 @@ const reserved = ['embedded', 'external'];
 
 const stayHint = 'Other servers can be removed.';
 
-async function checkEmpty(control: Control, { row: { id, name } }: Member): Promise<void> {
+async function checkEmpty(
+  control: Control,
+  { row: { id, name }, isAnswering }: Member,
+  isLost: boolean,
+): Promise<void> {
   const { live, deleted } = await countProjects(control, id);
-  if (live + deleted === 0) return;
+  if (live + (isLost ? 0 : deleted) === 0) return;
   throw errors.conflict(
     `The server "${name}" has ${live} projects, and ${deleted} deleted ones that can still be restored.`,
-    'Move them: rowhouse servers drain. Deleted ones are dropped after ROWHOUSE_KEEP_DELETED_DAYS.',
+    isAnswering
+      ? 'Move them: rowhouse servers drain. Deleted ones are dropped after ROWHOUSE_KEEP_DELETED_DAYS.'
+      : 'If it is lost, restore its projects into new ones on other servers, and delete them. Then: rowhouse servers remove --lost.',
   );
 }
 

@@ -11,7 +11,14 @@ import {
   TakeBackup,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { chooseStored, chooseUsable, pruneOn, takeOn, verifyOn } from '../backups/on-servers.ts';
+import {
+  chooseStored,
+  chooseUsable,
+  chooseVerifiable,
+  pruneOn,
+  takeOn,
+  verifyOn,
+} from '../backups/on-servers.ts';
 import type { BackupDescription } from '../backups/repository.ts';
 import { listServerStatus, type ServerStatus } from '../backups/server-status.ts';
 import { errors } from '../errors.ts';
@@ -104,7 +111,7 @@ export function backupRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request, reply): Promise<JobResponse> => {
       const { fleet, accountId } = opened(request);
-      const chosen = chooseStored(fleet, request.body.server ?? null);
+      const chosen = chooseVerifiable(fleet, request.body.server ?? null);
       const job = await start(accountId, 'verify', async (run) => {
         const { problems, ...verified } = await verifyOn(chosen, run);
         if (problems.length === 0) return verified;

@@ -22,6 +22,18 @@ const Params = Type.Object({
   id: Type.String({ pattern: isId.source, description: "The server's id." }),
 });
 type Params = { id: string };
+const Removal = Type.Object(
+  {
+    lost: Type.Optional(
+      Type.Boolean({
+        description:
+          'The server does not answer, and never will. Its deleted projects are given up. It must have no others.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+type Removal = Type.Static<typeof Removal>;
 const description = 'Requires an operator key.';
 /** Its template is created meanwhile. */
 const addWithinMs = 60_000;
@@ -118,7 +130,7 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
     },
   );
 
-  app.delete<{ Params: Params }>(
+  app.delete<{ Params: Params; Querystring: Removal }>(
     '/servers/:id',
     {
       config: { action: 'service.operate' },
@@ -127,12 +139,13 @@ export function serverRoutes(app: FastifyInstance, deps: Deps): void {
         summary: 'Remove a server',
         description: `${description} Refused while it has projects, or deleted ones that can still be restored. Nothing is deleted on it but unused databases and the replication slot of its backups. What is stored of it is kept as long as other backups.`,
         params: Params,
+        querystring: Removal,
         response: { 200: ServerResponse },
       },
     },
     async (request): Promise<ServerResponse> => ({
       ok: true,
-      server: await removeServer(manage(request), idOf(request)),
+      server: await removeServer(manage(request), idOf(request), request.query.lost ?? false),
     }),
   );
 }
