@@ -55,7 +55,20 @@ const changeable = Object.fromEntries(
   Object.entries(limits).map(([name, schema]) => [name, Type.Optional(schema)]),
 ) as { [K in keyof typeof limits]: Type.TOptional<(typeof limits)[K]> };
 
-export const CreateAccount = Type.Object({ name: title, ...changeable }, { additionalProperties: false });
+export const CreateAccount = Type.Object(
+  {
+    name: title,
+    ...changeable,
+    owner_email: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 508,
+        description: 'Invites the first owner. The response contains the link.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
 export type CreateAccount = Static<typeof CreateAccount>;
 
 export const ChangeAccount = Type.Object(
@@ -89,6 +102,14 @@ export const ListAccounts = Type.Object(
     status: Type.Optional(Type.Enum(['live', 'deleted'], { default: 'live' })),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 50 })),
     page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, default: 1 })),
+    search: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 100,
+        pattern: '^[^\\u0000-\\u001f\\u007f]*$',
+        description: 'Only accounts with this text in their name, in any case, or with this id.',
+      }),
+    ),
   },
   { additionalProperties: false },
 );
@@ -132,6 +153,9 @@ export const AccountsResponse = success({
 export const CreatedAccountResponse = success({
   account: Account,
   api_key: Type.String({ description: 'An account key with the role owner. It is shown only once.' }),
+  invitation_link: Type.Optional(
+    Type.String({ description: 'For owner_email. It works once, for seven days, and is shown only once.' }),
+  ),
 });
 export const OwnAccountResponse = success({
   account: Account,

@@ -40,8 +40,12 @@ const session = {
   /** null: the session is that of a project's key. */
   role: Type.Union([Type.Enum([...roles]), Type.Null()]),
   is_operator: Type.Boolean(),
+  /** false: the key of a project, or a member who sees only some projects of the account. */
+  sees_all_projects: Type.Boolean(),
   /** The account requires a second factor. Until there is one, only the profile can be used. */
   lacks_second_factor: Type.Boolean(),
+  /** Why the account is suspended. Only the profile can be used then. null: it is not. */
+  suspended_because: Type.Union([Type.String(), Type.Null()]),
   account: Type.Object({ id: Type.String(), name: Type.String() }, closed),
   scope: Type.Enum(['account', 'project']),
   /** The slug, for a session with the key of a project. */
@@ -88,6 +92,8 @@ export const ConsoleInvitationResponse = success({
   account: Type.Object({ id: Type.String(), name: Type.String() }, closed),
   /** Somebody with this address exists: the password is the present one. */
   is_known: Type.Boolean(),
+  /** The email address of who invites. null: whoever holds a key of the account. */
+  invited_by: Type.Union([Type.String(), Type.Null()]),
 });
 export const ConsoleAccept = Type.Object(
   { code: secret, password, second_factor: Type.Optional(Type.String({ maxLength: 100 })) },
@@ -132,9 +138,9 @@ export const ConsoleFactorResponse = success({
   uri: Type.String(),
 });
 export const ConsoleRecoveryCodesResponse = success({ recovery_codes: Type.Array(Type.String()) });
-export const ConsoleRemoveFactor = Type.Object({ password, code: secret }, closed);
+export const ConsoleProveFactor = Type.Object({ password, code: secret }, closed);
 
 export type ConsoleBeginFactor = Static<typeof ConsoleBeginFactor>;
 export type ConsoleFactorResponse = Static<typeof ConsoleFactorResponse>;
 export type ConsoleRecoveryCodesResponse = Static<typeof ConsoleRecoveryCodesResponse>;
-export type ConsoleRemoveFactor = Static<typeof ConsoleRemoveFactor>;
+export type ConsoleProveFactor = Static<typeof ConsoleProveFactor>;

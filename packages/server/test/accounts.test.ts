@@ -46,6 +46,31 @@ describe('an account', () => {
     expect(codeOf(await operate('GET', '/%00'))).toEqual([404, 'account_not_found']);
   });
 
+  it('is found by a part of its name or by its id', async () => {
+    const { id } = await open('Café 100%_club');
+    const found = async (search: string) =>
+      (await operate('GET', `?search=${encodeURIComponent(search)}`)).body.accounts.map(
+        (account: { id: string }) => account.id,
+      );
+    for (const search of ['CAFÉ', '0%_c', id]) expect([search, await found(search)]).toEqual([search, [id]]);
+    for (const search of ['Café_100', id.slice(1), "' or true --"]) expect(await found(search)).toEqual([]);
+  });
+
+  it('is made with an invitation for its first owner', async () => {
+    const { status, body } = await operate('POST', '', { name: 'Invited', owner_email: 'first@example.com' });
+    expect([status, body.invitation_link]).toEqual([
+      201,
+      expect.stringMatching(/#invitation=rh_invite_\w+$/),
+    ]);
+    const members = await rowhouse.call('GET', `${api}/account/members`, { key: body.api_key });
+    expect(members.body.invitations).toEqual([
+      expect.objectContaining({ email: 'first@example.com', role: 'owner' }),
+    ]);
+    // An address that cannot be invited leaves no account behind.
+    expect(codeOf(await operate('POST', '', { name: 'Not made', owner_email: 'nowhere' }))[0]).toBe(400);
+    expect((await operate('GET', '?search=Not%20made')).body.accounts).toEqual([]);
+  });
+
   it('sees only its own projects, and finds no trace of others', async () => {
     const [one, other] = [await open('One'), await open('Other')];
     const made = await one.create('Secret');

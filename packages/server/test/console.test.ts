@@ -176,6 +176,15 @@ describe('a session ends', () => {
     laterMs = 0;
   });
 
+  it('also if the page asked all the time whether it is still open', async () => {
+    const page = await openPage(rowhouse);
+    const status = async () => (await page.call('GET', '/console/session/state')).status;
+    for (laterMs = 0; laterMs < idleMs; laterMs += idleMs / 4) expect(await status()).toBe(200);
+    laterMs = idleMs + 1_000;
+    expect(await status()).toBe(401);
+    laterMs = 0;
+  });
+
   it('at once in every process when its key is revoked, rotated away or replaced, or its project deleted', async () => {
     const [a, b] = [await rowhouse.project('Ending'), await rowhouse.project('Rotating')];
     const scoped = await scopedKey(a.slug, ['query']);

@@ -38,9 +38,8 @@ const join = async (key: string, email: string, role: string, more: object = {})
   const page = await newPage();
   const accepted = await accept(page, await invite(key, { email, role, ...more }));
   expect(accepted.status, accepted.text).toBe(200);
-  const signedIn = await signIn(email);
-  expect(signedIn.answer.status, signedIn.answer.text).toBe(201);
-  return { page: signedIn.page, id: signedIn.answer.body.person.id as string };
+  page.token = accepted.body.token;
+  return { page, id: accepted.body.person.id as string };
 };
 const membersOf = async (key: string) =>
   (await rowhouse.call('GET', `${api}/account/members`, { key })).body.members as {
@@ -58,7 +57,7 @@ describe('an invitation', () => {
     const page = await newPage();
     const opened = await page.call('POST', '/console/invitation', { body: { code } });
     expect(opened.body).toMatchObject({
-      ...{ email: 'Ada@Example.com', role: 'developer', is_known: false },
+      ...{ email: 'Ada@Example.com', role: 'developer', is_known: false, invited_by: null },
       account: { name: 'Inviting' },
     });
     const answers = await Promise.all(Array.from({ length: 5 }, async () => accept(await newPage(), code)));
@@ -99,6 +98,18 @@ describe('an invitation', () => {
     expect(
       outcome(await page.call('POST', '/console/session/account', { body: { account_id: 'default' } })),
     ).toEqual([404, 'account_not_found']);
+  });
+
+  it('opens the session of who accepts it, in that account', async () => {
+    const key = await openAccount('Opening');
+    const page = await newPage();
+    const accepted = await accept(page, await invite(key, { email: 'open@example.com', role: 'viewer' }));
+    expect(accepted.body).toMatchObject({
+      ...{ person: { email: 'open@example.com' }, role: 'viewer', account: { name: 'Opening' } },
+      ...{ sees_all_projects: true, suspended_because: null },
+    });
+    page.token = accepted.body.token;
+    expect((await page.call('GET', '/projects')).status).toBe(200);
   });
 
   it('cannot be made for a role above the own, is listed without its code, and can be revoked', async () => {
@@ -192,6 +203,8 @@ describe('a member', () => {
     });
     expect(invited.status, invited.text).toBe(201);
     const code = String(invited.body.link).split('#invitation=')[1] ?? '';
+    const opened = await (await newPage()).call('POST', '/console/invitation', { body: { code } });
+    expect(opened.body.invited_by).toBe('gone@example.com');
     expect((await call(key, 'DELETE', `/account/members/${admin.id}`)).status).toBe(200);
     expect(outcome(await accept(await newPage(), code))).toEqual([400, 'invalid_code']);
   });

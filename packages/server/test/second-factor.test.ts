@@ -47,6 +47,7 @@ const setUp = async (page: Page) => {
 describe('a second factor', () => {
   it('is set up with the password and a code, and then needed at every sign-in', async () => {
     const page = await join(await openAccount('Factor'), 'factor@example.com');
+    const { page: elsewhere } = await signIn('factor@example.com');
     const wrong = await page.call('POST', '/console/person/second-factor', {
       body: { password: 'not the password' },
     });
@@ -54,8 +55,9 @@ describe('a second factor', () => {
     const { next, uri, recoveryCodes } = await setUp(page);
     expect(uri).toMatch(/^otpauth:\/\/totp\/Rowhouse:factor%40example\.com\?/);
     expect(new Set(recoveryCodes).size).toBe(10);
-    // The session that set it up had proved none.
-    expect(outcome(await page.call('GET', '/console/session'))).toEqual([401, 'session_required']);
+    // The session that set it up has proved it; the others end.
+    expect((await page.call('GET', '/console/session')).status).toBe(200);
+    expect(outcome(await elsewhere.call('GET', '/console/session'))).toEqual([401, 'session_required']);
     expect(outcome((await signIn('factor@example.com')).answer)).toEqual([403, 'second_factor_required']);
     expect(outcome((await signIn('factor@example.com', '000000')).answer)).toEqual([
       401,
@@ -80,6 +82,42 @@ describe('a second factor', () => {
     expect((await signIn('lost@example.com', one)).answer.status).toBe(201);
     expect(outcome((await signIn('lost@example.com', one)).answer)).toEqual([401, 'invalid_credentials']);
     expect((await signIn('lost@example.com', two.toLowerCase().replace('-', ' '))).answer.status).toBe(201);
+  });
+
+  it('gets new recovery codes by the password and a code, and the old ones end', async () => {
+    const page = await join(await openAccount('Anew'), 'anew@example.com');
+    const renew = (body: object) =>
+      page.call('POST', '/console/person/second-factor/recovery-codes', { body });
+    // Without a second factor, there is nothing to recover.
+    expect(outcome(await renew({ password, code: '123456' }))).toEqual([409, 'conflict']);
+    const { next, recoveryCodes } = await setUp(page);
+    expect(outcome(await renew({ password: 'not the password', code: next() }))[0]).toBe(401);
+    expect(outcome(await renew({ password, code: '123456' }))[0]).toBe(401);
+    const renewed = await renew({ password, code: next() });
+    expect(renewed.status, renewed.text).toBe(200);
+    const fresh = renewed.body.recovery_codes as string[];
+    expect(new Set([...fresh, ...recoveryCodes]).size).toBe(20);
+    expect(outcome((await signIn('anew@example.com', recoveryCodes[0])).answer)[0]).toBe(401);
+    expect((await signIn('anew@example.com', fresh[0])).answer.status).toBe(201);
+  });
+
+  it('of a person who accepts a further invitation counts for the session that it opens', async () => {
+    const { next } = await setUp(await join(await openAccount('Before'), 'further@example.com'));
+    const key = await openAccount('Further');
+    await rowhouse.call('PATCH', `${api}/account`, { key, body: { requires_second_factor: true } });
+    const { body: invited } = await rowhouse.call('POST', `${api}/account/invitations`, {
+      key,
+      body: { email: 'further@example.com', role: 'viewer' },
+    });
+    const code = String(invited.link).split('#invitation=')[1];
+    const page = new Page(await listening(rowhouse));
+    const accept = (body: object) =>
+      page.call('POST', '/console/invitation/accept', { body: { code, password, ...body } });
+    expect(outcome(await accept({}))).toEqual([403, 'second_factor_required']);
+    const accepted = await accept({ second_factor: next() });
+    expect(accepted.body).toMatchObject({ account: { name: 'Further' }, lacks_second_factor: false });
+    page.token = accepted.body.token;
+    expect((await page.call('GET', '/projects')).status).toBe(200);
   });
 
   it('cannot be guessed: after some wrong codes, further ones are refused', async () => {

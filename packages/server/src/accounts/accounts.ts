@@ -42,13 +42,15 @@ const used = sql`
 
 export async function listAccounts(
   { control, limits }: Deps,
-  { status = 'live', limit = 50, page = 1 }: ListAccounts,
+  { status = 'live', limit = 50, page = 1, search }: ListAccounts,
 ): Promise<{ accounts: Account[]; page: number; limit: number; has_more: boolean }> {
   const wanted = status === 'live' ? sql`deleted_at is null` : sql`deleted_at is not null`;
+  const part = search === undefined ? null : `%${search.replace(/[\\%_]/g, '\\$&')}%`;
   // The ids first: PostgreSQL computes the columns of rows that OFFSET skips, too.
   const rows = await control.query<Row>(sql`
     with page as materialized (
-      select id from accounts where ${wanted}
+      select id from accounts
+      where ${wanted} and (${part}::text is null or name ilike ${part} or id = ${search ?? null})
       order by created_at, id limit ${limit + 1} offset ${(page - 1) * limit}
     )
     select ${columns} from accounts ${used} where accounts.id in (select id from page)
@@ -69,19 +71,20 @@ export async function getAccount({ control, limits }: Deps, id: string): Promise
 export async function createAccount(
   deps: Deps,
   input: CreateAccount,
-): Promise<{ account: Account; apiKey: string }> {
+): Promise<{ account: Account; apiKey: string; keyId: string }> {
   const id = newId();
   const apiKey = makeKey('rh_acct_');
-  await withFreeName(input.name, () =>
+  const keyId = await withFreeName(input.name, () =>
     deps.control.transaction(async (transaction) => {
       await transaction.query(sql`
         insert into accounts (id, name, max_projects, max_total_mb, max_requests_per_second)
         values (${id}, ${input.name.trim()}, ${input.max_projects ?? null}, ${input.max_total_mb ?? null},
                 ${input.max_requests_per_second ?? null})`);
-      await insertAccountKey(transaction, { accountId: id, name: 'account key', role: 'owner', apiKey });
+      const first = { accountId: id, name: 'account key', role: 'owner', apiKey } as const;
+      return (await insertAccountKey(transaction, first)).id;
     }),
   );
-  return { account: await getAccount(deps, id), apiKey };
+  return { account: await getAccount(deps, id), apiKey, keyId };
 }
 
 export async function changeAccount(

@@ -32,7 +32,7 @@ export const consoleErrors = {
       hint: 'List the sessions with GET /console/sessions.',
     }),
   invalidInvitation: () =>
-    new RowhouseError('invalid_code', 'This invitation is invalid, already used, or expired.', {
+    new RowhouseError('invalid_code', 'This invitation is invalid, already used, withdrawn, or expired.', {
       hint: 'Ask an owner or an admin of the account for another one.',
     }),
   invalidRecovery: () =>

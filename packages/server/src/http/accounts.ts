@@ -18,6 +18,8 @@ import {
   restoreAccount,
 } from '../accounts/accounts.ts';
 import { closeProjects, projectsOf } from '../accounts/close.ts';
+import { invite } from '../people/invitations.ts';
+import { readNewEmail } from '../users/emails.ts';
 import type { Deps } from './deps.ts';
 
 const Params = Type.Object({ id: Type.String({ description: "The account's id." }) });
@@ -58,9 +60,17 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
       },
     },
     async (request, reply): Promise<CreatedAccountResponse> => {
-      const { account, apiKey } = await createAccount(deps, request.body);
+      const { owner_email: email, ...input } = request.body;
+      // An address that cannot be invited must not leave an account behind.
+      if (email !== undefined) readNewEmail(email);
+      const { account, apiKey, keyId } = await createAccount(deps, input);
       reply.status(201).header('location', `${app.prefix}/accounts/${account.id}`);
-      return { ok: true, account, api_key: apiKey };
+      const made = { ok: true as const, account, api_key: apiKey };
+      if (email === undefined) return made;
+      // Invited by the first key: the invitation ends with it.
+      const caller = { accountId: account.id, role: 'owner', keyId, person: null } as const;
+      const { code } = await invite(deps, caller, { email, role: 'owner' });
+      return { ...made, invitation_link: deps.consoleLink('invitation', code) };
     },
   );
 

@@ -59,7 +59,7 @@ const audited: Readonly<Record<string, Audited>> = {
   'DELETE /account/invitations/:id': { action: 'member.uninvite' },
   'POST /accounts': {
     action: 'account.create',
-    fields: limits,
+    fields: [...limits, 'owner_email'],
     made: ({ account }) => ({ target: account?.id }),
   },
   'PATCH /accounts/:id': { action: 'account.limit', fields: [...limits, 'suspended_because', 'is_operator'] },

@@ -32,7 +32,7 @@ const columns = sql`
 /** Another invitation of the same address replaces the first one. */
 export async function invite(
   { control, now }: Deps,
-  caller: AccountCaller,
+  caller: Pick<AccountCaller, 'accountId' | 'role' | 'keyId' | 'person'>,
   { email: given, role, projects }: InviteMember,
 ): Promise<{ invitation: Invitation; code: string }> {
   const email = readNewEmail(given);
@@ -100,6 +100,8 @@ export type Opened = Readonly<{
   account: { id: string; name: string };
   /** Somebody with this address exists: the password is the present one. */
   isKnown: boolean;
+  /** The address of the person who invites. null: a key of the account. */
+  invitedBy: string | null;
 }>;
 
 /** What an invitation says to whoever opens it. */
@@ -110,15 +112,17 @@ export async function openInvitation({ control, now }: Deps, code: string): Prom
     accountId: string;
     accountName: string;
     isKnown: boolean;
+    invitedBy: string | null;
   }>(sql`
     select invitations.email, invitations.role, accounts.id as "accountId", accounts.name as "accountName",
-           exists (select from people where people.email_key = invitations.email_key) as "isKnown"
+           exists (select from people where people.email_key = invitations.email_key) as "isKnown",
+           (select people.email from people where people.id = invitations.invited_by) as "invitedBy"
     from invitations join accounts on accounts.id = invitations.account_id
     where hash = ${hashSecret('invite', code)} and expires_at > ${new Date(now())} and accounts.deleted_at is null
       and ${isStillBacked}`);
   if (!row) throw errors.invalidInvitation();
-  const { email, role, isKnown } = row;
-  return { email, role, isKnown, account: { id: row.accountId, name: row.accountName } };
+  const { email, role, isKnown, invitedBy } = row;
+  return { email, role, isKnown, invitedBy, account: { id: row.accountId, name: row.accountName } };
 }
 
 /** A new person, who chooses a password. Returns its id. */

@@ -80,7 +80,7 @@ export async function removeMember({ control }: Deps, caller: AccountCaller, id:
 }
 
 /** Nobody gives or takes a role that is above the own. */
-export function requireRank({ role: own }: AccountCaller, role: Role): void {
+export function requireRank({ role: own }: Pick<AccountCaller, 'role'>, role: Role): void {
   if (rankOf(role) > rankOf(own)) throw errors.roleForbidden(own);
 }
 

@@ -34,8 +34,13 @@ export async function beginFactor(
 }
 
 /** Proves the secret. Returns the recovery codes, which are shown only once. */
-export async function confirmFactor(deps: FactorDeps, personId: string, code: string): Promise<string[]> {
-  const codes = Array.from({ length: recoveryCodes }, newRecoveryCode);
+export async function confirmFactor(
+  deps: FactorDeps,
+  personId: string,
+  code: string,
+  sessionId: string,
+): Promise<string[]> {
+  const codes = newRecoveryCodes();
   await deps.control.transaction(async (transaction) => {
     const found = await lock(transaction, personId);
     if (!found?.sealed || found.isConfirmed)
@@ -44,10 +49,11 @@ export async function confirmFactor(deps: FactorDeps, personId: string, code: st
     if (step === null) throw errors.wrongFactor();
     await transaction.query(sql`
       update people set totp_confirmed_at = now(), totp_last_step = ${step} where id = ${personId}`);
-    await transaction.query(sql`delete from recovery_codes where person_id = ${personId}`);
-    await transaction.query(sql`
-      insert into recovery_codes (person_id, hash) select ${personId}, unnest(${codes.map(hashOf)}::bytea[])`);
-    // Sessions without it do not count where an account requires it; the others of this person end.
+    await storeRecoveryCodes(transaction, personId, codes);
+    // This session has proved it now. Sessions without it do not count where an account requires it: they end.
+    await transaction.query(
+      sql`update console_sessions set has_second_factor = true where id = ${sessionId}`,
+    );
     await transaction.query(
       sql`delete from console_sessions where person_id = ${personId} and not has_second_factor`,
     );
@@ -97,6 +103,23 @@ export async function removeFactor({ control }: FactorDeps, personId: string): P
   });
 }
 
+/** The caller has proved the password and the factor. The old codes no longer work. */
+export async function replaceRecoveryCodes({ control }: FactorDeps, personId: string): Promise<string[]> {
+  const codes = newRecoveryCodes();
+  await control.transaction(async (transaction) => {
+    const found = await lock(transaction, personId);
+    if (!found?.isConfirmed) throw errors.conflict('You have no second factor.', 'Set one up first.');
+    await storeRecoveryCodes(transaction, personId, codes);
+  });
+  return codes;
+}
+
+async function storeRecoveryCodes(transaction: Queryable, personId: string, codes: string[]): Promise<void> {
+  await transaction.query(sql`delete from recovery_codes where person_id = ${personId}`);
+  await transaction.query(sql`
+    insert into recovery_codes (person_id, hash) select ${personId}, unnest(${codes.map(hashOf)}::bytea[])`);
+}
+
 type Found = { sealed: Buffer | null; isConfirmed: boolean; lastStep: number };
 
 /** Of two requests with one code, the second waits here, and finds the step used. */
@@ -118,6 +141,10 @@ function stepOf({ masterKey, now }: FactorDeps, personId: string, found: Found, 
   if (delta === null) return null;
   const step = Math.floor(at / 1000 / period) + delta;
   return step > found.lastStep ? step : null;
+}
+
+function newRecoveryCodes(): string[] {
+  return Array.from({ length: recoveryCodes }, newRecoveryCode);
 }
 
 /** 10 of 32 letters: 50 random bits, of which a few attempts are allowed. */

@@ -141,13 +141,14 @@ type Row = Omit<CallerRow, 'kind'> & {
 };
 
 /**
- * null: no such session, or it has ended. Found by the token, and then compared with the cookies: another server on this
+ * `isUse`: the session goes on for longer. null: no such session, or it has ended. Found by the token, and then compared with the cookies: another server on this
  * host can add a cookie of the same name, but not remove this one.
  */
 export async function findSession(
   { control, now }: Deps,
   token: string,
   cookies: readonly string[],
+  isUse = true,
 ): Promise<ConsoleSession | null> {
   const hash = hashSecret('token', token);
   const given = hashesOf(cookies);
@@ -175,7 +176,7 @@ export async function findSession(
   if (!row || !given.some((cookie) => timingSafeEqual(cookie, row.cookieHash))) return null;
   const caller = row.kind === null ? memberOf(row) : toCaller({ ...row, kind: row.kind });
   if (!caller) return null;
-  if (at - row.seenAt.getTime() > seenMs) await noteUse(control, row.sessionId, at);
+  if (isUse && at - row.seenAt.getTime() > seenMs) await noteUse(control, row.sessionId, at);
   return {
     id: row.sessionId,
     caller,

@@ -52,8 +52,12 @@ export function sessionOf({ consoleSession }: FastifyRequest): ConsoleSession {
   return consoleSession;
 }
 
-/** Throws unless the request has both halves of a session. */
-export async function identifySession(request: FastifyRequest, deps: Deps): Promise<void> {
+/** Throws unless the request has both halves of a session. `isUse`: whether the session goes on for longer. */
+export async function identifySession(
+  request: FastifyRequest,
+  deps: Deps,
+  { isUse = true } = {},
+): Promise<void> {
   const { headers, routeOptions } = request;
   if (headers['x-api-key'] !== undefined)
     throw errors.invalidRequest([{ path: 'X-API-Key', problem: 'does not count under /console' }]);
@@ -65,7 +69,7 @@ export async function identifySession(request: FastifyRequest, deps: Deps): Prom
   }
   const token = headers[consoleTokenHeader];
   if (typeof token !== 'string') throw errors.sessionRequired();
-  const session = await findSession(deps, token, readCookies(request, reachedBy(request)));
+  const session = await findSession(deps, token, readCookies(request, reachedBy(request)), isUse);
   if (!session) throw errors.sessionRequired();
   request.consoleSession = session;
   request.caller = session.caller;

@@ -7,10 +7,11 @@ import {
   ConsoleInvitationResponse,
   ConsoleOpenInvitation,
   ConsoleProfileResponse,
+  ConsoleProveFactor,
   ConsoleRecover,
   ConsoleRecoveryCodesResponse,
-  ConsoleRemoveFactor,
   ConsoleSetPassword,
+  ConsoleSignedInResponse,
   ConsoleUseCode,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -25,11 +26,17 @@ import {
   startEmailChange,
   startRecovery,
 } from '../../people/profile.ts';
-import { beginFactor, confirmFactor, removeFactor } from '../../people/second-factor.ts';
+import {
+  beginFactor,
+  confirmFactor,
+  removeFactor,
+  replaceRecoveryCodes,
+} from '../../people/second-factor.ts';
 import { provePerson } from '../../people/sign-in.ts';
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
-import { peopleOf, personOf } from './sessions.ts';
+import { openSession } from './open-session.ts';
+import { peopleOf, requirePerson } from './person.ts';
 import { openAttempts, whoTries } from './sign-in-attempts.ts';
 
 const bodyLimit = 16 * 1024;
@@ -39,14 +46,13 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   const people = peopleOf(deps);
   const attempts = openAttempts(deps.now);
   const onRequest = async (request: FastifyRequest) => identifySession(request, deps);
-  const person = (request: FastifyRequest) => {
-    const found = personOf(sessionOf(request));
-    if (!found)
-      throw errors.forbidden(
-        'This session is that of a key.',
-        'Sign in with an email address and a password.',
-      );
-    return found;
+  const person = (request: FastifyRequest) => requirePerson(sessionOf(request));
+
+  /** The id of the person, who has proved the password and the second factor. */
+  const proveBoth = async (request: FastifyRequest<{ Body: ConsoleProveFactor }>): Promise<string> => {
+    const given = { email: person(request).email, ...request.body, network: whoTries(request.ip) };
+    const { personId } = await attempts.try(sessionOf(request).id, () => provePerson(people, given));
+    return personId;
   };
 
   app.post<{ Body: ConsoleOpenInvitation }>(
@@ -54,27 +60,29 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     { bodyLimit, schema: { body: ConsoleOpenInvitation, response: { 200: ConsoleInvitationResponse } } },
     async ({ body, ip }): Promise<ConsoleInvitationResponse> => {
       const found = await attempts.try(whoTries(ip), () => openInvitation(people, body.code));
-      const { email, role, account, isKnown } = found;
-      return { ok: true, email, role, account, is_known: isKnown };
+      const { email, role, account, isKnown, invitedBy } = found;
+      return { ok: true, email, role, account, is_known: isKnown, invited_by: invitedBy };
     },
   );
 
-  /** The page signs in afterwards, with the same password. */
+  /** Opens the session too: a code of the second factor counts once, and could not sign in again. */
   app.post<{ Body: ConsoleAccept }>(
     '/invitation/accept',
-    { bodyLimit, schema: { body: ConsoleAccept, response: { 200: ConsoleEndedResponse } } },
-    async ({ body, ip }): Promise<ConsoleEndedResponse> =>
-      attempts.try(whoTries(ip), async () => {
-        const { code, password } = body;
+    { bodyLimit, schema: { body: ConsoleAccept, response: { 200: ConsoleSignedInResponse } } },
+    async (request, reply): Promise<ConsoleSignedInResponse> => {
+      const { code, password, second_factor: factor = null } = request.body;
+      const network = whoTries(request.ip);
+      const session = await attempts.try(network, async () => {
         const { email, isKnown } = await openInvitation(people, code);
-        if (!isKnown) await acceptAsNew(people, code, password);
-        else {
-          const given = { email, password, code: body.second_factor ?? null, network: whoTries(ip) };
-          const { personId } = await provePerson(people, given);
-          await acceptAs(people, code, personId);
-        }
-        return { ok: true };
-      }),
+        const prove = async () => {
+          if (!isKnown) return { ...(await acceptAsNew(people, code, password)), hasSecondFactor: false };
+          const person = await provePerson(people, { email, password, code: factor, network });
+          return { ...person, ...(await acceptAs(people, code, person.personId)) };
+        };
+        return openSession(deps, request, reply, { way: 'invitation', email, prove });
+      });
+      return { ok: true, ...session };
+    },
   );
 
   /** The response does not reveal whether somebody has the address. */
@@ -176,24 +184,32 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<ConsoleRecoveryCodesResponse> => {
       const codes = await attempts.try(sessionOf(request).id, () =>
-        confirmFactor(people, person(request).id, request.body.code),
+        confirmFactor(people, person(request).id, request.body.code, sessionOf(request).id),
       );
       return { ok: true, recovery_codes: codes };
     },
   );
 
-  app.delete<{ Body: ConsoleRemoveFactor }>(
+  app.post<{ Body: ConsoleProveFactor }>(
+    '/person/second-factor/recovery-codes',
+    {
+      ...{ bodyLimit, onRequest },
+      schema: { body: ConsoleProveFactor, response: { 200: ConsoleRecoveryCodesResponse } },
+    },
+    async (request): Promise<ConsoleRecoveryCodesResponse> => ({
+      ok: true,
+      recovery_codes: await replaceRecoveryCodes(people, await proveBoth(request)),
+    }),
+  );
+
+  app.delete<{ Body: ConsoleProveFactor }>(
     '/person/second-factor',
     {
       ...{ bodyLimit, onRequest },
-      schema: { body: ConsoleRemoveFactor, response: { 200: ConsoleEndedResponse } },
+      schema: { body: ConsoleProveFactor, response: { 200: ConsoleEndedResponse } },
     },
     async (request): Promise<ConsoleEndedResponse> => {
-      const { email } = person(request);
-      const { password, code } = request.body;
-      const given = { email, password, code, network: whoTries(request.ip) };
-      const { personId } = await attempts.try(sessionOf(request).id, () => provePerson(people, given));
-      await removeFactor(people, personId);
+      await removeFactor(people, await proveBoth(request));
       return { ok: true };
     },
   );

@@ -9,8 +9,7 @@ import {
   ConsoleSwitch,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { errors, RowhouseError } from '../../errors.ts';
-import type { Caller } from '../../keys/caller.ts';
+import { errors } from '../../errors.ts';
 import { provePassword } from '../../people/passwords.ts';
 import {
   type ConsoleSession,
@@ -20,19 +19,17 @@ import {
   listSessions,
   type Proof,
   requireOwnKey,
-  signIn,
   switchAccount,
 } from '../../people/sessions.ts';
 import { provePerson } from '../../people/sign-in.ts';
-import { readEmail } from '../../users/emails.ts';
-import { whoOf, write } from '../audited.ts';
 import type { Deps } from '../deps.ts';
-import { clearCookie, readCookies, setCookie } from './cookies.ts';
+import { clearCookie } from './cookies.ts';
 import { identifySession, reachedBy, sessionOf } from './identify.ts';
+import { openSession, toWire } from './open-session.ts';
+import { peopleOf, personOf } from './person.ts';
 import { openAttempts, whoTries } from './sign-in-attempts.ts';
 
 const bodyLimit = 4 * 1024;
-const maxUserAgent = 300;
 
 /** The requests come from the page: the scope has checked that. */
 export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
@@ -43,28 +40,31 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
     '/session',
     { bodyLimit, schema: { body: ConsoleSignIn, response: { 201: ConsoleSignedInResponse } } },
     async (request, reply): Promise<ConsoleSignedInResponse> => {
-      const visitor = {
-        address: request.ip,
-        userAgent: printable(request.headers['user-agent']),
-        cookies: readCookies(request, reachedBy(request)),
-      };
-      const open = async () => signIn(deps, await readProof(deps, request), visitor);
-      const { session, halves } = await attempts.try(whoTries(request.ip), async () =>
-        open().catch(async (error: unknown) => {
-          await noteSignIn(deps, request, error);
-          throw error;
+      const session = await attempts.try(whoTries(request.ip), () =>
+        openSession(deps, request, reply, {
+          way: wayOf(request.body),
+          email: request.body.email,
+          prove: () => readProof(deps, request),
         }),
       );
-      request.caller = session.caller;
-      await noteSignIn(deps, request, null);
-      reply.status(201).header('set-cookie', setCookie(request, reachedBy(request), halves.cookie));
-      return { ok: true, ...toWire(deps, session), token: halves.token };
+      reply.status(201);
+      return { ok: true, ...session };
     },
   );
 
   app.get(
     '/session',
     { onRequest, schema: { response: { 200: ConsoleSessionResponse } } },
+    async (request): Promise<ConsoleSessionResponse> => ({ ok: true, ...toWire(deps, sessionOf(request)) }),
+  );
+
+  /** The page asks again and again whether the session is still open. That does not count as use of it. */
+  app.get(
+    '/session/state',
+    {
+      onRequest: async (request) => identifySession(request, deps, { isUse: false }),
+      schema: { response: { 200: ConsoleSessionResponse } },
+    },
     async (request): Promise<ConsoleSessionResponse> => ({ ok: true, ...toWire(deps, sessionOf(request)) }),
   );
 
@@ -160,34 +160,9 @@ async function readProof(deps: Deps, { body, ip }: FastifyRequest<{ Body: Consol
   return { caller };
 }
 
-/** What was typed into the field may be a password. */
-function isEmail(text: string): boolean {
-  try {
-    return readEmail(text).key !== '';
-  } catch {
-    return false;
-  }
-}
-
-/** For the audit log. Attempts that fail are limited before they get here. */
-async function noteSignIn(
-  deps: Deps,
-  request: FastifyRequest<{ Body: ConsoleSignIn }>,
-  error: unknown,
-): Promise<void> {
-  if (error !== null && !(error instanceof RowhouseError && error.status < 500)) return;
-  const { body } = request;
-  const way = body.email !== undefined ? 'password' : body.link !== undefined ? 'link' : 'key';
-  await write(deps, {
-    ...whoOf(request),
-    action: 'session.sign_in',
-    project: null,
-    // Of a key or a link, nothing may get into the log.
-    target: body.email !== undefined && isEmail(body.email) ? body.email : null,
-    outcome: error === null ? 'done' : 'refused',
-    error: error instanceof RowhouseError ? error.code : null,
-    details: { way },
-  });
+function wayOf({ email, link }: ConsoleSignIn): 'password' | 'link' | 'key' {
+  if (email !== undefined) return 'password';
+  return link !== undefined ? 'link' : 'key';
 }
 
 /** The holder of a key enters the key again, a person the password. */
@@ -200,40 +175,4 @@ async function prove(
   if (!person) return requireOwnKey(session, await deps.keyRing.verify((body.api_key ?? '').trim()));
   const given = { email: person.email, password: body.password ?? '', network: whoTries(ip) };
   await provePassword(peopleOf(deps), given);
-}
-
-/** null: the session is that of a key. */
-export function personOf({ caller }: ConsoleSession): { id: string; email: string } | null {
-  return caller.kind === 'account' ? caller.person : null;
-}
-
-/** What the functions for people need. */
-export function peopleOf({ control, users: { hashing }, masterKey, now }: Deps) {
-  return { control, hashing, masterKey, now };
-}
-
-function toWire({ now }: Deps, session: ConsoleSession) {
-  const { id, caller, account, lacksSecondFactor, expiresAt, confirmedUntil } = session;
-  const isConfirmed = confirmedUntil.getTime() > now();
-  return {
-    id,
-    person: personOf(session),
-    role: caller.kind === 'account' ? caller.role : null,
-    is_operator: caller.kind === 'account' && caller.isOperator,
-    lacks_second_factor: lacksSecondFactor,
-    account,
-    ...scopeOf(caller),
-    expires_at: expiresAt.toISOString(),
-    confirmed_until: isConfirmed ? confirmedUntil.toISOString() : null,
-  };
-}
-
-function scopeOf(caller: Caller) {
-  if (caller.kind === 'account') return { scope: 'account' as const, project: null, scopes: null };
-  const scopes = caller.kind === 'project' ? null : [...caller.scopes];
-  return { scope: 'project' as const, project: caller.slug, scopes };
-}
-
-function printable(header: string | undefined): string | null {
-  return header === undefined ? null : header.replace(/[^\x20-\x7e]/g, '?').slice(0, maxUserAgent);
 }
