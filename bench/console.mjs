@@ -46,6 +46,7 @@ async function openPage() {
 
 async function signIn(page) {
   await page.goto(`${origin}/console/`);
+  await page.getByRole('button', { name: 'Use an API key' }).click();
   await page.getByLabel('API key').fill(ours.accountKey);
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByRole('table', { name: 'Projects' }).waitFor();

@@ -83,7 +83,26 @@ export async function openPage(
 
 export async function signIn(page: Page, origin: string, apiKey: string): Promise<void> {
   await page.goto(`${origin}/console/`);
-  await fill(page.getByLabel('API key'), apiKey);
+  await enterKey(page, apiKey);
+}
+
+/** The page remembers the way of the last sign-in. */
+export async function enterKey(page: Page, apiKey: string): Promise<void> {
+  const other = page.getByRole('button', { name: 'Use an API key' });
+  const field = page.getByLabel('API key', { exact: true });
+  await other.or(field).first().waitFor();
+  if (await other.isVisible()) await other.click();
+  await fill(field, apiKey);
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+}
+
+export async function enterPassword(page: Page, email: string, password: string): Promise<void> {
+  const other = page.getByRole('button', { name: 'Use an email address' });
+  const field = page.getByLabel('Email address');
+  await other.or(field).first().waitFor();
+  if (await other.isVisible()) await other.click();
+  await fill(field, email);
+  await fill(page.getByLabel('Password', { exact: true }), password);
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
 }
 

@@ -1,7 +1,7 @@
 // The console in a real browser, on a real service: from the sign-in to an applied edit and a destructive statement.
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { asksBeforeLeaving, expectAccessible, fill, inBrowsers, pasteText } from './browser.ts';
+import { asksBeforeLeaving, enterKey, expectAccessible, fill, inBrowsers, pasteText } from './browser.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 
 const rowhouse = useConsoleService();
@@ -25,12 +25,10 @@ inBrowsers('the console', (name) => {
 
   it('signs in with an account key, and refuses a wrong one with a hint', async () => {
     await page.goto(`${rowhouse.origin}/console/`);
-    await fill(page.getByLabel('API key'), 'rh_acct_wrong');
-    await button('Sign in').click();
+    await enterKey(page, 'rh_acct_wrong');
     await page.getByRole('alert').waitFor();
     await expectAccessible(page);
-    await fill(page.getByLabel('API key'), rowhouse.accountKey);
-    await button('Sign in').click();
+    await enterKey(page, rowhouse.accountKey);
     await page.getByRole('heading', { name: 'Projects' }).waitFor();
     await expectAccessible(page);
     const stored = await page.evaluate(() =>

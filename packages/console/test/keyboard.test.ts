@@ -50,6 +50,8 @@ inBrowsers('the keyboard alone', (name) => {
   });
 
   it('signs in', async () => {
+    await expectFocus(page.getByLabel('Email address'));
+    await choose(button('Use an API key'));
     await expectFocus(page.getByLabel('API key'));
     await type(rowhouse.accountKey);
     await press('Enter');

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
 import { createLink } from '../../server/src/people/links.ts';
 import { sql } from '../../server/src/postgres/sql.ts';
-import { expectAccessible, fill, inBrowsers, patienceMs, signIn } from './browser.ts';
+import { enterKey, expectAccessible, inBrowsers, patienceMs, signIn } from './browser.ts';
 import { partsOf, useConsoleService, useVisit } from './visit.ts';
 
 const rowhouse = useConsoleService();
@@ -33,10 +33,6 @@ inBrowsers('the end of a session', (name) => {
     // By key: a draft that is stored at this moment ends the session too, and a button would be gone.
     await on.keyboard.press('Control+Enter');
     await on.getByText('Your session has ended. Sign in again.').waitFor();
-  };
-  const enterKey = async (on: Page, key: string) => {
-    await fill(on.getByLabel('API key'), key);
-    await button(on, 'Sign in').click();
   };
   const openTab = async () => {
     const tab = await page.context().newPage();

@@ -41,7 +41,7 @@ export async function download({ method, path, fileName, onProgress, ...options 
   return total;
 }
 
-function save(file: Blob, fileName: string) {
+export function save(file: Blob, fileName: string) {
   const url = URL.createObjectURL(file);
   const link = document.createElement('a');
   link.href = url;

@@ -8,8 +8,14 @@ export class ApiError extends Error {
   readonly details: unknown;
   readonly sql: Record<string, string> | undefined;
   readonly requestId: string | undefined;
+  /** How long to wait before another attempt. */
+  readonly retryAfterS: number | undefined;
 
-  constructor(status: number, body: Pick<ErrorBody, 'error'> & { request_id?: string }) {
+  constructor(
+    status: number,
+    body: Pick<ErrorBody, 'error'> & { request_id?: string },
+    retryAfterS?: number | undefined,
+  ) {
     super(body.error.message);
     this.status = status;
     this.code = body.error.code;
@@ -17,6 +23,7 @@ export class ApiError extends Error {
     this.details = body.error.details;
     this.sql = body.error.sql;
     this.requestId = body.request_id;
+    this.retryAfterS = retryAfterS;
   }
 }
 

@@ -1,5 +1,6 @@
 // What screens read of the service, each with its cache key. A screen that changes something invalidates these keys.
 import type {
+  ConsoleProfileResponse,
   JobsResponse,
   KeysResponse,
   LogsResponse,
@@ -12,7 +13,7 @@ import type {
 } from '@rowhouse/api';
 import { infiniteQueryOptions, keepPreviousData, QueryClient, queryOptions } from '@tanstack/react-query';
 import { ApiError } from './error.ts';
-import { api, path } from './request.ts';
+import { api, path, sessionRequest } from './request.ts';
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -99,6 +100,13 @@ export const serversQuery = () =>
     queryKey: ['servers'],
     queryFn: ({ signal }) => api.get<ServersResponse>('servers', undefined, signal),
     select: (answer) => answer.servers,
+  });
+
+/** The person of the session, and the accounts that they belong to. */
+export const personQuery = () =>
+  queryOptions({
+    queryKey: ['person'],
+    queryFn: () => sessionRequest<ConsoleProfileResponse>('GET', 'person'),
   });
 
 export const jobsQuery = () =>

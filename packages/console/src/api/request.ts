@@ -35,13 +35,13 @@ export const api = {
   delete: <T>(path: string, body?: unknown) => call<T>('DELETE', path, body === undefined ? {} : { body }),
 };
 
-/** A request with `/console/session…`, outside the API. Whoever opens or ends the session itself handles its failures. */
+/** A request with `/console/…`, outside the API: sessions, invitations, the own profile. Whoever opens or ends the session itself handles its failures. */
 export async function sessionRequest<T>(method: Method, path: string, body?: unknown): Promise<T> {
   try {
     return await read<T>(await send(method, `/console/${path}`, body === undefined ? {} : { body }));
   } catch (error) {
     const isEnded = error instanceof ApiError && error.code === 'session_required';
-    if (isEnded && path !== 'session') hooks.onSessionEnded();
+    if (isEnded && hooks.token() && path !== 'session') hooks.onSessionEnded();
     throw error;
   }
 }
@@ -104,7 +104,12 @@ async function send(
   }
   if (response.ok) return response;
   if (!isJson(response)) throw unreachable(response.status);
-  throw new ApiError(response.status, (await response.json()) as ErrorBody);
+  const retryAfter = response.headers.get('retry-after');
+  throw new ApiError(
+    response.status,
+    (await response.json()) as ErrorBody,
+    retryAfter ? Number(retryAfter) || undefined : undefined,
+  );
 }
 
 async function read<T>(response: Response): Promise<T> {

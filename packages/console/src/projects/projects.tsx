@@ -4,7 +4,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useDeferredValue, useState } from 'react';
 import { Link, useLocation, useSearchParams } from 'wouter';
 import { projectPagesQuery } from '../api/queries.ts';
-import { mayManageProjects } from '../session/may.ts';
+import { mayCreateProjects } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Bar } from '../ui/bar.tsx';
@@ -36,7 +36,7 @@ export function Projects() {
   const [params, setParams] = useSearchParams();
   const [, go] = useLocation();
   const tab = params.has('deleted') ? 'deleted' : 'live';
-  const mayCreate = mayManageProjects(useSession());
+  const mayCreate = mayCreateProjects(useSession());
   const create = () => go('/projects?new');
   const close = () => go('/projects');
   return (

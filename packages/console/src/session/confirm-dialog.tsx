@@ -1,17 +1,21 @@
-// Asks for the API key again before keys and connection strings are shown. The request that needed it waits here.
+// Asks for the password or the API key again before keys and connection strings are shown. The request that needed it waits
+// here.
 import { type FormEvent, useEffect, useState } from 'react';
-import { type ApiError, toApiError } from '../api/error.ts';
 import { hooks } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
+import { HiddenUsername } from './hidden-username.tsx';
 import { confirmSession } from './session.ts';
+import { attemptLabel, useAttempt } from './use-attempt.ts';
+import { useSession } from './use-session.ts';
 
 export function ConfirmDialog() {
+  const { person } = useSession();
   const [resolve, setResolve] = useState<((confirmed: boolean) => void) | null>(null);
-  const [apiKey, setApiKey] = useState('');
-  const [error, setError] = useState<ApiError | null>(null);
+  const [secret, setSecret] = useState('');
+  const { error, setError, isBusy, waitS, run } = useAttempt();
   useEffect(() => {
     hooks.confirm = () => new Promise<boolean>((settle) => setResolve(() => settle));
     return () => {
@@ -21,41 +25,39 @@ export function ConfirmDialog() {
   const finish = (confirmed: boolean) => {
     resolve?.(confirmed);
     setResolve(null);
-    setApiKey('');
+    setSecret('');
     setError(null);
   };
   const submit = async (event: FormEvent) => {
     event.preventDefault();
-    try {
-      await confirmSession(apiKey.trim());
-      finish(true);
-    } catch (problem) {
-      setError(toApiError(problem));
-    }
+    const proof = person ? { password: secret } : { api_key: secret.trim() };
+    if (!(await run(() => confirmSession(proof)))) finish(true);
   };
   if (!resolve) return null;
+  const asked = person ? 'password' : 'API key';
   return (
     <Dialog title="Confirm that it is you" onClose={() => finish(false)}>
       <form onSubmit={submit} className="stack">
         <p className="muted">
-          Secrets are shown only to a person who has just entered their API key. The confirmation lasts 5
+          Secrets are shown only to a person who has just entered their {asked}. The confirmation lasts 5
           minutes.
         </p>
         {error ? <ErrorNote error={error} /> : null}
+        {person ? <HiddenUsername email={person.email} /> : null}
         <Field
-          label="API key"
+          label={person ? 'Password' : 'API key'}
           type="password"
-          value={apiKey}
-          onChange={setApiKey}
+          value={secret}
+          onChange={setSecret}
           autoFocus
           required
           autoComplete="current-password"
-          mono
+          mono={!person}
         />
         <DialogActions>
           <Button onClick={() => finish(false)}>Cancel</Button>
-          <Button kind="primary" type="submit">
-            Confirm
+          <Button kind="primary" type="submit" isBusy={isBusy} disabled={waitS > 0}>
+            {attemptLabel('Confirm', waitS)}
           </Button>
         </DialogActions>
       </form>

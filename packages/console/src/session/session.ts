@@ -4,6 +4,7 @@ import type { ConsoleSession } from '@rowhouse/api';
 import { type ApiError, toApiError } from '../api/error.ts';
 import { hooks, sessionRequest } from '../api/request.ts';
 import { keepDrafts, type Lost } from '../sql/keep-drafts.ts';
+import { linkIn, takeLink } from './links.ts';
 import { mayWrite } from './may.ts';
 
 export type Session = ConsoleSession;
@@ -12,9 +13,16 @@ export type SessionState =
   /** Whether the session is still open is unknown. */
   | { status: 'failed'; error: ApiError }
   | { status: 'signed-out'; reason: string | null }
+  /** The address had the code of an invitation, or of a new password. A session that is open stays open. */
+  | { status: 'invited' | 'recovering'; code: string }
   | { status: 'signed-in'; session: Session };
 
-type Message = { type: 'ask' } | { type: 'token'; token: string } | { type: 'signed-out' };
+type Message = { type: 'ask' } | { type: 'token'; token: string } | { type: 'signed-out' | 'changed' };
+/** What opens a session. */
+export type Proof =
+  | { link: string }
+  | { api_key: string }
+  | { email: string; password: string; code?: string };
 
 const storageKey = 'rowhouse.console-token';
 /** Whose texts sessionStorage holds. */
@@ -23,6 +31,9 @@ const ownerKey = 'rowhouse.owner';
 const askMs = 150;
 /** How long signing out waits for the server, once for the drafts and once for the end of the session. */
 const signOutMs = 3_000;
+
+/** How often the page asks whether the session is still open, and what it may do. */
+const watchMs = 5_000;
 
 /** Set by the page. Resolves to true if these texts may be discarded. */
 export const questions = { discard: async (_lost: readonly Lost[]): Promise<boolean> => false };
@@ -41,6 +52,7 @@ channel.onmessage = ({ data }: MessageEvent<Message>) => {
     sessionStorage.clear();
     end('You signed out in another tab.');
   }
+  if (data.type === 'changed') void refresh();
 };
 
 export function subscribe(listener: () => void): () => void {
@@ -53,23 +65,28 @@ export const sessionState = () => state;
 /** A link that is opened in a tab which shows the console already loads nothing: only the address changes. */
 export function followLinks(): () => void {
   const follow = () => {
-    if (linkInAddress() !== null) void start();
+    if (linkIn(location.hash) !== null) void start();
   };
   addEventListener('hashchange', follow);
   return () => removeEventListener('hashchange', follow);
 }
 
-const linkInAddress = () => new URLSearchParams(location.hash.slice(1)).get('link');
+/** The code of a link that proves a new email address, for whoever is signed in or signs in next. */
+let emailCode: string | null = null;
 
-/** The code of /console/#link=…. It leaves the address at once, so that it is in no history and no screenshot. */
-export function takeLink(): string | null {
-  const link = linkInAddress();
-  if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search);
-  return link;
+export function takeEmailCode(): string | null {
+  const code = emailCode;
+  emailCode = null;
+  return code;
 }
 
 export async function start(): Promise<void> {
-  const link = takeLink();
+  const { kind, code } = takeLink() ?? { kind: null, code: '' };
+  if (kind === 'invitation') return set({ status: 'invited', code });
+  if (kind === 'recovery') return set({ status: 'recovering', code });
+  if (kind === 'email') emailCode = code;
+  const link = kind === 'link' ? code : null;
+  if (isLinkPage()) set({ status: 'starting' });
   let failure: string | null = null;
   if (link) {
     try {
@@ -93,9 +110,76 @@ export async function start(): Promise<void> {
   }
 }
 
-export async function signIn(body: { link: string } | { api_key: string }): Promise<void> {
-  const { token, ...session } = await sessionRequest<Session & { token: string }>('POST', 'session', body);
+export async function signIn(proof: Proof): Promise<void> {
+  enter(await sessionRequest<NewSession>('POST', 'session', proof));
+}
+
+export type NewSession = Session & { token: string };
+
+export function enter({ token, ...session }: NewSession) {
   openSession(session, token);
+}
+
+/** Leaves the page of a link. */
+export function showSignIn(reason: string | null) {
+  set({ status: 'signed-out', reason });
+}
+
+/** The person goes on in another account, in all tabs. */
+export async function switchAccount(id: string): Promise<void> {
+  await sessionRequest('POST', 'session/account', { account_id: id });
+  tell({ type: 'changed' });
+  await refresh();
+}
+
+/** A session that was ended elsewhere, or has another role now, is noticed within seconds. */
+export function watchSession(): () => void {
+  const look = () => {
+    if (state.status === 'signed-in' && document.visibilityState === 'visible')
+      void refresh().catch(() => {});
+  };
+  const timer = setInterval(look, watchMs);
+  addEventListener('visibilitychange', look);
+  return () => {
+    clearInterval(timer);
+    removeEventListener('visibilitychange', look);
+  };
+}
+
+/** Reads what the session is now. Asking does not count as use of it. */
+export async function refresh(): Promise<void> {
+  const token = hooks.token();
+  const known = state.status === 'signed-in' ? state.session : null;
+  if (!known || !token) return;
+  const session = await sessionRequest<Session & { ok: true }>('GET', 'session/state');
+  const isSame = JSON.stringify(rightsOf(session)) === JSON.stringify(rightsOf(known));
+  if (isSame || hooks.token() !== token || state.status !== 'signed-in') return;
+  // Texts stay while the same person goes on in the same account, whatever the role is now.
+  const isOwn = session.account.id === known.account.id && session.person?.id === known.person?.id;
+  if (isOwn) sessionStorage.setItem(ownerKey, ownerOf(session));
+  else {
+    // The screens of the one account are gone, with all that they know, before those of the other begin to ask.
+    set({ status: 'starting' });
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  openSession(session, token);
+}
+
+/** What a screen depends on. */
+function rightsOf(session: Session) {
+  const { id, person, role, is_operator, sees_all_projects, account, scopes } = session;
+  const { lacks_second_factor, suspended_because } = session;
+  return [
+    id,
+    person,
+    role,
+    is_operator,
+    sees_all_projects,
+    account,
+    scopes,
+    lacks_second_factor,
+    suspended_because,
+  ];
 }
 
 /** Removes every text from the browser. Unsaved ones are stored as drafts first. */
@@ -121,8 +205,8 @@ async function leave(): Promise<void> {
 }
 
 /** Proves the person again, so that keys and connection strings may be shown for some minutes. */
-export function confirmSession(apiKey: string): Promise<unknown> {
-  return sessionRequest('POST', 'session/confirm', { api_key: apiKey });
+export function confirmSession(proof: { api_key: string } | { password: string }): Promise<unknown> {
+  return sessionRequest('POST', 'session/confirm', proof);
 }
 
 /**
@@ -130,13 +214,15 @@ export function confirmSession(apiKey: string): Promise<unknown> {
  * person with the same rights, and for no others.
  */
 function openSession(session: Session, token: string) {
-  const { account, person, role, project, scopes } = session;
-  const owner = JSON.stringify([account.id, person?.id ?? null, role, project, scopes]);
+  const owner = ownerOf(session);
   if (sessionStorage.getItem(ownerKey) !== owner) sessionStorage.clear();
   sessionStorage.setItem(ownerKey, owner);
   sessionStorage.setItem(storageKey, token);
   set({ status: 'signed-in', session });
 }
+
+const ownerOf = ({ account, person, role, project, scopes }: Session) =>
+  JSON.stringify([account.id, person?.id ?? null, role, project, scopes]);
 
 function askOtherTabs(): Promise<string | null> {
   return new Promise((resolve) => {
@@ -160,8 +246,11 @@ function tell(message: Message) {
 
 function end(reason: string | null) {
   sessionStorage.removeItem(storageKey);
-  if (state.status !== 'signed-out') set({ status: 'signed-out', reason });
+  // The page of a link has a code that is nowhere else.
+  if (state.status !== 'signed-out' && !isLinkPage()) set({ status: 'signed-out', reason });
 }
+
+const isLinkPage = () => state.status === 'invited' || state.status === 'recovering';
 
 function set(next: SessionState) {
   state = next;

@@ -1,92 +1,17 @@
-// Where the person is signed in: all sessions of the same key, each of which can be ended.
-import type { ConsoleSessionsResponse, ListedConsoleSession } from '@rowhouse/api';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { sessionRequest } from '../api/request.ts';
-import { Badge } from '../ui/badge.tsx';
-import { Button } from '../ui/button.tsx';
-import { ErrorState } from '../ui/error-state.tsx';
-import { formatAge, formatTime } from '../ui/format.ts';
-import { List } from '../ui/list.tsx';
+// Where the person is signed in with this key, or as this person.
 import { Page } from '../ui/page.tsx';
-import { Skeleton } from '../ui/skeleton.tsx';
-import { toast } from '../ui/toast.tsx';
-import { signOut } from './session.ts';
+import { SessionList } from './session-list.tsx';
+import { useSession } from './use-session.ts';
 
-const queryKey = ['console-sessions'];
+export const aboutSessions =
+  'A session ends after 2 hours without a request, and after 12 hours in any case.';
 
 export function Sessions() {
-  const client = useQueryClient();
-  const { data, error, refetch } = useQuery({
-    queryKey,
-    queryFn: () => sessionRequest<ConsoleSessionsResponse>('GET', 'sessions'),
-  });
-  const end = useMutation({
-    mutationFn: ({ id, is_current }: ListedConsoleSession) =>
-      is_current ? signOut() : sessionRequest('DELETE', `sessions/${encodeURIComponent(id)}`),
-    onSuccess: () => client.invalidateQueries({ queryKey }),
-    onError: toast.failed,
-  });
+  const { person } = useSession();
+  const whose = person ? 'as you' : 'with the same key';
   return (
-    <Page
-      title="Sessions"
-      about="Browsers that are signed in to this console with the same key. A session ends after 2 hours without a request, and after 12 hours in any case."
-    >
-      {error ? <ErrorState error={error} onRetry={() => void refetch()} /> : null}
-      {!data && !error ? <Skeleton /> : null}
-      {data ? (
-        <div className="panel">
-          <List label="Sessions" columns={columns(end.mutate)} items={data.sessions} keyOf={({ id }) => id} />
-        </div>
-      ) : null}
+    <Page title="Sessions" about={`Browsers that are signed in to this console ${whose}. ${aboutSessions}`}>
+      <SessionList />
     </Page>
   );
-}
-
-const columns = (onEnd: (session: ListedConsoleSession) => void) => [
-  {
-    title: 'Browser',
-    cell: ({ user_agent, is_current }: ListedConsoleSession) => (
-      <span className="two-lines">
-        <span className="row row-wrap">
-          {browserOf(user_agent)}
-          {is_current ? <Badge tone="good">this one</Badge> : null}
-        </span>
-        <span className="faint">{user_agent}</span>
-      </span>
-    ),
-  },
-  {
-    title: 'Address',
-    cell: ({ address }: ListedConsoleSession) => <span className="mono nowrap">{address}</span>,
-  },
-  {
-    title: 'Last used',
-    cell: ({ last_seen_at }: ListedConsoleSession) => (
-      <span className="faint nowrap">{formatAge(last_seen_at)}</span>
-    ),
-  },
-  {
-    title: 'Signed in',
-    cell: ({ created_at, expires_at }: ListedConsoleSession) => (
-      <span className="faint nowrap" title={`Ends at the latest ${formatTime(expires_at)}`}>
-        {formatAge(created_at)}
-      </span>
-    ),
-  },
-  {
-    title: 'End',
-    isTitleHidden: true,
-    align: 'end' as const,
-    cell: (session: ListedConsoleSession) => (
-      <Button size="small" onClick={() => onEnd(session)}>
-        {session.is_current ? 'Sign out' : 'End'}
-      </Button>
-    ),
-  },
-];
-
-/** Only to recognise it: every browser claims to be several. */
-function browserOf(userAgent: string | null): string {
-  const known = ['Firefox', 'Edg', 'OPR', 'Chrome', 'Safari'].find((name) => userAgent?.includes(`${name}/`));
-  return { Edg: 'Edge', OPR: 'Opera' }[known ?? ''] ?? known ?? 'Unknown browser';
 }

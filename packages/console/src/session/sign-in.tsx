@@ -1,61 +1,28 @@
-// The page before the session: an API key, until people have passwords.
-import { type FormEvent, useState } from 'react';
-import { type ApiError, toApiError } from '../api/error.ts';
-import { Button } from '../ui/button.tsx';
-import { ErrorNote } from '../ui/error-state.tsx';
-import { Field } from '../ui/field.tsx';
-import { Mark } from '../ui/icons.tsx';
-import { signIn } from './session.ts';
+// The page before the session. It remembers the way in which somebody signed in last, not who or with what.
+import { lazy, Suspense, useState } from 'react';
+import { SignInWithKey } from './sign-in-with-key.tsx';
+import { SignInWithPassword } from './sign-in-with-password.tsx';
+
+const ForgotPassword = lazy(() =>
+  import('./forgot-password.tsx').then((module) => ({ default: module.ForgotPassword })),
+);
+
+type Way = 'password' | 'key' | 'forgot';
+const storageKey = 'rowhouse.sign-in';
 
 export function SignIn({ reason }: { reason: string | null }) {
-  const [apiKey, setApiKey] = useState('');
-  const [error, setError] = useState<ApiError | null>(null);
-  const [isBusy, setBusy] = useState(false);
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
-    setBusy(true);
-    setError(null);
-    try {
-      await signIn({ api_key: apiKey.trim() });
-    } catch (problem) {
-      setError(toApiError(problem));
-      setBusy(false);
-    }
+  const [way, setWay] = useState<Way>(localStorage.getItem(storageKey) === 'key' ? 'key' : 'password');
+  const choose = (next: Way) => {
+    setWay(next);
+    if (next === 'key') localStorage.setItem(storageKey, next);
+    else localStorage.removeItem(storageKey);
   };
-  return (
-    <main className="sign-in">
-      <form className="sign-in-card" onSubmit={submit}>
-        <header className="sign-in-head">
-          <Mark size={36} />
-          <h1>Sign in to Rowhouse</h1>
-          <p>Real PostgreSQL projects, each behind one small API.</p>
-        </header>
-        {reason && !error ? (
-          <p className="note" role="status">
-            {reason}
-          </p>
-        ) : null}
-        {error ? <ErrorNote error={error} /> : null}
-        <Field
-          label="API key"
-          type="password"
-          value={apiKey}
-          onChange={setApiKey}
-          autoFocus
-          required
-          autoComplete="current-password"
-          placeholder="rh_acct_… or rh_proj_…"
-          help="The account key manages all projects. A project key opens one project."
-          mono
-        />
-        <Button kind="primary" type="submit" isBusy={isBusy} isWide disabled={apiKey.trim() === ''}>
-          Sign in
-        </Button>
-        <p className="sign-in-foot">
-          The service prints a sign-in link when it starts. The key is exchanged for a session of at most 12
-          hours and is not stored in the browser.
-        </p>
-      </form>
-    </main>
-  );
+  if (way === 'key') return <SignInWithKey reason={reason} onPassword={() => choose('password')} />;
+  if (way === 'forgot')
+    return (
+      <Suspense fallback={null}>
+        <ForgotPassword onBack={() => choose('password')} />
+      </Suspense>
+    );
+  return <SignInWithPassword reason={reason} onKey={() => choose('key')} onForgot={() => choose('forgot')} />;
 }

@@ -5,7 +5,7 @@ import { type FormEvent, useState } from 'react';
 import { useLocation } from 'wouter';
 import { projectQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
-import { mayManageProjects, mayOperate, mayWrite } from '../session/may.ts';
+import { mayCreateProjects, mayManageProjects, mayOperate, mayWrite } from '../session/may.ts';
 import { useSession } from '../session/use-session.ts';
 import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
@@ -42,8 +42,12 @@ export function Settings({ slug }: { slug: string }) {
       )}
       {mayManageProjects(session) ? (
         <>
-          {project.parent ? <BranchActions project={project} parent={project.parent} /> : null}
-          <Branches project={project} />
+          {mayCreateProjects(session) ? (
+            <>
+              {project.parent ? <BranchActions project={project} parent={project.parent} /> : null}
+              <Branches project={project} />
+            </>
+          ) : null}
           <Snapshots slug={slug} />
           {mayOperate(session) ? <MoveProject slug={slug} /> : null}
           <Danger project={project} />

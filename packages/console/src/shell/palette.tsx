@@ -3,14 +3,14 @@ import { useQuery } from '@tanstack/react-query';
 import { type KeyboardEvent, useDeferredValue, useEffect, useId, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import { foundProjectsQuery, tablesQuery } from '../api/queries.ts';
-import { mayManageProjects } from '../session/may.ts';
+import { isUsable, mayCreateProjects } from '../session/may.ts';
 import { signOut } from '../session/session.ts';
 import { useSession } from '../session/use-session.ts';
 import { savedQueries } from '../sql/saved-queries.ts';
 import { applyTheme } from '../theme/theme.ts';
 import { Icon } from '../ui/icons.tsx';
 import { type Command, rankCommands } from './rank.ts';
-import { projectScreens } from './screens.ts';
+import { accountScreens, projectScreens } from './screens.ts';
 
 export function Palette({ slug, onClose }: { slug: string | null; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -88,8 +88,10 @@ function useCommands(slug: string | null, search: string): Command[] {
   const [, go] = useLocation();
   const session = useSession();
   // The newest ones, of which letters in the same order are enough, and those of all that contain the text.
-  const { data: newest = [] } = useQuery(foundProjectsQuery(''));
-  const { data: matching = [] } = useQuery(foundProjectsQuery(useDeferredValue(search.trim().slice(0, 100))));
+  const enabled = isUsable(session);
+  const { data: newest = [] } = useQuery({ ...foundProjectsQuery(''), enabled });
+  const words = useDeferredValue(search.trim().slice(0, 100));
+  const { data: matching = [] } = useQuery({ ...foundProjectsQuery(words), enabled });
   const projects = new Map([...newest, ...matching].map((project) => [project.id, project])).values();
   const { data: tables = [] } = useQuery({ ...tablesQuery(slug ?? ''), enabled: slug !== null });
   const { data: queries = [] } = useQuery({ ...savedQueries(slug ?? ''), enabled: slug !== null });
@@ -114,16 +116,20 @@ function useCommands(slug: string | null, search: string): Command[] {
     const key = `project ${project.slug}`;
     commands.push({ key, label: project.name, words: project.slug, icon: 'database', kind: 'Project', run });
   }
-  if (mayManageProjects(session)) {
+  if (isUsable(session) && mayCreateProjects(session)) {
     const run = to('/projects?new');
     commands.push({ key: 'new', label: 'New project', icon: 'plus', kind: 'Action', run });
   }
-  if (session.scope === 'account') {
-    commands.push(
-      { key: 'projects', label: 'All projects', icon: 'database', kind: 'Screen', run: to('/projects') },
-      { key: 'server', label: 'Server', icon: 'server', kind: 'Screen', run: to('/server') },
-    );
-  }
+  for (const { path, label, icon } of session.scope === 'account' ? accountScreens(session) : [])
+    commands.push({
+      key: path,
+      label: label === 'Projects' ? 'All projects' : label,
+      icon,
+      kind: 'Screen',
+      run: to(path),
+    });
+  if (session.person)
+    commands.push({ key: 'profile', label: 'Profile', icon: 'users', kind: 'Screen', run: to('/profile') });
   commands.push(
     { key: 'dark', label: 'Dark theme', icon: 'moon', kind: 'Action', run: () => applyTheme('dark') },
     { key: 'light', label: 'Light theme', icon: 'sun', kind: 'Action', run: () => applyTheme('light') },

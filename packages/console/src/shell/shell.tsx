@@ -1,6 +1,8 @@
 // The frame of every screen: the sidebar, which is a drawer on a narrow screen, and the command palette.
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
+import { isUsable } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
 import { IconButton } from '../ui/button.tsx';
 import { Icon, Mark } from '../ui/icons.tsx';
 import { ActingBar } from '../users/acting-bar.tsx';
@@ -11,7 +13,8 @@ export function Shell({ children }: { children: ReactNode }) {
   const [location] = useLocation();
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   const drawer = useRef<HTMLDialogElement>(null);
-  const slug = slugOf(location);
+  // What a project has is not shown while the account cannot be used.
+  const slug = isUsable(useSession()) ? slugOf(location) : null;
   // A new address closes the drawer.
   useEffect(() => {
     if (location !== '') drawer.current?.close();

@@ -24,8 +24,8 @@ export const consoleErrors = {
   confirmationRequired: () =>
     new RowhouseError(
       'confirmation_required',
-      'Keys and connection strings are shown only shortly after the API key was entered.',
-      { hint: 'Enter the API key again: POST /console/session/confirm.' },
+      'Keys and connection strings are shown only shortly after the API key or the password was entered.',
+      { hint: 'Enter it again: POST /console/session/confirm.' },
     ),
   consoleSessionNotFound: () =>
     new RowhouseError('session_not_found', 'This session does not exist, or it has ended.', {
@@ -48,6 +48,10 @@ export const consoleErrors = {
     new RowhouseError('conflict', 'Somebody with this email address exists already.', {
       hint: 'Enter the present password of this address.',
       details: { retryable: false },
+    }),
+  wrongPersonPassword: () =>
+    new RowhouseError('invalid_credentials', 'The email address or the password is wrong.', {
+      hint: 'Passwords are case-sensitive.',
     }),
   noAccount: () =>
     new RowhouseError('forbidden', 'You belong to no account.', {

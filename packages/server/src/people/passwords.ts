@@ -38,7 +38,7 @@ export async function provePassword(
       sql`select id, password_hash as hash from people where email_key = ${key}`,
     );
     const { matches, isOutdated } = await reservation.verify(password, row?.hash ?? null);
-    if (!row?.hash || !matches) throw errors.invalidCredentials();
+    if (!row?.hash || !matches) throw errors.wrongPersonPassword();
     await attempt.forgive();
     if (isOutdated) {
       const better = await reservation.hash(password);
