@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
  */
 const order = [
   ['backup-url', 'database-url'],
-  ['errors', 'config', 'version', 'memory-budget', 'pause'],
+  ['errors', 'config', 'version', 'memory-budget', 'pause', 'later'],
   ['log'],
   ['postgres'],
   ['control'],

@@ -63,7 +63,7 @@ export const CreateAccount = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 508,
-        description: 'Invites the first owner. The response contains the link.',
+        description: 'Invites the first owner. The response contains the link, unless it was mailed.',
       }),
     ),
   },

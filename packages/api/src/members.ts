@@ -63,10 +63,11 @@ export const MemberResponse = success({ member: Member });
 export const RemovedResponse = success({});
 export const InvitedResponse = success({
   invitation: Invitation,
-  link: Type.String({
-    description: 'Opens the console and makes whoever has it a member, once. It is shown only once.',
+  link: Type.Union([Type.String(), Type.Null()], {
+    description:
+      'Opens the console and makes whoever has it a member, once. It is shown only once. null: it was mailed, and only there can it be read.',
   }),
-  is_mailed: Type.Boolean({ description: 'Whether it was also sent to the address.' }),
+  is_mailed: Type.Boolean({ description: 'Whether it was sent to the address.' }),
 });
 
 export type MembersResponse = Static<typeof MembersResponse>;

@@ -350,7 +350,7 @@ export const settings = {
     default: null,
     unset: 'none',
     secret: true,
-    description: 'Mail server that sends codes to users.',
+    description: 'Mail server that sends codes to users, and links to people who use the console.',
   },
   ROWHOUSE_MAIL_FROM: {
     type: 'text',
@@ -359,7 +359,7 @@ export const settings = {
     example: 'My Shop <no-reply@example.com>',
     default: null,
     unset: 'none',
-    description: 'Sender address of mail to users.',
+    description: 'Sender address of mail to users and people.',
   },
   ROWHOUSE_WEBHOOK_URL: {
     type: 'text',

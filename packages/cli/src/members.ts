@@ -19,10 +19,10 @@ export function addMembers(program: Command): void {
 
   add('list', 'List members and open invitations.').action(list);
   withProjects(
-    add('invite <email>', 'Invite a person. Prints a link that works once, for seven days.').requiredOption(
-      '--role <role>',
-      'viewer, developer, admin or owner',
-    ),
+    add(
+      'invite <email>',
+      'Invite a person by a link that works once, for seven days. It is mailed, or printed if there is no mail server.',
+    ).requiredOption('--role <role>', 'viewer, developer, admin or owner'),
   ).action(invite);
   withProjects(add('change <email>', "Change a member's role or projects."))
     .option('--role <role>', 'viewer, developer, admin or owner')
@@ -56,7 +56,7 @@ async function invite(email: string, options: MemberOptions): Promise<void> {
       ['email', invitation.email],
       ['role', invitation.role],
       ['until', invitation.expires_at],
-      ['link', link],
+      ['link', link ?? `mailed to ${invitation.email}`],
     ]),
   );
 }

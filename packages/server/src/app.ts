@@ -32,6 +32,7 @@ import type { Metrics } from './http/metrics.ts';
 import { moveRoutes } from './http/moves.ts';
 import { neonRoutes } from './http/neon.ts';
 import { registerOpenApi } from './http/openapi.ts';
+import { personRoutes } from './http/people.ts';
 import { projectRoutes } from './http/projects.ts';
 import { queryRoutes } from './http/query.ts';
 import { registerDeadlines } from './http/request-deadline.ts';
@@ -209,6 +210,7 @@ async function apiRoutes(api: FastifyInstance, deps: Deps): Promise<void> {
   accountsRoutes(api, deps);
   accountRoutes(api, deps);
   memberRoutes(api, deps);
+  personRoutes(api, deps);
   auditLogRoutes(api, deps);
   projectRoutes(api, deps);
   usageRoutes(api, deps);

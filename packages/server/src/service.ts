@@ -27,6 +27,7 @@ import { openIdempotency } from './idempotency.ts';
 import { openJobs } from './jobs/jobs.ts';
 import { openAccountRates } from './keys/account-rates.ts';
 import { openKeyRing } from './keys/verify.ts';
+import { openLater } from './later.ts';
 import { backupGauges, serverBackupGauges } from './metrics/backups.ts';
 import {
   backgroundGauges,
@@ -39,6 +40,7 @@ import { openProjectLog } from './metrics/project-log.ts';
 import type { Counters, Gauges, LabelledGauges } from './metrics/registry.ts';
 import type { MoveDeps } from './moves/move.ts';
 import { locateProject } from './moves/rows.ts';
+import { openPeopleMail } from './people/mail.ts';
 import type { Address } from './postgres/database.ts';
 import type { PublicAddress } from './postgres-proxy/public-address.ts';
 import { openLogins } from './projects/logins.ts';
@@ -260,6 +262,7 @@ export async function openService(options: Options): Promise<Service> {
     ? startBackground({ control, servers, upgrades, reclaim, limits, now, backups: keeper, drills }, log)
     : null;
   const delivery = openDelivery(options.users.delivery);
+  const later = openLater(onError);
   const hashing = openHashing({
     iterations: options.users.passwordIterations,
     ...(options.users.hashingSlots && { slots: options.users.hashingSlots }),
@@ -297,7 +300,8 @@ export async function openService(options: Options): Promise<Service> {
     projectLog: openProjectLog(now),
     countRefused: refusals.count,
     proxy: options.proxy ?? null,
-    consoleLink: (kind, code) => `${options.consolePage ?? '/console/'}#${kind}=${code}`,
+    later,
+    peopleMail: openPeopleMail(delivery, options.consolePage ?? null, later),
     limits,
     now,
     log,
@@ -329,6 +333,7 @@ export async function openService(options: Options): Promise<Service> {
       workDisk.stop();
       await relief.stop();
       await hashing.stop();
+      await later.stop();
       await delivery.stop();
       await sessions.end();
       await terminations.stop();

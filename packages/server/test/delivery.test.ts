@@ -9,14 +9,15 @@ import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp
 import { afterEach, describe, expect, it } from 'vitest';
 import { RowhouseError } from '../src/errors.ts';
 import { errorBody } from '../src/http/error-response.ts';
-import { type Delivery, type Message, openDelivery } from '../src/users/delivery.ts';
+import { type Delivery, openDelivery } from '../src/users/delivery.ts';
+import type { UserMessage } from '../src/users/mail-texts.ts';
 import { makeCode } from '../src/users/one-time-codes.ts';
 
 type Mail = { from: string; to: string[]; headers: Map<string, string>; text: string };
 
 const nothing = { smtpUrl: null, mailFrom: null, webhookUrl: null, webhookSecret: null };
 const secret = 'a secret of the operator';
-const message: Message = {
+const message: UserMessage = {
   kind: 'recovery',
   project: { slug: 'my-shop', name: 'My Shop' },
   email: 'ada@example.com',

@@ -65,6 +65,8 @@ export type TestServiceOptions = {
   proxy?: PublicAddress;
   timeouts?: { headersMs: number; requestMs: number; checkMs: number };
   console?: ConsoleOptions | null;
+  /** The address of the console, for links in mail. */
+  consolePage?: string;
 };
 
 /** One service, as one process would run it. Stopping leaves its databases; `useTestService` removes them. */
@@ -95,6 +97,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     ...(options.backups && { backups: options.backups }),
     ...(options.restores && { restores: options.restores }),
     ...(options.proxy && { proxy: options.proxy }),
+    ...(options.consolePage && { consolePage: options.consolePage }),
     log,
   });
   let accountKey = '';

@@ -61,6 +61,10 @@ export const consoleErrors = {
     new RowhouseError('member_not_found', `The account has no member or invitation "${clip(id)}".`, {
       hint: 'List the members with GET /api/dbaas/v2/account/members.',
     }),
+  personNotFound: (email: string) =>
+    new RowhouseError('member_not_found', `Nobody has the email address "${clip(email)}".`, {
+      hint: 'Check the address, or invite the person: rowhouse members invite <email> --role <role>.',
+    }),
   factorMissing: () =>
     new RowhouseError('second_factor_required', 'The code of the second factor is missing.', {
       hint: 'Send the code of your authenticator app, or a recovery code, as "code".',

@@ -69,8 +69,8 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
       if (email === undefined) return made;
       // Invited by the first key: the invitation ends with it.
       const caller = { accountId: account.id, role: 'owner', keyId, person: null } as const;
-      const { code } = await invite(deps, caller, { email, role: 'owner' });
-      return { ...made, invitation_link: deps.consoleLink('invitation', code) };
+      const { link } = await invite(deps, caller, { email, role: 'owner' });
+      return link === null ? made : { ...made, invitation_link: link };
     },
   );
 

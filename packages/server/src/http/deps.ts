@@ -14,8 +14,10 @@ import type { IdempotencyStore } from '../idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { AccountRates } from '../keys/account-rates.ts';
 import type { KeyRing } from '../keys/verify.ts';
+import type { Later } from '../later.ts';
 import type { ProjectLog } from '../metrics/project-log.ts';
 import type { MoveDeps } from '../moves/move.ts';
+import type { PeopleMail } from '../people/mail.ts';
 import type { PublicAddress } from '../postgres-proxy/public-address.ts';
 import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
@@ -23,8 +25,6 @@ import type { Compactions } from '../quotas/compact.ts';
 import type { RefusalReason, UsageLooks } from '../quotas/usage.ts';
 import type { TableDeps } from '../tables/table-cache.ts';
 import type { UserDeps } from '../users/deps.ts';
-
-export type ConsoleLink = 'invitation' | 'recovery' | 'email';
 
 export type Deps = Readonly<{
   control: Control;
@@ -57,8 +57,8 @@ export type Deps = Readonly<{
   countRefused: (reason: RefusalReason) => void;
   /** Where the PostgreSQL proxy is reached. null: clients connect to PostgreSQL itself. */
   proxy: PublicAddress | null;
-  /** An address of the console, with a code behind the #, which no server gets to see. */
-  consoleLink: (kind: ConsoleLink, code: string) => string;
+  later: Later;
+  peopleMail: PeopleMail;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;
   log: Logger;

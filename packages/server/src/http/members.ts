@@ -92,15 +92,15 @@ export function memberRoutes(app: FastifyInstance, deps: Deps): void {
         tags,
         summary: 'Invite a person',
         description:
-          'Requires the role admin, and at least the role that is given. The link works once, for seven days. It is mailed where the operator has configured a mail server.',
+          'Requires the role admin, and at least the role that is given. The link works once, for seven days. It is mailed if the operator has configured a mail server; otherwise the response contains it.',
         body: InviteMember,
         response: { 201: InvitedResponse },
       },
     },
     async (request, reply): Promise<InvitedResponse> => {
-      const { invitation, code } = await invite(deps, accountOf(request), request.body);
+      const { invitation, link } = await invite(deps, accountOf(request), request.body);
       reply.status(201);
-      return { ok: true, invitation, link: deps.consoleLink('invitation', code), is_mailed: false };
+      return { ok: true, invitation, link, is_mailed: link === null };
     },
   );
 

@@ -1,4 +1,4 @@
-// Limits attempts to guess the password of a person, in all processes together. Two buckets count an attempt: that of the address
+// Limits attempts to guess the password of a person, and requests for links, in all processes together. Two buckets count an attempt: that of the address
 // from one network, and a larger one of the address from everywhere, so that a stranger cannot easily lock a person out.
 import { createHash } from 'node:crypto';
 import type { Control } from '../control/control.ts';
@@ -29,7 +29,25 @@ export async function countAttempt(
   };
 }
 
-async function take(control: Control, { id, burst, refillMs }: Bucket): Promise<void> {
+/** Links for a new password, whether somebody has the address or not. */
+export async function countRecovery(control: Control, emailKey: string, network: string): Promise<void> {
+  const tooMany = 'Too many links were requested.';
+  await take(control, { id: idOf(['recovery', emailKey, network]), burst: 3, refillMs: 300_000 }, tooMany);
+  await take(control, { id: idOf(['recovery', emailKey]), burst: 10, refillMs: 360_000 }, tooMany);
+}
+
+/** Mailed invitations: an account must not be a way to flood a mailbox, or many. */
+export async function countInvitation(control: Control, accountId: string, emailKey: string): Promise<void> {
+  const tooMany = 'Too many invitations were mailed.';
+  await take(control, { id: idOf(['invite', accountId, emailKey]), burst: 5, refillMs: 600_000 }, tooMany);
+  await take(control, { id: idOf(['invite', accountId]), burst: 200, refillMs: 60_000 }, tooMany);
+}
+
+async function take(
+  control: Control,
+  { id, burst, refillMs }: Bucket,
+  tooMany = 'Too many sign-in attempts failed.',
+): Promise<void> {
   const [refill, all] = [refillMs, burst * refillMs].map(
     (ms) => sql`${ms}::float8 * interval '1 millisecond'`,
   );
@@ -38,7 +56,7 @@ async function take(control: Control, { id, burst, refillMs }: Bucket): Promise<
     on conflict (id) do update set used_until = greatest(known.used_until, now()) + ${refill}
     where greatest(known.used_until, now()) + ${refill} <= now() + ${all}
     returning 1`);
-  if (!taken) throw errors.rateLimited('Too many sign-in attempts failed.', Math.ceil(refillMs / 1000));
+  if (!taken) throw errors.rateLimited(tooMany, Math.ceil(refillMs / 1000));
 }
 
 function idOf(parts: readonly string[]): Buffer {

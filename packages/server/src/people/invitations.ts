@@ -1,6 +1,7 @@
 // Invitations to an account: a link that works once. Whoever has it becomes a member, as the person with the invited address:
 // a new one, who chooses a password, or one that exists, who proves to be that person by signing in.
 import type { Invitation, InviteMember, Role } from '@rowhouse/api';
+import type { Logger } from 'pino';
 import type { Control } from '../control/control.ts';
 import { isId, newId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
@@ -8,11 +9,15 @@ import type { AccountCaller } from '../keys/caller.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { readNewEmail } from '../users/emails.ts';
+import { countInvitation } from './attempts.ts';
+import type { PeopleMail } from './mail.ts';
 import { maxMembers, requireRank, resolveProjects } from './members.ts';
 import { hashPassword, type PasswordDeps } from './passwords.ts';
 import { hashSecret, newSecret } from './secrets.ts';
 
 type Deps = { control: Control; now: () => number };
+type MailDeps = Deps & { peopleMail: PeopleMail; log: Logger };
+type Inviter = Pick<AccountCaller, 'accountId' | 'role' | 'keyId' | 'person'>;
 type Row = {
   id: string;
   email: string;
@@ -29,19 +34,50 @@ const columns = sql`
     select coalesce(array_agg(slug order by slug), '{}') from projects
     where projects.id = any (invitations.projects)) end as projects`;
 
-/** Another invitation of the same address replaces the first one. */
+/**
+ * Mails the link, or returns it if that is not possible. A link that was only mailed proves the address: whoever invites
+ * never gets to see it.
+ */
 export async function invite(
+  deps: MailDeps,
+  caller: Inviter,
+  input: InviteMember,
+): Promise<{ invitation: Invitation; link: string | null }> {
+  const { control, peopleMail, log } = deps;
+  if (peopleMail.isConfigured)
+    await countInvitation(control, caller.accountId, readNewEmail(input.email).key);
+  const { invitation, code, account } = await createInvitation(deps, caller, input);
+  const link = peopleMail.link('invitation', code);
+  if (!peopleMail.isConfigured) return { invitation, link };
+  const { id, email } = invitation;
+  try {
+    await peopleMail.send({
+      ...{ kind: 'member_invitation', account, email, link },
+      expiresAt: new Date(invitation.expires_at),
+    });
+  } catch (error) {
+    log.warn({ err: error, invitation: id }, 'an invitation was not mailed');
+    return { invitation, link };
+  }
+  await control.change(sql`update invitations set is_mailed = true where id = ${id}`);
+  return { invitation, link: null };
+}
+
+/** Another invitation of the same address replaces the first one. */
+async function createInvitation(
   { control, now }: Deps,
-  caller: Pick<AccountCaller, 'accountId' | 'role' | 'keyId' | 'person'>,
+  caller: Inviter,
   { email: given, role, projects }: InviteMember,
-): Promise<{ invitation: Invitation; code: string }> {
+): Promise<{ invitation: Invitation; code: string; account: { id: string; name: string } }> {
   const email = readNewEmail(given);
   requireRank(caller, role);
   const { accountId } = caller;
   const code = newSecret('invite');
   const expiresAt = new Date(now() + invitationDays * 86_400_000);
-  const invitation = await control.transaction(async (transaction) => {
-    await transaction.query(sql`select from accounts where id = ${accountId} for update`);
+  return control.transaction(async (transaction) => {
+    const [account] = await transaction.query<{ id: string; name: string }>(
+      sql`select id, name from accounts where id = ${accountId} for update`,
+    );
     await checkRoom(transaction, accountId, email.key);
     const ids = await resolveProjects(transaction, accountId, role, projects);
     await transaction.query(
@@ -52,10 +88,9 @@ export async function invite(
       values (${newId()}, ${accountId}, ${email.typed}, ${email.key}, ${role}, ${ids}::text[],
               ${hashSecret('invite', code)}, ${caller.person?.id ?? caller.keyId}, ${expiresAt})
       returning ${columns}`);
-    if (!row) throw new Error('The invitation was not stored.');
-    return toInvitation(row);
+    if (!row || !account) throw new Error('The invitation was not stored.');
+    return { invitation: toInvitation(row), code, account };
   });
-  return { invitation, code };
 }
 
 async function checkRoom(transaction: Queryable, accountId: string, emailKey: string): Promise<void> {
@@ -134,9 +169,10 @@ export async function acceptAsNew(
   const { isKnown } = await openInvitation(deps, code);
   if (isKnown) throw errors.personExists();
   const hash = await hashPassword(deps, password);
-  return use(deps, code, async (transaction, { email, emailKey }) => {
+  return use(deps, code, async (transaction, { email, emailKey, isMailed }) => {
     const [made] = await transaction.query<{ id: string }>(sql`
-      insert into people (id, email, email_key, password_hash) values (${newId()}, ${email}, ${emailKey}, ${hash})
+      insert into people (id, email, email_key, password_hash, email_proved_at)
+      values (${newId()}, ${email}, ${emailKey}, ${hash}, case when ${isMailed} then now() end)
       on conflict (email_key) do nothing returning id`);
     if (!made) throw errors.personExists();
     return made.id;
@@ -149,7 +185,12 @@ export async function acceptAs(
   code: string,
   personId: string,
 ): Promise<{ personId: string; accountId: string }> {
-  return use(deps, code, async () => personId);
+  return use(deps, code, async (transaction, { emailKey, isMailed }) => {
+    await transaction.query(sql`
+      update people set email_proved_at = now()
+      where id = ${personId} and ${isMailed} and email_key = ${emailKey} and email_proved_at is null`);
+    return personId;
+  });
 }
 
 /** Whoever invited is still there: who was removed must not come back by an invitation of its own. */
@@ -163,19 +204,23 @@ const isStillBacked = sql`(
 async function use(
   { control, now }: Deps,
   code: string,
-  findPerson: (transaction: Queryable, invitation: { email: string; emailKey: string }) => Promise<string>,
+  findPerson: (
+    transaction: Queryable,
+    invitation: { email: string; emailKey: string; isMailed: boolean },
+  ) => Promise<string>,
 ): Promise<{ personId: string; accountId: string }> {
   return control.transaction(async (transaction) => {
     const [used] = await transaction.query<{
       accountId: string;
       email: string;
       emailKey: string;
+      isMailed: boolean;
       role: Role;
       projects: string[] | null;
     }>(sql`
       delete from invitations where hash = ${hashSecret('invite', code)} and expires_at > ${new Date(now())}
         and ${isStillBacked}
-      returning account_id as "accountId", email, email_key as "emailKey", role, projects`);
+      returning account_id as "accountId", email, email_key as "emailKey", is_mailed as "isMailed", role, projects`);
     if (!used) throw errors.invalidInvitation();
     const personId = await findPerson(transaction, used);
     await transaction.query(sql`

@@ -36,6 +36,18 @@ export async function listMembers({ control }: Deps, accountId: string): Promise
 
 export const maxMembers = 1_000;
 
+/** Ids of the accounts to which a person belongs. [null]: to none, or nobody is it. */
+export async function accountsOf(
+  control: Control,
+  person: { id: string } | { emailKey: string },
+): Promise<(string | null)[]> {
+  const isIt = 'id' in person ? sql`people.id = ${person.id}` : sql`people.email_key = ${person.emailKey}`;
+  const rows = await control.query<{ id: string }>(sql`
+    select members.account_id as id from members join people on people.id = members.person_id
+    where ${isIt} order by members.created_at limit 100`);
+  return rows.length === 0 ? [null] : rows.map(({ id }) => id);
+}
+
 export async function changeMember(
   { control }: Deps,
   caller: AccountCaller,

@@ -1,17 +1,17 @@
-// What a person does with the own data: password, address, recovery.
+// What a person does with the own data: password, address.
 import type { Role } from '@rowhouse/api';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors.ts';
 import { isState } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { sqlstate } from '../postgres/sqlstate.ts';
-import { readEmail, readNewEmail } from '../users/emails.ts';
+import { readNewEmail } from '../users/emails.ts';
 import { hashPassword, type PasswordDeps } from './passwords.ts';
 import { hashSecret, newSecret } from './secrets.ts';
 
 type Deps = PasswordDeps & { now: () => number };
 
-export const recoveryMinutes = 60;
+const emailMinutes = 60;
 
 export type Profile = Readonly<{
   id: string;
@@ -53,47 +53,6 @@ export async function changePassword(
   });
 }
 
-/** A code for a new password, or null if nobody has the address. An earlier one no longer works. */
-export async function startRecovery(
-  { control, now }: Deps,
-  email: string,
-): Promise<{ code: string; email: string; expiresAt: Date } | null> {
-  const { key } = readEmail(email);
-  const code = newSecret('recover');
-  const expiresAt = new Date(now() + recoveryMinutes * 60_000);
-  const [row] = await control.change<{ email: string }>(sql`
-    with person as (select id, email from people where email_key = ${key}),
-    old as (delete from person_codes where kind = 'recovery' and person_id in (select id from person)),
-    made as (
-      insert into person_codes (hash, person_id, kind, expires_at)
-      select ${hashSecret('recover', code)}::bytea, id, 'recovery', ${expiresAt}::timestamptz from person)
-    select email from person`);
-  return row ? { code, email: row.email, expiresAt } : null;
-}
-
-/** Sets a new password, once. Returns the id of the person. */
-export async function recover(deps: Deps, code: string, password: string): Promise<string> {
-  const hash = hashSecret('recover', code);
-  const find = async () =>
-    deps.control.query<{ personId: string }>(sql`
-      select person_id as "personId" from person_codes
-      where hash = ${hash} and kind = 'recovery' and expires_at > ${new Date(deps.now())}`);
-  // Looked up before the expensive hash; used up together with the change.
-  if ((await find()).length === 0) throw errors.invalidRecovery();
-  const stored = await hashPassword(deps, password);
-  return deps.control.transaction(async (transaction) => {
-    const [used] = await transaction.query<{ personId: string }>(sql`
-      delete from person_codes
-      where hash = ${hash} and kind = 'recovery' and expires_at > ${new Date(deps.now())}
-      returning person_id as "personId"`);
-    if (!used) throw errors.invalidRecovery();
-    const { personId } = used;
-    await transaction.query(sql`update people set password_hash = ${stored} where id = ${personId}`);
-    await transaction.query(sql`delete from console_sessions where person_id = ${personId}`);
-    return personId;
-  });
-}
-
 /** A code that proves the new address. The old one counts until then. */
 export async function startEmailChange(
   { control, now }: Deps,
@@ -102,7 +61,7 @@ export async function startEmailChange(
 ): Promise<{ code: string; email: string; expiresAt: Date }> {
   const email = readNewEmail(given);
   const code = newSecret('email');
-  const expiresAt = new Date(now() + recoveryMinutes * 60_000);
+  const expiresAt = new Date(now() + emailMinutes * 60_000);
   await control.change(sql`
     with old as (delete from person_codes where kind = 'email' and person_id = ${personId})
     insert into person_codes (hash, person_id, kind, email, email_key, expires_at)
@@ -110,21 +69,28 @@ export async function startEmailChange(
   return { code, email: email.typed, expiresAt };
 }
 
+/** Returns the address before. Links that were sent there no longer work. */
 export async function confirmEmailChange(
   { control, now }: Deps,
   personId: string,
   code: string,
-): Promise<void> {
+): Promise<{ before: string; email: string }> {
   try {
-    const changed = await control.change(sql`
+    const [changed] = await control.change<{ before: string; email: string }>(sql`
       with used as (
         delete from person_codes
         where hash = ${hashSecret('email', code)} and kind = 'email' and person_id = ${personId}
           and expires_at > ${new Date(now())}
-        returning email, email_key)
-      update people set email = used.email, email_key = used.email_key from used where people.id = ${personId}
-      returning 1`);
-    if (changed.length === 0) throw errors.invalidRecovery();
+        returning email, email_key),
+      old as (
+        delete from person_codes
+        where person_id = ${personId} and kind = 'recovery' and exists (select from used)),
+      before as (select email from people where id = ${personId} for update)
+      update people set email = used.email, email_key = used.email_key, email_proved_at = now()
+      from used, before where people.id = ${personId}
+      returning before.email as before, people.email`);
+    if (!changed) throw errors.invalidRecovery();
+    return changed;
   } catch (error) {
     if (isState(error, sqlstate.uniqueViolation)) throw errors.emailTaken();
     throw error;

@@ -94,13 +94,15 @@ export async function proveFactor(
 
 /** The caller has proved the password and the factor. */
 export async function removeFactor({ control }: FactorDeps, personId: string): Promise<void> {
-  await control.transaction(async (transaction) => {
-    await transaction.query(sql`
-      update people set totp_sealed = null, totp_confirmed_at = null where id = ${personId}`);
-    await transaction.query(sql`delete from recovery_codes where person_id = ${personId}`);
-    await transaction.query(sql`
-      update console_sessions set has_second_factor = false where person_id = ${personId}`);
-  });
+  await control.transaction((transaction) => dropFactors(transaction, personId));
+}
+
+export async function dropFactors(transaction: Queryable, personId: string): Promise<void> {
+  await transaction.query(sql`
+    update people set totp_sealed = null, totp_confirmed_at = null, totp_last_step = 0 where id = ${personId}`);
+  await transaction.query(sql`delete from recovery_codes where person_id = ${personId}`);
+  await transaction.query(sql`
+    update console_sessions set has_second_factor = false where person_id = ${personId}`);
 }
 
 /** The caller has proved the password and the factor. The old codes no longer work. */

@@ -62,7 +62,9 @@ export async function signIn(
     -- Only by a sign-in that succeeds: a link that is invalid can come from any website.
     replaced as (
       delete from console_sessions
-      where cookie_hash = any (${hashesOf(visitor.cookies)}::bytea[]) and exists (select from proved))
+      where cookie_hash = any (${hashesOf(visitor.cookies)}::bytea[]) and exists (select from proved)),
+    noted as (
+      update people set last_sign_in_at = ${seen}::timestamptz where id in (select person_id from proved))
     insert into console_sessions (id, account_id, key_id, person_id, has_second_factor, cookie_hash, token_hash,
                                   address, user_agent, created_at, seen_at, expires_at, confirmed_until)
     select ${newId()}, account_id, key_id, person_id, ${'personId' in proof && proof.hasSecondFactor},
@@ -141,8 +143,8 @@ type Row = Omit<CallerRow, 'kind'> & {
 };
 
 /**
- * `isUse`: the session goes on for longer. null: no such session, or it has ended. Found by the token, and then compared with the cookies: another server on this
- * host can add a cookie of the same name, but not remove this one.
+ * `isUse`: the session goes on for longer. null: no such session, or it has ended. Found by the token, and then compared with
+ * the cookies: another server on this host can add a cookie of the same name, but not remove this one.
  */
 export async function findSession(
   { control, now }: Deps,

@@ -7,6 +7,7 @@ import { sql } from '../postgres/sql.ts';
 import type { AuthContext, UserDeps } from './deps.ts';
 import { readEmail } from './emails.ts';
 import { dropOldNetworks, networkIdOf, rememberNetwork } from './known-networks.ts';
+import type { UserMessage } from './mail-texts.ts';
 import { hashNew } from './new-passwords.ts';
 import { hashCode, isCode, makeCode } from './one-time-codes.ts';
 import { clearedByNewPassword, newcomerOf } from './password-attempts.ts';
@@ -198,7 +199,7 @@ export function notifyOldAddress(deps: UserDeps, context: AuthContext, email: st
 
 const noticing = `with counted as (${count('notice', '$1')}) select 1 from counted`;
 
-type Letter = Omit<Parameters<UserDeps['delivery']['send']>[0], 'project'>;
+type Letter = Omit<UserMessage, 'project'>;
 
 function sendLater(deps: UserDeps, { projectId, slug }: AuthContext, letter: Letter): void {
   const send = async () => {

@@ -1,4 +1,4 @@
-// Sends messages with codes to users, by mail or webhook. The operator configures the destination for the whole
+// Sends messages with codes to users and people, by mail or webhook. The operator configures the destination for the whole
 // installation: a URL chosen by a project could reach into the operator's internal network (SSRF).
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
@@ -7,14 +7,9 @@ import https from 'node:https';
 import net from 'node:net';
 import { createTransport, type SMTPTransportOptions } from 'nodemailer';
 import { errors, RowhouseError } from '../errors.ts';
+import { type Message, mailOf } from './mail-texts.ts';
 
-export type Message = Readonly<{
-  kind: 'recovery' | 'verification' | 'email_changed';
-  project: { slug: string; name: string };
-  email: string;
-  code: string | null;
-  expiresAt: Date | null;
-}>;
+export type { Message };
 
 export type Delivery = {
   /** False if the operator configured no destination; `send` must not be called then. */
@@ -39,24 +34,24 @@ export type DeliveryConfig = {
 type Channel = (message: Message, signal: AbortSignal) => Promise<void>;
 
 const maxInFlight = 32;
-/** A project that floods the queue must leave capacity for the others. */
-const maxPerProject = 8;
+/** A project or an account that floods the queue must leave capacity for the others. */
+const maxPerSender = 8;
 
 export function openDelivery(config: DeliveryConfig, { timeoutMs = 10_000 } = {}): Delivery {
   const channel = channelOf(config);
-  const inFlight = new Set<{ slug: string; end: Promise<void> }>();
+  const inFlight = new Set<{ sender: string; end: Promise<void> }>();
   let isStopped = false;
   return {
     isConfigured: channel !== null,
     async send(message) {
       if (!channel) throw new Error('Neither a mail server nor a webhook is configured.');
       if (isStopped) throw errors.messageNotSent(new Error('The service is being stopped.'));
-      const { slug } = message.project;
-      const ofProject = [...inFlight].filter((other) => other.slug === slug).length;
-      if (inFlight.size >= maxInFlight || ofProject >= maxPerProject) {
+      const sender = senderOf(message);
+      const ofSender = [...inFlight].filter((other) => other.sender === sender).length;
+      if (inFlight.size >= maxInFlight || ofSender >= maxPerSender) {
         throw errors.overloaded('Too many messages are being sent.', 2);
       }
-      const sending = { slug, end: inTime(channel, message, timeoutMs) };
+      const sending = { sender, end: inTime(channel, message, timeoutMs) };
       inFlight.add(sending);
       try {
         await sending.end;
@@ -72,6 +67,11 @@ export function openDelivery(config: DeliveryConfig, { timeoutMs = 10_000 } = {}
       await Promise.allSettled([...inFlight].map(({ end }) => end));
     },
   };
+}
+
+function senderOf(message: Message): string {
+  if ('project' in message) return `project ${message.project.slug}`;
+  return message.account ? `account ${message.account.id}` : 'people';
 }
 
 async function inTime(channel: Channel, message: Message, timeoutMs: number): Promise<void> {
@@ -91,7 +91,8 @@ function channelOf({ smtpUrl, mailFrom, webhookUrl, webhookSecret }: DeliveryCon
 
 function mailChannel(smtpUrl: string, from: string): Channel {
   const server = mailServer(new URL(smtpUrl));
-  return async ({ email, ...message }, signal) => {
+  return async (message, signal) => {
+    const { email } = message;
     if (!plainAddress.test(email)) {
       throw errors.invalidRequest([{ path: 'email', problem: 'mail cannot be sent to this address' }]);
     }
@@ -110,7 +111,7 @@ function mailChannel(smtpUrl: string, from: string): Channel {
       from,
       // As an object it is one address and is never parsed as a list.
       to: { name: '', address: email },
-      ...mailOf({ email, ...message }),
+      ...mailOf(message),
       textEncoding: 'quoted-printable',
       headers: { 'Auto-Submitted': 'auto-generated' },
       disableFileAccess: true,
@@ -138,46 +139,9 @@ function mailServer({ protocol, hostname, port, username, password }: URL) {
   };
 }
 
-function mailOf({ kind, project, email, code, expiresAt }: Message): { subject: string; text: string } {
-  const name = oneLine(project.name) || project.slug;
-  const until = expiresAt ? `, until ${expiresAt.toISOString().slice(0, 16).replace('T', ' ')} UTC` : '';
-  const { subject, why, otherwise } = {
-    recovery: {
-      subject: `Your recovery code for ${name}`,
-      why: `Somebody asked for a new password for ${email} at ${name}.`,
-      otherwise: 'If it was not you, give the code to nobody: nothing has changed.',
-    },
-    verification: {
-      subject: `Your verification code for ${name}`,
-      why: `This code shows ${name} that ${email} is your address.`,
-      otherwise: 'If you do not know what this is about, give the code to nobody: nothing has changed.',
-    },
-    email_changed: {
-      subject: `Your e-mail address at ${name} was changed`,
-      why: `The account at ${name} that had the address ${email} has another one now.`,
-      otherwise: `If it was not you, tell ${name} at once.`,
-    },
-  }[kind];
-  const codeLines = code === null ? [] : [`    ${code}`, '', `It works once${until}.`, ''];
-  return {
-    subject,
-    text: [why, '', ...codeLines, otherwise, '', `${name} (${project.slug})`, ''].join('\n'),
-  };
-}
-
-// The project's owner chooses the name: it must not be able to imitate lines of the message, nor contain an encoded
-// word (=?…?=), which mail clients decode in a subject.
-function oneLine(text: string): string {
-  return text
-    .replace(/[\p{C}\p{Z}]+/gu, ' ')
-    .replaceAll('=?', '= ?')
-    .trim();
-}
-
 function webhookChannel(url: URL, secret: string): Channel {
-  return async ({ kind, project: { slug, name }, email, code, expiresAt }, signal) => {
-    const expires_at = expiresAt?.toISOString() ?? null;
-    const body = JSON.stringify({ kind, project: { slug, name }, email, code, expires_at });
+  return async (message, signal) => {
+    const body = JSON.stringify(bodyOf(message));
     const time = Math.floor(Date.now() / 1000);
     const signature = createHmac('sha256', secret).update(`${time}.${body}`).digest('hex');
     const request = (url.protocol === 'https:' ? https : http).request(url, {
@@ -201,4 +165,14 @@ function webhookChannel(url: URL, secret: string): Channel {
     const status = response.statusCode ?? 0;
     if (status < 200 || status > 299) throw new Error(`The webhook answered with status ${status}.`);
   };
+}
+
+function bodyOf(message: Message) {
+  const { kind, email } = message;
+  const expires_at = message.expiresAt?.toISOString() ?? null;
+  if ('project' in message) {
+    const { project, code } = message;
+    return { kind, project: { slug: project.slug, name: project.name }, email, code, expires_at };
+  }
+  return { kind, account: message.account, email, link: message.link, expires_at };
 }

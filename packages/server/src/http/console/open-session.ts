@@ -3,6 +3,7 @@ import type { ConsoleSession as WireSession } from '@rowhouse/api';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RowhouseError } from '../../errors.ts';
 import type { Caller } from '../../keys/caller.ts';
+import { accountsOf } from '../../people/members.ts';
 import { type ConsoleSession, type Proof, signIn } from '../../people/sessions.ts';
 import { readEmail } from '../../users/emails.ts';
 import { whoOf, write } from '../audited.ts';
@@ -34,8 +35,9 @@ export async function openSession(
   const about = { way, email };
   const { session, halves } = await prove()
     .then((proof) => signIn(deps, proof, visitor))
-    .catch(async (error: unknown) => {
-      await note(deps, request, about, error);
+    .catch((error: unknown) => {
+      // After the response: its time must not tell whether somebody has the address.
+      deps.later.run(() => note(deps, request, about, error));
       throw error;
     });
   request.caller = session.caller;
@@ -52,24 +54,29 @@ async function note(
   error: unknown,
 ): Promise<void> {
   if (error !== null && !(error instanceof RowhouseError && error.status < 500)) return;
-  await write(deps, {
-    ...whoOf(request),
-    action: 'session.sign_in',
-    project: null,
-    // Of a key or a link, nothing may get into the log.
-    target: email !== undefined && isEmail(email) ? email : null,
-    outcome: error === null ? 'done' : 'refused',
-    error: error instanceof RowhouseError ? error.code : null,
-    details: { way },
-  });
+  const emailKey = email === undefined ? null : keyOf(email);
+  const who = whoOf(request);
+  // An attempt that failed concerns the accounts of the person whose address was typed.
+  const isAbout = error !== null && emailKey !== null && who.accountId === null;
+  const accounts = isAbout ? await accountsOf(deps.control, { emailKey }) : [who.accountId];
+  for (const accountId of accounts) {
+    await write(deps, {
+      ...{ ...who, accountId },
+      ...{ action: 'session.sign_in', project: null, details: { way } },
+      // Of a key or a link, nothing may get into the log.
+      target: emailKey === null ? null : (email ?? null),
+      outcome: error === null ? 'done' : 'refused',
+      error: error instanceof RowhouseError ? error.code : null,
+    });
+  }
 }
 
-/** What was typed into the field may be a password. */
-function isEmail(text: string): boolean {
+/** null: what was typed into the field is no address. It may be a password. */
+function keyOf(text: string): string | null {
   try {
-    return readEmail(text).key !== '';
+    return readEmail(text).key || null;
   } catch {
-    return false;
+    return null;
   }
 }
 

@@ -16,16 +16,11 @@ import {
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../../errors.ts';
+import { countRecovery } from '../../people/attempts.ts';
 import { acceptAs, acceptAsNew, openInvitation } from '../../people/invitations.ts';
 import { provePassword } from '../../people/passwords.ts';
-import {
-  changePassword,
-  confirmEmailChange,
-  getProfile,
-  recover,
-  startEmailChange,
-  startRecovery,
-} from '../../people/profile.ts';
+import { changePassword, confirmEmailChange, getProfile, startEmailChange } from '../../people/profile.ts';
+import { recover, startRecovery } from '../../people/recovery.ts';
 import {
   beginFactor,
   confirmFactor,
@@ -33,8 +28,10 @@ import {
   replaceRecoveryCodes,
 } from '../../people/second-factor.ts';
 import { provePerson } from '../../people/sign-in.ts';
+import { readEmail } from '../../users/emails.ts';
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
+import { notePerson } from './note-person.ts';
 import { openSession } from './open-session.ts';
 import { peopleOf, requirePerson } from './person.ts';
 import { openAttempts, whoTries } from './sign-in-attempts.ts';
@@ -44,6 +41,7 @@ const bodyLimit = 16 * 1024;
 /** The requests come from the page: the scope has checked that. */
 export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   const people = peopleOf(deps);
+  const { peopleMail } = deps;
   const attempts = openAttempts(deps.now);
   const onRequest = async (request: FastifyRequest) => identifySession(request, deps);
   const person = (request: FastifyRequest) => requirePerson(sessionOf(request));
@@ -85,14 +83,21 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     },
   );
 
-  /** The response does not reveal whether somebody has the address. */
+  /** Neither the response nor its time reveals whether somebody has the address: all work comes after it. */
   app.post<{ Body: ConsoleRecover }>(
     '/recovery',
     { bodyLimit, schema: { body: ConsoleRecover, response: { 200: ConsoleEndedResponse } } },
     async ({ body, ip }): Promise<ConsoleEndedResponse> => {
-      await attempts.try(whoTries(ip), async () => {
-        if (!deps.users.delivery.isConfigured) throw errors.noMail();
-        await startRecovery(people, body.email);
+      if (!peopleMail.isConfigured) throw errors.noMail();
+      await countRecovery(deps.control, readEmail(body.email).key, whoTries(ip));
+      peopleMail.sendLater(async () => {
+        const started = await startRecovery(people, body.email, { isMailed: true });
+        if (!started) return null;
+        const { email, expiresAt, code } = started;
+        return {
+          ...{ kind: 'member_recovery', account: null, email, expiresAt },
+          link: peopleMail.link('recovery', code),
+        };
       });
       return { ok: true };
     },
@@ -101,11 +106,15 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
   app.post<{ Body: ConsoleSetPassword }>(
     '/recovery/confirm',
     { bodyLimit, schema: { body: ConsoleSetPassword, response: { 200: ConsoleEndedResponse } } },
-    async ({ body, ip }): Promise<ConsoleEndedResponse> =>
-      attempts.try(whoTries(ip), async () => {
-        await recover(people, body.code ?? '', body.password);
-        return { ok: true };
-      }),
+    async (request): Promise<ConsoleEndedResponse> => {
+      const { code = '', password } = request.body;
+      const { personId, email } = await attempts.try(whoTries(request.ip), () =>
+        recover(people, code, password),
+      );
+      peopleMail.notifyLater('member_password_changed', email);
+      await notePerson(deps, request, { id: personId, email }, 'person.recover');
+      return { ok: true };
+    },
   );
 
   app.get(
@@ -130,6 +139,8 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
         provePassword(people, { email, password: current, network: whoTries(request.ip) }),
       );
       await changePassword(people, id, password, session.id);
+      peopleMail.notifyLater('member_password_changed', email);
+      await notePerson(deps, request, { id, email }, 'person.password');
       return { ok: true };
     },
   );
@@ -138,7 +149,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     '/person/email',
     { bodyLimit, onRequest, schema: { body: ConsoleRecover, response: { 200: ConsoleEndedResponse } } },
     async (request): Promise<ConsoleEndedResponse> => {
-      if (!deps.users.delivery.isConfigured) throw errors.noMail();
+      if (!peopleMail.isConfigured) throw errors.noMail();
       const { id, email } = person(request);
       const session = sessionOf(request);
       await attempts.try(session.id, () =>
@@ -147,7 +158,11 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
           network: whoTries(request.ip),
         }),
       );
-      await startEmailChange(people, id, request.body.email);
+      const started = await startEmailChange(people, id, request.body.email);
+      await peopleMail.send({
+        ...{ kind: 'member_email', account: null, email: started.email, expiresAt: started.expiresAt },
+        link: peopleMail.link('email', started.code),
+      });
       return { ok: true };
     },
   );
@@ -156,7 +171,10 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     '/person/email/confirm',
     { bodyLimit, onRequest, schema: { body: ConsoleUseCode, response: { 200: ConsoleEndedResponse } } },
     async (request): Promise<ConsoleEndedResponse> => {
-      await confirmEmailChange(people, person(request).id, request.body.code);
+      const { id } = person(request);
+      const { before, email } = await confirmEmailChange(people, id, request.body.code);
+      if (before !== email) peopleMail.notifyLater('member_email_changed', before);
+      await notePerson(deps, request, { id, email: before }, 'person.email', { email });
       return { ok: true };
     },
   );
@@ -186,6 +204,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
       const codes = await attempts.try(sessionOf(request).id, () =>
         confirmFactor(people, person(request).id, request.body.code, sessionOf(request).id),
       );
+      await notePerson(deps, request, person(request), 'person.second_factor_added');
       return { ok: true, recovery_codes: codes };
     },
   );
@@ -210,6 +229,8 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<ConsoleEndedResponse> => {
       await removeFactor(people, await proveBoth(request));
+      peopleMail.notifyLater('member_second_factor_removed', person(request).email);
+      await notePerson(deps, request, person(request), 'person.second_factor_removed');
       return { ok: true };
     },
   );
