@@ -3,6 +3,7 @@ import Type, { type Static } from 'typebox';
 import { roles } from './accounts.ts';
 import { success } from './envelope.ts';
 import { scopes } from './keys.ts';
+import { PasskeyAnswer } from './passkeys.ts';
 
 export const consolePrefix = '/console';
 /** The second half of a session. The first one is a cookie. */
@@ -14,7 +15,7 @@ const closed = { additionalProperties: false };
 
 const password = Type.String({ maxLength: 4096 });
 
-/** One of `link`, `api_key`, and `email` with `password`. */
+/** One of `link`, `api_key`, `passkey`, and `email` with `password`. */
 export const ConsoleSignIn = Type.Object(
   {
     link: Type.Optional(secret),
@@ -23,12 +24,17 @@ export const ConsoleSignIn = Type.Object(
     password: Type.Optional(password),
     /** Of the second factor, or a recovery code. */
     code: Type.Optional(Type.String({ maxLength: 100 })),
+    passkey: Type.Optional(PasskeyAnswer),
   },
   { ...closed, minProperties: 1 },
 );
-/** The key, or the password of the person. */
+/** The key, or the password or a passkey of the person. */
 export const ConsoleConfirm = Type.Object(
-  { api_key: Type.Optional(secret), password: Type.Optional(password) },
+  {
+    api_key: Type.Optional(secret),
+    password: Type.Optional(password),
+    passkey: Type.Optional(PasskeyAnswer),
+  },
   { ...closed, minProperties: 1, maxProperties: 1 },
 );
 export const ConsoleSwitch = Type.Object({ account_id: secret }, closed);

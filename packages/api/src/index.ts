@@ -14,6 +14,7 @@ export * from './keys.ts';
 export * from './logs.ts';
 export * from './members.ts';
 export * from './moves.ts';
+export * from './passkeys.ts';
 export * from './people.ts';
 export * from './projects.ts';
 export * from './query.ts';

@@ -14,6 +14,7 @@ import { forgetOldIdempotencyKeys } from './idempotency.ts';
 import { forgetEndedKeys } from './keys/manage.ts';
 import { pause } from './pause.ts';
 import { forgetOldAttempts } from './people/attempts.ts';
+import { forgetUsedChallenges } from './people/challenges.ts';
 import { forgetOldInvitations } from './people/invitations.ts';
 import { forgetEndedSessions } from './people/sessions.ts';
 import type { Discrepancies } from './projects/reconcile.ts';
@@ -95,6 +96,7 @@ export function startBackground(deps: Deps, log: Log): Background {
         );
         await attempt('forgetting sign-in attempts', () => forgetOldAttempts(deps.control));
         await attempt('forgetting old invitations', () => forgetOldInvitations(deps));
+        await attempt('forgetting used challenges', () => forgetUsedChallenges(deps));
         await attempt('dropping deleted accounts', () => dropDeletedAccounts(deps));
         await attempt('forgetting old keys', () => forgetEndedKeys(deps.control));
         await attempt('forgetting old acting', () => forgetOldActing(deps.control));

@@ -41,6 +41,7 @@ import type { Counters, Gauges, LabelledGauges } from './metrics/registry.ts';
 import type { MoveDeps } from './moves/move.ts';
 import { locateProject } from './moves/rows.ts';
 import { openPeopleMail } from './people/mail.ts';
+import { relyingPartyOf } from './people/passkeys.ts';
 import type { Address } from './postgres/database.ts';
 import type { PublicAddress } from './postgres-proxy/public-address.ts';
 import { openLogins } from './projects/logins.ts';
@@ -302,6 +303,7 @@ export async function openService(options: Options): Promise<Service> {
     proxy: options.proxy ?? null,
     later,
     peopleMail: openPeopleMail(delivery, options.consolePage ?? null, later),
+    relyingParty: relyingPartyOf(options.consolePage ?? null),
     limits,
     now,
     log,

@@ -73,6 +73,25 @@ export const consoleErrors = {
     new RowhouseError('invalid_credentials', 'The code of the second factor is wrong, or was used before.', {
       hint: 'Wait for the next code of your authenticator app, or use a recovery code.',
     }),
+  noPasskeys: () =>
+    new RowhouseError('conflict', 'Passkeys cannot be used here: the console has no host name.', {
+      hint: 'The operator sets ROWHOUSE_CONSOLE_HOSTS to a host name, not an address.',
+      details: { retryable: false },
+    }),
+  invalidPasskey: () =>
+    new RowhouseError('invalid_credentials', 'This passkey was not accepted.', {
+      hint: 'Try again. Or sign in another way, and add the passkey again in your profile.',
+    }),
+  passkeyNotFound: () =>
+    new RowhouseError('key_not_found', 'You have no such passkey.', {
+      hint: 'List them with GET /console/person/passkeys.',
+    }),
+  personNotConfirmed: () =>
+    new RowhouseError(
+      'confirmation_required',
+      'Ways to sign in are changed only shortly after you have proved who you are.',
+      { hint: 'Enter your password or use a passkey again: POST /console/session/confirm.' },
+    ),
   secondFactorRequired: () =>
     new RowhouseError('second_factor_required', 'This account requires a second factor.', {
       hint: 'Set one up in your profile, then sign in again with it.',

@@ -18,6 +18,7 @@ import type { Later } from '../later.ts';
 import type { ProjectLog } from '../metrics/project-log.ts';
 import type { MoveDeps } from '../moves/move.ts';
 import type { PeopleMail } from '../people/mail.ts';
+import type { RelyingParty } from '../people/passkeys.ts';
 import type { PublicAddress } from '../postgres-proxy/public-address.ts';
 import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
@@ -59,6 +60,7 @@ export type Deps = Readonly<{
   proxy: PublicAddress | null;
   later: Later;
   peopleMail: PeopleMail;
+  relyingParty: RelyingParty | null;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;
   log: Logger;

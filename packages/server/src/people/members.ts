@@ -21,7 +21,8 @@ type Row = {
 
 /** `projects`: their slugs. */
 const columns = sql`
-  people.id, people.email, members.role, people.totp_confirmed_at is not null as "hasSecondFactor", members.created_at as "joinedAt",
+  people.id, people.email, members.role, people.totp_confirmed_at is not null
+    or exists (select from passkeys where passkeys.person_id = people.id) as "hasSecondFactor", members.created_at as "joinedAt",
   people.last_sign_in_at as "lastSignInAt",
   case when members.projects is not null then (
     select coalesce(array_agg(slug order by slug), '{}') from projects

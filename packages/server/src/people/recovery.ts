@@ -4,6 +4,7 @@ import { errors } from '../errors.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { readEmail } from '../users/emails.ts';
+import { dropPasskeys } from './passkeys.ts';
 import { hashPassword, type PasswordDeps } from './passwords.ts';
 import { dropFactors } from './second-factor.ts';
 import { hashSecret, newSecret } from './secrets.ts';
@@ -71,7 +72,10 @@ async function setPassword(
   const [person] = await transaction.query<{ email: string; isProved: boolean }>(sql`
     select email, email_proved_at is not null as "isProved" from people where id = ${personId} for update`);
   if (!person) throw errors.invalidRecovery();
-  if (resetsFactor || (isMailed && !person.isProved)) await dropFactors(transaction, personId);
+  if (resetsFactor || (isMailed && !person.isProved)) {
+    await dropFactors(transaction, personId);
+    await dropPasskeys(transaction, personId);
+  }
   await transaction.query(sql`
     update people set password_hash = ${hash},
       email_proved_at = case when ${isMailed} then coalesce(email_proved_at, now()) else email_proved_at end

@@ -14,6 +14,7 @@ import {
   requireUsable,
 } from './identify.ts';
 import { consolePages, homeRoute } from './pages.ts';
+import { passkeyRoutes } from './passkeys.ts';
 import { peopleRoutes } from './people.ts';
 import { securityHeaders } from './security-headers.ts';
 import { sessionRoutes } from './sessions.ts';
@@ -43,6 +44,7 @@ export async function registerConsole(
       refuseUnknownParameters(scope);
       sessionRoutes(scope, deps);
       peopleRoutes(scope, deps);
+      passkeyRoutes(scope, deps);
     },
     { prefix: consolePrefix },
   );

@@ -15,7 +15,7 @@ import { personOf } from './person.ts';
 const maxUserAgent = 300;
 
 type Opening = {
-  way: 'password' | 'link' | 'key' | 'invitation';
+  way: 'password' | 'link' | 'key' | 'invitation' | 'passkey' | 'provider';
   /** As it was typed. */
   email?: string | undefined;
   prove: () => Promise<Proof>;

@@ -10,6 +10,7 @@ import {
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../../errors.ts';
+import { provePasskey } from '../../people/passkeys.ts';
 import { provePassword } from '../../people/passwords.ts';
 import {
   type ConsoleSession,
@@ -29,7 +30,7 @@ import { openSession, toWire } from './open-session.ts';
 import { peopleOf, personOf } from './person.ts';
 import { openAttempts, whoTries } from './sign-in-attempts.ts';
 
-const bodyLimit = 4 * 1024;
+const bodyLimit = 16 * 1024;
 
 /** The requests come from the page: the scope has checked that. */
 export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
@@ -140,11 +141,15 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
 }
 
 async function readProof(deps: Deps, { body, ip }: FastifyRequest<{ Body: ConsoleSignIn }>): Promise<Proof> {
-  const { link, api_key: apiKey, email, password, code } = body;
-  const ways = [link, apiKey, email].filter((way) => way !== undefined);
+  const { link, api_key: apiKey, email, password, code, passkey } = body;
+  const ways = [link, apiKey, email, passkey].filter((way) => way !== undefined);
   if (ways.length !== 1)
-    throw errors.invalidRequest([{ path: '', problem: 'needs one of "link", "api_key" and "email"' }]);
+    throw errors.invalidRequest([
+      { path: '', problem: 'needs one of "link", "api_key", "passkey" and "email"' },
+    ]);
   if (link !== undefined) return { link };
+  if (passkey !== undefined)
+    return { personId: await provePasskey(deps, passkey), accountId: null, hasSecondFactor: true };
   if (email !== undefined) {
     const given = { email, password: password ?? '', code: code ?? null, network: whoTries(ip) };
     return { ...(await provePerson(peopleOf(deps), given)), accountId: null };
@@ -160,7 +165,8 @@ async function readProof(deps: Deps, { body, ip }: FastifyRequest<{ Body: Consol
   return { caller };
 }
 
-function wayOf({ email, link }: ConsoleSignIn): 'password' | 'link' | 'key' {
+function wayOf({ email, link, passkey }: ConsoleSignIn): 'password' | 'link' | 'key' | 'passkey' {
+  if (passkey !== undefined) return 'passkey';
   if (email !== undefined) return 'password';
   return link !== undefined ? 'link' : 'key';
 }
@@ -173,6 +179,10 @@ async function prove(
 ): Promise<void> {
   const person = personOf(session);
   if (!person) return requireOwnKey(session, await deps.keyRing.verify((body.api_key ?? '').trim()));
+  if (body.passkey !== undefined) {
+    if ((await provePasskey(deps, body.passkey)) !== person.id) throw errors.invalidPasskey();
+    return;
+  }
   const given = { email: person.email, password: body.password ?? '', network: whoTries(ip) };
   await provePassword(peopleOf(deps), given);
 }

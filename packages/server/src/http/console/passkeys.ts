@@ -1,0 +1,99 @@
+// Passkeys over HTTP: what the browser needs to make or use one, and the list of the person's own.
+import {
+  AddPasskey,
+  ConsoleEndedResponse,
+  PasskeyOptionsResponse,
+  PasskeyResponse,
+  PasskeysResponse,
+  RenamePasskey,
+} from '@rowhouse/api';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { errors } from '../../errors.ts';
+import {
+  addPasskey,
+  beginPasskey,
+  beginPasskeySignIn,
+  listPasskeys,
+  removePasskey,
+  renamePasskey,
+} from '../../people/passkeys.ts';
+import type { Deps } from '../deps.ts';
+import { identifySession, sessionOf } from './identify.ts';
+import { notePerson } from './note-person.ts';
+import { requirePerson } from './person.ts';
+import { openAttempts } from './sign-in-attempts.ts';
+
+const bodyLimit = 32 * 1024;
+
+/** The requests come from the page: the scope has checked that. */
+export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
+  const attempts = openAttempts(deps.now);
+  const onRequest = async (request: FastifyRequest) => identifySession(request, deps);
+  const personOf = (request: FastifyRequest) => requirePerson(sessionOf(request));
+  /** A passkey is a way to sign in for good: a session that somebody left open does not suffice. */
+  const confirmedPersonOf = (request: FastifyRequest) => {
+    const person = personOf(request);
+    if (sessionOf(request).confirmedUntil.getTime() <= deps.now()) throw errors.personNotConfirmed();
+    return person;
+  };
+
+  app.post(
+    '/passkey/options',
+    { bodyLimit, schema: { response: { 200: PasskeyOptionsResponse } } },
+    async (): Promise<PasskeyOptionsResponse> => ({ ok: true, options: await beginPasskeySignIn(deps) }),
+  );
+
+  app.get(
+    '/person/passkeys',
+    { onRequest, schema: { response: { 200: PasskeysResponse } } },
+    async (request): Promise<PasskeysResponse> => ({
+      ok: true,
+      passkeys: await listPasskeys(deps, personOf(request).id),
+    }),
+  );
+
+  app.post(
+    '/person/passkeys/options',
+    { bodyLimit, onRequest, schema: { response: { 200: PasskeyOptionsResponse } } },
+    async (request): Promise<PasskeyOptionsResponse> => ({
+      ok: true,
+      options: await beginPasskey(deps, confirmedPersonOf(request)),
+    }),
+  );
+
+  app.post<{ Body: AddPasskey }>(
+    '/person/passkeys',
+    { bodyLimit, onRequest, schema: { body: AddPasskey, response: { 201: PasskeyResponse } } },
+    async (request, reply): Promise<PasskeyResponse> => {
+      const person = confirmedPersonOf(request);
+      const { name, answer } = request.body;
+      const passkey = await attempts.try(sessionOf(request).id, () =>
+        addPasskey(deps, person.id, name, answer),
+      );
+      deps.peopleMail.notifyLater('member_passkey_added', person.email);
+      await notePerson(deps, request, person, 'person.passkey_added', { name });
+      reply.status(201);
+      return { ok: true, passkey };
+    },
+  );
+
+  app.patch<{ Params: { id: string }; Body: RenamePasskey }>(
+    '/person/passkeys/:id',
+    { bodyLimit, onRequest, schema: { body: RenamePasskey, response: { 200: PasskeyResponse } } },
+    async (request): Promise<PasskeyResponse> => ({
+      ok: true,
+      passkey: await renamePasskey(deps, personOf(request).id, request.params.id, request.body.name),
+    }),
+  );
+
+  app.delete<{ Params: { id: string } }>(
+    '/person/passkeys/:id',
+    { onRequest, schema: { response: { 200: ConsoleEndedResponse } } },
+    async (request): Promise<ConsoleEndedResponse> => {
+      const person = confirmedPersonOf(request);
+      await removePasskey(deps, person.id, request.params.id);
+      await notePerson(deps, request, person, 'person.passkey_removed');
+      return { ok: true };
+    },
+  );
+}
