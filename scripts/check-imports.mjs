@@ -15,7 +15,8 @@ const order = [
   ['postgres'],
   ['control'],
   ['engine'],
-  ['keys', 'postgres-proxy'],
+  ['keys', 'tls'],
+  ['postgres-proxy'],
   ['fleet'],
   ['adoption'],
   ['quotas', 'idempotency', 'jobs', 'audit'],
@@ -47,6 +48,7 @@ const order = [
   ['app'],
   ['doctor-servers'],
   ['doctor', 'master-key', 'restore', 'adopt'],
+  ['start-output'],
   ['main'],
 ];
 const levels = new Map(order.flatMap((modules, level) => modules.map((module) => [module, level])));

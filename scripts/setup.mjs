@@ -35,15 +35,10 @@ function install(folder, files, what, more = [], finish = () => {}) {
   const wanted = `${hash.digest('hex')} ${process.platform} ${process.arch}\n`;
   if (existsSync(marker) && readFileSync(marker, 'utf8') === wanted) return;
   console.log(`Installing ${what} …`);
-  const npm = process.env.npm_execpath;
   const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...more];
-  const result = npm
-    ? spawnSync(process.execPath, [npm, ...args], { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
-    : spawnSync('npm', args, {
-        cwd: folder,
-        stdio: ['ignore', 'ignore', 'inherit'],
-        shell: process.platform === 'win32',
-      });
+  const result = spawnSync(process.execPath, [path.join(root, 'scripts', 'install.mjs'), folder, ...args], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
   if (result.status !== 0)
     fail('npm could not install the dependencies: see above. Check the network connection.');
   finish();
@@ -73,6 +68,7 @@ function build(projects) {
     'bin',
     'tsc',
   );
+  if (!existsSync(path.join(root, 'packages', 'server', 'dist', 'main.js'))) console.log('Compiling …');
   const result = spawnSync(process.execPath, [tsc, '-b', ...projects], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
@@ -106,6 +102,7 @@ function buildConsole() {
   }
   const wanted = `${hash.digest('hex')}\n`;
   if (existsSync(marker) && readFileSync(marker, 'utf8') === wanted) return;
+  console.log('Building the console …');
   const vite = path.join(
     path.dirname(createRequire(import.meta.url).resolve('vite/package.json')),
     'bin',

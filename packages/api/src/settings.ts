@@ -1,115 +1,16 @@
 // Every setting of the service, declared once. The server's config.ts reads values by these declarations, `rowhouse start`
 // takes its flags from them, and docs/configuration.md is their table. A module of its own (@rowhouse/api/settings): the
 // command line imports it without loading the schemas.
+import { listenSettings } from './listen-settings.ts';
+import type { Setting } from './setting.ts';
+import { watchSettings } from './watch-settings.ts';
 
-type Described = {
-  /** One or more sentences. */
-  description: string;
-  /** Never shown in an error message. The documentation advises against the flag. */
-  secret?: true;
-};
-/** Without a default value, `unset` says what applies instead. */
-type Defaulting<T> = { default: T } | { default: null; unset: string };
-
-export type IntegerSetting = Described &
-  Defaulting<number> & { type: 'integer'; min: number; max: number; unit?: 'MB' | 'ms' | 's' | 'days' };
-export type BooleanSetting = Described & { type: 'boolean'; default: boolean };
-export type ChoiceSetting = Described & { type: 'choice'; choices: readonly string[]; default: string };
-export type TextSetting = Described &
-  Defaulting<string> & {
-    type: 'text';
-    /** Stands for the value in the help text: `--data <folder>`. */
-    placeholder: string;
-    /** Completes the sentence "The value must be …". */
-    format: string;
-    /** The whole check, where an expression can make it. config.ts checks the others. */
-    pattern?: RegExp;
-    example?: string;
-  };
-export type Setting = IntegerSetting | BooleanSetting | ChoiceSetting | TextSetting;
+export * from './setting.ts';
 export type SettingName = keyof typeof settings;
 
 /** In the order in which the documentation shows them. */
 export const settings = {
-  ROWHOUSE_HOST: {
-    type: 'text',
-    placeholder: 'address',
-    format: 'an address',
-    pattern: /^[^\0]+$/,
-    example: '0.0.0.0',
-    default: '127.0.0.1',
-    description: 'Address the service listens on.',
-  },
-  ROWHOUSE_PORT: {
-    type: 'integer',
-    min: 0,
-    max: 65_535,
-    default: 8765,
-    description: 'Port the service listens on. 0 picks a free port.',
-  },
-  ROWHOUSE_POSTGRES_PORT: {
-    type: 'integer',
-    min: 1,
-    max: 65_535,
-    default: null,
-    unset: 'off',
-    description:
-      'Port for direct connections: psql, ORMs and other PostgreSQL clients, from this and other machines. Without it, clients on this machine connect to PostgreSQL itself.',
-  },
-  ROWHOUSE_POSTGRES_HOST: {
-    type: 'text',
-    placeholder: 'address',
-    format: 'an address',
-    pattern: /^[^\0]+$/,
-    example: '0.0.0.0',
-    default: null,
-    unset: 'as ROWHOUSE_HOST',
-    description: 'Address on which ROWHOUSE_POSTGRES_PORT listens.',
-  },
-  ROWHOUSE_PUBLIC_HOST: {
-    type: 'text',
-    placeholder: 'name',
-    format: 'a host name or an address',
-    example: 'db.example.com',
-    default: null,
-    unset: 'ROWHOUSE_POSTGRES_HOST, or 127.0.0.1 if that is every address of the machine',
-    description: 'Host name in the connection strings of projects, if ROWHOUSE_POSTGRES_PORT is set.',
-  },
-  ROWHOUSE_POSTGRES_TLS_CERT: {
-    type: 'text',
-    placeholder: 'file',
-    format: 'a path',
-    pattern: /^[^\0]+$/,
-    example: '/etc/letsencrypt/live/db.example.com/fullchain.pem',
-    default: null,
-    unset: 'a self-signed certificate, created at the first start',
-    description:
-      'TLS certificate for direct connections, with its chain, in PEM format. A renewed file is used within seconds, without a restart.',
-  },
-  ROWHOUSE_POSTGRES_TLS_KEY: {
-    type: 'text',
-    placeholder: 'file',
-    format: 'a path',
-    pattern: /^[^\0]+$/,
-    example: '/etc/letsencrypt/live/db.example.com/privkey.pem',
-    default: null,
-    unset: 'the key of the self-signed certificate',
-    description: 'Private key of ROWHOUSE_POSTGRES_TLS_CERT, in PEM format, without a passphrase.',
-  },
-  ROWHOUSE_POSTGRES_PLAINTEXT: {
-    type: 'boolean',
-    default: false,
-    description:
-      'Whether other machines may use direct connections without TLS. Queries and data are then readable on the network. This machine always may.',
-  },
-  ROWHOUSE_POSTGRES_CONNECTIONS: {
-    type: 'integer',
-    min: 1,
-    max: 10_000,
-    default: 100,
-    description:
-      'Direct connections through ROWHOUSE_POSTGRES_PORT that can be open at the same time, for all projects together.',
-  },
+  ...listenSettings,
   ROWHOUSE_DATA: {
     type: 'text',
     placeholder: 'folder',
@@ -381,60 +282,5 @@ export const settings = {
     secret: true,
     description: 'Key that signs the requests to the webhook.',
   },
-  ROWHOUSE_METRICS_PORT: {
-    type: 'integer',
-    min: 1,
-    max: 65_535,
-    default: null,
-    unset: 'as ROWHOUSE_PORT',
-    description: 'Separate port for /metrics.',
-  },
-  ROWHOUSE_LOG_LEVEL: {
-    type: 'choice',
-    choices: ['debug', 'info', 'warn', 'error'],
-    default: 'info',
-    description: 'Lowest level that is logged.',
-  },
-  ROWHOUSE_LOG_TO: {
-    type: 'choice',
-    choices: ['file', 'stderr'],
-    default: 'file',
-    description: 'Where the log goes: logs/rowhouse.log in the data folder, or stderr.',
-  },
+  ...watchSettings,
 } as const satisfies Record<`ROWHOUSE_${string}`, Setting>;
-
-/** `ROWHOUSE_LOG_TO` becomes `--log-to <choice>`. */
-export function flagOf(name: string, setting: Setting): string {
-  const flag = `--${name.replace('ROWHOUSE_', '').toLowerCase().replaceAll('_', '-')}`;
-  switch (setting.type) {
-    case 'integer':
-      return `${flag} <number>`;
-    case 'boolean':
-      return flag;
-    case 'choice':
-      return `${flag} <choice>`;
-    case 'text':
-      return `${flag} <${setting.placeholder}>`;
-  }
-}
-
-/** Completes the sentence "The value must be …". */
-export function requirementOf(setting: Setting): string {
-  switch (setting.type) {
-    case 'integer':
-      return `a whole number from ${setting.min} to ${setting.max}`;
-    case 'boolean':
-      return 'true, false, 1 or 0';
-    case 'choice':
-      return `one of ${setting.choices.join(', ')}`;
-    case 'text':
-      return setting.example ? `${setting.format}, such as ${setting.example}` : setting.format;
-  }
-}
-
-/** What applies without the setting, for people. */
-export function defaultOf(setting: Setting): string {
-  if (setting.default === null) return setting.unset;
-  const unit = setting.type === 'integer' && setting.unit;
-  return unit ? `${setting.default} ${unit}` : String(setting.default);
-}

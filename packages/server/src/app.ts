@@ -1,5 +1,4 @@
 // The whole HTTP surface. It does not read the environment or listen: main.ts and the tests do that.
-import { createServer } from 'node:http';
 import fastifyCors from '@fastify/cors';
 import { apiPrefix, consolePrefix } from '@rowhouse/api';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
@@ -29,8 +28,10 @@ import { keyRoutes } from './http/keys.ts';
 import { logRoutes } from './http/logs.ts';
 import { memberRoutes } from './http/members.ts';
 import type { Metrics } from './http/metrics.ts';
+import { requireMetricsAccess } from './http/metrics-access.ts';
 import { moveRoutes } from './http/moves.ts';
 import { neonRoutes } from './http/neon.ts';
+import { createNodeServer, type TlsOptions } from './http/node-server.ts';
 import { registerOpenApi } from './http/openapi.ts';
 import { personRoutes } from './http/people.ts';
 import { projectRoutes } from './http/projects.ts';
@@ -56,6 +57,7 @@ type Options = {
   metricsHere: boolean;
   /** Proxies whose X-Forwarded-For is trusted. */
   trustedProxies: readonly string[];
+  tls?: TlsOptions;
   timeouts?: typeof defaultTimeouts;
   /** Until it returns true, the service is not ready, although it answers. */
   isAnnounced?: () => boolean;
@@ -77,6 +79,7 @@ export async function buildApp(
     metrics,
     metricsHere,
     trustedProxies,
+    tls = null,
     timeouts = defaultTimeouts,
     isAnnounced = () => true,
     isDraining = () => false,
@@ -104,7 +107,7 @@ export async function buildApp(
         keepAliveTimeout: 72_000,
       };
       const framework = throttleSignIns(handler);
-      const server = createServer(options, (request, response) => {
+      const server = createNodeServer(options, tls, (request, response) => {
         if (!fastPath(request, response)) framework(request, response);
       });
       // No data flows on a connection while its statement runs, so that it may be idle for a little longer than that.
@@ -167,7 +170,7 @@ export async function buildApp(
   const answerOtherMethods = watchRoutes(app);
 
   serviceRoutes(app, { ...deps, isAnnounced, isDraining });
-  if (metricsHere) metricsRoute(app, metrics);
+  if (metricsHere) metricsRoute(app, metrics, requireMetricsAccess(deps.keyRing));
   app.decorateRequest('caller', null);
   app.decorateRequest('operator', null);
   app.decorateRequest('accessToken', null);

@@ -1,7 +1,7 @@
 import { requirementOf, type Setting, settings } from '@rowhouse/api/settings';
 import { fastify } from 'fastify';
 import { describe, expect, it } from 'vitest';
-import { backupLocation, ConfigError, consoleUrl, readConfig, urlOf } from './config.ts';
+import { backupLocation, ConfigError, consoleUrl, isOpenWithoutTls, readConfig, urlOf } from './config.ts';
 
 const problemsOf = (env: Record<string, string>) => {
   try {
@@ -242,6 +242,8 @@ describe('declared settings', () => {
     const pairs = {
       ROWHOUSE_MAIL_FROM: 'no-reply@example.com',
       ROWHOUSE_WEBHOOK_SECRET: 'x'.repeat(16),
+      ROWHOUSE_TLS_CERT: 'certificate.pem',
+      ROWHOUSE_TLS_KEY: 'key.pem',
       ROWHOUSE_POSTGRES_TLS_CERT: 'certificate.pem',
       ROWHOUSE_POSTGRES_TLS_KEY: 'key.pem',
     };
@@ -279,11 +281,29 @@ describe('the console', () => {
     [{ ROWHOUSE_HOST: '::' }, 'http://127.0.0.1:8765/console/'],
     [{ ROWHOUSE_HOST: '10.0.0.7' }, null],
     [
+      { ROWHOUSE_HOST: '0.0.0.0', ROWHOUSE_PORT: '443', ROWHOUSE_TLS_CERT: 'c', ROWHOUSE_TLS_KEY: 'k' },
+      'https://127.0.0.1/console/',
+    ],
+    [
       { ROWHOUSE_HOST: '10.0.0.7', ROWHOUSE_CONSOLE_HOSTS: 'a.example.com,b.example.com' },
       'https://a.example.com/console/',
     ],
   ])('with %j is opened at %j', (env, url) => {
     const config = readConfig(env as Record<string, string>, '/');
-    expect(consoleUrl(config, urlOf(config.host, config.port))).toBe(url);
+    expect(consoleUrl(config, urlOf(config))).toBe(url);
+  });
+});
+
+describe('without TLS', () => {
+  it.each([
+    [{}, false],
+    [{ ROWHOUSE_HOST: '127.0.0.5' }, false],
+    [{ ROWHOUSE_HOST: '0.0.0.0' }, true],
+    [{ ROWHOUSE_HOST: '::' }, true],
+    [{ ROWHOUSE_HOST: '192.168.1.7' }, true],
+    [{ ROWHOUSE_HOST: '0.0.0.0', ROWHOUSE_TRUSTED_PROXIES: '10.0.0.1' }, false],
+    [{ ROWHOUSE_HOST: '0.0.0.0', ROWHOUSE_TLS_CERT: 'c', ROWHOUSE_TLS_KEY: 'k' }, false],
+  ])('%j is open to other machines: %j', (env, isOpen) => {
+    expect(isOpenWithoutTls(readConfig(env as Record<string, string>, '/'))).toBe(isOpen);
   });
 });

@@ -37,18 +37,31 @@ export function backupLocation({ backup, databaseUrl, dataFolder }: Config): Bac
   return backup ?? { kind: 'folder', folder: path.join(dataFolder, 'backups') };
 }
 
-/** How an address is written in a URL. */
-export function urlOf(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+/** The address of the service. `port`: the one in use, if the setting leaves the choice. */
+export function urlOf(config: Pick<Config, 'host' | 'port' | 'tlsCert'>, port = config.port): string {
+  const { host, tlsCert } = config;
+  return `${tlsCert === null ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /** Where a browser can open the console; null if it cannot, because only another machine reaches the service. */
 export function consoleUrl({ host, consoleHosts }: Config, url: string): string | null {
   const [first] = consoleHosts ?? [];
   if (first !== undefined) return `https://${first}/console/`;
-  const { port } = new URL(url);
-  if (host === '0.0.0.0' || host === '::') return `http://127.0.0.1:${port}/console/`;
-  return /^(localhost|127\.[\d.]+|::1)$/.test(host) ? `${url}/console/` : null;
+  if (host === '0.0.0.0' || host === '::') {
+    const local = new URL('/console/', url);
+    local.hostname = '127.0.0.1';
+    return local.href;
+  }
+  return isLoopback(host) ? `${url}/console/` : null;
+}
+
+/** Whether other machines can reach the service without TLS. A proxy that is trusted has TLS of its own. */
+export function isOpenWithoutTls({ host, tlsCert, trustedProxies }: Config): boolean {
+  return !isLoopback(host) && tlsCert === null && (trustedProxies ?? []).length === 0;
+}
+
+function isLoopback(host: string): boolean {
+  return /^(localhost|127\.[\d.]+|::1)$/.test(host);
 }
 
 function readValues(env: Env, workingFolder: string, problems: string[]) {
@@ -66,6 +79,8 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
   return {
     host: value('ROWHOUSE_HOST', text),
     port: value('ROWHOUSE_PORT', integer),
+    tlsCert: value('ROWHOUSE_TLS_CERT', fileIn(workingFolder)),
+    tlsKey: value('ROWHOUSE_TLS_KEY', fileIn(workingFolder)),
     postgresPort: value('ROWHOUSE_POSTGRES_PORT', integer),
     postgresHost: value('ROWHOUSE_POSTGRES_HOST', text),
     publicHost: value('ROWHOUSE_PUBLIC_HOST', hostName),
@@ -106,6 +121,7 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     webhookUrl: value('ROWHOUSE_WEBHOOK_URL', webhookUrl),
     webhookSecret: value('ROWHOUSE_WEBHOOK_SECRET', text),
     metricsPort: value('ROWHOUSE_METRICS_PORT', integer),
+    metricsHost: value('ROWHOUSE_METRICS_HOST', text),
     logLevel: value('ROWHOUSE_LOG_LEVEL', choice),
     logTo: value('ROWHOUSE_LOG_TO', choice),
     programEnvironment: programEnvironment(env),
@@ -136,6 +152,9 @@ function conflictsIn(config: Config, env: Env): string[] {
   }
   if (config.workers > 1 && config.port === 0) {
     problems.push('ROWHOUSE_PORT must not be 0 when ROWHOUSE_WORKERS is greater than 1.');
+  }
+  if ((config.tlsCert === null) !== (config.tlsKey === null)) {
+    problems.push('ROWHOUSE_TLS_CERT and ROWHOUSE_TLS_KEY belong together. Set both.');
   }
   if ((config.postgresTlsCert === null) !== (config.postgresTlsKey === null)) {
     problems.push('ROWHOUSE_POSTGRES_TLS_CERT and ROWHOUSE_POSTGRES_TLS_KEY belong together. Set both.');

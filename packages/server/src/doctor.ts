@@ -27,9 +27,9 @@ import { type Address, openDatabase } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
 import { examineProxy } from './postgres-proxy/examine.ts';
 import { findOutdated } from './projects/upgrade.ts';
+import { type Check, examineServiceTls } from './tls/examine.ts';
 import { version } from './version.ts';
 
-type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
 type Installation = { config: Config; cluster: string; owner: ReturnType<typeof findOwner> };
 
 type Examination = {
@@ -43,6 +43,7 @@ type Examination = {
 
 const examinations: Examination[] = [
   { check: 'port', look: checkPort },
+  { check: 'TLS', look: async ({ config }) => examineServiceTls(config) },
   {
     check: 'direct connections',
     look: ({ config, owner }) => examineProxy(config, owner !== null),
@@ -123,11 +124,12 @@ const decisive = [
   ...['ROWHOUSE_CONTROL_DATABASE', 'ROWHOUSE_MASTER_KEY'],
 ];
 
-async function checkPort({ config: { host, port }, owner }: Installation): Promise<Check> {
+async function checkPort({ config, owner }: Installation): Promise<Check> {
+  const { host, port } = config;
   if (port === 0) return ok('port', 'a free port is chosen at the start');
   const refusal = await refusalToListen(host, port);
   if (refusal === null) return ok('port', `${port} on ${host} is free`);
-  if (refusal === 'EADDRINUSE' && owner?.address === urlOf(host, port)) {
+  if (refusal === 'EADDRINUSE' && owner?.address === urlOf(config)) {
     return ok('port', `${port} on ${host} is used by the service that runs on this data folder`);
   }
   const todos: Record<string, [string, string]> = {

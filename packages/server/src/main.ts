@@ -5,18 +5,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import {
-  accountId,
-  accountKeyProblem,
-  ensureAccount,
-  type MadeKeys,
-  operatorKeyProblem,
-} from './accounts/first-account.ts';
+import { accountKeyProblem, ensureAccount, operatorKeyProblem } from './accounts/first-account.ts';
 import { refuseAdopted } from './adoption/mark.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
 import { backupLocation, type Config, ConfigError, consoleUrl, readConfig, urlOf } from './config.ts';
 import { prepareControl } from './control/control.ts';
-import { lockDataFolder, openDataFolder } from './engine/data-folder.ts';
+import { findOwner, lockDataFolder, openDataFolder } from './engine/data-folder.ts';
 import {
   clusterFolderOf,
   type Embedded,
@@ -26,21 +20,19 @@ import {
   startEmbedded,
 } from './engine/embedded.ts';
 import { connectionsByMemory, incrementalBackups, machineMemoryMb } from './engine/embedded-settings.ts';
-import { EngineError } from './engine/engine-error.ts';
 import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
+import { cannotListen, type Place, requireFree } from './engine/listening.ts';
 import { openMasterKey, proveMasterKey, recordMasterKey, requireMasterKey } from './engine/master-key-fit.ts';
-import { RowhouseError } from './errors.ts';
-import { hostNames } from './fleet/rows.ts';
 import { createMetrics, type Metrics } from './http/metrics.ts';
 import { openLog, withoutSecrets } from './log.ts';
 import { proxyCounters, proxyGauges, restartGauges } from './metrics/metrics.ts';
 import { createRegistry } from './metrics/registry.ts';
-import { createLink, linkMinutes } from './people/links.ts';
 import type { Address } from './postgres/database.ts';
-import { MigrationError } from './postgres/migrations.ts';
-import { isPublicHostMissing, publicAddress } from './postgres-proxy/public-address.ts';
-import { listenForPostgres, openProxyFor, tlsFilesOf } from './postgres-proxy/start.ts';
+import { publicAddress } from './postgres-proxy/public-address.ts';
+import { listenForPostgres, openProxyFor, postgresPlace, tlsFilesOf } from './postgres-proxy/start.ts';
 import { openService, type Service } from './service.ts';
+import { explain, greet, say } from './start-output.ts';
+import { openTls, openTlsOptions, serviceTlsFiles } from './tls/files.ts';
 import { version } from './version.ts';
 import { isWorker, sharedMetrics, startWorkers, tellReady, whenTold } from './workers.ts';
 
@@ -50,7 +42,6 @@ import { isWorker, sharedMetrics, startWorkers, tellReady, whenTold } from './wo
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 const finishMs = 15_000;
-const say = (line = '') => process.stdout.write(`${line}\n`);
 
 /** How to stop what was started, in the order of the start. Stopping runs backwards. */
 const started: (() => Promise<void> | void)[] = [];
@@ -75,9 +66,14 @@ async function start(): Promise<void> {
 
 /** The first process, which is usually the only one. */
 async function startFirst(config: Config): Promise<void> {
+  const files = serviceTlsFiles(config);
+  if (files) openTls(files, () => {});
+  // Before anything is written. A service that runs on this folder already is reported below.
+  if (!findOwner(config.dataFolder))
+    await requireFree([apiPlace(config), postgresPlace(config), metricsPlace(config)]);
   openDataFolder(config.dataFolder);
   if (!config.databaseUrl) makeRoomToStart(config.dataFolder);
-  const lock = lockDataFolder(config.dataFolder, urlOf(config.host, config.port));
+  const lock = lockDataFolder(config.dataFolder, urlOf(config));
   started.push(lock.release);
   if (config.databaseUrl) await checkExternal(parseDatabaseUrl(config.databaseUrl));
   else refuseInterruptedRestore(config.dataFolder);
@@ -117,7 +113,7 @@ async function startFirst(config: Config): Promise<void> {
     started.push(workers.stop);
     announce = workers.announce;
     drainWorkers = workers.drain;
-    url = urlOf(config.host, config.port);
+    url = urlOf(config);
     if (config.metricsPort) {
       await listenForMetrics(config, { contentType: own.contentType, text: workers.metrics });
     }
@@ -204,7 +200,7 @@ function openFor(
     ...(!config.databaseUrl && { disk: diskOf(config) }),
     restores: { dataFolder: config.dataFolder, isExternal: config.databaseUrl !== null },
     ...backupOptions(config),
-    consolePage: consoleUrl(config, urlOf(config.host, config.port)),
+    consolePage: consoleUrl(config, urlOf(config)),
     limits: {
       maxLimitMb: config.maxLimitMb,
       keepDeletedDays: config.keepDeletedDays,
@@ -259,6 +255,13 @@ function diskOf({ dataFolder, diskReserveMb }: Config) {
   return { folder: clusterFolderOf(dataFolder), reserveBytes };
 }
 
+function openTlsFor(config: Config, log: Logger) {
+  const files = serviceTlsFiles(config);
+  const onProblem = (error: unknown) =>
+    log.warn({ err: error }, 'the new TLS certificate cannot be used; the previous one stays in use');
+  return files && openTlsOptions(files, onProblem);
+}
+
 /** The PostgreSQL proxy, if the settings ask for one, and its metrics. It does not listen yet. */
 function openProxy(config: Config, { deps, counters }: Service, log: Logger) {
   const proxy = openProxyFor(config, { control: deps.control, servers: deps.servers, log });
@@ -274,15 +277,15 @@ async function listen(config: Config, service: Service, metrics: Metrics): Promi
     metrics,
     metricsHere: metricsPort === null,
     trustedProxies: config.trustedProxies ?? [],
+    tls: openTlsFor(config, service.deps.log),
     isAnnounced: () => isAnnounced,
     isDraining: () => isDraining,
     console: config.console === 'on' ? { hosts: config.consoleHosts ?? [] } : null,
   });
   started.push(() => finishRequests(app));
-  await listenOn(app, config.host, config.port, 'ROWHOUSE_PORT');
+  await listenAt(app, apiPlace(config));
   const address = app.server.address();
-  const port = typeof address === 'object' && address ? address.port : config.port;
-  return urlOf(config.host, port);
+  return urlOf(config, typeof address === 'object' && address ? address.port : config.port);
 }
 
 async function listenForMetrics(
@@ -291,21 +294,23 @@ async function listenForMetrics(
 ): Promise<void> {
   const app = buildMetricsApp(metrics);
   started.push(() => app.close());
-  await listenOn(app, config.host, config.metricsPort ?? 0, 'ROWHOUSE_METRICS_PORT');
+  await listenAt(app, metricsPlace(config));
 }
 
-async function listenOn(app: FastifyInstance, host: string, port: number, setting: string): Promise<void> {
+async function listenAt(app: FastifyInstance, place: Place): Promise<void> {
+  const { host, port } = place;
   await app.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
-    const hints: Record<string, string> = {
-      EADDRINUSE: `Another program uses this port. Set ${setting} to another port, or stop that program.`,
-      EACCES: `This port requires more privileges. Set ${setting} to a port above 1023.`,
-      EADDRNOTAVAIL: 'This machine does not have this address. Set ROWHOUSE_HOST to one of its addresses.',
-    };
-    const hint = hints[error.code ?? ''];
-    throw new EngineError(`Rowhouse cannot listen on ${host}:${port} (${error.code ?? error.message}).`, {
-      ...(hint && { hint }),
-    });
+    throw cannotListen(place, error.code ?? error.message);
   });
+}
+
+function apiPlace({ host, port }: Config): Place {
+  return { host, port, settings: { host: 'ROWHOUSE_HOST', port: 'ROWHOUSE_PORT' } };
+}
+
+function metricsPlace({ metricsHost: host, metricsPort }: Config): Place {
+  const settings = { host: 'ROWHOUSE_METRICS_HOST', port: 'ROWHOUSE_METRICS_PORT' };
+  return { host, port: metricsPort ?? 0, settings };
 }
 
 /** Accepts no more requests, lets running ones finish, and closes the connections of those that do not. */
@@ -316,73 +321,6 @@ async function finishRequests(app: FastifyInstance): Promise<void> {
   await app.close();
   clearTimeout(cut);
   clearInterval(sweep);
-}
-
-async function greet(
-  config: Config,
-  service: Service,
-  embedded: Embedded | null,
-  url: string,
-  { account: key, operator }: MadeKeys,
-): Promise<void> {
-  const { server } = service.deps;
-  const where = embedded
-    ? `${config.dataFolder}${embedded.adopted ? ' (PostgreSQL was still running and is used again)' : ''}`
-    : hostNames(server.address).join(', ');
-  say(`Rowhouse ${version} on PostgreSQL ${server.version}`);
-  say(`  address      ${url}`);
-  say(`  docs         ${url}/docs`);
-  await greetWithConsole(config, service, url, key !== null);
-  const direct = publicAddress(config);
-  if (direct) say(`  PostgreSQL   ${direct.host}:${direct.port}`);
-  if (isPublicHostMissing(config)) {
-    say('               Connection strings contain 127.0.0.1, which other machines cannot use.');
-    say('               To fix it: set ROWHOUSE_PUBLIC_HOST to the name of this machine.');
-  }
-  say(`  data         ${where}`);
-  const { backups } = service.deps;
-  say(`  backups      ${backups ? backups.place : 'off'}`);
-  if (backups?.isOnDataDisk) {
-    say('               This is the disk of the data: if it is lost, so are the backups.');
-    say('               To fix it: set ROWHOUSE_BACKUP_URL to another disk or to a bucket.');
-  }
-  // A copy of this file is all that is needed beside the backups, and the only thing that they do not contain.
-  if (key && embedded && !config.masterKey) {
-    say(`  master key   ${path.join(config.dataFolder, 'master.key')}`);
-    say('               Backups cannot be read without it. Keep a copy on another machine.');
-  }
-  if (key) say(`  account key  ${key}   This key is shown only once. Store it now.`);
-  if (operator) say(`  operator key ${operator}   The same holds for it. It manages accounts and servers.`);
-  const { disk } = service.deps;
-  const facts = disk.facts();
-  if (facts && disk.isLow()) {
-    const [free, reserve] = [facts.freeBytes, facts.reserveBytes].map((bytes) =>
-      Math.floor(bytes / 1024 ** 2),
-    );
-    say(`  disk         only ${free} MB free, less than the reserve of ${reserve} MB: projects cannot grow.`);
-    say('               To fix it: free disk space, or lower ROWHOUSE_DISK_RESERVE_MB.');
-  }
-  for (const { missing, risk, remedy } of server.findings) {
-    say(`  warning      missing: ${missing}. Risk: ${risk}.`);
-    say(`               To fix it: ${remedy}`);
-  }
-}
-
-/**
- * The link signs in once. It is printed beside a new account key, which allows more, and to a terminal: other output may be
- * kept by a supervisor where more people can read it.
- */
-async function greetWithConsole(
-  config: Config,
-  service: Service,
-  url: string,
-  isFirst: boolean,
-): Promise<void> {
-  const page = config.console === 'on' ? consoleUrl(config, url) : null;
-  if (page === null) return;
-  const code = isFirst || process.stdout.isTTY ? await createLink(service.deps, accountId) : null;
-  say(`  console      ${page}${code === null ? '' : `#link=${code}`}`);
-  if (code !== null) say(`               This link signs in once, within ${linkMinutes} minutes.`);
 }
 
 async function stopAll(): Promise<void> {
@@ -397,13 +335,18 @@ function drainAndExit(): void {
   if (isDraining) return;
   isDraining = true;
   drainWorkers();
+  if (!isWorker) say(`Draining: /readyz returns 503, and requests are served for ${drainSeconds} s more.`);
   setTimeout(stopAndExit, drainSeconds * 1000);
 }
 
 /** On another signal, and when draining is over. A start in progress is interrupted first, so that nothing that it began is left behind. */
 function stopAndExit(): void {
+  if (!stopping && !isWorker) say(`Stopping. Running requests have ${finishMs / 1000} s to finish.`);
   const startEnded = Promise.race([starting.catch(() => {}), sleep(finishMs, undefined, { ref: false })]);
-  stopping ??= startEnded.then(stopAll).then(() => process.exit(0));
+  stopping ??= startEnded.then(stopAll).then(() => {
+    if (!isWorker) say('Stopped.');
+    process.exit(0);
+  });
   interrupted.abort();
 }
 
@@ -413,24 +356,6 @@ async function fail(error: unknown): Promise<void> {
   stopping = stopAll();
   await stopping;
   process.exit(1);
-}
-
-function explain(error: unknown): string {
-  if (error instanceof ConfigError) return ['Rowhouse cannot start:', ...error.problems].join('\n  ');
-  if (error instanceof MigrationError) return `Rowhouse cannot start: ${error.message}`;
-  if (error instanceof EngineError) {
-    const lines = error.lines.map((line) => `  | ${line}`);
-    return [error.message, ...lines, ...(error.hint ? [`→ ${error.hint}`] : [])].join('\n');
-  }
-  if (error instanceof RowhouseError && error.code === 'unavailable') {
-    const cause = error.cause as { message?: string; code?: string; severity?: string } | undefined;
-    const wrongPassword = cause?.code === '28P01' && cause.severity === 'FATAL';
-    const hint = wrongPassword
-      ? 'Check the user and the password in ROWHOUSE_DATABASE_URL.'
-      : 'Check the address in ROWHOUSE_DATABASE_URL, and that the server is running.';
-    return `PostgreSQL cannot be reached: ${cause?.message || cause?.code}\n→ ${hint}`;
-  }
-  return `Rowhouse cannot start: ${error instanceof Error ? (error.stack ?? error.message) : error}`;
 }
 
 process.on('SIGTERM', drainAndExit);

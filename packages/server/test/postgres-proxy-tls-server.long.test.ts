@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { clusterFolderOf, type Embedded, startEmbedded } from '../src/engine/embedded.ts';
 import type { Address } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
-import { createSelfSigned } from '../src/postgres-proxy/certificate.ts';
+import { createSelfSigned } from '../src/tls/certificate.ts';
 import { asAdmin, openTestService, type TestService, until } from './helpers.ts';
 import { cancelRequest, connectPg, exchange, loginOf, openProxy } from './proxy-clients.ts';
 

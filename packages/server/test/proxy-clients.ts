@@ -7,7 +7,7 @@ import path from 'node:path';
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import { openPostgresProxy, type PostgresProxy, type ProxyOptions } from '../src/postgres-proxy/proxy.ts';
-import { ensureSelfSigned, openTls } from '../src/postgres-proxy/tls-files.ts';
+import { ensureSelfSigned, openTls } from '../src/tls/files.ts';
 import type { TestService } from './helpers.ts';
 
 export type TestProxy = PostgresProxy & { port: number; certificate: string; log: [object, string][] };

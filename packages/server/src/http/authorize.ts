@@ -24,7 +24,7 @@ export function authorizeByRole(api: FastifyInstance, rates: AccountRates): void
   });
 }
 
-function requireAction({ caller, operator }: FastifyRequest, action: Action): void {
+export function requireAction({ caller, operator }: FastifyRequest, action: Action): void {
   if (operator) {
     if (!isAllowed('operator', action)) throw errors.operatorForbidden();
   } else if (caller?.kind === 'account') {

@@ -1,7 +1,7 @@
-// Health, readiness and metrics of the service, without a key.
+// Health and readiness of the service, without a key, and its metrics.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HealthResponse, ReadyResponse } from '@rowhouse/api';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Control } from '../control/control.ts';
 import { errors } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
@@ -62,10 +62,22 @@ async function tooLate(): Promise<never> {
   throw errors.unavailable(`no answer within ${readyWithinMs} ms`);
 }
 
-export function metricsRoute(app: FastifyInstance, metrics: Pick<Metrics, 'text' | 'contentType'>): void {
+/** `check`: refuses callers who may not read the metrics. */
+export function metricsRoute(
+  app: FastifyInstance,
+  metrics: Pick<Metrics, 'text' | 'contentType'>,
+  check: (request: FastifyRequest) => Promise<void> = async () => {},
+): void {
   app.get(
     '/metrics',
-    { schema: { tags: ['service'], summary: 'Get metrics for Prometheus', security: [] } },
+    {
+      onRequest: check,
+      schema: {
+        tags: ['service'],
+        summary: 'Get metrics for Prometheus',
+        description: 'Without a key from the machine of the service; otherwise with an operator key.',
+      },
+    },
     async (_request, reply) => reply.header('content-type', metrics.contentType).send(await metrics.text()),
   );
 }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { readConfig } from '../config.ts';
-import { createSelfSigned } from './certificate.ts';
+import { createSelfSigned } from '../tls/certificate.ts';
 import { examineProxy } from './examine.ts';
 import { publicAddress } from './public-address.ts';
 import { tlsFilesOf } from './start.ts';

@@ -2,20 +2,22 @@
 import type { Config } from '../config.ts';
 import type { Control } from '../control/control.ts';
 import { isHeld } from '../control/holds.ts';
-import { EngineError } from '../engine/engine-error.ts';
+import { cannotListen, type Place } from '../engine/listening.ts';
 import type { Server, Servers } from '../engine/servers.ts';
 import { RowhouseError } from '../errors.ts';
 import { sql } from '../postgres/sql.ts';
+import { ensureSelfSigned, openTls, selfSignedFiles, serviceTlsFiles, type TlsFiles } from '../tls/files.ts';
 import { unavailable } from './backend.ts';
 import type { EndReason } from './farewell.ts';
 import { openPostgresProxy, type PostgresProxy, type ProxyOptions } from './proxy.ts';
 import { listenHost, publicAddress } from './public-address.ts';
-import { ensureSelfSigned, openTls, selfSignedFiles, type TlsFiles } from './tls-files.ts';
 
 /** The certificate to use. `make`: makes it if it is missing; of several processes the first one does. */
 export function tlsFilesOf(config: Config, { make }: { make: boolean }): TlsFiles {
   const { postgresTlsCert: certificate, postgresTlsKey: key, dataFolder } = config;
   if (certificate !== null && key !== null) return { certificate, key };
+  const ofService = serviceTlsFiles(config);
+  if (ofService) return ofService;
   const names = [publicAddress(config)?.host ?? listenHost(config), 'localhost', '127.0.0.1', '::1'];
   return make ? ensureSelfSigned(dataFolder, [...new Set(names)]) : selfSignedFiles(dataFolder);
 }
@@ -75,19 +77,16 @@ export async function whyEnded(control: Control, projectId: string): Promise<End
 const lookMs = 1_000;
 
 export async function listenForPostgres(config: Config, proxy: PostgresProxy): Promise<void> {
-  const host = listenHost(config);
-  const port = config.postgresPort ?? 0;
-  await proxy.listen(host, port).catch((error: NodeJS.ErrnoException) => {
-    const hints: Record<string, string> = {
-      EADDRINUSE:
-        'Another program uses this port. Set ROWHOUSE_POSTGRES_PORT to another port, or stop that program.',
-      EACCES: 'This port requires more privileges. Set ROWHOUSE_POSTGRES_PORT to a port above 1023.',
-      EADDRNOTAVAIL:
-        'This machine does not have this address. Set ROWHOUSE_POSTGRES_HOST to one of its addresses.',
-    };
-    const hint = hints[error.code ?? ''];
-    throw new EngineError(`Rowhouse cannot listen on ${host}:${port} (${error.code ?? error.message}).`, {
-      ...(hint && { hint }),
-    });
+  const place = postgresPlace(config);
+  await proxy.listen(place.host, place.port).catch((error: NodeJS.ErrnoException) => {
+    throw cannotListen(place, error.code ?? error.message);
   });
+}
+
+export function postgresPlace(config: Config): Place {
+  return {
+    host: listenHost(config),
+    port: config.postgresPort ?? 0,
+    settings: { host: 'ROWHOUSE_POSTGRES_HOST', port: 'ROWHOUSE_POSTGRES_PORT' },
+  };
 }

@@ -1,15 +1,21 @@
-// The certificate of the proxy: the operator's, or a self-signed one that is made at the first start and kept in the data
-// folder. Renewed files are used without a restart.
+// The certificates of HTTP and of direct connections: the operator's, or for direct connections a self-signed one that is
+// made at the first start and kept in the data folder. Renewed files are used without a restart.
 import { constants, X509Certificate } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { createSecureContext, type SecureContext } from 'node:tls';
+import { createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls';
+import type { Config } from '../config.ts';
 import { EngineError } from '../engine/engine-error.ts';
 import { createSelfSigned } from './certificate.ts';
 
 export type TlsFiles = Readonly<{ certificate: string; key: string }>;
 
 const checkMs = 10_000;
+
+/** null: the service speaks HTTP without TLS. */
+export function serviceTlsFiles({ tlsCert, tlsKey }: Pick<Config, 'tlsCert' | 'tlsKey'>): TlsFiles | null {
+  return tlsCert !== null && tlsKey !== null ? { certificate: tlsCert, key: tlsKey } : null;
+}
 
 export function selfSignedFiles(dataFolder: string): TlsFiles {
   const folder = path.join(dataFolder, 'postgres-tls');
@@ -38,21 +44,37 @@ export function openTls(
   onProblem: (error: unknown) => void,
   now = () => performance.now(),
 ): () => SecureContext {
-  let context = load(files);
+  const read = openTlsOptions(files, onProblem, now);
+  let options = read();
+  let context = createSecureContext(options);
+  return () => {
+    const found = read();
+    if (found !== options) [options, context] = [found, createSecureContext(found)];
+    return context;
+  };
+}
+
+/** The same as options, for servers that make the context themselves. A new object means new files. */
+export function openTlsOptions(
+  files: TlsFiles,
+  onProblem: (error: unknown) => void,
+  now = () => performance.now(),
+): () => SecureContextOptions {
+  let options = load(files);
   let stamp = stampOf(files);
   let checkedAt = now();
   return () => {
-    if (now() - checkedAt < checkMs) return context;
+    if (now() - checkedAt < checkMs) return options;
     checkedAt = now();
     try {
       const found = stampOf(files);
-      if (found === stamp) return context;
-      context = load(files);
+      if (found === stamp) return options;
+      options = load(files);
       stamp = found;
     } catch (error) {
       onProblem(error);
     }
-    return context;
+    return options;
   };
 }
 
@@ -60,19 +82,22 @@ export function readCertificate({ certificate }: TlsFiles): X509Certificate {
   return new X509Certificate(readFileSync(certificate));
 }
 
-function load({ certificate, key }: TlsFiles): SecureContext {
+function load({ certificate, key }: TlsFiles): SecureContextOptions {
   try {
-    return createSecureContext({
+    const options: SecureContextOptions = {
       cert: readFileSync(certificate),
       key: readFileSync(key),
       minVersion: 'TLSv1.2',
       secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
-    });
+    };
+    // Throws if the two do not belong together.
+    createSecureContext(options);
+    return options;
   } catch (error) {
     throw new EngineError(
       `TLS cannot be offered with ${certificate} and ${key}: ${(error as Error).message}`,
       {
-        hint: 'Set ROWHOUSE_POSTGRES_TLS_CERT to a certificate in PEM format and ROWHOUSE_POSTGRES_TLS_KEY to its private key, without a passphrase.',
+        hint: 'The certificate and its private key must be in PEM format and belong together, and the key must have no passphrase. The settings whose names end in TLS_CERT and TLS_KEY name them.',
       },
     );
   }

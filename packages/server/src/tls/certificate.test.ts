@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { createSelfSigned } from './certificate.ts';
-import { ensureSelfSigned, openTls, readCertificate } from './tls-files.ts';
+import { ensureSelfSigned, openTls, readCertificate } from './files.ts';
 
 const names = ['db.example.com', '192.0.2.1', '2001:db8::1', 'localhost'];
 
