@@ -44,6 +44,9 @@ export default defineConfig({
       resolve: {
         alias: {
           '@rowhouse/api/settings': fileURLToPath(new URL('packages/api/src/settings.ts', import.meta.url)),
+          '@rowhouse/api/statements': fileURLToPath(
+            new URL('packages/api/src/statements.ts', import.meta.url),
+          ),
           '@rowhouse/api': fileURLToPath(new URL('packages/api/src/index.ts', import.meta.url)),
         },
       },

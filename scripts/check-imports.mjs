@@ -55,7 +55,14 @@ const levels = new Map(order.flatMap((modules, level) => modules.map((module) =>
 
 /** Packages of ours that a package may import. */
 const api = ['@rowhouse/api', '@rowhouse/api/settings'];
-const packages = { api: [], server: api, cli: api, client: [], console: ['@rowhouse/api'] };
+const statements = '@rowhouse/api/statements';
+const packages = {
+  api: [],
+  server: api,
+  cli: [...api, statements],
+  client: [],
+  console: ['@rowhouse/api', statements],
+};
 const drivers = ['pg', 'pg-protocol', 'pg-cursor'];
 
 /** The problems of one file, given its path from the root and its text. */

@@ -1,21 +1,5 @@
 import { expect, it } from 'vitest';
-import { effectOf, firstWord, splitStatements, statementAt } from './statements.ts';
-
-it('splits at semicolons that end a statement, and at no others', () => {
-  const text = `select ';' as a, "b;c"; -- no; end
-do $x$ begin perform 1; end $x$; /* a; /* b; */ c; */ select e'\\';' ;
-select 2`;
-  expect(splitStatements(text).map((statement) => statement.text)).toEqual([
-    `select ';' as a, "b;c"`,
-    'do $x$ begin perform 1; end $x$',
-    `select e'\\';'`,
-    'select 2',
-  ]);
-});
-
-it('a parameter such as $1 is no dollar quote', () => {
-  expect(splitStatements('select $1; select $2')).toHaveLength(2);
-});
+import { effectOf, statementAt } from './statements.ts';
 
 it('finds the statement at the cursor', () => {
   const text = 'select 1;\n\nselect 2;\n';
@@ -40,9 +24,4 @@ it.each([
   ['create table t ()', 'reads'],
 ])('%j: %s', (sql, effect) => {
   expect(effectOf(sql)).toBe(effect);
-});
-
-it('the first word comes after comments', () => {
-  expect(firstWord('/* x */ -- y\n(select')).toBe('');
-  expect(firstWord('/* x */ -- y\nUPDATE t')).toBe('update');
 });
