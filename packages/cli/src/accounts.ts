@@ -8,9 +8,9 @@ import type {
   CreatedAccountResponse,
 } from '@rowhouse/api';
 import type { Command } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { failure } from './failure.ts';
-import { show } from './output.ts';
+import { show, showList } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 
 export function addAccounts(program: Command): void {
@@ -20,7 +20,9 @@ export function addAccounts(program: Command): void {
     .description('Create, list, limit, suspend, delete and restore accounts. Needs an operator key.');
   const add = (usage: string, about: string) => withApiOptions(accounts.command(usage).description(about));
 
-  add('list', 'List accounts.').option('--deleted', 'list deleted accounts instead').action(list);
+  withListOptions(accounts.command('list').description('List accounts.'))
+    .option('--deleted', 'list deleted accounts instead')
+    .action(list);
   withLimits(
     add('create <name>', 'Create an account. Prints its first key, which is shown only once.'),
   ).action(create);
@@ -67,14 +69,16 @@ function limitsOf(options: Limits) {
 async function list(options: ApiOptions & { deleted?: boolean }): Promise<void> {
   const query = { limit: 1000, ...(options.deleted && { status: 'deleted' }) };
   const answer = await callApi<AccountsResponse>(options, 'GET', ['accounts'], { query });
-  show(options, answer, ({ accounts }) =>
-    formatTable(
-      ['id', 'name', 'status', 'projects', 'limit_mb'].map((title) => ({ title })),
-      accounts.map(({ id, name, status, projects, total_limit_mb: mb }) => [
-        ...[id, name, status, String(projects), String(mb)],
-      ]),
-    ),
-  );
+  showList(options, answer, answer.accounts, {
+    table: () =>
+      formatTable(
+        ['id', 'name', 'status', 'projects', 'limit_mb'].map((title) => ({ title })),
+        answer.accounts.map(({ id, name, status, projects, total_limit_mb: mb }) => [
+          ...[id, name, status, String(projects), String(mb)],
+        ]),
+      ),
+    empty: options.deleted ? 'No deleted account can be restored.' : 'There are no accounts.',
+  });
 }
 
 async function create(name: string, options: ApiOptions & Limits): Promise<void> {

@@ -10,10 +10,13 @@ type Input = {
   query?: Record<string, string | number | undefined>;
   body?: unknown;
   headers?: Record<string, string>;
+  timeoutMs?: number;
+  /** Ends the request: the service cancels the statement. */
+  signal?: AbortSignal;
 };
 type Sending = Input & { headers: Record<string, string>; timeoutMs: number };
 
-const defaultUrl = 'http://127.0.0.1:8765';
+export const defaultUrl = 'http://127.0.0.1:8765';
 const callTimeoutMs = 60_000;
 /** A healthy service answers health checks at once. */
 const healthTimeoutMs = 10_000;
@@ -27,11 +30,29 @@ export function withApiOptions(command: Command): Command {
     '--key <key>',
     'account key, or the project key of the project; a secret, so set it in the environment',
   );
+  const profile = new Option('--profile <name>', 'profile of `rowhouse login` with the address and the key');
   return command
     .addOption(url)
     .addOption(key.env('ROWHOUSE_API_KEY'))
+    .addOption(profile.env('ROWHOUSE_PROFILE'))
     .option('--json', "print the service's response as JSON");
 }
+
+/** The same for a command that prints a list. */
+export function withListOptions(command: Command): Command {
+  const output = new Option('-o, --output <format>', 'how to print the list').choices(listFormats);
+  return withApiOptions(command).addOption(output.default('table'));
+}
+
+/** The project that a command works on, where it is not an argument. */
+export function withProjectOption(command: Command): Command {
+  return command.option(
+    '-p, --project <slug>',
+    'project (default: ROWHOUSE_PROJECT, the project of this folder, or that of a project key)',
+  );
+}
+
+export const listFormats = ['table', 'json', 'csv'];
 
 /** A request that needs a key. `path` holds the segments after the API's prefix. */
 export function callApi<T>(
@@ -43,49 +64,89 @@ export function callApi<T>(
   return send<T>(options, method, prefix + path.map(segment).join(''), {
     ...input,
     headers: { ...input.headers, ...keyHeader(options.key) },
-    timeoutMs: callTimeoutMs,
+    timeoutMs: input.timeoutMs ?? callTimeoutMs,
   });
 }
 
 /** A GET whose response is a file. Its body fails if the connection closes before the end. */
-export async function openDownload(
+export function openDownload(
   options: ApiOptions,
   path: string[],
   query: Record<string, string>,
 ): Promise<AsyncIterable<Uint8Array>> {
+  return openBody(options, 'GET', path, { query }, (headers) => headers.has('content-disposition'));
+}
+
+/** Rows in this format, as they arrive. */
+export function openRows(
+  options: ApiOptions,
+  method: 'GET' | 'POST',
+  path: string[],
+  format: 'text/csv' | 'application/x-ndjson',
+  input: Input,
+): Promise<AsyncIterable<Uint8Array>> {
+  const isRows = (headers: Headers) => headers.get('content-type')?.startsWith(format) === true;
+  return openBody(options, method, path, { ...input, headers: { accept: format } }, isRows);
+}
+
+async function openBody(
+  options: ApiOptions,
+  method: Method,
+  path: string[],
+  { query = {}, body, headers, signal }: Input,
+  isExpected: (headers: Headers) => boolean,
+): Promise<AsyncIterable<Uint8Array>> {
   const base = readUrl(options.url);
-  const url = `${base}${prefix}${path.map(segment).join('')}?${new URLSearchParams(query)}`;
-  const headers = keyHeader(options.key);
-  const work = fetch(url, { headers, redirect: 'manual' }).catch((error: unknown) => {
-    throw noAnswer({ base, method: 'GET', timeoutMs: 0 }, error);
-  });
+  const request: RequestInit = {
+    method,
+    headers: {
+      ...headers,
+      ...keyHeader(options.key),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+    redirect: 'manual',
+  };
+  const work = fetch(addressOf(base + prefix + path.map(segment).join(''), query), request).catch(
+    (error: unknown) => {
+      throw noAnswer({ base, method, timeoutMs: 0 }, error);
+    },
+  );
   const response = await waiting(options, `Waiting for ${base}`, work);
-  const isFile = response.status === 200 && response.headers.has('content-disposition');
-  if (isFile && response.body) return response.body;
+  if (response.status === 200 && isExpected(response.headers) && response.body) return response.body;
   return readAnswer(base, response, await response.text());
 }
 
 /** A part of a file, which is streamed. `offset`: how many bytes come before it. */
-export async function sendPart<T>(
+export function sendPart<T>(
   options: ApiOptions,
   path: string[],
   offset: number,
   body: AsyncIterable<Uint8Array>,
 ): Promise<T> {
+  const headers = { 'content-type': 'application/octet-stream', 'upload-offset': String(offset) };
+  return sendStream(options, 'PATCH', path, headers, body);
+}
+
+/** A body of any size, as it is read. */
+export async function sendStream<T>(
+  options: ApiOptions,
+  method: 'PATCH' | 'POST',
+  path: string[],
+  headers: Record<string, string>,
+  body: AsyncIterable<Uint8Array>,
+): Promise<T> {
   const base = readUrl(options.url);
   const request = {
-    method: 'PATCH',
-    headers: {
-      ...keyHeader(options.key),
-      'content-type': 'application/octet-stream',
-      'upload-offset': String(offset),
-    },
+    method,
+    headers: { ...keyHeader(options.key), ...headers },
     body: ReadableStream.from(body),
     duplex: 'half',
     redirect: 'manual',
   } as const;
   const lost = (error: unknown) => {
-    throw noAnswer({ base, method: 'PATCH', timeoutMs: 0 }, error);
+    throw noAnswer({ base, method, timeoutMs: 0 }, error);
   };
   const response = await fetch(base + prefix + path.map(segment).join(''), request).catch(lost);
   return readAnswer<T>(base, response, await response.text().catch(lost));
@@ -114,20 +175,17 @@ async function send<T>(
   options: ApiOptions,
   method: Method,
   path: string,
-  { query, body, headers, timeoutMs }: Sending,
+  { query = {}, body, headers, timeoutMs, signal }: Sending,
 ): Promise<T> {
   const base = readUrl(options.url);
-  const url = new URL(base + path);
-  for (const [name, value] of Object.entries(query ?? {})) {
-    if (value !== undefined) url.searchParams.set(name, String(value));
-  }
+  const url = addressOf(base + path, query);
   const request: RequestInit = {
     method,
     headers: { ...headers, ...(body !== undefined && { 'content-type': 'application/json' }) },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     // Following a redirect would turn a POST into a GET.
     redirect: 'manual',
-    signal: AbortSignal.timeout(timeoutMs),
+    signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]),
   };
   const work = fetch(url, request)
     .then(async (response) => ({ response, text: await response.text() }))
@@ -136,6 +194,14 @@ async function send<T>(
     });
   const { response, text } = await waiting(options, `Waiting for ${base}`, work);
   return readAnswer<T>(base, response, text);
+}
+
+function addressOf(text: string, query: NonNullable<Input['query']>): URL {
+  const url = new URL(text);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  }
+  return url;
 }
 
 function readAnswer<T>(base: string, { status, headers }: Response, text: string): T {
@@ -171,6 +237,7 @@ function noAnswer({ base, method, timeoutMs }: Asked, error: unknown): Failure {
   if (name === 'TimeoutError') {
     return failure('no_answer', `${base} did not answer within ${timeoutMs / 1000} s.`, unknownOutcome);
   }
+  if (name === 'AbortError') return failure('interrupted', 'Interrupted.');
   if (cause?.code?.startsWith('ERR_SSL_')) {
     return failure('no_answer', `${base} does not speak https.`, 'Try the address with http://.');
   }
@@ -212,7 +279,7 @@ function keyHeader(key: string | undefined): Record<string, string> {
     throw failure(
       'missing_api_key',
       'This command needs an API key.',
-      'Set ROWHOUSE_API_KEY or --key to the account key that the first start printed. If it is lost, `rowhouse start --new-account-key` generates a new one.',
+      'Log in: rowhouse login. Or set ROWHOUSE_API_KEY to the account key that the first start printed. If it is lost, `rowhouse start --new-account-key` generates a new one.',
     );
   }
   if (!/^[\x21-\x7e]+$/.test(value)) {

@@ -1,9 +1,9 @@
 // rowhouse audit: reads the audit log.
 import type { AuditEntry, AuditResponse } from '@rowhouse/api';
 import { type Command, Option } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { type ApiOptions, callApi, withListOptions } from './api.ts';
 import { positive } from './numbers.ts';
-import { show } from './output.ts';
+import { showList } from './output.ts';
 import { formatTable } from './table.ts';
 import { parseWhen } from './when.ts';
 
@@ -18,7 +18,7 @@ type AuditOptions = ApiOptions & {
 };
 
 export function addAudit(program: Command): void {
-  withApiOptions(
+  withListOptions(
     program
       .command('audit')
       .summary('read the audit log')
@@ -48,13 +48,15 @@ async function read(options: AuditOptions): Promise<void> {
     entries.push(...page.entries);
     cursor = page.cursor;
   }
-  show(options, { ok: true, entries }, () =>
-    formatTable(
-      ['at', 'who', 'action', 'project', 'about', 'outcome'].map((title) => ({ title })),
-      entries.map((entry) => [
-        ...[entry.at, entry.actor.name ?? entry.actor.id ?? entry.actor.kind, entry.action],
-        ...[entry.project ?? '', entry.target ?? '', entry.error ?? entry.outcome],
-      ]),
-    ),
-  );
+  showList(options, { ok: true, entries }, entries, {
+    table: () =>
+      formatTable(
+        ['at', 'who', 'action', 'project', 'about', 'outcome'].map((title) => ({ title })),
+        entries.map((entry) => [
+          ...[entry.at, entry.actor.name ?? entry.actor.id ?? entry.actor.kind, entry.action],
+          ...[entry.project ?? '', entry.target ?? '', entry.error ?? entry.outcome],
+        ]),
+      ),
+    empty: 'No entry matches.',
+  });
 }

@@ -3,9 +3,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Backup, BackupsResponse, Job, JobResponse, ServerBackups } from '@rowhouse/api';
 import type { Command } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { failure } from './failure.ts';
-import { progressOf, show } from './output.ts';
+import { progressOf, show, showList } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime } from './when.ts';
 
@@ -23,7 +23,7 @@ export function addBackup(program: Command): void {
     .option('--full', 'take a full backup instead of an incremental one')
     .option('--server <name>', 'only of this server (default: one of each server)')
     .action(now);
-  add('list', 'List backups, and the times that can be restored.')
+  withListOptions(backup.command('list').description('List backups, and the times that can be restored.'))
     .option(...ofServer)
     .action(list);
   add('verify', 'Read all backups back and check them.')
@@ -59,6 +59,8 @@ async function now(options: Options & { full?: boolean }): Promise<void> {
 
 async function list(options: Options): Promise<void> {
   const answer = await callApi<BackupsResponse>(options, 'GET', ['backups'], { query: serverOf(options) });
+  if (options.asCsv)
+    return showList(options, answer, answer.backups, { table: () => '', empty: 'No backups.' });
   show(options, answer, (given) => {
     const isOne = given.servers.length === 1;
     const summaries = isOne

@@ -11,11 +11,11 @@ import type {
   PromotedResponse,
 } from '@rowhouse/api';
 import type { Command } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { askTo } from './ask.ts';
 import { failure } from './failure.ts';
 import { positive } from './numbers.ts';
-import { note, progressOf, show } from './output.ts';
+import { progressOf, show, showList } from './output.ts';
 import { fieldsOf } from './projects.ts';
 import { skippedLines } from './skipped.ts';
 import { startedFields } from './started.ts';
@@ -49,7 +49,9 @@ export function addBranches(program: Command): void {
       parseWhen(text),
     )
     .action(create);
-  add('list <project>', 'List the branches of a project, newest first.').action(list);
+  withListOptions(
+    branches.command('list <project>').description('List the branches of a project, newest first.'),
+  ).action(list);
   add('reset <branch>', "Replace the branch's data with the current data of its parent.")
     .option('--yes', 'reset without confirmation')
     .action(reset);
@@ -122,8 +124,10 @@ async function whenFilled(
 
 async function list(project: string, options: ApiOptions): Promise<void> {
   const answer = await callApi<BranchesResponse>(options, 'GET', ['projects', project, 'branches']);
-  if (answer.branches.length > 0 || options.json) show(options, answer, ({ branches }) => tableOf(branches));
-  else note(options, `There are no branches yet. Create one: rowhouse branches create ${project} <name>`);
+  showList(options, answer, answer.branches, {
+    table: () => tableOf(answer.branches),
+    empty: `There are no branches yet. Create one: rowhouse branches create ${project} <name>`,
+  });
 }
 
 async function reset(branch: string, options: ApiOptions & { yes?: boolean }): Promise<void> {

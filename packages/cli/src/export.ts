@@ -2,18 +2,17 @@
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
-import { Transform, type Writable } from 'node:stream';
+import type { Transform, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { ExportFormat } from '@rowhouse/api';
 import { type ApiOptions, openDownload } from './api.ts';
+import { counter, sizeOf } from './counter.ts';
 import { failure } from './failure.ts';
 import { progressOf, show } from './output.ts';
 import { clean } from './table.ts';
 
 export const formats: readonly ExportFormat[] = ['custom', 'sql', 'csv'];
 const endings: Record<ExportFormat, string> = { custom: 'dump', sql: 'sql', csv: 'zip' };
-/** How often progress is told. */
-const tellMs = 500;
 
 type ExportOptions = ApiOptions & { format: ExportFormat; output?: string };
 
@@ -63,25 +62,4 @@ async function transfer(
   } finally {
     stop();
   }
-}
-
-function counter(tell: (text: string | null) => void) {
-  let bytes = 0;
-  const timer = setInterval(() => tell(sizeOf(bytes)), tellMs);
-  const stream = new Transform({
-    transform(piece: Buffer, _encoding, done) {
-      bytes += piece.length;
-      done(null, piece);
-    },
-  });
-  const stop = () => {
-    clearInterval(timer);
-    tell(null);
-  };
-  return { stream, stop, bytes: () => bytes };
-}
-
-function sizeOf(bytes: number): string {
-  const mb = bytes / 1024 / 1024;
-  return mb < 1 ? `${(bytes / 1024).toFixed(1)} KB` : `${mb.toFixed(1)} MB`;
 }

@@ -1,8 +1,8 @@
 // rowhouse jobs: lists, shows and cancels long work in the service.
 import type { Job, JobResponse, JobsResponse } from '@rowhouse/api';
 import type { Command } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
-import { note, show } from './output.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
+import { show, showList } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime } from './when.ts';
 
@@ -15,15 +15,19 @@ export function addJobs(program: Command): void {
     );
   const add = (usage: string, about: string) => withApiOptions(jobs.command(usage).description(about));
 
-  add('list', 'List jobs of the last 30 days, newest first.').action(list);
+  withListOptions(jobs.command('list').description('List jobs of the last 30 days, newest first.')).action(
+    list,
+  );
   add('show <id>', 'Show one job.').action(showOne);
   add('cancel <id>', 'End a job that is running. It leaves nothing behind.').action(cancel);
 }
 
 async function list(options: ApiOptions): Promise<void> {
   const answer = await callApi<JobsResponse>(options, 'GET', ['jobs']);
-  if (answer.jobs.length > 0 || options.json) show(options, answer, ({ jobs }) => tableOf(jobs));
-  else note(options, 'There were no jobs within the last 30 days.');
+  showList(options, answer, answer.jobs, {
+    table: () => tableOf(answer.jobs),
+    empty: 'There were no jobs within the last 30 days.',
+  });
 }
 
 async function showOne(id: string, options: ApiOptions): Promise<void> {

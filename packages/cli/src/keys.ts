@@ -10,8 +10,8 @@ import type {
   Scope,
 } from '@rowhouse/api';
 import type { Command } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
-import { show } from './output.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
+import { show, showList } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime, parseDuration, parseWhen } from './when.ts';
 
@@ -22,7 +22,7 @@ export function addKeys(program: Command): void {
     .description("List, issue, revoke and rotate a project's API keys.");
   const add = (usage: string, about: string) => withApiOptions(keys.command(usage).description(about));
 
-  add('list <slug>', "List a project's keys.").action(list);
+  withListOptions(keys.command('list <slug>').description("List a project's keys.")).action(list);
   add('issue <slug>', 'Issue an additional key with fewer rights than the project key.')
     .alias('create')
     .requiredOption('--name <name>', 'name that says what the key is for')
@@ -59,7 +59,10 @@ export function addKeys(program: Command): void {
 
 async function list(slug: string, options: ApiOptions): Promise<void> {
   const answer = await callApi<KeysResponse>(options, 'GET', ['projects', slug, 'keys']);
-  show(options, answer, (given) => tableOf(given.keys));
+  showList(options, answer, answer.keys, {
+    table: () => tableOf(answer.keys),
+    empty: 'The project has no keys.',
+  });
 }
 
 type IssueOptions = ApiOptions & {

@@ -1,23 +1,39 @@
 // The `rowhouse` command: registers the subcommands, and turns a failure into a message and an exit status.
 import { readFileSync } from 'node:fs';
-import { Command } from 'commander';
+import { Command, CommanderError } from 'commander';
+import { addAccount } from './account.ts';
 import { addAccounts } from './accounts.ts';
+import { listFormats } from './api.ts';
 import { addAudit } from './audit.ts';
 import { addBackup } from './backup.ts';
 import { addBranches } from './branches.ts';
+import { addCompletion } from './completion.ts';
 import { addDoctor } from './doctor.ts';
+import { exitStatusOf } from './exit-status.ts';
+import { addFiles } from './files.ts';
 import { addJobs } from './jobs.ts';
 import { addKeys } from './keys.ts';
+import { addLink } from './link.ts';
+import { addLogin } from './login.ts';
 import { addMasterKey } from './master-key.ts';
 import { addMembers } from './members.ts';
+import { addMigrate } from './migrate.ts';
 import { showFailure } from './output.ts';
+<<<<<<< HEAD
 import { addPeople } from './people.ts';
+=======
+import { chooseService } from './profiles.ts';
+import { fillProjects } from './project-argument.ts';
+>>>>>>> 8431dd4 (The command line has profiles, linked folders, SQL, migrations, completion, lists as CSV and documented exit statuses)
 import { addProjects } from './projects.ts';
+import { addPsql } from './psql.ts';
 import { addRestore } from './restore-all.ts';
 import { addServers } from './servers.ts';
 import { addSnapshots } from './snapshots.ts';
+import { addSql } from './sql.ts';
 import { addStart } from './start.ts';
 import { addStatus } from './status.ts';
+import { addTables } from './tables.ts';
 import { addTypes } from './types.ts';
 import { addUsers } from './users.ts';
 
@@ -28,12 +44,20 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 const program = new Command('rowhouse')
   .description('Rowhouse: many real PostgreSQL projects behind one small REST API.')
   .version(version)
-  .showHelpAfterError('(--help lists commands and options)');
+  .showHelpAfterError('(--help lists commands and options)')
+  .exitOverride();
 addStart(program);
 addStatus(program);
 addDoctor(program);
 addMasterKey(program);
+addLogin(program);
+addLink(program);
 addProjects(program);
+addSql(program);
+addPsql(program);
+addMigrate(program);
+addTables(program);
+addFiles(program);
 addBackup(program);
 addServers(program);
 addBranches(program);
@@ -43,15 +67,24 @@ addJobs(program);
 addKeys(program);
 addUsers(program);
 addMembers(program);
+<<<<<<< HEAD
 addPeople(program);
+=======
+addAccount(program);
+>>>>>>> 8431dd4 (The command line has profiles, linked folders, SQL, migrations, completion, lists as CSV and documented exit statuses)
 addAccounts(program);
 addAudit(program);
 addTypes(program);
+addCompletion(program);
 
 let json = false;
 program.hook('preAction', (_program, command) => {
+  if (command.options.some(({ argChoices }) => argChoices?.join() === listFormats.join()))
+    readFormat(command);
   json = command.opts().json === true;
+  chooseService(command);
 });
+fillProjects(program);
 
 // The reader may close the pipe early: `rowhouse projects list | head -1`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
@@ -59,6 +92,13 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.
 try {
   await program.parseAsync();
 } catch (error) {
-  showFailure({ json }, error);
-  process.exitCode = 1;
+  // Commander has said it already.
+  if (!(error instanceof CommanderError)) showFailure({ json }, error);
+  process.exitCode = exitStatusOf(error);
+}
+
+function readFormat(command: Command): void {
+  const format = command.opts().output as string;
+  if (format === 'json') command.setOptionValue('json', true);
+  command.setOptionValue('asCsv', format === 'csv');
 }

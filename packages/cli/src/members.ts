@@ -1,9 +1,9 @@
 // rowhouse members: lists, invites, changes and removes the people who belong to an account.
 import type { InvitedResponse, MemberResponse, MembersResponse, RemovedResponse, Role } from '@rowhouse/api';
 import type { Command } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { failure } from './failure.ts';
-import { show } from './output.ts';
+import { show, showList } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 
 type MemberOptions = ApiOptions & { role?: string; project?: string[]; allProjects?: boolean };
@@ -17,7 +17,7 @@ export function addMembers(program: Command): void {
   const withProjects = (command: Command) =>
     command.option('--project <slug...>', 'projects that the member sees (default: all)');
 
-  add('list', 'List members and open invitations.').action(list);
+  withListOptions(members.command('list').description('List members and open invitations.')).action(list);
   withProjects(
     add(
       'invite <email>',
@@ -33,19 +33,20 @@ export function addMembers(program: Command): void {
 
 async function list(options: ApiOptions): Promise<void> {
   const answer = await callApi<MembersResponse>(options, 'GET', ['account', 'members']);
-  show(options, answer, (given) =>
-    formatTable(
-      ['email', 'role', 'projects', 'since'].map((title) => ({ title })),
-      [
-        ...given.members.map(({ email, role, projects, joined_at: at }) => [
-          ...[email, role, projects?.join(', ') ?? 'all', at],
-        ]),
-        ...given.invitations.map(({ email, role, projects }) => [
-          ...[email, role, projects?.join(', ') ?? 'all', 'invited'],
-        ]),
-      ],
-    ),
-  );
+  const rows = [
+    ...answer.members.map(({ joined_at: since, ...one }) => ({ ...one, since })),
+    ...answer.invitations.map((one) => ({ ...one, since: 'invited' })),
+  ].map(({ email, role, projects, since }) => ({
+    ...{ email, role, projects: projects?.join(', ') ?? 'all', since },
+  }));
+  showList(options, answer, rows, {
+    table: () =>
+      formatTable(
+        ['email', 'role', 'projects', 'since'].map((title) => ({ title })),
+        rows.map((row) => Object.values(row)),
+      ),
+    empty: 'The account has no members. Invite one: rowhouse members invite <email> --role <role>',
+  });
 }
 
 async function invite(email: string, options: MemberOptions): Promise<void> {

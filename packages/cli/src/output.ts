@@ -1,15 +1,30 @@
 // Everything a command prints: results on stdout, as text or as JSON; failures and progress on stderr.
 import { spinner } from '@clack/prompts';
+import { paint } from './colour.ts';
+import { formatCsv } from './csv.ts';
 import { Failure, type FailureBody } from './failure.ts';
+import { forCommandLine } from './hints.ts';
 import { clean, formatJson } from './table.ts';
 
-export type OutputOptions = { json?: boolean };
+export type OutputOptions = { json?: boolean; asCsv?: boolean };
 
 const quietMs = 300;
 
 /** Calls `text` only without --json. */
 export function show<T>({ json }: OutputOptions, answer: T, text: (answer: T) => string): void {
   process.stdout.write(`${json ? formatJson(answer) : text(answer)}\n`);
+}
+
+/** A list: a table, JSON, or CSV with a column for each field. `empty` is said to people where the list has no entry. */
+export function showList<T>(
+  options: OutputOptions,
+  answer: T,
+  rows: readonly object[],
+  { table, empty }: { table: () => string; empty: string },
+): void {
+  if (options.json) show(options, answer, () => '');
+  else if (rows.length === 0) note(options, empty);
+  else process.stdout.write(`${options.asCsv ? formatCsv(rows as Record<string, unknown>[]) : table()}\n`);
 }
 
 /** Prints to stderr, so that a program that reads stdout sees only the result. */
@@ -64,9 +79,11 @@ export async function waiting<T>({ json }: OutputOptions, label: string, work: P
 }
 
 function explain({ error, request_id: requestId }: FailureBody): string {
-  const lines = [clean(error.message)];
-  if (error.hint) lines.push(`→ ${clean(error.hint)}`);
-  if (requestId) lines.push(clean(`(${error.code}, request ${requestId})`));
+  const { stderr } = process;
+  const lines = [paint(stderr, 'red', clean(error.message))];
+  for (const line of error.excerpt ?? []) lines.push(`  ${clean(line.replaceAll('\t', ' '))}`);
+  if (error.hint) lines.push(`→ ${clean(forCommandLine(error.hint))}`);
+  if (requestId) lines.push(paint(stderr, 'dim', clean(`(${error.code}, request ${requestId})`)));
   return lines.join('\n');
 }
 

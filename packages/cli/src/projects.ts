@@ -13,13 +13,13 @@ import type {
   ProjectsResponse,
 } from '@rowhouse/api';
 import { type Command, Option } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { askToDelete } from './ask.ts';
 import { exportProject, formats } from './export.ts';
 import { importProject } from './import.ts';
 import { move } from './move.ts';
 import { positive } from './numbers.ts';
-import { note, progressOf, show } from './output.ts';
+import { note, progressOf, show, showList } from './output.ts';
 import { type RestoreOptions, restore } from './restore.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { usage } from './usage.ts';
@@ -40,7 +40,7 @@ export function addProjects(program: Command): void {
     .option('--server <name>', 'server that it must be on (default: Rowhouse chooses one)')
     .option('--label <label...>', 'labels that its server must have')
     .action(create);
-  add('list', 'List projects, newest first.')
+  withListOptions(projects.command('list').description('List projects, newest first.'))
     .option('--deleted', 'list deleted projects that can still be restored')
     .option('--search <text>', 'list projects whose name or slug contains this text')
     .option('--limit <number>', 'projects per page (default: 50)', positive)
@@ -50,6 +50,9 @@ export function addProjects(program: Command): void {
   add('usage <slug>', 'Show the size of a project by table, and the space left until its limit.')
     .option('--tables <number>', 'how many of the largest tables to show (default: 20)', positive)
     .action(usage);
+  add('rename <slug>', 'Rename a project. Its slug, keys and addresses stay. Needs an account key.')
+    .argument('<name>', 'new name')
+    .action(rename);
   add('limit <slug>', "Change a project's size limit. Needs an account key.")
     .argument('<mb>', 'megabytes', positive)
     .action(changeLimit);
@@ -141,12 +144,13 @@ async function list(options: ListOptions): Promise<void> {
   const { limit, page, deleted, search } = options;
   const query = { limit, page, search, status: deleted ? 'deleted' : undefined };
   const answer = await callApi<ProjectsResponse>(options, 'GET', ['projects'], { query });
-  if (answer.projects.length > 0 || options.json) {
-    show(options, answer, ({ projects }) => tableOf(projects, deleted === true));
-  } else if (answer.page > 1) note(options, 'This page is empty.');
-  else if (search) note(options, 'No project matches.');
-  else if (deleted) note(options, 'No deleted project can be restored.');
-  else note(options, 'There are no projects yet. Create one: rowhouse projects create <name>');
+  const none = deleted
+    ? 'No deleted project can be restored.'
+    : 'There are no projects yet. Create one: rowhouse projects create <name>';
+  showList(options, answer, answer.projects, {
+    table: () => tableOf(answer.projects, deleted === true),
+    empty: answer.page > 1 ? 'This page is empty.' : search ? 'No project matches.' : none,
+  });
   if (answer.has_more) note(options, `There are more projects: add --page ${answer.page + 1}`);
 }
 
@@ -155,8 +159,15 @@ async function showOne(slug: string, options: ApiOptions): Promise<void> {
   show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
 }
 
-async function changeLimit(slug: string, mb: number, options: ApiOptions): Promise<void> {
-  const body: ChangeProject = { limit_mb: mb };
+function rename(slug: string, name: string, options: ApiOptions): Promise<void> {
+  return change(slug, { name }, options);
+}
+
+function changeLimit(slug: string, mb: number, options: ApiOptions): Promise<void> {
+  return change(slug, { limit_mb: mb }, options);
+}
+
+async function change(slug: string, body: ChangeProject, options: ApiOptions): Promise<void> {
   const answer = await callApi<ProjectResponse>(options, 'PATCH', ['projects', slug], { body });
   show(options, answer, ({ project }) => formatFields(fieldsOf(project)));
 }

@@ -2,11 +2,11 @@
 import type { AddServer, DrainResponse, Server, ServerResponse, ServersResponse } from '@rowhouse/api';
 import type { Command } from 'commander';
 import { adopt } from './adopt.ts';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { failure } from './failure.ts';
 import { waitForJob } from './move.ts';
 import { positive } from './numbers.ts';
-import { note, show } from './output.ts';
+import { note, show, showList } from './output.ts';
 import { withSettings } from './settings.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 
@@ -27,7 +27,9 @@ export function addServers(program: Command): void {
     .option('--capacity-mb <number>', 'megabytes for project databases', positive)
     .option('--capacity-connections <number>', 'most connections that serve requests', positive)
     .action(addOne);
-  add('list', 'List servers with their state, use and labels.').action(list);
+  withListOptions(
+    servers.command('list').description('List servers with their state, use and labels.'),
+  ).action(list);
   add(
     'drain <name>',
     'Place no new projects on a server, and move those that it has to others, a few at a time. Waits until that is done.',
@@ -94,7 +96,10 @@ async function insert(name: string, given: string | undefined, options: AddOptio
 
 async function list(options: ApiOptions): Promise<void> {
   const answer = await callApi<ServersResponse>(options, 'GET', ['servers']);
-  show(options, answer, ({ servers }) => tableOf(servers));
+  showList(options, answer, answer.servers, {
+    table: () => tableOf(answer.servers),
+    empty: 'There are no servers.',
+  });
 }
 
 type DrainOptions = ApiOptions & { undo?: boolean; keepProjects?: boolean; maxPauseMs?: number };

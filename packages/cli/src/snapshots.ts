@@ -1,9 +1,9 @@
 // rowhouse snapshots: gives names to moments of a project, to which it can be restored.
 import type { Snapshot, SnapshotResponse, SnapshotsResponse } from '@rowhouse/api';
 import type { Command } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { askToDelete } from './ask.ts';
-import { note, show } from './output.ts';
+import { show, showList } from './output.ts';
 import { clean, formatTable } from './table.ts';
 
 export function addSnapshots(program: Command): void {
@@ -18,7 +18,9 @@ export function addSnapshots(program: Command): void {
   add('create <project>', 'Give a name to this moment. Everything that is written until now is in it.')
     .argument('<name>', 'name of the snapshot')
     .action(create);
-  add('list <project>', 'List the snapshots of a project, newest first.').action(list);
+  withListOptions(
+    snapshots.command('list <project>').description('List the snapshots of a project, newest first.'),
+  ).action(list);
   add('delete <project>', 'Forget the name of a moment. Backups and data stay as they are.')
     .argument('<name>', 'name of the snapshot')
     .option('--yes', 'delete without confirmation')
@@ -34,9 +36,10 @@ async function create(project: string, name: string, options: ApiOptions): Promi
 
 async function list(project: string, options: ApiOptions): Promise<void> {
   const answer = await callApi<SnapshotsResponse>(options, 'GET', pathOf(project));
-  if (answer.snapshots.length > 0 || options.json)
-    show(options, answer, ({ snapshots }) => tableOf(snapshots));
-  else note(options, `There are no snapshots yet. Create one: rowhouse snapshots create ${project} <name>`);
+  showList(options, answer, answer.snapshots, {
+    table: () => tableOf(answer.snapshots),
+    empty: `There are no snapshots yet. Create one: rowhouse snapshots create ${project} <name>`,
+  });
 }
 
 async function remove(project: string, name: string, options: ApiOptions & { yes?: boolean }): Promise<void> {

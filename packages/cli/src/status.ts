@@ -21,7 +21,7 @@ export function addStatus(program: Command): void {
   const command = program
     .command('status')
     .summary('show whether a service is ready')
-    .description('Show whether a service is ready. The exit status is 0 if it is, otherwise 1.');
+    .description('Show whether a service is ready. The exit status is 0 if it is.');
   withApiOptions(command).action(status);
 }
 

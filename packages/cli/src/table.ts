@@ -1,4 +1,5 @@
 // Text for a terminal: aligned columns, and untrusted text (such as a project's name) without control characters.
+import { paint } from './colour.ts';
 
 export type Column = { title: string; align?: 'right'; max?: number };
 type Cell = string | number;
@@ -18,6 +19,7 @@ export function formatTable(columns: readonly Column[], rows: readonly (readonly
         .join('  ')
         .trimEnd(),
     )
+    .map((line, index) => (index === 0 ? paint(process.stdout, 'bold', line) : line))
     .join('\n');
 }
 

@@ -4,15 +4,17 @@ import type {
   CreateUser,
   HandedCodeResponse,
   Recover,
+  SignedOutResponse,
   User,
   UserResponse,
   UsersResponse,
 } from '@rowhouse/api';
 import type { Command } from 'commander';
-import { type ApiOptions, callApi, withApiOptions } from './api.ts';
+import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
 import { askToDelete } from './ask.ts';
+import { failure } from './failure.ts';
 import { positive } from './numbers.ts';
-import { note, show } from './output.ts';
+import { note, show, showList } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
 import { formatTime } from './when.ts';
 
@@ -23,7 +25,7 @@ export function addUsers(program: Command): void {
     .description("List, create, ban and delete a project's end users.");
   const add = (usage: string, about: string) => withApiOptions(users.command(usage).description(about));
 
-  add('list <slug>', "List a project's users, newest first.")
+  withListOptions(users.command('list <slug>').description("List a project's users, newest first."))
     .option('--search <text>', 'part of an e-mail address, or a complete id')
     .option('--limit <number>', 'users per page (default: 50)', positive)
     .option('--page <number>', 'page number (default: 1)', positive)
@@ -32,10 +34,18 @@ export function addUsers(program: Command): void {
     .option('--role <role>', "role in the user's tokens (default: authenticated)")
     .option('--verified', 'mark the e-mail address as verified')
     .action(create);
-  add('ban <slug> <id>', 'Ban a user. All sessions of the user end at once.').action(ban);
-  add('unban <slug> <id>', 'Allow a banned user to sign in again.').action(unban);
-  add('recover <slug> <email>', 'Print a one-time code for setting a new password.').action(recover);
-  add('delete <slug> <id>', 'Delete a user, and the rows that reference the user with on delete cascade.')
+  add('show <slug> <user>', 'Show a user, by e-mail address or id.').action(showOne);
+  add('change <slug> <user>', 'Change the e-mail address, the role or the verification of a user.')
+    .option('--email <email>', 'new e-mail address')
+    .option('--role <role>', "role in the user's tokens")
+    .option('--verified', 'mark the e-mail address as verified')
+    .option('--not-verified', 'mark the e-mail address as not verified')
+    .action(changeOne);
+  add('sign-out <slug> <user>', 'End all sessions of a user.').action(signOut);
+  add('ban <slug> <user>', 'Ban a user. All sessions of the user end at once.').action(ban);
+  add('unban <slug> <user>', 'Allow a banned user to sign in again.').action(unban);
+  add('recover <slug> <user>', 'Print a one-time code for setting a new password.').action(recover);
+  add('delete <slug> <user>', 'Delete a user, and the rows that reference the user with on delete cascade.')
     .option('--yes', 'delete without confirmation')
     .action(remove);
 }
@@ -46,10 +56,11 @@ async function list(slug: string, options: ListOptions): Promise<void> {
   const { search, limit, page } = options;
   const query = { search, limit, page };
   const answer = await callApi<UsersResponse>(options, 'GET', pathOf(slug), { query });
-  if (answer.users.length > 0 || options.json) show(options, answer, ({ users }) => tableOf(users));
-  else if (answer.page > 1) note(options, 'This page is empty.');
-  else if (search !== undefined) note(options, 'No user matches.');
-  else note(options, 'There are no users yet.');
+  const none = search === undefined ? 'There are no users yet.' : 'No user matches.';
+  showList(options, answer, answer.users, {
+    table: () => tableOf(answer.users),
+    empty: answer.page > 1 ? 'This page is empty.' : none,
+  });
   if (answer.has_more) note(options, `There are more users: add --page ${answer.page + 1}`);
 }
 
@@ -65,20 +76,70 @@ async function create(slug: string, email: string, options: CreateOptions): Prom
   show(options, answer, ({ user }) => formatFields(fieldsOf(user)));
 }
 
-function ban(slug: string, id: string, options: ApiOptions): Promise<void> {
-  return change(slug, id, { banned: true }, options);
+async function showOne(slug: string, name: string, options: ApiOptions): Promise<void> {
+  const user = await getUser(slug, name, options);
+  show(options, { ok: true, user }, () => formatFields(fieldsOf(user)));
 }
 
-function unban(slug: string, id: string, options: ApiOptions): Promise<void> {
-  return change(slug, id, { banned: false }, options);
+type ChangeOptions = ApiOptions & {
+  email?: string;
+  role?: string;
+  verified?: boolean;
+  notVerified?: boolean;
+};
+
+async function changeOne(slug: string, name: string, options: ChangeOptions): Promise<void> {
+  const { email, role, verified, notVerified } = options;
+  const body: ChangeUser = {
+    ...(email !== undefined && { email }),
+    ...(role !== undefined && { role }),
+    ...((verified || notVerified) && { email_verified: verified === true }),
+  };
+  if (Object.keys(body).length === 0)
+    throw failure('invalid_request', 'Nothing is to be changed.', 'Add --email, --role or --verified.');
+  return change(slug, name, body, options);
 }
 
-async function change(slug: string, id: string, body: ChangeUser, options: ApiOptions): Promise<void> {
+async function signOut(slug: string, name: string, options: ApiOptions): Promise<void> {
+  const user = await getUser(slug, name, options);
+  const path = [...pathOf(slug, user.id), 'sessions'];
+  const answer = await callApi<SignedOutResponse>(options, 'DELETE', path);
+  show(options, answer, ({ ended }) => clean(`Ended ${ended} sessions of ${user.email}.`));
+}
+
+function ban(slug: string, name: string, options: ApiOptions): Promise<void> {
+  return change(slug, name, { banned: true }, options);
+}
+
+function unban(slug: string, name: string, options: ApiOptions): Promise<void> {
+  return change(slug, name, { banned: false }, options);
+}
+
+async function change(slug: string, name: string, body: ChangeUser, options: ApiOptions): Promise<void> {
+  const { id } = await getUser(slug, name, options);
   const answer = await callApi<UserResponse>(options, 'PATCH', pathOf(slug, id), { body });
   show(options, answer, ({ user }) => formatFields(fieldsOf(user)));
 }
 
-async function recover(slug: string, email: string, options: ApiOptions): Promise<void> {
+/** By id, or by e-mail address without regard to case. */
+async function getUser(slug: string, name: string, options: ApiOptions): Promise<User> {
+  if (!name.includes('@')) return (await callApi<UserResponse>(options, 'GET', pathOf(slug, name))).user;
+  for (let page = 1; ; page++) {
+    const query = { search: name.trim(), limit: 1000, page };
+    const answer = await callApi<UsersResponse>(options, 'GET', pathOf(slug), { query });
+    const user = answer.users.find(({ email }) => email.toLowerCase() === name.trim().toLowerCase());
+    if (user) return user;
+    if (!answer.has_more)
+      throw failure(
+        'user_not_found',
+        `The project has no user "${name}".`,
+        `List them: rowhouse users list ${slug}`,
+      );
+  }
+}
+
+async function recover(slug: string, name: string, options: ApiOptions): Promise<void> {
+  const { email } = await getUser(slug, name, options);
   const body: Recover = { email };
   const path = ['projects', slug, 'auth', 'recover'];
   const answer = await callApi<HandedCodeResponse>(options, 'POST', path, { body });
@@ -90,13 +151,9 @@ async function recover(slug: string, email: string, options: ApiOptions): Promis
   );
 }
 
-async function remove(slug: string, id: string, options: ApiOptions & { yes?: boolean }): Promise<void> {
-  if (!options.yes) {
-    await askToDelete(options, id, async () => {
-      const { user } = await callApi<UserResponse>(options, 'GET', pathOf(slug, id));
-      return `user ${user.email} permanently`;
-    });
-  }
+async function remove(slug: string, name: string, options: ApiOptions & { yes?: boolean }): Promise<void> {
+  const { id, email } = await getUser(slug, name, options);
+  if (!options.yes) await askToDelete(options, name, async () => `user ${email} permanently`);
   const answer = await callApi<UserResponse>(options, 'DELETE', pathOf(slug, id));
   show(options, answer, ({ user }) => clean(`User ${user.email} is deleted.`));
 }

@@ -29,7 +29,14 @@ function run(args: string[], env: Record<string, string> = {}) {
   );
   const result = spawnSync(process.execPath, [bin, ...args], {
     encoding: 'utf8',
-    env: { ...clean, NO_COLOR: '1', ROWHOUSE_URL: service?.url ?? '', ROWHOUSE_API_KEY: key, ...env },
+    env: {
+      ...clean,
+      NO_COLOR: '1',
+      XDG_CONFIG_HOME: '/nowhere',
+      ROWHOUSE_URL: service?.url ?? '',
+      ROWHOUSE_API_KEY: key,
+      ...env,
+    },
   });
   expect(result.stderr).not.toContain('    at ');
   return { status: result.status, out: result.stdout, err: result.stderr };
@@ -149,7 +156,7 @@ describe('the command line with a running service', () => {
       expect([refused.status, refused.err]).toEqual([1, expect.stringContaining('nowhere')]);
       const unwritten = run(['projects', 'export', 'exported', '--output', path.join(folder, 'no', 'file')]);
       expect([unwritten.status, unwritten.err]).toEqual([1, expect.stringContaining('could not be written')]);
-      expect(run(['projects', 'export', 'exported', '--format', 'tar']).status).toBe(1);
+      expect(run(['projects', 'export', 'exported', '--format', 'tar']).status).toBe(2);
       expect(readdirSync(folder)).toEqual(['exported.dump']);
     } finally {
       rmSync(folder, { recursive: true });
@@ -228,7 +235,7 @@ describe('the command line with a running service', () => {
     const whole = json('projects', 'usage', 'used');
     expect([whole.usage.tables.length, whole.usage.limit_mb]).toEqual([2, 8]);
     expect(whole.history.length).toBeLessThan(2);
-    expect(run(['projects', 'usage', 'used', '--tables', '0']).status).toBe(1);
+    expect(run(['projects', 'usage', 'used', '--tables', '0']).status).toBe(2);
   });
 
   it('projects compact waits for the compaction and reports it', { tags: 'long' }, () => {
@@ -282,18 +289,18 @@ describe('the command line with a running service', () => {
     expect(json('users', 'list', 'users').users).toEqual([]);
   });
 
-  it('prints failures on stderr, or as JSON on stdout, with exit status 1', () => {
+  it('prints failures on stderr, or as JSON on stdout, and says by the exit status what kind it is', () => {
     const missing = run(['projects', 'show', 'nowhere']);
     expect([missing.status, missing.out]).toEqual([1, '']);
     expect(missing.err).toContain('project_not_found');
     const asJson = run(['projects', 'show', 'nowhere', '--json']);
     expect([asJson.status, JSON.parse(asJson.out).error.code]).toEqual([1, 'project_not_found']);
     const wrongKey = run(['projects', 'list'], { ROWHOUSE_API_KEY: 'rh_acct_typo' });
-    expect([wrongKey.status, wrongKey.err]).toEqual([1, expect.stringContaining('mistyped')]);
+    expect([wrongKey.status, wrongKey.err]).toEqual([4, expect.stringContaining('mistyped')]);
     const noKey = run(['projects', 'list'], { ROWHOUSE_API_KEY: '' });
-    expect([noKey.status, noKey.err]).toEqual([1, expect.stringContaining('key')]);
+    expect([noKey.status, noKey.err]).toEqual([4, expect.stringContaining('key')]);
     const unknown = run(['project', 'list']);
-    expect([unknown.status, unknown.err]).toEqual([1, expect.stringContaining('projects')]);
+    expect([unknown.status, unknown.err]).toEqual([2, expect.stringContaining('projects')]);
   });
 
   it('doctor recognises the running service', () => {
@@ -307,7 +314,7 @@ describe('the command line with a running service', () => {
 
 it('status explains how to start a service when none is running', async () => {
   const { status, err } = run(['status'], { ROWHOUSE_URL: `http://127.0.0.1:${await freePort()}` });
-  expect(status).toBe(1);
+  expect(status).toBe(3);
   expect(err).toContain('rowhouse start');
 });
 
