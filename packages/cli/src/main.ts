@@ -19,12 +19,9 @@ import { addMasterKey } from './master-key.ts';
 import { addMembers } from './members.ts';
 import { addMigrate } from './migrate.ts';
 import { showFailure } from './output.ts';
-<<<<<<< HEAD
 import { addPeople } from './people.ts';
-=======
 import { chooseService } from './profiles.ts';
 import { fillProjects } from './project-argument.ts';
->>>>>>> 8431dd4 (The command line has profiles, linked folders, SQL, migrations, completion, lists as CSV and documented exit statuses)
 import { addProjects } from './projects.ts';
 import { addPsql } from './psql.ts';
 import { addRestore } from './restore-all.ts';
@@ -67,11 +64,8 @@ addJobs(program);
 addKeys(program);
 addUsers(program);
 addMembers(program);
-<<<<<<< HEAD
 addPeople(program);
-=======
 addAccount(program);
->>>>>>> 8431dd4 (The command line has profiles, linked folders, SQL, migrations, completion, lists as CSV and documented exit statuses)
 addAccounts(program);
 addAudit(program);
 addTypes(program);

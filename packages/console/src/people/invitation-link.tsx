@@ -3,13 +3,14 @@ import { Button } from '../ui/button.tsx';
 import { SecretLine } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 
-type Props = { email: string; link: string; isMailed?: boolean; onClose: () => void };
+/** `link`: null if it was mailed. */
+type Props = { email: string; link: string | null; onClose: () => void };
 
-export function InvitationLink({ email, link, isMailed = false, onClose }: Props) {
+export function InvitationLink({ email, link, onClose }: Props) {
   return (
     <Dialog title={`Invitation for ${email}`} onClose={onClose} closesByButton>
       <div className="stack">
-        <InvitationLine email={email} link={link} isMailed={isMailed} />
+        <InvitationLine email={email} link={link} />
         <DialogActions>
           <Button kind="primary" onClick={onClose}>
             Done
@@ -20,14 +21,14 @@ export function InvitationLink({ email, link, isMailed = false, onClose }: Props
   );
 }
 
-export function InvitationLine({ email, link, isMailed = false }: Omit<Props, 'onClose'>) {
+export function InvitationLine({ email, link }: Omit<Props, 'onClose'>) {
+  if (link === null)
+    return <p className="note">The link was sent to {email}. It works once, within 7 days.</p>;
   return (
     <>
       <p className="note note-warn">
-        {isMailed
-          ? `The link was sent to ${email}. `
-          : `Send this link to ${email} over a way that you trust. `}
-        It works once, within 7 days, and is not shown again.
+        Send this link to {email} over a way that you trust. It works once, within 7 days, and is not shown
+        again.
       </p>
       <SecretLine text={new URL(link, location.origin).href} label="Link" />
     </>

@@ -82,7 +82,6 @@ export function Members() {
         <InvitationLink
           email={invited.invitation.email}
           link={invited.link}
-          isMailed={invited.is_mailed}
           onClose={() => setInvited(null)}
         />
       ) : null}
