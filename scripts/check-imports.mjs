@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
  * entry applies.
  */
 const order = [
-  ['backup-url', 'database-url'],
+  ['backup-url', 'check', 'database-url'],
   ['errors', 'config', 'version', 'memory-budget', 'pause', 'later'],
   ['log'],
   ['postgres'],
@@ -46,7 +46,7 @@ const order = [
   ['http/console'],
   ['service', 'workers'],
   ['app'],
-  ['doctor-servers'],
+  ['doctor-projects', 'doctor-servers'],
   ['doctor', 'master-key', 'restore', 'adopt'],
   ['start-output'],
   ['main'],

@@ -2,6 +2,7 @@
 // database and the master key, which opens the stored addresses.
 import { type Mark, placeOf, readMark } from './adoption/mark.ts';
 import { examineServerBackups } from './backups/examine.ts';
+import type { Check } from './check.ts';
 import type { Config } from './config.ts';
 import { openControl } from './control/control.ts';
 import { peekSetting } from './control/settings.ts';
@@ -12,8 +13,6 @@ import { inspectPidFile } from './engine/server-processes.ts';
 import { openAddress, readServers, type ServerRow } from './fleet/rows.ts';
 import { type Address, openDatabase } from './postgres/database.ts';
 import { sql } from './postgres/sql.ts';
-
-type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
 
 /** Empty if the first server is the only one, or is not running: it is not started for this. */
 export async function examineServers(config: Config): Promise<Check[]> {

@@ -1,7 +1,9 @@
 // What `rowhouse doctor` says about the PostgreSQL proxy: its port, its public name and its certificate.
+
+import type { Check } from '../check.ts';
 import type { Config } from '../config.ts';
 import { refusalToListen } from '../engine/listening.ts';
-import { type Check, examineCertificate } from '../tls/examine.ts';
+import { examineCertificate } from '../tls/examine.ts';
 import { isPublicHostMissing, listenHost, publicAddress } from './public-address.ts';
 import { tlsFilesOf } from './start.ts';
 

@@ -1,9 +1,8 @@
 // What `rowhouse doctor` says about TLS: whether a certificate can be used, for how long, and for which name.
 import { isIP } from 'node:net';
+import type { Check } from '../check.ts';
 import { type Config, isOpenWithoutTls } from '../config.ts';
 import { openTls, readCertificate, serviceTlsFiles, type TlsFiles } from './files.ts';
-
-export type Check = { check: string; state: 'ok' | 'warning' | 'problem'; found: string; todo?: string };
 
 type Certificate = {
   check: string;

@@ -1,0 +1,208 @@
+// One group of inserts (group-commit.ts): a single transaction, which hands each message of PostgreSQL to the member that it
+// belongs to.
+import { errors, RowhouseError } from '../../errors.ts';
+import type { PreparedStatement } from '../../postgres/prepared-statements.ts';
+import type { ServerError } from '../../postgres/server-error.ts';
+import { type Receiver, type Session, TooLargeError } from '../../postgres/session.ts';
+import { type Measure, strictest } from '../admission.ts';
+import type { Exchange } from '../exchange/exchange.ts';
+import type { HeldAnswer } from '../exchange/held-answer.ts';
+import type { StatementRequest } from '../sessions/request.ts';
+import { isPlain, noteDuration } from '../sessions/statement-profiles.ts';
+
+export type Entry = {
+  readonly request: StatementRequest;
+  /** How the size has to be checked before the commit; null: it need not be. */
+  readonly measure: Measure | null;
+  /** The project has outgrown what it may without a size check. */
+  isStopped: boolean;
+};
+
+/** A group that takes longer is cancelled. */
+export const patienceMs = 100;
+/** How long to wait after a cancel that had no effect, and after the earliest deadline of a member. */
+const graceMs = 500;
+/** Noted as its duration for a statement that made others run twice: it is not grouped for its next dozen runs. */
+const avoidedMs = 1_000;
+
+/** All fields are cleared once it is answered: see `release`. */
+export type Member = {
+  entry: Entry | null;
+  /** Holds the answer if it is larger than the exchange keeps. */
+  held: HeldAnswer | null;
+  exchange: Exchange | null;
+  resolve: ((answer: Buffer | null) => void) | null;
+  reject: ((error: Error) => void) | null;
+};
+
+export class Group implements Receiver {
+  readonly members: Member[] = [];
+  /** Texts that this group parses, so that two members with the same text parse it once. */
+  readonly parsed = new Map<string, PreparedStatement>();
+  /** When it was sent; 0: not yet. */
+  sentAt = 0;
+  /** The strictest of the members'. */
+  measure: Measure | null = null;
+  haltedAt: number | null = null;
+  readonly session: Session;
+  /** When PostgreSQL had answered everything before it. */
+  private startedAt: number | null = null;
+  private endsAt = Number.POSITIVE_INFINITY;
+  private readonly onEnd: (group: Group) => void;
+  private turn = 0;
+  private hasFailed = false;
+
+  constructor(session: Session, onEnd: (group: Group) => void) {
+    this.session = session;
+    this.onEnd = onEnd;
+  }
+
+  add(member: Member, { request: { reader, input }, measure }: Entry): void {
+    reader.mayHaveChanged = true;
+    this.members.push(member);
+    this.endsAt = Math.min(this.endsAt, reader.startedAt + input.timeoutMs);
+    if (measure) this.measure = this.measure ? strictest(this.measure, measure) : measure;
+  }
+
+  get isHalted(): boolean {
+    return this.haltedAt !== null;
+  }
+
+  /** Whether all members still leave nothing in the session but sequence state. */
+  get isPlain(): boolean {
+    return this.members.every(({ entry }) => !entry || isPlain(entry.request.profile));
+  }
+
+  private get current(): Exchange | null {
+    return this.members[this.turn]?.exchange ?? null;
+  }
+
+  halt(): void {
+    if (this.haltedAt !== null) return;
+    this.haltedAt = performance.now();
+    void this.session.cancel();
+  }
+
+  /** `now` is corrected for the lateness of this process (per-project.ts). */
+  look(now: number, terminate: (session: Session) => void): void {
+    if (this.startedAt === null) {
+      if (this.session.first === this) this.startedAt = now;
+    } else if (this.haltedAt === null) {
+      if (now - this.startedAt > patienceMs) this.halt();
+    } else if (now > this.endsAt + graceMs) {
+      terminate(this.session);
+    } else if (now - this.haltedAt > graceMs) {
+      this.haltedAt = now;
+      void this.session.cancel();
+    }
+  }
+
+  parameterTypes(): void {}
+
+  bound(): void {
+    this.current?.bound();
+  }
+
+  rowDescription(bytes: Buffer, start: number): void {
+    this.current?.rowDescription(bytes, start);
+    // It has to look up types, and the other members wait for that.
+    if (this.session.isOnHold) this.blame(this.members[this.turn]);
+  }
+
+  noData(): void {
+    this.current?.noData();
+  }
+
+  row(bytes: Buffer, start: number, end: number): void {
+    this.current?.row(bytes, start, end);
+    this.haltIfLarge();
+  }
+
+  rowPart(bytes: Buffer, start: number, end: number, left: number): void {
+    this.current?.rowPart(bytes, start, end, left);
+    this.haltIfLarge();
+  }
+
+  private haltIfLarge(): void {
+    // A large answer needs a reader of its own.
+    if (!this.current?.isStreaming || this.isHalted) return;
+    this.blame(this.members[this.turn]);
+    this.halt();
+  }
+
+  complete(tag: string | null): void {
+    this.current?.complete(tag);
+    this.current?.pack();
+    this.turn++;
+  }
+
+  copy(): void {
+    this.session.destroy();
+  }
+
+  error(error: ServerError): void {
+    // If the session was terminated after the last member, the group may have been committed.
+    const isUnknown = error.severity !== 'ERROR' && this.turn >= this.members.length;
+    this.hasFailed ||= !isUnknown;
+    this.current?.error(error);
+    this.current?.unprepare();
+    this.blame(this.members[this.turn]);
+  }
+
+  /** Undefined: it happened after the last member, or at an unknown point, so any member can have caused it. */
+  private blame(member: Member | undefined): void {
+    for (const { entry } of member ? [member] : this.members)
+      if (entry) noteDuration(entry.request.profile, avoidedMs);
+  }
+
+  ready(): void {
+    if (this.isHalted) this.blame(undefined);
+    else if (!this.hasFailed) this.noteShares();
+    this.onEnd(this);
+    this.settle(this.hasFailed ? () => null : answerOf);
+  }
+
+  lost(error: Error): void {
+    this.blame(this.members[this.turn]);
+    this.onEnd(this);
+    // An error message that is too long to read still says that PostgreSQL refused the group.
+    if (this.hasFailed || (error instanceof TooLargeError && error.isFailure)) return this.settle(() => null);
+    const { current } = this;
+    this.settle(({ exchange }) => {
+      // An answer that is too large concerns its own member only.
+      if (error instanceof RowhouseError && exchange === current) throw error;
+      throw this.sentAt > 0 ? errors.outcomeUnknown(error) : errors.unavailable(error);
+    });
+  }
+
+  private noteShares(): void {
+    const share = (performance.now() - this.sentAt) / this.members.length;
+    for (const { entry } of this.members) if (entry) entry.request.profile.sharedMs = share;
+  }
+
+  private settle(outcome: (member: Member) => Buffer | null): void {
+    for (const member of this.members) {
+      try {
+        member.resolve?.(outcome(member));
+      } catch (error) {
+        member.reject?.(error as Error);
+      }
+      release(member);
+    }
+  }
+}
+
+function answerOf({ exchange, held }: Member): Buffer | null {
+  if (!exchange || !held) return null;
+  const rest = exchange.close();
+  return held.size === 0 ? rest : Buffer.concat([...held.takeFrom(0), rest]);
+}
+
+/** Releases the request: pipelines.ts says why. */
+function release(member: Member): void {
+  member.entry = null;
+  member.exchange = null;
+  member.held = null;
+  member.resolve = null;
+  member.reject = null;
+}
