@@ -6,12 +6,12 @@ import path from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sql } from '../../server/src/postgres/sql.ts';
-import { address, asAdmin, importsFolder } from '../../server/test/helpers.ts';
+import { address, asAdmin } from '../../server/test/helpers.ts';
 import { asksBeforeLeaving, fill, inBrowsers } from './browser.ts';
 import { expectLooks } from './looks.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 
-const rowhouse = useConsoleService({ imports: { folder: importsFolder, allowPrivateHosts: true } });
+const rowhouse = useConsoleService({ imports: { allowPrivateHosts: true } });
 const hostile = '<img src=x onerror=alert(1)>';
 /** More than two parts. */
 const rows = 18_000;

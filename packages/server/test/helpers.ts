@@ -1,6 +1,7 @@
 // What tests share: a service of their own on the common PostgreSQL, started and cleaned up.
 import { randomBytes } from 'node:crypto';
-import { tmpdir, userInfo } from 'node:os';
+import { rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import pino from 'pino';
@@ -20,8 +21,8 @@ import type { PublicAddress } from '../src/postgres-proxy/public-address.ts';
 import { openService, type Service } from '../src/service.ts';
 import type { DeliveryConfig } from '../src/users/delivery.ts';
 
-/** Of this user: root and others may test on one machine. */
-export const importsFolder = path.join(tmpdir(), `rowhouse-test-imports-of-${userInfo().uid}`);
+/** Of one installation: an account may keep only a few uploads. */
+const importsFolderOf = (controlDatabase: string) => path.join(tmpdir(), `${controlDatabase}_imports`);
 
 export const api = '/api/dbaas/v2';
 export const address = (): Address => inject('address');
@@ -59,7 +60,7 @@ export type TestServiceOptions = {
   now?: () => number;
   corsOrigins?: '*' | string[];
   exports?: { limits: ExportLimits };
-  imports?: ImportOptions;
+  imports?: Omit<ImportOptions, 'folder'> & { folder?: string };
   backups?: BackupOptions;
   restores?: { dataFolder: string; isExternal?: boolean };
   proxy?: PublicAddress;
@@ -93,7 +94,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     ...(options.now && { now: options.now }),
     ...(options.disk && { disk: options.disk }),
     ...(options.exports && { exports: options.exports }),
-    imports: options.imports ?? { folder: importsFolder, allowPrivateHosts: false },
+    imports: { folder: importsFolderOf(controlDatabase), allowPrivateHosts: false, ...options.imports },
     ...(options.backups && { backups: options.backups }),
     ...(options.restores && { restores: options.restores }),
     ...(options.proxy && { proxy: options.proxy }),
@@ -206,6 +207,7 @@ export async function removeTestService(
   installation: string,
   at = address(),
 ): Promise<void> {
+  rmSync(importsFolderOf(controlDatabase), { recursive: true, force: true });
   await asAdmin(async (admin) => {
     const databases = await admin.query<{ name: string }>(sql`
       select datname as name from pg_database

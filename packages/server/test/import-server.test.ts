@@ -4,11 +4,11 @@ import { isElsewhere, isPublic, readRemote } from '../src/dumps/import/remote.ts
 import { databaseOf } from '../src/engine/provision.ts';
 import { sql } from '../src/postgres/sql.ts';
 import { run } from './exports.ts';
-import { address, api, asAdmin, importsFolder, until, useTestService } from './helpers.ts';
+import { address, api, asAdmin, until, useTestService } from './helpers.ts';
 import { isGone, jobEnd } from './importing.ts';
 
 const rowhouse = useTestService({
-  imports: { folder: importsFolder, allowPrivateHosts: true },
+  imports: { allowPrivateHosts: true },
 });
 const database = `rowhouse_test_supabase_${process.pid}`;
 const roles = ['supabase_admin', 'supabase_auth_admin', 'supabase_storage_admin'].map(

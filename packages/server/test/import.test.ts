@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { roleOf } from '../src/engine/provision.ts';
 import { writeArchive } from './archives.ts';
 import { corpus, download, type Project, run } from './exports.ts';
-import { importsFolder, openSecondProcess, useTestService } from './helpers.ts';
+import { openSecondProcess, useTestService } from './helpers.ts';
 import { importDump, jobEnd, upload } from './importing.ts';
 import { codeAndViews, constraintsAndTables, everyType, rightsAndNames } from './schemas.ts';
 
 const rowhouse = useTestService({
-  imports: { folder: importsFolder, allowPrivateHosts: true },
+  imports: { allowPrivateHosts: true },
 });
 
 async function filled(): Promise<Project> {
