@@ -15,7 +15,15 @@ const closed = { additionalProperties: false };
 
 const password = Type.String({ maxLength: 4096 });
 
-/** One of `link`, `api_key`, `passkey`, and `email` with `password`. */
+/** What the provider sent the browser back with, and what the page kept of the beginning. */
+export const ConsoleProviderAnswer = Type.Object(
+  { flow: Type.String({ maxLength: 2000 }), query: Type.String({ maxLength: 8000 }) },
+  closed,
+);
+/** After an answer that lacked the code of the second factor: what was proved already. */
+const ConsoleProviderProof = Type.Object({ proof: Type.String({ maxLength: 2000 }) }, closed);
+
+/** One of `link`, `api_key`, `passkey`, `provider`, and `email` with `password`. */
 export const ConsoleSignIn = Type.Object(
   {
     link: Type.Optional(secret),
@@ -25,6 +33,7 @@ export const ConsoleSignIn = Type.Object(
     /** Of the second factor, or a recovery code. */
     code: Type.Optional(Type.String({ maxLength: 100 })),
     passkey: Type.Optional(PasskeyAnswer),
+    provider: Type.Optional(Type.Union([ConsoleProviderAnswer, ConsoleProviderProof])),
   },
   { ...closed, minProperties: 1 },
 );
@@ -150,3 +159,24 @@ export type ConsoleBeginFactor = Static<typeof ConsoleBeginFactor>;
 export type ConsoleFactorResponse = Static<typeof ConsoleFactorResponse>;
 export type ConsoleRecoveryCodesResponse = Static<typeof ConsoleRecoveryCodesResponse>;
 export type ConsoleProveFactor = Static<typeof ConsoleProveFactor>;
+
+export const ConsoleWaysResponse = success({
+  /** The origin under which passkeys work. null: nowhere. */
+  passkeys: Type.Union([Type.String(), Type.Null()]),
+  /** The name of the other provider. */
+  provider: Type.Union([Type.String(), Type.Null()]),
+  /** Links for a new password are mailed. */
+  recovery: Type.Boolean(),
+});
+export const ConsoleProviderResponse = success({ url: Type.String(), flow: Type.String() });
+export const ConsoleProviderLinkResponse = success({
+  provider: Type.Union([
+    Type.Object({ name: Type.String(), is_linked: Type.Boolean() }, closed),
+    Type.Null(),
+  ]),
+});
+
+export type ConsoleProviderAnswer = Static<typeof ConsoleProviderAnswer>;
+export type ConsoleWaysResponse = Static<typeof ConsoleWaysResponse>;
+export type ConsoleProviderResponse = Static<typeof ConsoleProviderResponse>;
+export type ConsoleProviderLinkResponse = Static<typeof ConsoleProviderLinkResponse>;

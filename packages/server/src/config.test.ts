@@ -1,7 +1,15 @@
 import { requirementOf, type Setting, settings } from '@rowhouse/api/settings';
 import { fastify } from 'fastify';
 import { describe, expect, it } from 'vitest';
-import { backupLocation, ConfigError, consoleUrl, isOpenWithoutTls, readConfig, urlOf } from './config.ts';
+import {
+  backupLocation,
+  ConfigError,
+  consoleUrl,
+  isOpenWithoutTls,
+  providerIn,
+  readConfig,
+  urlOf,
+} from './config.ts';
 
 const problemsOf = (env: Record<string, string>) => {
   try {
@@ -42,6 +50,26 @@ describe('readConfig', () => {
       'ROWHOUSE_BACKUP_URL requires AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
     ]);
     expect(problemsOf({ ROWHOUSE_BACKUP_URL: '/mnt/b' })[0]).toContain('ROWHOUSE_BACKUP_URL must be');
+  });
+
+  it('takes a provider with all that it needs, over HTTPS or on this machine', () => {
+    const secret = { ROWHOUSE_OIDC_CLIENT_ID: 'rowhouse', ROWHOUSE_OIDC_CLIENT_SECRET: 'hunter2' };
+    const given = { ...secret, ROWHOUSE_OIDC_ISSUER: 'https://login.example.com' };
+    expect(providerIn(readConfig({}, '/srv'))).toBeNull();
+    expect(
+      providerIn(readConfig({ ...given, ROWHOUSE_OIDC_DOMAINS: 'A.example, b.example' }, '/srv')),
+    ).toEqual({
+      ...{ issuer: 'https://login.example.com', clientId: 'rowhouse', clientSecret: 'hunter2' },
+      ...{ name: 'single sign-on', domains: ['a.example', 'b.example'] },
+    });
+    expect(problemsOf(secret)[0]).toContain('Set ROWHOUSE_OIDC_ISSUER, too.');
+    expect(problemsOf({ ...given, ROWHOUSE_HOST: '10.0.0.1' })[0]).toContain('ROWHOUSE_CONSOLE_HOSTS');
+    for (const issuer of ['http://login.example.com', 'https://u:p@login.example.com', 'login.example.com'])
+      expect(problemsOf({ ...secret, ROWHOUSE_OIDC_ISSUER: issuer })[0]).toContain(
+        'ROWHOUSE_OIDC_ISSUER must be',
+      );
+    for (const domains of ['', 'com', '10.0.0.1', 'a b.example'])
+      expect(problemsOf({ ...given, ROWHOUSE_OIDC_DOMAINS: domains }), domains).toHaveLength(1);
   });
 
   it('ignores the variables of the command line and the examples', () => {
@@ -246,6 +274,10 @@ describe('declared settings', () => {
       ROWHOUSE_TLS_KEY: 'key.pem',
       ROWHOUSE_POSTGRES_TLS_CERT: 'certificate.pem',
       ROWHOUSE_POSTGRES_TLS_KEY: 'key.pem',
+      ROWHOUSE_OIDC_ISSUER: 'https://login.example.com',
+      ROWHOUSE_OIDC_CLIENT_ID: 'rowhouse',
+      ROWHOUSE_OIDC_CLIENT_SECRET: 'secret',
+      ROWHOUSE_CONSOLE_HOSTS: 'db.example.com',
     };
     for (const [name, setting] of declared) {
       const examples = setting.type === 'text' ? [setting.example ?? []].flat() : [];

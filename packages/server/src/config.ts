@@ -64,6 +64,15 @@ function isLoopback(host: string): boolean {
   return /^(localhost|127\.[\d.]+|::1)$/.test(host);
 }
 
+/** With whom else people sign in to the console. null: nobody. */
+export function providerIn({ oidcIssuer, oidcClientId, oidcClientSecret, oidcName, oidcDomains }: Config) {
+  if (oidcIssuer === null || oidcClientId === null || oidcClientSecret === null) return null;
+  return {
+    ...{ issuer: oidcIssuer, clientId: oidcClientId, clientSecret: oidcClientSecret, name: oidcName },
+    domains: oidcDomains ?? [],
+  };
+}
+
 function readValues(env: Env, workingFolder: string, problems: string[]) {
   const value = <Name extends SettingName, T>(
     name: Name,
@@ -115,6 +124,11 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     trustedProxies: value('ROWHOUSE_TRUSTED_PROXIES', proxies),
     console: value('ROWHOUSE_CONSOLE', choice),
     consoleHosts: value('ROWHOUSE_CONSOLE_HOSTS', hosts),
+    oidcIssuer: value('ROWHOUSE_OIDC_ISSUER', issuer),
+    oidcClientId: value('ROWHOUSE_OIDC_CLIENT_ID', text),
+    oidcClientSecret: value('ROWHOUSE_OIDC_CLIENT_SECRET', text),
+    oidcName: value('ROWHOUSE_OIDC_NAME', text),
+    oidcDomains: value('ROWHOUSE_OIDC_DOMAINS', domains),
     passwordIterations: value('ROWHOUSE_PASSWORD_ITERATIONS', integer),
     smtpUrl: value('ROWHOUSE_SMTP_URL', smtpUrl),
     mailFrom: value('ROWHOUSE_MAIL_FROM', mailAddress),
@@ -165,6 +179,21 @@ function conflictsIn(config: Config, env: Env): string[] {
   if (config.backup !== null && config.backup !== 'off' && config.backup.kind === 's3') {
     const missing = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'].filter((name) => !env[name]);
     if (missing.length > 0) problems.push(`ROWHOUSE_BACKUP_URL requires ${missing.join(' and ')}.`);
+  }
+  const oidc = {
+    ROWHOUSE_OIDC_ISSUER: config.oidcIssuer,
+    ROWHOUSE_OIDC_CLIENT_ID: config.oidcClientId,
+    ROWHOUSE_OIDC_CLIENT_SECRET: config.oidcClientSecret,
+  };
+  const names = Object.keys(oidc);
+  const unset = names.filter((name) => env[name] === undefined);
+  if (unset.length > 0 && Object.values(oidc).some((value) => value !== null)) {
+    problems.push(`${names.join(', ')} belong together. Set ${unset.join(' and ')}, too.`);
+  }
+  if (config.oidcIssuer !== null && consoleUrl(config, urlOf(config)) === null) {
+    problems.push(
+      'ROWHOUSE_OIDC_ISSUER requires ROWHOUSE_CONSOLE_HOSTS. Set it to the host name under which browsers open the console.',
+    );
   }
   if (config.smtpUrl !== null && config.webhookUrl !== null) {
     problems.push('ROWHOUSE_SMTP_URL and ROWHOUSE_WEBHOOK_URL exclude each other. Set only one.');
@@ -300,6 +329,21 @@ function mailAddress(value: string): string | null {
   const address = String.raw`[^\p{C}\p{Z}<>()[\]\\,;:"@]+@[^\p{C}\p{Z}<>()[\]\\,;:"@]+`;
   const pattern = new RegExp(String.raw`^(?:${address}|[^\p{C}<>()[\]\\,;:"@]+ <${address}>)$`, 'u');
   return pattern.test(value) ? value : null;
+}
+
+/** HTTPS, or this machine. As the provider itself writes it: it is compared with what tokens say. */
+function issuer(value: string): string | null {
+  const url = parseUrl(value);
+  if (!url || url.username || url.password || url.search || url.hash) return null;
+  const isHere = /^(localhost|127\.[\d.]+|\[::1\])$/.test(url.hostname);
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isHere) ? value : null;
+}
+
+function domains(value: string): readonly string[] | null {
+  const found = value.split(',').map((entry) => entry.trim().toLowerCase());
+  return found.every((domain) => domain.includes('.') && hostName(domain) !== null && !isIP(domain))
+    ? found
+    : null;
 }
 
 function webhookUrl(value: string): string | null {

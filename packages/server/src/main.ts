@@ -8,7 +8,15 @@ import type { Logger } from 'pino';
 import { accountKeyProblem, ensureAccount, operatorKeyProblem } from './accounts/first-account.ts';
 import { refuseAdopted } from './adoption/mark.ts';
 import { buildApp, buildMetricsApp } from './app.ts';
-import { backupLocation, type Config, ConfigError, consoleUrl, readConfig, urlOf } from './config.ts';
+import {
+  backupLocation,
+  type Config,
+  ConfigError,
+  consoleUrl,
+  providerIn,
+  readConfig,
+  urlOf,
+} from './config.ts';
 import { prepareControl } from './control/control.ts';
 import { findOwner, lockDataFolder, openDataFolder } from './engine/data-folder.ts';
 import {
@@ -201,6 +209,7 @@ function openFor(
     restores: { dataFolder: config.dataFolder, isExternal: config.databaseUrl !== null },
     ...backupOptions(config),
     consolePage: consoleUrl(config, urlOf(config)),
+    provider: providerIn(config),
     limits: {
       maxLimitMb: config.maxLimitMb,
       keepDeletedDays: config.keepDeletedDays,

@@ -42,6 +42,7 @@ import type { MoveDeps } from './moves/move.ts';
 import { locateProject } from './moves/rows.ts';
 import { openPeopleMail } from './people/mail.ts';
 import { relyingPartyOf } from './people/passkeys.ts';
+import { openProvider, type ProviderConfig } from './people/provider.ts';
 import type { Address } from './postgres/database.ts';
 import type { PublicAddress } from './postgres-proxy/public-address.ts';
 import { openLogins } from './projects/logins.ts';
@@ -98,6 +99,8 @@ type Options = {
   proxy?: PublicAddress | null;
   /** Where a browser opens the console. */
   consolePage?: string | null;
+  /** With whom else people sign in to the console. */
+  provider?: ProviderConfig | null;
   /** Without it, backups are off. */
   backups?: BackupOptions;
   /** Where single projects can be restored. `isExternal`: the first server is not the embedded one. */
@@ -304,6 +307,10 @@ export async function openService(options: Options): Promise<Service> {
     later,
     peopleMail: openPeopleMail(delivery, options.consolePage ?? null, later),
     relyingParty: relyingPartyOf(options.consolePage ?? null),
+    provider:
+      options.provider && options.consolePage
+        ? openProvider({ control, masterKey, now }, options.provider, options.consolePage)
+        : null,
     limits,
     now,
     log,

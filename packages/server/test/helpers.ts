@@ -15,6 +15,7 @@ import type { ImportOptions } from '../src/dumps/import/import.ts';
 import { commentOf } from '../src/engine/provision.ts';
 import type { ConsoleOptions } from '../src/http/console/console.ts';
 import { createMetrics } from '../src/http/metrics.ts';
+import type { ProviderConfig } from '../src/people/provider.ts';
 import { type Address, type Database, openDatabase } from '../src/postgres/database.ts';
 import { sql } from '../src/postgres/sql.ts';
 import type { PublicAddress } from '../src/postgres-proxy/public-address.ts';
@@ -68,6 +69,7 @@ export type TestServiceOptions = {
   console?: ConsoleOptions | null;
   /** The address of the console, for links in mail. */
   consolePage?: string;
+  provider?: ProviderConfig;
 };
 
 /** One service, as one process would run it. Stopping leaves its databases; `useTestService` removes them. */
@@ -99,6 +101,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     ...(options.restores && { restores: options.restores }),
     ...(options.proxy && { proxy: options.proxy }),
     ...(options.consolePage && { consolePage: options.consolePage }),
+    ...(options.provider && { provider: options.provider }),
     log,
   });
   let accountKey = '';

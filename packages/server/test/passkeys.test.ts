@@ -216,6 +216,7 @@ describe('the relying party', () => {
       id: 'localhost',
       origin: 'http://localhost:8765',
     });
+    expect(relyingPartyOf('https://127.0.0.1:8765/console/')?.origin).toBe('https://localhost:8765');
     for (const page of [null, 'https://10.1.2.3/console/', 'https://[fd00::1]/console/'])
       expect(relyingPartyOf(page)).toBeNull();
   });

@@ -65,9 +65,11 @@ export const consoleErrors = {
     new RowhouseError('member_not_found', `Nobody has the email address "${clip(email)}".`, {
       hint: 'Check the address, or invite the person: rowhouse members invite <email> --role <role>.',
     }),
-  factorMissing: () =>
+  /** `proof`: what was proved already, for the request with the code. */
+  factorMissing: (proof?: string) =>
     new RowhouseError('second_factor_required', 'The code of the second factor is missing.', {
       hint: 'Send the code of your authenticator app, or a recovery code, as "code".',
+      ...(proof !== undefined && { details: { proof } }),
     }),
   wrongFactor: () =>
     new RowhouseError('invalid_credentials', 'The code of the second factor is wrong, or was used before.', {
@@ -92,6 +94,41 @@ export const consoleErrors = {
       'Ways to sign in are changed only shortly after you have proved who you are.',
       { hint: 'Enter your password or use a passkey again: POST /console/session/confirm.' },
     ),
+  noProvider: () =>
+    new RowhouseError('conflict', 'No provider is configured.', {
+      hint: 'Sign in with an email address and a password, or the operator sets ROWHOUSE_OIDC_ISSUER.',
+      details: { retryable: false },
+    }),
+  providerUnavailable: (name: string, cause: unknown) =>
+    new RowhouseError('unavailable', `${name} does not answer.`, {
+      retryAfterS: 5,
+      hint: 'Try again later, or sign in another way. The operator finds the reason in the log.',
+      cause,
+    }),
+  invalidProviderAnswer: (name: string, cause?: unknown) =>
+    new RowhouseError(
+      'invalid_credentials',
+      `The sign-in with ${name} was refused, took too long, or began in another tab.`,
+      { hint: 'Begin again on the sign-in page.', cause },
+    ),
+  providerEmailUnverified: (name: string) =>
+    new RowhouseError('forbidden', `${name} has not verified your email address.`, {
+      hint: `Verify the address there, or sign in another way and connect ${name} in your profile.`,
+    }),
+  /** A person with this address exists, who has not proved it. */
+  providerNotLinked: (name: string) =>
+    new RowhouseError('forbidden', `You have not connected ${name} yet.`, {
+      hint: `Sign in with your password, and connect ${name} in your profile.`,
+    }),
+  providerNotInvited: (email: string) =>
+    new RowhouseError('forbidden', `Nobody has invited ${clip(email)}.`, {
+      hint: 'Ask an owner or an admin of an account for an invitation.',
+    }),
+  identityTaken: () =>
+    new RowhouseError('conflict', 'Somebody else signs in with this identity.', {
+      hint: 'Sign in with it, and disconnect it in that profile.',
+      details: { retryable: false },
+    }),
   secondFactorRequired: () =>
     new RowhouseError('second_factor_required', 'This account requires a second factor.', {
       hint: 'Set one up in your profile, then sign in again with it.',

@@ -19,6 +19,7 @@ import type { ProjectLog } from '../metrics/project-log.ts';
 import type { MoveDeps } from '../moves/move.ts';
 import type { PeopleMail } from '../people/mail.ts';
 import type { RelyingParty } from '../people/passkeys.ts';
+import type { Provider } from '../people/provider.ts';
 import type { PublicAddress } from '../postgres-proxy/public-address.ts';
 import type { Logins } from '../projects/logins.ts';
 import type { QueryDeps } from '../query/run.ts';
@@ -61,6 +62,8 @@ export type Deps = Readonly<{
   later: Later;
   peopleMail: PeopleMail;
   relyingParty: RelyingParty | null;
+  /** null: people sign in here only. */
+  provider: Provider | null;
   limits: { maxLimitMb: number; keepDeletedDays: number; maxTimeoutMs: number };
   now: () => number;
   log: Logger;

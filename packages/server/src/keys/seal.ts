@@ -1,10 +1,10 @@
 // Encrypts secrets that must be stored, with AES-256-GCM and a key derived from the master key: project keys, which
-// sign and verify users' tokens, responses that may have to be sent again (idempotency), addresses of further servers, and second
-// factors of people.
+// sign and verify users' tokens, responses that may have to be sent again (idempotency), addresses of further servers, second
+// factors of people, and what a page keeps between two steps of a sign-in.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 /** Each purpose has its own key: a value sealed for one cannot be opened for another. */
-type Purpose = 'project keys' | 'kept answers' | 'server addresses' | 'second factors';
+type Purpose = 'project keys' | 'kept answers' | 'server addresses' | 'second factors' | 'sign-in flows';
 
 /** `boundTo` (the key's id) is authenticated too: a sealed value that was moved to another row does not open. */
 export function seal(masterKey: Buffer, plain: string, boundTo: string): Buffer {

@@ -231,6 +231,24 @@ async function use(
   });
 }
 
+/** All invitations of an address that was proved another way. Returns how many. */
+export async function acceptAllFor(
+  transaction: Queryable,
+  emailKey: string,
+  personId: string,
+): Promise<number> {
+  const rows = await transaction.query(sql`
+    with used as (
+      delete from invitations using accounts
+      where accounts.id = invitations.account_id and accounts.deleted_at is null
+        and email_key = ${emailKey} and expires_at > now() and ${isStillBacked}
+      returning account_id, invitations.role, invitations.projects)
+    insert into members (account_id, person_id, role, projects)
+    select account_id, ${personId}, role, projects from used
+    on conflict (account_id, person_id) do nothing returning 1`);
+  return rows.length;
+}
+
 /** Called by the background work. */
 export async function forgetOldInvitations({ control }: Deps): Promise<void> {
   await control.query(sql`delete from invitations where expires_at < now() - interval '30 days'`);

@@ -30,9 +30,9 @@ const supportedAlgorithmIDs = [-7, -8, -257];
 /** Browsers know passkeys for names only. On this machine the name is localhost, whose other ports are other origins. */
 export function relyingPartyOf(page: string | null): RelyingParty | null {
   if (page === null || !URL.canParse(page)) return null;
-  const { hostname, port, origin } = new URL(page);
+  const { protocol, hostname, port, origin } = new URL(page);
   if (hostname === 'localhost' || /^(127\.[\d.]+|\[::1\])$/.test(hostname))
-    return { id: 'localhost', origin: `http://localhost${port === '' ? '' : `:${port}`}` };
+    return { id: 'localhost', origin: `${protocol}//localhost${port === '' ? '' : `:${port}`}` };
   return isIP(hostname.replace(/^\[|\]$/g, '')) ? null : { id: hostname, origin };
 }
 

@@ -4,6 +4,7 @@ import { errors } from '../errors.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { readEmail } from '../users/emails.ts';
+import { dropIdentities } from './identities.ts';
 import { dropPasskeys } from './passkeys.ts';
 import { hashPassword, type PasswordDeps } from './passwords.ts';
 import { dropFactors } from './second-factor.ts';
@@ -75,6 +76,7 @@ async function setPassword(
   if (resetsFactor || (isMailed && !person.isProved)) {
     await dropFactors(transaction, personId);
     await dropPasskeys(transaction, personId);
+    await dropIdentities(transaction, personId);
   }
   await transaction.query(sql`
     update people set password_hash = ${hash},

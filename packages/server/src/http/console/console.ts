@@ -16,6 +16,7 @@ import {
 import { consolePages, homeRoute } from './pages.ts';
 import { passkeyRoutes } from './passkeys.ts';
 import { peopleRoutes } from './people.ts';
+import { providerRoutes } from './provider.ts';
 import { securityHeaders } from './security-headers.ts';
 import { sessionRoutes } from './sessions.ts';
 
@@ -45,6 +46,7 @@ export async function registerConsole(
       sessionRoutes(scope, deps);
       peopleRoutes(scope, deps);
       passkeyRoutes(scope, deps);
+      providerRoutes(scope, deps);
     },
     { prefix: consolePrefix },
   );

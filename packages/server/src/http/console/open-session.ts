@@ -14,8 +14,9 @@ import { personOf } from './person.ts';
 
 const maxUserAgent = 300;
 
+export type Way = 'password' | 'link' | 'key' | 'invitation' | 'passkey' | 'provider';
 type Opening = {
-  way: 'password' | 'link' | 'key' | 'invitation' | 'passkey' | 'provider';
+  way: Way;
   /** As it was typed. */
   email?: string | undefined;
   prove: () => Promise<Proof>;

@@ -8,7 +8,6 @@ import {
   RenamePasskey,
 } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { errors } from '../../errors.ts';
 import {
   addPasskey,
   beginPasskey,
@@ -20,7 +19,7 @@ import {
 import type { Deps } from '../deps.ts';
 import { identifySession, sessionOf } from './identify.ts';
 import { notePerson } from './note-person.ts';
-import { requirePerson } from './person.ts';
+import { requireConfirmedPerson, requirePerson } from './person.ts';
 import { openAttempts } from './sign-in-attempts.ts';
 
 const bodyLimit = 32 * 1024;
@@ -30,12 +29,7 @@ export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
   const attempts = openAttempts(deps.now);
   const onRequest = async (request: FastifyRequest) => identifySession(request, deps);
   const personOf = (request: FastifyRequest) => requirePerson(sessionOf(request));
-  /** A passkey is a way to sign in for good: a session that somebody left open does not suffice. */
-  const confirmedPersonOf = (request: FastifyRequest) => {
-    const person = personOf(request);
-    if (sessionOf(request).confirmedUntil.getTime() <= deps.now()) throw errors.personNotConfirmed();
-    return person;
-  };
+  const confirmedPersonOf = (request: FastifyRequest) => requireConfirmedPerson(deps, sessionOf(request));
 
   app.post(
     '/passkey/options',

@@ -1,5 +1,6 @@
 // The person behind a session.
 import { errors } from '../../errors.ts';
+import type { Provider } from '../../people/provider.ts';
 import type { ConsoleSession } from '../../people/sessions.ts';
 import type { Deps } from '../deps.ts';
 
@@ -15,6 +16,18 @@ export function requirePerson(session: ConsoleSession): Person {
   if (!person)
     throw errors.forbidden('This session is that of a key.', 'Sign in with an email address and a password.');
   return person;
+}
+
+/** A way to sign in is for good: to change one, a session that somebody left open does not suffice. */
+export function requireConfirmedPerson({ now }: Deps, session: ConsoleSession): Person {
+  const person = requirePerson(session);
+  if (session.confirmedUntil.getTime() <= now()) throw errors.personNotConfirmed();
+  return person;
+}
+
+export function requireProvider({ provider }: Deps): Provider {
+  if (!provider) throw errors.noProvider();
+  return provider;
 }
 
 /** What the functions for people need. */

@@ -12,6 +12,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors } from '../../errors.ts';
 import { provePasskey } from '../../people/passkeys.ts';
 import { provePassword } from '../../people/passwords.ts';
+import { proveByProvider } from '../../people/provider-sign-in.ts';
 import {
   type ConsoleSession,
   confirm,
@@ -26,8 +27,8 @@ import { provePerson } from '../../people/sign-in.ts';
 import type { Deps } from '../deps.ts';
 import { clearCookie } from './cookies.ts';
 import { identifySession, reachedBy, sessionOf } from './identify.ts';
-import { openSession, toWire } from './open-session.ts';
-import { peopleOf, personOf } from './person.ts';
+import { openSession, toWire, type Way } from './open-session.ts';
+import { peopleOf, personOf, requireProvider } from './person.ts';
 import { openAttempts, whoTries } from './sign-in-attempts.ts';
 
 const bodyLimit = 16 * 1024;
@@ -141,15 +142,19 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
 }
 
 async function readProof(deps: Deps, { body, ip }: FastifyRequest<{ Body: ConsoleSignIn }>): Promise<Proof> {
-  const { link, api_key: apiKey, email, password, code, passkey } = body;
-  const ways = [link, apiKey, email, passkey].filter((way) => way !== undefined);
+  const { link, api_key: apiKey, email, password, code, passkey, provider } = body;
+  const ways = [link, apiKey, email, passkey, provider].filter((way) => way !== undefined);
   if (ways.length !== 1)
     throw errors.invalidRequest([
-      { path: '', problem: 'needs one of "link", "api_key", "passkey" and "email"' },
+      { path: '', problem: 'needs one of "link", "api_key", "passkey", "provider" and "email"' },
     ]);
   if (link !== undefined) return { link };
   if (passkey !== undefined)
     return { personId: await provePasskey(deps, passkey), accountId: null, hasSecondFactor: true };
+  if (provider !== undefined) {
+    const given = { answer: provider, code: code ?? null, network: whoTries(ip) };
+    return { ...(await proveByProvider(peopleOf(deps), requireProvider(deps), given)), accountId: null };
+  }
   if (email !== undefined) {
     const given = { email, password: password ?? '', code: code ?? null, network: whoTries(ip) };
     return { ...(await provePerson(peopleOf(deps), given)), accountId: null };
@@ -165,7 +170,8 @@ async function readProof(deps: Deps, { body, ip }: FastifyRequest<{ Body: Consol
   return { caller };
 }
 
-function wayOf({ email, link, passkey }: ConsoleSignIn): 'password' | 'link' | 'key' | 'passkey' {
+function wayOf({ email, link, passkey, provider }: ConsoleSignIn): Way {
+  if (provider !== undefined) return 'provider';
   if (passkey !== undefined) return 'passkey';
   if (email !== undefined) return 'password';
   return link !== undefined ? 'link' : 'key';
