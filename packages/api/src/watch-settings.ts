@@ -32,4 +32,11 @@ export const watchSettings = {
     default: 'file',
     description: 'Where the log goes: logs/rowhouse.log in the data folder, or stderr.',
   },
+  ROWHOUSE_REQUEST_LOG: {
+    type: 'choice',
+    choices: ['off', 'file', 'stderr'],
+    default: 'off',
+    description:
+      'A log with a line for every request: logs/requests.log in the data folder, or stderr. Without it, only requests that failed or were slow are logged, in the log of the service.',
+  },
 } as const satisfies Record<`ROWHOUSE_${string}`, Setting>;

@@ -15,6 +15,7 @@ import { addJobs } from './jobs.ts';
 import { addKeys } from './keys.ts';
 import { addLink } from './link.ts';
 import { addLogin } from './login.ts';
+import { addLogs } from './logs.ts';
 import { addMasterKey } from './master-key.ts';
 import { addMembers } from './members.ts';
 import { addMigrate } from './migrate.ts';
@@ -46,6 +47,7 @@ const program = new Command('rowhouse')
 addStart(program);
 addStatus(program);
 addDoctor(program);
+addLogs(program);
 addMasterKey(program);
 addLogin(program);
 addLink(program);

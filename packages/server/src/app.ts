@@ -2,6 +2,7 @@
 import fastifyCors from '@fastify/cors';
 import { apiPrefix, consolePrefix } from '@rowhouse/api';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
 import { errors } from './errors.ts';
 import { accountRoutes } from './http/account.ts';
 import { accountsRoutes } from './http/accounts.ts';
@@ -12,7 +13,8 @@ import { authRoutes } from './http/auth.ts';
 import { authorizeByRole } from './http/authorize.ts';
 import { backupRoutes } from './http/backups.ts';
 import { branchRoutes } from './http/branches.ts';
-import { identify, readRequestId } from './http/caller.ts';
+import { identify } from './http/caller.ts';
+import { openAddressOf } from './http/client-address.ts';
 import { compactRoutes } from './http/compact.ts';
 import { type ConsoleOptions, registerConsole } from './http/console/console.ts';
 import { securityHeaders } from './http/console/security-headers.ts';
@@ -45,6 +47,7 @@ import { metricsRoute, serviceRoutes } from './http/service.ts';
 import { throttleSignIns } from './http/sign-in-throttle.ts';
 import { snapshotRoutes } from './http/snapshots.ts';
 import { tableRoutes } from './http/tables.ts';
+import { requestIdOf } from './http/trace.ts';
 import { uploadRoutes } from './http/uploads.ts';
 import { usageRoutes } from './http/usage.ts';
 import { userSessionRoutes } from './http/user-sessions.ts';
@@ -58,6 +61,8 @@ type Options = {
   /** Proxies whose X-Forwarded-For is trusted. */
   trustedProxies: readonly string[];
   tls?: TlsOptions;
+  /** Gets a line for every request. */
+  requestLog?: Logger | null;
   timeouts?: typeof defaultTimeouts;
   /** Until it returns true, the service is not ready, although it answers. */
   isAnnounced?: () => boolean;
@@ -80,14 +85,16 @@ export async function buildApp(
     metricsHere,
     trustedProxies,
     tls = null,
+    requestLog = null,
     timeouts = defaultTimeouts,
     isAnnounced = () => true,
     isDraining = () => false,
     ...options
   }: Options,
 ): Promise<FastifyInstance> {
+  const logs = { log: deps.log, all: requestLog, addressOf: openAddressOf(trustedProxies) };
   const onFinished = (finished: Finished) => {
-    logRequest(deps.log, finished);
+    logRequest(logs, finished);
     metrics.count(finished);
     deps.projectLog.note(finished);
   };
@@ -114,7 +121,7 @@ export async function buildApp(
       server.setTimeout(Math.max(120_000, deps.limits.maxTimeoutMs + 10_000));
       return server;
     },
-    genReqId: (request) => readRequestId(request.headers['x-request-id']) ?? crypto.randomUUID(),
+    genReqId: (request) => requestIdOf(request.headers),
     routerOptions: { maxParamLength: 300 },
     frameworkErrors: (error, request, reply) => {
       if (isOfConsole(request.url)) reply.headers(securityHeaders);
@@ -146,6 +153,7 @@ export async function buildApp(
       projectId: projectOf(deps, request),
       failure: request.failure,
       statement: request.deadline?.statement ?? null,
+      raw: request.raw,
     });
     done();
   });

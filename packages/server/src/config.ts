@@ -138,6 +138,7 @@ function readValues(env: Env, workingFolder: string, problems: string[]) {
     metricsHost: value('ROWHOUSE_METRICS_HOST', text),
     logLevel: value('ROWHOUSE_LOG_LEVEL', choice),
     logTo: value('ROWHOUSE_LOG_TO', choice),
+    requestLog: value('ROWHOUSE_REQUEST_LOG', choice),
     programEnvironment: programEnvironment(env),
   };
 }

@@ -1,4 +1,4 @@
-// The log of the service: JSON lines, to a file of limited size or to stderr. Keys, tokens and passwords are removed from
+// The logs of the service: JSON lines, to files of limited size or to stderr. Keys, tokens and passwords are removed from
 // every line.
 import { mkdirSync, renameSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -9,17 +9,34 @@ const maxBytes = 16 * 1024 * 1024;
 /** How much waits in memory while the file cannot be written; further lines are lost. Without a limit, it reached 145 MB in a second. */
 const maxWaitingBytes = 256 * 1024;
 
-export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'>): Logger {
-  const options: pino.LoggerOptions = {
-    level: config.logLevel,
-    base: { pid: process.pid },
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (level) => ({ level }) },
-    serializers: { err: pino.stdSerializers.errWithCause },
-    hooks: { streamWrite: withoutSecrets },
-  };
-  if (config.logTo === 'stderr') return pino(options, pino.destination({ fd: 2, sync: true }));
-  const file = path.join(config.dataFolder, 'logs', 'rowhouse.log');
+type Settings<Name extends keyof Config> = Pick<Config, 'dataFolder' | Name>;
+
+export function openLog({ dataFolder, logLevel: level, logTo }: Settings<'logLevel' | 'logTo'>): Logger {
+  const serializers = { err: pino.stdSerializers.errWithCause };
+  const options = { ...common, level, base: { pid: process.pid }, serializers };
+  return pino(options, logTo === 'stderr' ? openStderr() : openFile(dataFolder, 'rowhouse.log'));
+}
+
+/** A line for each request. null: the operator does not want it. */
+export function openRequestLog({ dataFolder, requestLog }: Settings<'requestLog'>): Logger | null {
+  if (requestLog === 'off') return null;
+  // Instead of the level, which is always the same. On stderr it tells the two logs apart.
+  const options = { ...common, base: null, formatters: { level: () => ({ log: 'requests' }) } };
+  return pino(options, requestLog === 'stderr' ? openStderr() : openFile(dataFolder, 'requests.log'));
+}
+
+const common = {
+  timestamp: pino.stdTimeFunctions.isoTime,
+  formatters: { level: (level: string) => ({ level }) },
+  hooks: { streamWrite: withoutSecrets },
+} satisfies pino.LoggerOptions;
+
+function openStderr(): pino.DestinationStream {
+  return pino.destination({ fd: 2, sync: true });
+}
+
+function openFile(dataFolder: string, name: string): pino.DestinationStream {
+  const file = path.join(dataFolder, 'logs', name);
   mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   const destination = pino.destination({
     dest: file,
@@ -56,7 +73,7 @@ export function openLog(config: Pick<Config, 'dataFolder' | 'logLevel' | 'logTo'
     setImmediate(rotateIfPossible);
   });
   setInterval(rotateIfPossible, 60_000).unref();
-  return pino(options, destination);
+  return destination;
 }
 
 /** Removes API keys, tokens, one-time codes, SCRAM verifiers and passwords in URLs, wherever they occur in a line. */

@@ -32,7 +32,7 @@ import { checkExternal, parseDatabaseUrl } from './engine/external.ts';
 import { cannotListen, type Place, requireFree } from './engine/listening.ts';
 import { openMasterKey, proveMasterKey, recordMasterKey, requireMasterKey } from './engine/master-key-fit.ts';
 import { createMetrics, type Metrics } from './http/metrics.ts';
-import { openLog, withoutSecrets } from './log.ts';
+import { openLog, openRequestLog, withoutSecrets } from './log.ts';
 import { proxyCounters, proxyGauges, restartGauges } from './metrics/metrics.ts';
 import { createRegistry } from './metrics/registry.ts';
 import type { Address } from './postgres/database.ts';
@@ -287,6 +287,7 @@ async function listen(config: Config, service: Service, metrics: Metrics): Promi
     metricsHere: metricsPort === null,
     trustedProxies: config.trustedProxies ?? [],
     tls: openTlsFor(config, service.deps.log),
+    requestLog: openRequestLog(config),
     isAnnounced: () => isAnnounced,
     isDraining: () => isDraining,
     console: config.console === 'on' ? { hosts: config.consoleHosts ?? [] } : null,

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { FastifyInstance, InjectOptions } from 'fastify';
-import pino from 'pino';
+import pino, { type Logger } from 'pino';
 import { afterAll, beforeAll, beforeEach, expect, inject, onTestFailed } from 'vitest';
 import { ensureAccount } from '../src/accounts/first-account.ts';
 import { buildApp } from '../src/app.ts';
@@ -57,6 +57,7 @@ export type TestServiceOptions = {
   passwordIterations?: number;
   delivery?: DeliveryConfig;
   trustedProxies?: string[];
+  requestLog?: Logger | null;
   disk?: { folder: string; reserveBytes: number | null };
   now?: () => number;
   corsOrigins?: '*' | string[];
@@ -119,6 +120,7 @@ export async function openTestService(options: TestServiceOptions = {}): Promise
     metrics: createMetrics(service.gauges, service.counters, service.serverGauges),
     metricsHere: true,
     trustedProxies: options.trustedProxies ?? [],
+    requestLog: options.requestLog ?? null,
     console: options.console === undefined ? { hosts: [], folder: null } : options.console,
     ...(options.timeouts && { timeouts: options.timeouts }),
   });

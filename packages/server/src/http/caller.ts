@@ -99,11 +99,6 @@ export function readBearer(header: string | undefined): string | null {
   return token;
 }
 
-/** An id from the caller is used if it is safe in a header and in a log line. */
-export function readRequestId(header: string | string[] | undefined): string | null {
-  return typeof header === 'string' && /^[\w.:/+=-]{1,128}$/.test(header) ? header : null;
-}
-
 export function hasRepeated(rawHeaders: readonly string[]): boolean {
   return findRepeated(rawHeaders) !== null;
 }

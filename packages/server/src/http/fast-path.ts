@@ -8,7 +8,7 @@ import { errors, RowhouseError } from '../errors.ts';
 import type { Caller } from '../keys/caller.ts';
 import { type Answer, HeldAnswer } from '../query/exchange/held-answer.ts';
 import type { Changed } from '../tables/changes.ts';
-import { hasRepeated, readRequestId } from './caller.ts';
+import { hasRepeated } from './caller.ts';
 import type { Deps } from './deps.ts';
 import { respondWithError } from './error-response.ts';
 import { parseJsonBody } from './json-body.ts';
@@ -19,6 +19,7 @@ import { json, ResponseReader, sizeHeaders } from './response-reader.ts';
 import { mayWantRows } from './row-format.ts';
 import { stalenessHeader } from './staleness.ts';
 import { answerInsert, answerPage, tableRoute } from './tables.ts';
+import { requestIdOf } from './trace.ts';
 import { validatorCompiler } from './validation.ts';
 
 /** Answers the request and returns true, or leaves it untouched and returns false. */
@@ -82,7 +83,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
     // The framework refuses what is over the limit.
     if (!project || !deps.rates.admits(caller)) return false;
     const startedAt = performance.now();
-    const requestId = readRequestId(headers['x-request-id']) ?? crypto.randomUUID();
+    const requestId = requestIdOf(headers);
     const headersOf = () => ({ 'x-request-id': requestId });
     const deadline = new RequestDeadline((error) => answerError(error));
     const reader = new ResponseReader(response, headersOf, deadline, asked.status);
@@ -98,6 +99,7 @@ export function openFastPath(deps: Deps, onFinished: (finished: Finished) => voi
         projectId: project.id,
         failure,
         statement: deadline.statement,
+        raw: request,
       });
     const answerError = (thrown: Error) => {
       const error = respondWithError(deps.log, thrown, request, response, requestId);

@@ -1,15 +1,15 @@
 // The metrics of HTTP requests, and the text of /metrics. All other metrics are declared in metrics/metrics.ts.
 // Labels are route patterns and statuses: never slugs, never anything whose number of values a caller controls.
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
+import type { NotedRequest } from '../metrics/project-log.ts';
 import { type Counters, createRegistry, type Gauges, type LabelledGauges } from '../metrics/registry.ts';
-import type { Finished } from './request-log.ts';
 
 export type Metrics = {
   registry: Registry;
   contentType: string;
   /** All metrics in Prometheus' text format. */
   text(): Promise<string>;
-  count(finished: Finished): void;
+  count(finished: NotedRequest): void;
 };
 
 export function createMetrics(
