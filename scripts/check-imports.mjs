@@ -47,7 +47,7 @@ const order = [
   ['service', 'workers'],
   ['app'],
   ['doctor-projects', 'doctor-servers'],
-  ['doctor', 'master-key', 'restore', 'adopt'],
+  ['doctor', 'master-key', 'restore', 'adopt', 'health'],
   ['start-output'],
   ['main'],
 ];

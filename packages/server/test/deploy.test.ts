@@ -49,7 +49,7 @@ it('compose.yaml demands every secret, and .env.example names each without a val
 });
 
 it('every image has an exact version, and both places that name PostgreSQL and Patroni agree', () => {
-  const files = ['rowhouse.Dockerfile', 'patroni/Dockerfile'].map(read).join('\n');
+  const files = ['../Dockerfile', 'patroni/Dockerfile'].map(read).join('\n');
   const bases = [...files.matchAll(/^FROM (\S+)/gm)].map(([, image = '']) => image);
   const built = ['rowhouse:local'];
   const images = [...bases, ...Object.values(services).map(({ image }) => image)];
