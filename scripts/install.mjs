@@ -38,15 +38,21 @@ function finish(problem, status) {
   process.exitCode = status;
 }
 
-/** npm gives a package its name when all its files are there. */
+/** npm makes all folders first. A package.json is among the files of a package that has arrived. */
 function installed() {
   const modules = path.join(folder, 'node_modules');
-  if (!existsSync(modules)) return 0;
-  return namesIn(modules).flatMap((name) =>
-    name.startsWith('@') ? namesIn(path.join(modules, name)) : [name],
-  ).length;
+  return namesIn(modules)
+    .flatMap((name) =>
+      name.startsWith('@') ? namesIn(path.join(modules, name)).map((inner) => `${name}/${inner}`) : [name],
+    )
+    .filter((name) => existsSync(path.join(modules, name, 'package.json'))).length;
 }
 
+/** Folders come and go while npm works. */
 function namesIn(place) {
-  return readdirSync(place).filter((name) => !name.startsWith('.'));
+  try {
+    return readdirSync(place).filter((name) => !name.startsWith('.'));
+  } catch {
+    return [];
+  }
 }

@@ -15,7 +15,7 @@ import {
   versionsAfter,
 } from './release-edits.mjs';
 import { root, setup } from './setup.mjs';
-import { pack, problemsOfTarball, publishedPackages, tarballName } from './tarballs.mjs';
+import { packAndCheck, publishedPackages, tarballName } from './tarballs.mjs';
 
 const read = (file) => readFileSync(path.join(root, file), 'utf8');
 const write = (file, text) => writeFileSync(path.join(root, file), text);
@@ -113,7 +113,7 @@ async function commit({ version }, packages, versions, edits, folder) {
   const originals = edits.map(([file]) => [file, read(file)]);
   try {
     for (const [file, text] of edits) write(file, text);
-    await packAndCheck(packages, versions, path.join(root, folder));
+    await packAndCheck(root, packages, versions, path.join(root, folder));
     git(['commit', '--quiet', '--message', `Release ${version}`, '--', ...edits.map(([file]) => file)]);
     git(['tag', '--annotate', '--message', `Rowhouse ${version}`, `v${version}`]);
   } catch (error) {
@@ -122,21 +122,6 @@ async function commit({ version }, packages, versions, edits, folder) {
     rmSync(path.join(root, folder), { recursive: true, force: true });
     throw new Error(`${error.message}\nNo release: all files are as they were.`);
   }
-}
-
-async function packAndCheck(packages, versions, destination) {
-  pack(
-    root,
-    packages.map(({ folder }) => folder),
-    destination,
-  );
-  const problems = [];
-  for (const { manifest } of packages) {
-    const file = path.join(destination, tarballName(manifest.name, versions[manifest.name]));
-    problems.push(...(await problemsOfTarball(file, manifest.name, versions)));
-  }
-  if (problems.length > 0)
-    throw new Error(`The tarballs are not as they should be:\n- ${problems.join('\n- ')}`);
 }
 
 function git(args, { mayFail = false } = {}) {

@@ -67,6 +67,22 @@ function copyConsole(root) {
   return copy;
 }
 
+/** `packages`: of publishedPackages. Throws if a tarball is not as it should be. */
+export async function packAndCheck(root, packages, versions, destination) {
+  pack(
+    root,
+    packages.map(({ folder }) => folder),
+    destination,
+  );
+  const problems = [];
+  for (const { manifest } of packages) {
+    const file = path.join(destination, tarballName(manifest.name, versions[manifest.name]));
+    problems.push(...(await problemsOfTarball(file, manifest.name, versions)));
+  }
+  if (problems.length > 0)
+    throw new Error(`The tarballs are not as they should be:\n- ${problems.join('\n- ')}`);
+}
+
 /** `versions`: the version of each Rowhouse package by name, as it must be packed and depended on. */
 export async function problemsOfTarball(file, name, versions) {
   const files = tar(['-tzf', path.basename(file)], path.dirname(file))

@@ -59,7 +59,8 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
-SystemCallFilter=@system-service
+# @pkey: Node.js protects the code that it compiles with it.
+SystemCallFilter=@system-service @pkey
 SystemCallFilter=~@privileged
 SystemCallErrorNumber=EPERM
 # Not MemoryDenyWriteExecute: Node.js and PostgreSQL compile code while they run.

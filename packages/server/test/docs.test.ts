@@ -48,6 +48,19 @@ describe('README and docs', () => {
     expect(read('docs/security.md')).toContain('.test.ts');
   });
 
+  it('show no command that needs packages on npm, where they are not', () => {
+    const packages = ['api', 'cli', 'client', 'server'].map((name) => `packages/${name}/README.md`);
+    const others = examples.map((example) => `examples/${example}/README.md`);
+    for (const page of [...pages, ...packages, ...others, 'CONTRIBUTING.md', 'llms.txt']) {
+      const named = read(page).match(/\bnpm (?:install|i|add)(?: -\S+)* (?:@rowhouse\/|rowhouse\b(?!-))\S*/g);
+      expect(named ?? [], page).toEqual([]);
+      expect(
+        read(page).match(/\bnpx (?:-y|--yes) rowhouse\b|\bnpm (?:create|init) rowhouse\b/g) ?? [],
+        page,
+      ).toEqual([]);
+    }
+  });
+
   it('README.md shows the test command that .ci/run calls', () => {
     const command = read('.ci/run').trimEnd().split('\n').at(-1);
     expect(read('README.md')).toContain(`\n$ ${command}\n`);

@@ -227,3 +227,20 @@ describe('packages installed in an empty folder', { timeout: 600_000 }, () => {
     ).toMatch(/ok +/);
   });
 });
+
+it('npm run pack prints commands that install what it has packed', { timeout: 600_000 }, () => {
+  const printed = run(process.execPath, ['scripts/pack.mjs'], root);
+  const prefix = path.join(place, 'opt');
+  const application = path.join(place, 'application');
+  mkdirSync(application);
+  writeFileSync(path.join(application, 'package.json'), '{ "private": true }\n');
+  const [service = '', link = '', client = ''] = printed.split('\n').filter((line) => line.startsWith('  '));
+  expect(link).toContain('/opt/rowhouse/node_modules/.bin/rowhouse');
+  const [, ...install] = service.trim().replace('sudo ', '').replace('/opt/rowhouse', prefix).split(' ');
+  run('npm', [...install, '--no-audit', '--no-fund'], root);
+  expect(run(path.join(prefix, 'node_modules/.bin/rowhouse'), ['--version'], place)).toMatch(
+    /^\d+\.\d+\.\d+\n$/,
+  );
+  run('npm', [...client.trim().split(' ').slice(1), '--no-audit', '--no-fund'], application);
+  run(process.execPath, ['--input-type=module', '-e', "import '@rowhouse/client'"], application);
+});
