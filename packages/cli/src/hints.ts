@@ -1,34 +1,63 @@
 // Hints of the service name its endpoints. On the command line they name the command to type.
 
-/** What an endpoint is called here. `$1`: a part of its path. */
-const commands: readonly (readonly [RegExp, string])[] = [
-  [
-    /GET ([^ ]*)\/jobs\/([\w-]+)( reports[^.]*\.) DELETE cancels it/g,
-    'rowhouse jobs show $2$3 rowhouse jobs cancel $2 cancels it',
-  ],
-  [/GET [^ ]*\/jobs\/([\w-]+)/g, 'rowhouse jobs show $1'],
-  [/POST (…|[^ ]*\/projects\/:slug)\/compact/g, 'rowhouse projects compact <slug>'],
-  [/POST [^ ]*\/projects\/:slug\/restore/g, 'rowhouse projects restore <slug>'],
-  [/PATCH [^ ]*\/projects\/:slug/g, 'rowhouse projects limit <slug> <mb>'],
-  [/GET [^ ]*\/projects\/:slug\/auth\/users/g, 'rowhouse users list <slug>'],
-  [/GET [^ ]*\/projects\/:slug\/keys/g, 'rowhouse keys list <slug>'],
-  [/GET [^ ]*\/projects\/:slug\/tables/g, 'rowhouse tables list <slug>'],
-  [/GET [^ ]*\/projects\/:slug\/connection/g, 'rowhouse projects connection <slug>'],
-  [/GET [^ ]*\/projects\/:slug/g, 'rowhouse projects show <slug>'],
-  [/GET [^ ]*\/projects\b/g, 'rowhouse projects list'],
-  [/GET [^ ]*\/servers\b/g, 'rowhouse servers list'],
-  [/GET [^ ]*\/account\/keys/g, 'rowhouse account keys'],
-  [/GET [^ ]*\/account\/members/g, 'rowhouse members list'],
-  [/GET [^ ]*\/accounts(\/:id)?/g, 'rowhouse accounts list'],
-  [/PATCH [^ ]*\/accounts\/[\w:]+( \{[^}]*\})?/g, 'rowhouse accounts limit <id>'],
-  [/POST [^ ]*\/backups with \{"kind": "full"\}/g, 'rowhouse backup now --full'],
-  [/GET [^ ]*\/backups\b/g, 'rowhouse backup list'],
-  [/(in parts: )?POST \/uploads/g, 'rowhouse projects import <file> --name <name>'],
-  [/PATCH \/uploads\/:id/g, 'rowhouse projects import --upload <id>'],
-  [/GET \/uploads lists them\. /g, ''],
-  [/GET \/docs lists all endpoints/g, 'rowhouse --help lists all commands'],
-];
+/** By method and path; `…` and `/projects/:slug` are the same. */
+const commands: Readonly<Record<string, string>> = {
+  'GET /projects': 'rowhouse projects list',
+  'GET …': 'rowhouse projects show <slug>',
+  'PATCH …': 'rowhouse projects limit <slug> <mb>',
+  'POST …/restore': 'rowhouse projects restore <slug>',
+  'POST …/compact': 'rowhouse projects compact <slug>',
+  'GET …/connection': 'rowhouse projects connection <slug>',
+  'GET …/export': 'rowhouse export',
+  'GET …/tables': 'rowhouse tables list <slug>',
+  'POST …/tables/:table': 'rowhouse import <file> --table <table>',
+  'POST …/query': 'rowhouse sql',
+  'POST …/batch': 'rowhouse sql --file <file>',
+  'GET …/queries': 'the SQL screen of the console',
+  'DELETE …/queries/:id': 'the SQL screen of the console',
+  'GET …/history': 'its history',
+  'GET …/keys': 'rowhouse keys list <slug>',
+  'POST …/keys': 'rowhouse keys issue <slug>',
+  'POST …/keys/rotate': 'rowhouse keys rotate <slug>',
+  'GET …/snapshots': 'rowhouse snapshots list <slug>',
+  'DELETE …/snapshots/:name': 'rowhouse snapshots delete <slug> <name>',
+  'GET …/auth/user': 'rowhouse users show <slug> <email>',
+  'GET …/auth/users': 'rowhouse users list <slug>',
+  'PATCH …/auth/users/:id': 'rowhouse users unban <slug> <email>',
+  'GET …/auth/users/:id/sessions': 'rowhouse users show <slug> <email>',
+  'POST …/auth/users/:id/act-as': 'the Users screen of the console',
+  'POST …/auth/signin': 'a sign-in of the user',
+  'POST …/auth/refresh': 'a refresh by the application',
+  'POST …/auth/recover': 'rowhouse users recover <slug> <email>',
+  'GET /servers': 'rowhouse servers list',
+  'GET /account/keys': 'rowhouse account keys',
+  'DELETE /account/keys/:id': 'rowhouse account revoke-key <id>',
+  'GET /account/members': 'rowhouse members list',
+  'PATCH /account/members/:id': 'rowhouse members change <email>',
+  'GET /accounts': 'rowhouse accounts list',
+  'GET /accounts/:id': 'rowhouse accounts list',
+  'GET /backups': 'rowhouse backup list',
+  'POST /backups': 'rowhouse backup now',
+  'POST /projects/import': 'rowhouse import <dump> --name <name>',
+  'POST /uploads': 'rowhouse import <dump> --name <name>',
+  'PATCH /uploads/:id': 'rowhouse import <dump> --name <name> --upload <id>',
+  'GET /uploads': 'the log of the service',
+  'GET /docs': 'rowhouse --help',
+  'POST /console/session/confirm': 'the console',
+  'GET /console/sessions': 'the console',
+};
 
 export function forCommandLine(hint: string): string {
-  return commands.reduce((text, [endpoint, command]) => text.replace(endpoint, command), hint);
+  return hint
+    .replace(/ with \{"kind": "full"\}/, ' --full')
+    .replace(/ with \{"banned": false\}/, '')
+    .replace(/(\/jobs\/([\w-]+) reports[^.]*\. )DELETE cancels/, '$1rowhouse jobs cancel $2 cancels')
+    .replace(/\b(GET|POST|PATCH|PUT|DELETE) ((?:…|\/)[\w/:-]*)/g, (whole, method: string, path: string) => {
+      const short = path.replace('/api/dbaas/v2', '').replace(/^\/projects\/:slug/, '…');
+      const job = /^\/jobs\/([\w-]+)$/.exec(short)?.[1];
+      if (job) return `rowhouse jobs ${method === 'DELETE' ? 'cancel' : 'show'} ${job}`;
+      // Some paths of an account are written with … too.
+      return commands[`${method} ${short}`] ?? commands[`${method} ${short.replace('…', '')}`] ?? whole;
+    })
+    .replace('--help lists all endpoints', '--help lists all commands');
 }

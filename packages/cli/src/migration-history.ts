@@ -11,10 +11,8 @@ export type Applied = { version: string; name: string; checksum: string; applied
 export type MigrateOptions = ApiOptions & { timeout?: number };
 
 const table = 'rowhouse_migrations.applied';
-/** The lock is of this transaction, so a process that dies leaves none behind. */
-const lock = {
-  query: "select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('rowhouse migrate', 0))",
-};
+/** Of the transaction, so a process that dies leaves none behind. Readers do not wait for it. */
+const lock = { query: `do $$ begin lock table ${table} in share row exclusive mode; end $$` };
 const create = [
   'create schema if not exists rowhouse_migrations',
   `create table if not exists ${table} (version numeric primary key, name text not null, checksum text not null,
@@ -34,7 +32,8 @@ export async function readApplied(slug: string, options: MigrateOptions): Promis
 /** false: another run has applied it meanwhile. */
 export async function apply(slug: string, migration: Migration, options: MigrateOptions): Promise<boolean> {
   const statements = splitStatements(migration.text).map(({ text }) => ({ query: text }));
-  const before = [lock, ...create, entryOf(migration)];
+  await prepare(slug, options);
+  const before = [lock, entryOf(migration)];
   if (!migration.isInTransaction) return applyOneByOne(slug, migration, statements, before, options);
   if (before.length + statements.length > maxStatements)
     throw failure(
@@ -79,6 +78,15 @@ async function applyOneByOne(
   return true;
 }
 
+/** Two at once can collide in the catalog of PostgreSQL; then the table is there. */
+async function prepare(slug: string, options: MigrateOptions): Promise<void> {
+  const tryOnce = () => batch(slug, create, options);
+  await tryOnce().catch((error: unknown) => {
+    if (error instanceof Failure && error.body.error.code === 'conflict') return tryOnce();
+    throw error;
+  });
+}
+
 /** Notes that a migration was applied, without running it; or that it was not. */
 export async function mark(
   slug: string,
@@ -87,7 +95,8 @@ export async function mark(
   options: MigrateOptions,
 ): Promise<void> {
   const remove = { query: `delete from ${table} where version = $1::numeric`, params: [migration.version] };
-  await batch(slug, [lock, ...create, remove, ...(isApplied ? [entryOf(migration)] : [])], options);
+  await prepare(slug, options);
+  await batch(slug, [lock, remove, ...(isApplied ? [entryOf(migration)] : [])], options);
 }
 
 /** Runs them in one transaction that is undone. Only for those that can run in one. */
@@ -107,20 +116,20 @@ export async function tryOut(
   });
   // A count that cannot be right rolls everything back.
   const undo = { query: 'select 1', expect_affected: 2 };
-  await batch(slug, [lock, ...texts, undo], options).then(
+  await batch(slug, [...texts, undo], options).then(
     () => {
       throw failure('internal_error', 'The trial was not rolled back.');
     },
     (error: unknown) => {
       const at = error instanceof Failure && (error.body.error.details as { statement?: number })?.statement;
-      if (at !== texts.length + 1) throw locate(error, pending);
+      if (at !== texts.length) throw locate(error, pending);
     },
   );
 }
 
 function locate(error: unknown, pending: readonly Migration[]): unknown {
   if (!(error instanceof Failure)) return error;
-  let skipped = 1;
+  let skipped = 0;
   const at = (error.body.error.details as { statement?: number } | undefined)?.statement ?? 0;
   for (const { text, file } of pending) {
     const count = splitStatements(text).length;
