@@ -48,7 +48,8 @@ async function transfer(
   stop: () => void,
 ): Promise<void> {
   try {
-    await pipeline(body, counting, target);
+    // Another command of the same script may write to stdout next.
+    await pipeline(body, counting, target, { end: target !== process.stdout });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     // Of the file or the pipe: the system's own words say it best.

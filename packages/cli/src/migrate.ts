@@ -5,6 +5,7 @@ import type { CreatedBranchResponse } from '@rowhouse/api';
 import type { Command } from 'commander';
 import { callApi, withApiOptions, withListOptions, withProjectOption } from './api.ts';
 import { Failure, failure } from './failure.ts';
+import { addDiff } from './migrate-diff.ts';
 import { byVersion, type Migration, newMigration, readMigrations } from './migration-files.ts';
 import { type Applied, apply, type MigrateOptions, mark, readApplied, tryOut } from './migration-history.ts';
 import { positive } from './numbers.ts';
@@ -52,6 +53,7 @@ export function addMigrate(program: Command): void {
   add('mark <version>', 'Note that a migration was applied, without running it.')
     .option('--undo', 'note that it was not applied')
     .action(markOne);
+  addDiff(migrate, dir);
 
   withProjectOption(withApiOptions(program.command('seed [file]')))
     .summary('run a file of sample rows')

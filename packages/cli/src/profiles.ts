@@ -13,10 +13,11 @@ export function chooseService(command: Command): void {
   // `login` has an address and no key.
   if (!command.options.some((option) => option.attributeName() === 'key')) return;
   const isFlag = (name: string) => command.getOptionValueSource(name) === 'cli';
+  const isDefault = (name: string) => command.getOptionValueSource(name) === 'default';
   // A profile that is named in the command counts more than what the environment says.
   const ignoresEnvironment = isFlag('profile');
   const given = (name: 'url' | 'key') =>
-    isFlag(name) || !ignoresEnvironment ? options[name]?.trim() || undefined : undefined;
+    isFlag(name) || !(ignoresEnvironment || isDefault(name)) ? options[name]?.trim() || undefined : undefined;
   const config = readConfig();
   const name = profileName(config, options.profile);
   const profile = name === undefined ? undefined : profileOf(config, name);

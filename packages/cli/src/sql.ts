@@ -77,7 +77,8 @@ async function printRows(slug: string, script: Script, options: SqlOptions): Pro
   };
   const format = options.output === 'csv' ? 'text/csv' : 'application/x-ndjson';
   const rows = await openRows(options, 'POST', ['projects', slug, 'query'], format, { body });
-  await pipeline(rows, process.stdout).catch((error: unknown) => {
+  // Another command of the same script may write to it next.
+  await pipeline(rows, process.stdout, { end: false }).catch((error: unknown) => {
     throw failure('broken_off', `The rows broke off before they were complete: ${(error as Error).message}.`);
   });
 }

@@ -89,7 +89,7 @@ export async function exportRows(
   );
   const path = ['projects', slug, 'tables', table];
   const rows = await openRows(options, 'GET', path, types[format], {});
-  if (file === undefined || file === '-') return pipeline(rows, process.stdout);
+  if (file === undefined || file === '-') return pipeline(rows, process.stdout, { end: false });
   const count = counter(progressOf(options));
   const part = `${file}.part`;
   try {

@@ -36,12 +36,16 @@ export function useService(settings: Record<string, string> = {}): Live {
     await cleanUp();
     rmSync(live.folder, { recursive: true, force: true });
   });
-  live.env = (more = {}) => ({
-    ...bare,
-    ...{ NO_COLOR: '1', XDG_CONFIG_HOME: live.config, ROWHOUSE_URL: live.service.url },
-    ...{ ROWHOUSE_API_KEY: live.accountKey, DBUS_SESSION_BUS_ADDRESS: '' },
-    ...more,
-  });
+  // An empty value takes a variable away.
+  const present = (env: NodeJS.ProcessEnv) =>
+    Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
+  live.env = (more = {}) =>
+    present({
+      ...bare,
+      ...{ NO_COLOR: '1', XDG_CONFIG_HOME: live.config, ROWHOUSE_URL: live.service.url },
+      ...{ ROWHOUSE_API_KEY: live.accountKey, DBUS_SESSION_BUS_ADDRESS: '' },
+      ...more,
+    });
   live.run = (args, { env, input = '', cwd = path.join(live.folder, 'work') } = {}) => {
     const result: SpawnSyncReturns<string> = spawnSync(process.execPath, [bin, ...args], {
       ...{ encoding: 'utf8', env: live.env(env), input, cwd, timeout: 120_000 },

@@ -66,6 +66,8 @@ describe('rowhouse sql', () => {
   });
 
   it('opens a shell with history and completion on a terminal', { timeout: 120_000 }, async () => {
+    const made = "create table shells (id int, nacre text); insert into shells values (1, 'Pearl')";
+    expect(run(['sql', made]).status).toBe(0);
     // script(1) gives the command a terminal.
     const child = spawn('script', ['-qec', `${process.execPath} ${bin} sql`, '/dev/null'], {
       ...{ cwd: work(), env: { ...live.env(shop), TERM: 'xterm' } },
@@ -85,16 +87,21 @@ describe('rowhouse sql', () => {
     await says('shop-> ');
     child.stdin.write("b' as two, 41 + 1 as answer;\n");
     await says(/42\s[\s\S]*\(1 row/);
-    child.stdin.write('select na\tme from te\tas where id = 1;\n');
-    await says(/Assam[\s\S]*\(1 row/);
-    child.stdin.write('\\d teas\n');
+    // As a person does: a completion is there before the next letter.
+    child.stdin.write('select nac\t');
+    await says('nacre');
+    child.stdin.write(' from she\t');
+    await says('shells');
+    child.stdin.write(' where id = 1;\n');
+    await says(/Pearl[\s\S]*\(1 row/);
+    child.stdin.write('\\d shells\n');
     await says(/integer[\s\S]*\(2 rows/);
     child.stdin.write('select nope;\n');
     await says('"nope" does not exist');
     child.stdin.write(' select 7 as secret;\n\\q\n');
     await once(child, 'exit');
     const history = path.join(live.config, 'rowhouse', 'history');
-    expect(readFileSync(history, 'utf8')).toContain('select name from teas where id = 1;');
+    expect(readFileSync(history, 'utf8')).toContain('select nacre from shells where id = 1;');
     expect(readFileSync(history, 'utf8')).not.toContain('secret');
     expect(statSync(history).mode & 0o777).toBe(0o600);
   });

@@ -40,7 +40,13 @@ it.skipIf(!hasJq).each(pagesIn(root).filter((page) => !withoutSessions.includes(
         .replace('rh_acct_…', key)
         .replace(/ \.rowhouse\b/, ` ${folder}`);
     const page = cutSection(readFileSync(path.join(root, file), 'utf8'), fleetSteps).rest;
-    const { ran, problems } = await runConsole(page, edit, { cwd: root });
+    // The command as an installation has it, with a configuration of its own.
+    const env = {
+      ...process.env,
+      PATH: `${path.join(root, 'node_modules/.bin')}:${process.env.PATH}`,
+      ...{ XDG_CONFIG_HOME: `${folder}/config`, DBUS_SESSION_BUS_ADDRESS: '' },
+    };
+    const { ran, problems } = await runConsole(page, edit, { cwd: root, env });
     for (const { command, shown, output } of ran) {
       if (hasPsql || !command.startsWith('psql '))
         expect(output, `${command}\n${problems}`).toMatch(asPattern(shown));
