@@ -21,6 +21,16 @@ export type Relation = {
   takesUpdate: boolean;
   comment: string | null;
   columns: ColumnRow[];
+  embeds: EmbedRow[];
+};
+
+/** Another relation whose rows can be embedded, by a foreign key of this one, of the other, or of a table between them. */
+export type EmbedRow = {
+  target: number;
+  isMany: boolean;
+  isNullable: boolean;
+  /** The only column of a foreign key of this relation: it names the embedded row too. */
+  column: string | null;
 };
 
 export type ColumnRow = {
@@ -97,6 +107,11 @@ const columns = `(
     'comment', col_description(relation.oid, attnum))), '[]')
   from pg_attribute where attrelid = relation.oid and attnum > 0 and not attisdropped)`;
 
+/** Whether a unique index over all rows has such columns. */
+const uniqueOver = (relation: string, comparison: string) =>
+  `exists (select from pg_index where indrelid = ${relation} and indisunique and indisvalid and indpred is null
+     and indexprs is null and indkey::int2[] ${comparison})`;
+
 /** $1: names of the schemas, or null for all of the project's own, without auth. */
 export const readCatalog = `
 with recursive
@@ -105,7 +120,7 @@ available as (
     case when $1::text[] is null then nspname <> 'auth' and not ${ofExtension('pg_namespace', 'oid')}
          else nspname = any ($1::text[]) end as is_chosen
   from pg_namespace
-  where nspname <> all ('{rowhouse,information_schema}') and nspname !~ '^pg_' and has_schema_privilege(oid, 'usage')
+  where nspname <> all ('{rowhouse,rowhouse_migrations,information_schema}') and nspname !~ '^pg_' and has_schema_privilege(oid, 'usage')
 ),
 chosen as (select oid, name from available where is_chosen),
 relation as (
@@ -121,6 +136,19 @@ routine as (
   where prokind = 'f' and prorettype <> all ('{trigger,event_trigger,internal}'::regtype[])
     and 'internal'::regtype <> all (proargtypes::oid[])
     and has_function_privilege(proc.oid, 'execute') and not ${ofExtension('pg_proc', 'proc.oid')}
+),
+-- As the service embeds: see the foreign keys of its catalog.
+embed as (
+  select conrelid as holder, confrelid as target, false as is_many,
+    exists (select from pg_attribute where attrelid = conrelid and attnum = any (conkey) and not attnotnull) as is_nullable,
+    case when cardinality(conkey) = 1 then (select attname from pg_attribute where (attrelid, attnum) = (conrelid, conkey[1])) end as key_column
+  from pg_constraint where contype = 'f'
+  union all
+  select confrelid, conrelid, not ${uniqueOver('conrelid', '<@ conkey')}, true, null from pg_constraint where contype = 'f'
+  union all
+  select near.confrelid, far.confrelid, true, false, null
+  from pg_constraint as near join pg_constraint as far on far.conrelid = near.conrelid and far.oid <> near.oid
+  where near.contype = 'f' and far.contype = 'f' and ${uniqueOver('near.conrelid', '@> (near.conkey || far.conkey)')}
 ),
 own as (
   select type.oid from pg_type as type join chosen on chosen.oid = typnamespace
@@ -154,7 +182,10 @@ select
      'oid', oid::int8, 'schema', schema, 'name', relname, 'isView', relkind in ('v', 'm'),
      'takesInsert', accepts & ${inserts} <> 0 and has_any_column_privilege(oid, 'insert'),
      'takesUpdate', accepts & ${updates} <> 0 and has_any_column_privilege(oid, 'update'),
-     'comment', obj_description(oid, 'pg_class'), 'columns', ${columns})), '[]') from relation) as relations,
+     'comment', obj_description(oid, 'pg_class'), 'columns', ${columns},
+     'embeds', (
+       select coalesce(json_agg(json_build_object('target', target::int8, 'isMany', is_many, 'isNullable', is_nullable, 'column', key_column)), '[]')
+       from embed join relation as other on other.oid = target where holder = relation.oid))), '[]') from relation) as relations,
   (select coalesce(json_agg(json_build_object(
      'schema', schema, 'name', proname, 'signature', pg_get_function_identity_arguments(oid),
      'isStrict', proisstrict, 'returnsSet', proretset, 'returns', prorettype::int8, 'defaults', pronargdefaults,

@@ -26,7 +26,7 @@ export function writeTypes(project: string, catalog: Catalog, numbers: Numbers):
   };
   for (const relation of catalog.relations) {
     const { tables, views } = schemaOf(relation.schema);
-    (relation.isView ? views : tables).push(relationField(relation, resolver));
+    (relation.isView ? views : tables).push(relationField(relation, catalog.relations, resolver));
   }
   for (const [schema, name, overloads] of byName(catalog.functions)) {
     schemaOf(schema).functions.push(functionField(name, overloads, catalog.relations, resolver));
@@ -85,7 +85,7 @@ function schemaField(name: string, schema: Schema, comment: string | null): Fiel
   return { name, comment, shape };
 }
 
-function relationField(relation: Relation, resolver: Resolver): Field {
+function relationField(relation: Relation, relations: readonly Relation[], resolver: Resolver): Field {
   const { columns, isView, takesInsert, takesUpdate } = relation;
   const field = (column: ColumnRow, isOptional: boolean, isNullable: boolean, comment?: string | null) => {
     const name = resolver.nameOf(column.type, column.dimensions);
@@ -112,7 +112,21 @@ function relationField(relation: Relation, resolver: Resolver): Field {
   // A table always has all three; a view has those that it accepts.
   if (takesInsert || !isView) shape.push({ name: 'Insert', shape: takesInsert ? input(insert) : 'never' });
   if (takesUpdate || !isView) shape.push({ name: 'Update', shape: takesUpdate ? input(update) : 'never' });
+  const embeds = embedFields(relation, relations);
+  if (embeds.length > 0) shape.push({ name: 'Embeds', shape: sorted(embeds) });
   return { name: relation.name, comment: relation.comment, shape };
+}
+
+/** By the names that `select` of the service takes. A name that could mean two things is left out, as the service refuses it. */
+function embedFields({ embeds }: Relation, relations: readonly Relation[]): Field[] {
+  const named = embeds.flatMap(({ target, isMany, isNullable, column }) => {
+    const other = relations.find(({ oid }) => oid === target);
+    if (!other) return [];
+    const type = `Database[${JSON.stringify(other.schema)}]["${other.isView ? 'Views' : 'Tables'}"][${JSON.stringify(other.name)}]`;
+    const shape = isMany ? `${type}[]` : isNullable ? `${type} | null` : type;
+    return [other.name, ...(column === null ? [] : [column])].map((name) => ({ name, shape }));
+  });
+  return named.filter(({ name }) => named.filter((one) => one.name === name).length === 1);
 }
 
 function functionField(

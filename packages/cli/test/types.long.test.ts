@@ -482,3 +482,50 @@ describe('generated types of an empty project', () => {
     expect(compile(types('bare'), 'holds<Same<keyof Database, never>>();')).toBe('');
   });
 });
+
+it('embedded rows have their types in the client, and come as they are typed', async () => {
+  const key = await project(
+    'garden',
+    'create table species (id int primary key, latin text not null)',
+    'create table plants (id int primary key, species_id int not null references species, parent_id int references plants)',
+    'create table beds (id int primary key, name text)',
+    'create table plant_beds (plant_id int references plants, bed_id int references beds, primary key (plant_id, bed_id))',
+    'create table labels (plant_id int primary key references plants, text text)',
+    "insert into species values (1, 'Camellia sinensis')",
+    'insert into plants values (1, 1, null)',
+    "insert into beds values (1, 'North')",
+    'insert into plant_beds values (1, 1)',
+  );
+  const client = fileURLToPath(new URL('../../client/src/index.ts', import.meta.url));
+  const columns = ["'id'", "'species(latin)'", "'beds(name)'", "'labels(text)'", "'parent_id(id)'"].join(
+    ', ',
+  );
+  expect(
+    compile(
+      types('garden'),
+      `import { createClient } from ${JSON.stringify(client)};
+       const db = createClient<Database>({ apiKey: 'x', project: 'y' });
+       export async function embedded() {
+         const row = await db.table('plants').select(${columns}).first();
+         holds<Same<typeof row, { id: number; species: { latin: string }; beds: { name: string | null }[];
+           labels: { text: string | null } | null; parent_id: { id: number } | null } | null>>();
+         const back = await db.table('species').select('latin', 'plants(id)').first();
+         holds<Same<typeof back, { latin: string; plants: { id: number }[] } | null>>();
+         // Both a child and a parent: the service wants to know which.
+         const unclear = await db.table('plants').select('plants(id)').first();
+         holds<Same<typeof unclear, Record<string, unknown> | null>>();
+       }`,
+    ),
+  ).toBe('');
+  const select = 'id,species(latin),beds(name),labels(text),parent_id(id)';
+  const { body } = await service.call('GET', `/projects/garden/tables/plants?select=${select}`, { key });
+  expect(body.rows).toEqual([
+    {
+      id: 1,
+      species: { latin: 'Camellia sinensis' },
+      beds: [{ name: 'North' }],
+      labels: null,
+      parent_id: null,
+    },
+  ]);
+});

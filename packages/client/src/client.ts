@@ -1,5 +1,5 @@
 // createClient: SQL, tables and users of one project.
-import type { AnyRow, InsertOf, RowOf, TableName, UpdateOf } from './database.ts';
+import type { AnyRow, EmbedsOf, InsertOf, RowOf, TableName, UpdateOf } from './database.ts';
 import { isRowhouseError, misuse, RowhouseError } from './errors.ts';
 import { type Numbers, toBigInts } from './json.ts';
 import { type Call, openService, type PostOptions, type ServiceOptions } from './request.ts';
@@ -15,7 +15,7 @@ import {
   type User,
 } from './sessions.ts';
 import { makeName, makeSql, type Sql, type SqlName, statementOf } from './sql.ts';
-import { makeTable, type Table } from './table.ts';
+import { type Format, formats, makeTable, type Table } from './table.ts';
 
 /** Options of {@link createClient}. */
 export type ClientOptions = ServiceOptions & {
@@ -105,6 +105,18 @@ export interface Query {
     params?: readonly unknown[],
     options?: QueryOptions,
   ): AsyncGenerator<Row, void, undefined>;
+  /**
+   * Yields the rows as text, piece by piece: CSV, or JSON lines.
+   *
+   * @example
+   * for await (const piece of db.query.export('csv', 'select * from teas')) process.stdout.write(piece);
+   */
+  export(
+    format: Format,
+    text: string | Sql,
+    params?: readonly unknown[],
+    options?: QueryOptions,
+  ): AsyncGenerator<string, void, undefined>;
 }
 
 /** `db.sql`. */
@@ -120,6 +132,9 @@ export interface SqlTag {
   /** Quotes the name of a table or column: `sql.id('teas')`, `sql.id('shop', 'teas')`. */
   id(...names: string[]): SqlName;
 }
+
+/** A code that was sent to the user, or, for a key that may manage the project, the code itself. */
+export type CodeIssued = { sent: true } | { code: string; expires_at: string };
 
 /** A client for one project. Created by {@link createClient}. */
 export interface Client<Database = unknown> {
@@ -141,7 +156,13 @@ export interface Client<Database = unknown> {
    */
   table<Name extends TableName<Database>>(
     name: Name,
-  ): Table<RowOf<Database, Name>, InsertOf<Database, Name>, UpdateOf<Database, Name>>;
+  ): Table<
+    RowOf<Database, Name>,
+    InsertOf<Database, Name>,
+    UpdateOf<Database, Name>,
+    RowOf<Database, Name>,
+    EmbedsOf<Database, Name>
+  >;
   /** The same with your own type for the rows. */
   table<Row extends object = never>(
     name: [Row] extends [never] ? never : string,
@@ -150,10 +171,34 @@ export interface Client<Database = unknown> {
   /** Creates a user and signs it in. */
   signUp(user: { email: string; password: string; data?: Record<string, unknown> }): Promise<SignedIn>;
   signIn(user: { email: string; password: string }): Promise<SignedIn>;
+  /**
+   * Requests a code for a new password. The service sends it to the user; a key that may manage the project gets the code
+   * itself.
+   *
+   * @example
+   * await db.recover({ email: 'ada@example.com' });
+   * await db.recover({ code: 'rh_code_…', password: 'a new one' }); // signs in
+   */
+  recover(user: { email: string; send?: boolean }): Promise<CodeIssued>;
+  /** Sets a new password with the code, ends all other sessions, and signs in. */
+  recover(code: { code: string; password: string }): Promise<SignedIn>;
+  /** Requests a code that verifies the e-mail address, like `recover`. */
+  verify(user: { email: string; send?: boolean }): Promise<CodeIssued>;
+  /** Uses the code. */
+  verify(code: { code: string }): Promise<{ user: User }>;
   /** Ends this session of the user, all others, or all sessions. */
   signOut(options?: { scope?: 'this' | 'others' | 'all' }): Promise<void>;
   /** Requests the signed-in user from the service. null: no user is signed in. */
   user(): Promise<User | null>;
+  /** Changes the signed-in user. A new password needs `current_password`, and ends all other sessions. */
+  updateUser(changes: {
+    email?: string;
+    password?: string;
+    current_password?: string;
+    data?: Record<string, unknown>;
+  }): Promise<User>;
+  /** Deletes the signed-in user, with the rows that reference it with `on delete cascade`, and signs out. */
+  deleteUser(): Promise<User>;
   /** Gets a new access token. The client does this automatically when a token has expired. */
   refresh(): Promise<SignedIn>;
   /** The session of the signed-in user. */
@@ -226,6 +271,8 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
       return service.send({ ...call, token: renewed });
     }
   };
+  const ownUser = async (method: Call['method'], body?: object) =>
+    (await sendAsUser({ method, path: ['auth', 'user'], body })).user;
   const isUsers = user || apiKey.startsWith('rh_pub_');
   const send = isUsers ? sendAsUser : service.send;
 
@@ -252,13 +299,15 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     return toCall('query', { ...readStatement(text, params), limit, dry_run, max_affected }, more);
   };
   const query = async (...given: Parameters<Query>) => finish(await send(toQuery(...given)));
-  async function* stream(...given: Parameters<Query>) {
+  /** Not yield*: it would create extra promises for each piece. */
+  async function* read(call: Call) {
     const token = isUsers ? await tokenOf() : null;
+    for await (const piece of service.open({ ...call, token })) yield piece;
+  }
+  async function* stream(...given: Parameters<Query>) {
     const { feed, end } = splitRows(numbers);
     try {
-      // Not yield*: it would create extra promises for each row.
-      for await (const piece of service.open({ ...toQuery(...given), token }))
-        for (const row of feed(piece)) yield row;
+      for await (const piece of read(toQuery(...given))) for (const row of feed(piece)) yield row;
       end();
     } catch (error) {
       throw isRowhouseError(error) ? error : new RowhouseError('invalid_response', String(error));
@@ -266,7 +315,11 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
   }
 
   const client = {
-    query: Object.assign(query, { stream }),
+    query: Object.assign(query, {
+      stream,
+      export: (format: Format, ...given: Parameters<Query>) =>
+        read({ ...toQuery(...given), accept: formats[format] }),
+    }),
     sql: Object.assign(
       (strings: TemplateStringsArray, ...values: unknown[]) => makeSql(strings, values, (sql) => query(sql)),
       { id: makeName },
@@ -279,9 +332,17 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
       });
       return (await send(toCall('batch', { statements }, more))).results.map(finish);
     },
-    table: (name: string) => makeTable({ name, numbers, send }),
+    table: (name: string) => makeTable({ name, numbers, send, read }),
     signUp: (body: object) => enter('signup', body),
     signIn: (body: object) => enter('signin', body),
+    recover: (body: { code?: string }) => (body.code ? enter : auth)('recover', body),
+    verify: (body: object) => auth('verify', body),
+    updateUser: (body: object) => ownUser('PATCH', body),
+    deleteUser: async () => {
+      const user = await ownUser('DELETE');
+      await sessions.set('signed_out', null);
+      return user;
+    },
     signOut: async ({ scope = 'this' } = {}) => {
       if (!(await sessions.token())) return;
       try {
@@ -292,8 +353,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
       }
       if (scope !== 'others') await sessions.set('signed_out', null);
     },
-    user: async () =>
-      (await sessions.token()) ? (await sendAsUser({ method: 'GET', path: ['auth', 'user'] })).user : null,
+    user: async () => ((await sessions.token()) ? ownUser('GET') : null),
     refresh: sessions.refresh,
     get session() {
       return sessions.current();
@@ -301,7 +361,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     onAuthChange: sessions.listen,
     asUser: (given: string | Session) => {
       const session = typeof given === 'string' ? { access_token: given } : given;
-      if (!session?.access_token) throw misuse('asUser requires a session or access token.');
+      if (!session?.access_token) throw misuse('asUser requires a session or token.');
       return open<Database>(options, session);
     },
   };
@@ -320,6 +380,6 @@ function readStatement(
 ): { query: string; params?: readonly unknown[] } {
   if (typeof text === 'string') return params ? { query: text, params } : { query: text };
   const statement = statementOf(text);
-  if (!statement) throw misuse('A statement must be a string or sql`…`.');
+  if (!statement) throw misuse('A statement is a string or sql`…`.');
   return statement;
 }

@@ -43,4 +43,8 @@ export type InsertOf<Database, Name> = unknown extends Database
 export type UpdateOf<Database, Name> = unknown extends Database
   ? AnyRow
   : Part<Find<Database, Name>, 'Update'>;
+/** The tables that can be embedded in its rows. */
+export type EmbedsOf<Database, Name> = unknown extends Database
+  ? unknown
+  : Part<Find<Database, Name>, 'Embeds'>;
 type Part<Entry, Key extends string> = Entry extends Record<Key, infer Found> ? Found : never;

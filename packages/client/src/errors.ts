@@ -111,6 +111,11 @@ export class RowhouseError extends Error {
   declare readonly retryAfterS: number | undefined;
   declare readonly details: unknown;
 
+  /** By its name: a program may load the module twice, as ESM, as CommonJS, or with /admin. */
+  static override [Symbol.hasInstance](error: unknown): boolean {
+    return isRowhouseError(error);
+  }
+
   constructor(code: ErrorCode, message: string, { cause, ...extras }: ErrorExtras = {}) {
     super(message, { cause });
     Object.assign(this, { name, code, status: 0, retryable: false }, extras);
@@ -140,7 +145,7 @@ export async function safe<T>(promise: PromiseLike<T>): Promise<Safe<T>> {
   }
 }
 
-/** Compares the name: a program may load the module twice, as ESM and as CommonJS. */
+/** Compares the name. */
 export function isRowhouseError(error: unknown): error is RowhouseError {
   return (error as Error | null)?.name === name;
 }

@@ -15,13 +15,14 @@ export {
   type BatchStatement,
   type Client,
   type ClientOptions,
+  type CodeIssued,
   createClient,
   type Query,
   type QueryOptions,
   type Result,
   type SqlTag,
 } from './client.ts';
-export type { AnyRow, InsertOf, RowOf, TableName, UpdateOf } from './database.ts';
+export type { AnyRow, EmbedsOf, InsertOf, RowOf, TableName, UpdateOf } from './database.ts';
 export {
   type ClientErrorCode,
   type ErrorCode,
@@ -34,14 +35,17 @@ export {
 } from './errors.ts';
 export type { Numbers } from './json.ts';
 export type { CallOptions, PostOptions, ServiceOptions } from './request.ts';
+export type { Selected } from './select.ts';
 export type { AuthEvent, AuthListener, Session, SessionStorage, SignedIn, User } from './sessions.ts';
 export type { Sql, SqlName } from './sql.ts';
 export type {
   ChangeOptions,
   Column,
+  Format,
   Minimal,
   Operator,
   Page,
+  Source,
   Table,
   UpsertOptions,
   ValueOf,

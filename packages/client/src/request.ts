@@ -37,7 +37,12 @@ export type Call = { [Name in keyof PostOptions]?: PostOptions[Name] | undefined
   path: readonly string[];
   /** Undefined values are omitted. */
   query?: object;
+  /** Sent as it is if `type` is given, otherwise as JSON. */
   body?: unknown;
+  type?: string;
+  accept?: string;
+  /** `open` yields bytes, and undefined at the end. */
+  isRaw?: boolean;
   token?: string | null;
   /** The minimum timeout. */
   timeoutMs?: number | undefined;
@@ -60,13 +65,19 @@ type Options = ServiceOptions & { maxStalenessMs?: number };
 /** `root`: the first segments of all paths. */
 export function openService(options: Options, numbers: Numbers, root: readonly string[]): Service {
   const { apiKey, retries = 2, timeoutMs = 60_000, url = 'http://127.0.0.1:8765' } = options;
-  if (!/^[\x21-\x7e]+$/.test(apiKey)) throw misuse('The apiKey is missing or malformed.');
+  // Nearly always a variable of the environment that is not set: ROWHOUSE_API_KEY, or another name.
+  if (!apiKey) throw misuse('apiKey is missing.', 'Is ROWHOUSE_API_KEY set?');
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) throw misuse('apiKey is malformed.');
   const base = readUrl(url);
   const { maxStalenessMs } = options;
   /** Of the last change: reads from standbys have to include it. If it is `unknown`, the primary answers. */
   let position = '';
 
-  const begin = async (call: Call, body: string | undefined, key: string | undefined): Promise<Answering> => {
+  const begin = async (
+    call: Call,
+    body: BodyInit | undefined,
+    key: string | undefined,
+  ): Promise<Answering> => {
     const { method, token } = call;
     const mayChange = method !== 'GET' && !(call.body as { read_only?: boolean } | undefined)?.read_only;
     const address = base + addressOf(call, root);
@@ -81,10 +92,13 @@ export function openService(options: Options, numbers: Numbers, root: readonly s
             ...(position && { 'rowhouse-min-position': position }),
           }),
           ...(token && { authorization: `Bearer ${token}` }),
-          ...(body && { 'content-type': 'application/json' }),
+          ...(body && { 'content-type': call.type ?? 'application/json' }),
+          ...(call.accept && { accept: call.accept }),
           ...(key && { 'idempotency-key': key }),
         },
         body: body ?? null,
+        // Required for streams, and only known to them.
+        ...(isStream(body) && { duplex: 'half' }),
         // Following a redirect would send the key to another server and turn a POST into a GET.
         redirect: 'manual',
         signal: watch.signal,
@@ -105,14 +119,14 @@ export function openService(options: Options, numbers: Numbers, root: readonly s
 
   const repeating = async <T>(call: Call, use: (answering: Answering) => Promise<T>): Promise<T> => {
     const { body, idempotencyKey, method, signal } = call;
-    const text = body === undefined ? body : toJson(body);
+    const text = body === undefined || call.type ? (body as BodyInit | undefined) : toJson(body);
     const key = idempotencyKey === true ? newKey() : idempotencyKey;
     for (let attempt = 0; ; attempt++) {
       try {
         return await use(await begin(call, text, key));
       } catch (error) {
         const waitMs = waitBefore(error, attempt, method === 'GET' || !!key);
-        if (waitMs === null || attempt >= retries) throw error;
+        if (waitMs === null || attempt >= retries || isStream(text)) throw error;
         await sleep(waitMs, signal);
       }
     }
@@ -133,7 +147,8 @@ export function openService(options: Options, numbers: Numbers, root: readonly s
       try {
         for (;;) {
           const { done, value } = (await watch.over(async () => reader?.read())) ?? { done: true };
-          yield decoder.decode(value, { stream: !done });
+          // The type says text; only the caller that asked for bytes gets them.
+          yield (call.isRaw ? value : decoder.decode(value, { stream: !done })) as string;
           if (done) return;
         }
       } finally {
@@ -141,6 +156,11 @@ export function openService(options: Options, numbers: Numbers, root: readonly s
       }
     },
   };
+}
+
+/** It can be sent once. */
+function isStream(body: unknown): boolean {
+  return !!(body as ReadableStream | undefined)?.getReader;
 }
 
 type Answering = { response: Response; watch: Watch };
@@ -168,16 +188,18 @@ function watchOver({ method, signal: given }: Call, timeoutMs: number, base: str
       } catch (error) {
         const { message, cause } = error as Error & { cause?: { code?: string } };
         const code: string = signal.aborted ? signal.reason : 'network_error';
-        const why =
-          code === 'timeout'
-            ? `timeout after ${timeoutMs} ms`
-            : signal.aborted
-              ? code
-              : (cause?.code ?? message);
-        throw new RowhouseError(code, `No response from ${base}: ${why}.`, {
-          hint: method === 'GET' ? undefined : 'It may have taken effect. Check before you send it again.',
-          cause: error,
-        });
+        const why: string = signal.aborted
+          ? code + (code === 'timeout' ? ` after ${timeoutMs} ms` : '')
+          : (cause?.code ?? message);
+        // Each runtime has its own word for it, and browsers none.
+        const isRefused = /refused/i.test(why + message);
+        const [text, hint] = isRefused
+          ? [`${base} refused the connection.`, 'Is the service running?']
+          : [
+              `No response from ${base}: ${why}.`,
+              method === 'GET' ? undefined : 'It may have taken effect. Check before a retry.',
+            ];
+        throw new RowhouseError(code, text as string, { hint, cause: error });
       } finally {
         clearTimeout(timer);
         given?.removeEventListener('abort', giveUp);

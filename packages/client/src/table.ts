@@ -3,6 +3,7 @@ import type { AnyRow } from './database.ts';
 import { misuse } from './errors.ts';
 import { missing, type Numbers, toBigInts, toText } from './json.ts';
 import type { Call, CallOptions, PostOptions } from './request.ts';
+import type { Selected } from './select.ts';
 
 /** A page of rows. */
 export type Page<Row> = {
@@ -66,6 +67,11 @@ export type UpsertOptions = PostOptions & {
   /** `merge` (the default) updates the existing row, `ignore` keeps it. */
   resolution?: 'merge' | 'ignore';
 };
+/** CSV, or one JSON object per line. */
+export type Format = 'csv' | 'jsonl';
+export const formats = { csv: 'text/csv', jsonl: 'application/x-ndjson' };
+/** What is imported: text, or bytes of any size. Browsers send a stream only over HTTP/2. */
+export type Source = string | Blob | Uint8Array | ReadableStream<Uint8Array>;
 /** Return the number of rows instead of the rows. */
 export type Minimal = { returning: 'minimal' };
 
@@ -76,12 +82,20 @@ export type Minimal = { returning: 'minimal' };
  * const page = await db.table('teas').select('id', 'name').gte('price', 4).order('price', 'desc').limit(10);
  * for await (const tea of db.table('teas').ilike('name', '*green*')) console.log(tea.name);
  */
-export interface Table<Row = AnyRow, Insert = AnyRow, Update = AnyRow, Shown = Row>
+export interface Table<Row = AnyRow, Insert = AnyRow, Update = AnyRow, Shown = Row, Embeds = unknown>
   extends PromiseLike<Page<Shown>>,
     AsyncIterable<Shown> {
-  /** Columns, or anything that `select` of the service supports: aliases, casts, `authors(name)`. */
-  select<Name extends keyof Row & string>(...columns: Name[]): Table<Row, Insert, Update, Pick<Row, Name>>;
-  select<Other = AnyRow>(...columns: string[]): Table<Row, Insert, Update, Other>;
+  /**
+   * Columns, or anything that `select` of the service supports: aliases, casts, `authors(name)`. With generated types, the
+   * rows have the type of what is selected, embedded rows included; otherwise pass the type.
+   *
+   * @example
+   * const { rows } = await db.table('plants').select('id', 'species(latin)'); // { id: number; species: { latin: string } }[]
+   */
+  select<const Columns extends readonly ((keyof Row & string) | (string & {}))[]>(
+    ...columns: Columns
+  ): Table<Row, Insert, Update, Selected<Row, Embeds, Columns>, Embeds>;
+  select<Other = AnyRow>(...columns: string[]): Table<Row, Insert, Update, Other, Embeds>;
   eq<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
   neq<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
   gt<Name extends Column<Row>>(column: Name, value: ValueOf<Row, Name>): this;
@@ -125,6 +139,20 @@ export interface Table<Row = AnyRow, Insert = AnyRow, Update = AnyRow, Shown = R
   upsert(rows: readonly Insert[], options?: UpsertOptions): Promise<Shown[]>;
   upsert(row: Insert, options: UpsertOptions & { resolution: 'ignore' }): Promise<Shown | null>;
   upsert(row: Insert, options?: UpsertOptions): Promise<Shown>;
+  /**
+   * Inserts rows of CSV (with column names in the first line) or JSON lines: all or none. Returns their number.
+   *
+   * @example
+   * await db.table('teas').import('csv', 'name,price\nAssam,4.5\n');
+   */
+  import(format: Format, rows: Source, options?: WriteOptions): Promise<number>;
+  /**
+   * Yields all rows that match, as text, piece by piece.
+   *
+   * @example
+   * for await (const piece of db.table('teas').export('csv')) process.stdout.write(piece);
+   */
+  export(format: Format): AsyncGenerator<string, void, undefined>;
   /** Updates the rows that match the filters. Without a filter, the service rejects it. */
   update(changes: Update, options: ChangeOptions & Minimal): Promise<number>;
   update(changes: Update, options?: ChangeOptions): Promise<Shown[]>;
@@ -139,6 +167,7 @@ export type TableDeps = {
   numbers: Numbers;
   // biome-ignore lint/suspicious/noExplicitAny: each caller knows what it requested
   send(call: Call): Promise<any>;
+  read(call: Call): AsyncGenerator<string>;
 };
 
 type Query = Readonly<{
@@ -163,6 +192,15 @@ export function makeTable(deps: TableDeps, query: Query = { conditions: [], orde
   const filter = (column: string, operator: string, value: unknown, not = '') =>
     where(`${quotePath(column)}.${not}${operator}.${operand(operator, value)}`);
 
+  const place = {
+    signal,
+    path: ['tables', name],
+    query: {
+      ...params,
+      order: order.join() || undefined,
+      and: conditions.length > 0 ? `(${conditions.join()})` : undefined,
+    },
+  };
   const send = async (
     method: Call['method'],
     more?: object,
@@ -170,14 +208,12 @@ export function makeTable(deps: TableDeps, query: Query = { conditions: [], orde
     { maxAffected: max_affected, returning, idempotencyKey, ...options }: Options = {},
   ): Promise<Answer> => {
     const answer: Answer = await deps.send({
+      ...place,
       signal: options.signal ?? signal,
       idempotencyKey,
       method,
-      path: ['tables', name],
       query: {
-        ...params,
-        order: order.join() || undefined,
-        and: conditions.length > 0 ? `(${conditions.join()})` : undefined,
+        ...place.query,
         numbers: numbers === 'number' || returning ? undefined : 'string',
         max_affected,
         returning,
@@ -231,6 +267,9 @@ export function makeTable(deps: TableDeps, query: Query = { conditions: [], orde
       write('POST', body, options, { resolution, on_conflict: onConflict && String(onConflict) }),
     update: (changes: unknown, options?: Options) => write('PATCH', changes, options),
     delete: (options?: Options) => write('DELETE', undefined, options),
+    import: async (format: Format, body: Source, options?: Options) =>
+      (await deps.send({ ...place, ...options, method: 'POST', type: formats[format], body })).row_count,
+    export: (format: Format) => deps.read({ ...place, method: 'GET', accept: formats[format] }),
     // biome-ignore lint/suspicious/noThenProperty: awaiting is how a page is read
     then: (resolve: never, reject: never) => send('GET').then(resolve, reject),
     [Symbol.asyncIterator]: iterate,

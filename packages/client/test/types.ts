@@ -14,6 +14,22 @@ type Database = {
           made_at?: string;
         };
         Update: { name?: string; price?: number | null; kind?: 'green' | 'black'; made_at?: string };
+        Embeds: {
+          shops: Database['public']['Tables']['shops'] | null;
+          reviews: Database['public']['Tables']['reviews'][];
+        };
+      };
+      shops: {
+        Row: { id: number; name: string };
+        Insert: { name: string };
+        Update: { name?: string };
+        Embeds: { teas: Database['public']['Tables']['teas'][] };
+      };
+      reviews: {
+        Row: { stars: number; text: string | null };
+        Insert: { stars: number };
+        Update: { stars?: number };
+        Embeds: { teas: Database['public']['Tables']['teas'] };
       };
     };
     Views: { cheap: { Row: { name: string | null } } };
@@ -48,6 +64,31 @@ export async function typed() {
     .select<{ name: string; shops: { name: string } }>('name,shops(name)')
     .first();
   same<NonNullable<typeof embedded>['shops'], { name: string }>(true);
+  const joined = await db
+    .table('teas')
+    .select('id', 'shops(name)', 'reviews(stars,teas(name,shops(id)))')
+    .first();
+  same<
+    typeof joined,
+    {
+      id: number;
+      shops: { name: string } | null;
+      reviews: { stars: number; teas: { name: string; shops: { id: number } | null } }[];
+    } | null
+  >(true);
+  const text = await db
+    .table('teas')
+    .select('title:name, where:shops!inner(*), ...shops(city:name), price::text')
+    .first();
+  same<
+    typeof text,
+    { title: string; where: { id: number; name: string }; city: string; price: unknown } | null
+  >(true);
+  const inserted = await db.table('shops').select('teas(kind)').insert({ name: 'x' });
+  same<typeof inserted, { teas: { kind: 'green' | 'black' }[] }>(true);
+  // What the types do not know is an unknown row.
+  const odd = await db.table('teas').select('id', 'nowhere(name)').first();
+  same<typeof odd, Record<string, unknown> | null>(true);
   await db
     .table('public.teas')
     .eq('id', 10n)

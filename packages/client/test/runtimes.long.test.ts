@@ -1,0 +1,125 @@
+// The package in the runtimes that it names: other versions of Node.js, Deno, Bun, Chromium and Firefox. Those that npm
+// cannot install here are reported and skipped.
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { chromium, firefox } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { useLive } from './live.ts';
+
+const live = useLive();
+const root = path.resolve(import.meta.dirname, '../../..');
+const { findBrowser, howToInstall } = (await import(path.join(root, 'scripts/browsers.mjs'))) as {
+  findBrowser(name: string): { executablePath: string; channel?: string } | null;
+  howToInstall(name: string): string;
+};
+const dist = path.resolve(import.meta.dirname, '../dist');
+const folder = mkdtempSync(path.join(tmpdir(), 'rowhouse-runtimes-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Runs in each of them, and gives one line of text. */
+const program = `
+const db = createClient({ url, apiKey, project, numbers: 'bigint' });
+await db.query('drop table if exists visits');
+await db.query('create table visits (id int primary key, name text)');
+await db.table('visits').import('csv', 'id,name\\n1,Ann\\n');
+await db.table('visits').insert({ id: 2, name: 'Ben' });
+let csv = '';
+for await (const piece of db.table('visits').order('id').export('csv')) csv += piece;
+let count = 0;
+for await (const _ of db.query.stream('select generate_series(1, 5000) as n')) count++;
+const { rows } = await db.sql\`select \${9007199254740993n}::int8 as n\`;
+const { error } = await safe(db.query('select nope'));
+const refused = await safe(createClient({ url: 'http://127.0.0.1:9', apiKey, project, retries: 0 }).query('select 1'));
+const said = JSON.stringify([csv, count, String(rows[0].n), error.code, error instanceof RowhouseError, refused.error.code]);
+`;
+const expected = JSON.stringify([
+  'id,name\n1,Ann\n2,Ben\n',
+  5000,
+  '9007199254740993',
+  'sql_error',
+  true,
+  'network_error',
+]);
+
+beforeAll(() => {
+  const settings = settingsOf();
+  const imported = `import { createClient, RowhouseError, safe } from ${JSON.stringify(path.join(dist, 'index.js'))};`;
+  writeFileSync(
+    path.join(folder, 'program.mjs'),
+    `${imported}\n${settings}\n${program}\nconsole.log(said);\n`,
+  );
+  writeFileSync(path.join(folder, 'package.json'), '{ "private": true }');
+});
+
+/** A module that exports the line. */
+const inBrowser = (library: string, settings: string) =>
+  `import { createClient, RowhouseError, safe } from ${JSON.stringify(library)};\n${settings}\n${program}\nexport default said;`;
+const settingsOf = () =>
+  `const [url, apiKey, project] = ${JSON.stringify([live.url, live.projectKey, live.slug])};`;
+
+const runtimes: [name: string, package_: string, args: string[]][] = [
+  ['node 22', 'node@22', ['node_modules/node/bin/node']],
+  ['node 24', 'node@24', ['node_modules/node/bin/node']],
+  ['Deno', 'deno', ['node_modules/.bin/deno', 'run', '--allow-net', '--allow-read', '--no-config']],
+  ['Bun', 'bun', ['node_modules/.bin/bun']],
+];
+
+it('the client works in this Node.js', async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, [path.join(folder, 'program.mjs')]);
+  expect(stdout.trim()).toBe(expected);
+});
+
+it.each(runtimes)(
+  'the client works in %s',
+  { timeout: 600_000 },
+  async (name, wanted, [command = '', ...args]) => {
+    const flags = ['--no-save', '--no-audit', '--no-fund', '--allow-scripts=node,deno,bun'];
+    const installed = spawnSync('npm', ['install', wanted, ...flags], {
+      cwd: folder,
+      encoding: 'utf8',
+      timeout: 300_000,
+    });
+    const found = spawnSync(path.join(folder, command), ['--version'], { encoding: 'utf8' });
+    if (installed.status !== 0 || found.status !== 0) {
+      console.warn(`SKIPPED: npm cannot install ${wanted} here, so the client was not tried in ${name}.`);
+      return;
+    }
+    const { stdout } = await promisify(execFile)(
+      path.join(folder, command),
+      [...args, path.join(folder, 'program.mjs')],
+      {
+        env: { ...process.env, no_proxy: '127.0.0.1', NO_PROXY: '127.0.0.1' },
+      },
+    );
+    expect(stdout.trim()).toBe(expected);
+  },
+);
+
+it.each(['chromium', 'firefox'] as const)('the client works in %s', { timeout: 300_000 }, async (name) => {
+  const found = findBrowser(name);
+  if (!found) {
+    console.warn(
+      `SKIPPED: ${name} is not installed, so the client was not tried in it. ${howToInstall(name)}`,
+    );
+    return;
+  }
+  const args = name === 'chromium' ? ['--no-sandbox'] : [];
+  const browser = await { chromium, firefox }[name].launch({ ...found, args });
+  try {
+    const page = await browser.newPage();
+    await page.goto(`${live.url}/healthz`);
+    const said = await page.evaluate(
+      async ([library, before, after]) => {
+        const toUrl = (text: string) => URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
+        return (await import(`${toUrl((before ?? '') + toUrl(library ?? '') + (after ?? ''))}`)).default;
+      },
+      [readFileSync(path.join(dist, 'index.min.js'), 'utf8'), ...inBrowser('@@', settingsOf()).split('@@')],
+    );
+    expect(said).toBe(expected);
+  } finally {
+    await browser.close();
+  }
+});
