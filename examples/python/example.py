@@ -18,8 +18,11 @@ TEAS = [
 
 def main() -> None:
     url, key, project = settings("ROWHOUSE_URL", "ROWHOUSE_API_KEY", "ROWHOUSE_PROJECT")
-    db = Client(url, key, project)
+    with Client(url, key, project) as db:
+        run(db, key, project)
 
+
+def run(db: Client, key: str, project: str) -> None:
     email, password = f"ada+python-{secrets.token_hex(6)}@example.com", secrets.token_urlsafe()
     user = db.sign_up(email, password, {"name": "Ada"})["user"]
     print("signed up:", user["email"])
@@ -39,13 +42,14 @@ def main() -> None:
     )
     # More than 2^53, where a double would lose the last digit.
     tea = {"user_id": claims["sub"], "name": "Assam", "price": Decimal("4.50"), "barcode": 2**53 + 1}
-    stored = db.insert("example_teas", tea)
+    teas = db.table("example_teas")
+    stored = teas.insert(tea)
     assert (stored["price"], stored["barcode"]) == (tea["price"], tea["barcode"])
     print(f"inserted: {stored['name']} at {stored['price']}, barcode {stored['barcode']}")
-    many = db.insert_many("example_teas", [{"user_id": claims["sub"], **tea} for tea in TEAS])
+    many = teas.insert_many([{"user_id": claims["sub"], **tea} for tea in TEAS])
     print(f"inserted: {len(many)} more")
 
-    pages = db.pages("example_teas", user_id=f"eq.{claims['sub']}", limit=2)
+    pages = teas.eq("user_id", claims["sub"]).limit(2).pages()
     for number, rows in enumerate(pages, start=1):
         print(f"page {number}:", " | ".join(row["name"] for row in rows))
 
@@ -56,7 +60,7 @@ def main() -> None:
     print("under 10:", " | ".join(f"{row['name']} {row['price']}" for row in result["rows"]))
 
     try:
-        db.page("example_tea")
+        db.table("example_tea").page()
     except RowhouseError as error:
         if error.code != "table_not_found":
             raise

@@ -1,12 +1,13 @@
 // The examples, run as a user would: the commands of each README, whose output is what the README shows.
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { asPattern, runConsole } from './console-sessions.ts';
 import { launch, newAccountKey, newDataFolder, type Running } from './process.ts';
-import { buildTimeoutMs, environment, examples, root, skipReason } from './toolchains.ts';
+import { buildTimeoutMs, environment, examples, pythonWithClient, root, skipReason } from './toolchains.ts';
 
 const slug = 'my-shop';
 let service: Running;
@@ -32,6 +33,7 @@ for (const example of examples) {
 
   describe.skipIf(reason !== null)(`examples/${example}`, { timeout: buildTimeoutMs }, () => {
     const folder = path.join(root, 'examples', example);
+    let env = environment;
     const readme = readFileSync(path.join(folder, 'README.md'), 'utf8');
     const run = (settings: { url?: string; key?: string } = {}) =>
       runConsole(
@@ -40,9 +42,17 @@ for (const example of examples) {
           command
             .replace('http://127.0.0.1:8765', settings.url ?? service.url)
             .replace('rh_proj_…', settings.key ?? projectKey),
-        { cwd: folder, env: environment },
+        { cwd: folder, env },
       );
 
+    if (example === 'python')
+      beforeAll(() => {
+        const python = mkdtempSync(path.join(tmpdir(), 'rowhouse-python-'));
+        const made = pythonWithClient(python);
+        if (typeof made === 'string') throw new Error(made);
+        env = made;
+        return () => rmSync(python, { recursive: true, force: true });
+      }, buildTimeoutMs);
     // Apart from the run, so that what a compiler or a download says is not taken for the program's words.
     if (example === 'rust')
       beforeAll(async () => {
@@ -81,7 +91,7 @@ for (const example of examples) {
       const bare = `\`\`\`console\n$ ${command}\n\`\`\``;
       const { ran, problems, status } = await runConsole(bare, (line) => `${line} || exit 1`, {
         cwd: folder,
-        env: { ...environment, ROWHOUSE_PROJECT: slug },
+        env: { ...env, ROWHOUSE_PROJECT: slug },
       });
       expect(problems).toMatch(/set.* ROWHOUSE_URL,? ROWHOUSE_API_KEY/);
       expect(problems).not.toContain('ROWHOUSE_PROJECT');

@@ -30,6 +30,18 @@ const programs: Record<string, Program[]> = {
 
 export const environment = makeEnvironment();
 
+/** The environment with a Python that has our client, and these packages; or why there is none. */
+export function pythonWithClient(folder: string, ...packages: string[]): NodeJS.ProcessEnv | string {
+  const run = (program: string, args: string[]) =>
+    spawnSync(program, args, { env: environment, encoding: 'utf8', timeout: buildTimeoutMs });
+  if (run('python3', ['-m', 'venv', folder]).status !== 0) return 'python3 has no venv';
+  const bin = path.join(folder, 'bin');
+  const client = path.join(root, 'clients/python');
+  const { status, stderr } = run(path.join(bin, 'pip'), ['install', '--quiet', client, ...packages]);
+  if (status !== 0) return `pip cannot install here: ${stderr.trim().split('\n').at(-1)}`;
+  return { ...environment, PATH: `${bin}:${environment.PATH}` };
+}
+
 /** Why a language cannot be tried here, said aloud; null if it can. `without`: what then stays untested. */
 export function skipReason(language: string, without: string): string | null {
   const wanted = programs[language];
