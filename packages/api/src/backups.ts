@@ -23,16 +23,18 @@ export const Backup = Type.Object(
 );
 export type Backup = Static<typeof Backup>;
 
+export const RestorableRange = Type.Object(
+  { from: Type.String(time), to: Type.String(time) },
+  { additionalProperties: false },
+);
+
 const restorable = {
   oldest_restorable: timeOrNull('The first moment that can be restored. null: there is none.'),
   newest_restorable: timeOrNull('The last moment that can be restored.'),
-  restorable: Type.Array(
-    Type.Object({ from: Type.String(time), to: Type.String(time) }, { additionalProperties: false }),
-    {
-      description:
-        'Every moment of these ranges can be restored, oldest first. There are several if WAL was lost in between, or if the server itself was restored.',
-    },
-  ),
+  restorable: Type.Array(RestorableRange, {
+    description:
+      'Every moment of these ranges can be restored, oldest first. There are several if WAL was lost in between, or if the server itself was restored.',
+  }),
   lag_seconds: Type.Union([Type.Number(), Type.Null()], {
     description: 'The age of the oldest change that is not stored yet. null: unknown.',
   }),

@@ -2,22 +2,20 @@
 import Type, { type Static } from 'typebox';
 import { errorCodes } from './error-codes.ts';
 
+export const Failure = Type.Object({
+  code: Type.Enum(Object.keys(errorCodes) as [string, ...string[]], {
+    description: 'A stable code for programs.',
+  }),
+  message: Type.String({ description: 'A message for people. It can change.' }),
+  hint: Type.Optional(Type.String({ description: 'The next action.' })),
+  details: Type.Optional(Type.Unknown()),
+  sql: Type.Optional(
+    Type.Record(Type.String(), Type.String(), { description: "The fields of PostgreSQL's error." }),
+  ),
+});
+
 export const ErrorBody = Type.Object(
-  {
-    ok: Type.Literal(false),
-    error: Type.Object({
-      code: Type.Enum(Object.keys(errorCodes) as [string, ...string[]], {
-        description: 'A stable code for programs.',
-      }),
-      message: Type.String({ description: 'A message for people. It can change.' }),
-      hint: Type.Optional(Type.String({ description: 'The next action.' })),
-      details: Type.Optional(Type.Unknown()),
-      sql: Type.Optional(
-        Type.Record(Type.String(), Type.String(), { description: "The fields of PostgreSQL's error." }),
-      ),
-    }),
-    request_id: Type.String(),
-  },
+  { ok: Type.Literal(false), error: Failure, request_id: Type.String() },
   { additionalProperties: false },
 );
 export type ErrorBody = Static<typeof ErrorBody>;

@@ -1,6 +1,6 @@
 // Wire types of SQL over HTTP.
 import Type, { type Static } from 'typebox';
-import { success } from './envelope.ts';
+import { ErrorBody, success } from './envelope.ts';
 
 const params = Type.Array(Type.Unknown(), {
   maxItems: 65_535,
@@ -107,14 +107,13 @@ const result = {
   truncated: Type.Boolean({ description: 'true if there are more rows than limit.' }),
 };
 export const QueryResponse = success(result);
-export const BatchResponse = success({
-  results: Type.Array(Type.Object(result, { additionalProperties: false })),
-});
+export const QueryResult = Type.Object(result, { additionalProperties: false });
+export const BatchResponse = success({ results: Type.Array(QueryResult) });
 
 export type QueryResponse = Static<typeof QueryResponse>;
 export type BatchResponse = Static<typeof BatchResponse>;
 
-const neonResult = Type.Object({
+export const NeonResult = Type.Object({
   fields: Type.Array(
     Type.Object({
       name: Type.String(),
@@ -135,4 +134,19 @@ const neonResult = Type.Object({
   rowAsArray: Type.Boolean(),
 });
 /** The result of one query, or of several. */
-export const NeonResponse = Type.Union([neonResult, Type.Object({ results: Type.Array(neonResult) })]);
+export const NeonResponse = Type.Union([NeonResult, Type.Object({ results: Type.Array(NeonResult) })]);
+
+/** PostgreSQL's fields at the top level, as Neon's driver expects them, beside the fields of every other failure. */
+export const NeonErrorBody = Type.Object({
+  ...ErrorBody.properties,
+  message: Type.String(),
+  severity: Type.Literal('ERROR'),
+  code: Type.Optional(Type.String({ description: 'The SQLSTATE.', examples: ['42P01'] })),
+  detail: Type.Optional(Type.String()),
+  hint: Type.Optional(Type.String()),
+  position: Type.Optional(Type.String()),
+  schema: Type.Optional(Type.String()),
+  table: Type.Optional(Type.String()),
+  column: Type.Optional(Type.String()),
+  constraint: Type.Optional(Type.String()),
+});

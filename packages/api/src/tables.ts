@@ -30,7 +30,7 @@ export const TableParams = Type.Object({
   slug: Type.String({ description: "The project's slug." }),
   table: Type.String({
     description: 'A table or view of schema public, or schema.table.',
-    examples: ['books'],
+    examples: ['teas'],
   }),
 });
 
@@ -39,8 +39,8 @@ export const TableParams = Type.Object({
 const select = Type.Optional(
   Type.String({
     description:
-      'Columns, with aliases, casts and JSON paths, and rows of other tables that a foreign key connects.',
-    examples: ['id,total:price::text,data->>color,authors(name)'],
+      'Columns, with aliases, casts and JSON paths, and rows of other tables that a foreign key connects: id,total:price::text,data->>color,makers(name).',
+    examples: ['id,name,price'],
   }),
 );
 const selectWritten = Type.Optional(
@@ -56,7 +56,7 @@ const filters = Type.Optional(
   Type.Record(Type.String(), Type.String(), {
     description:
       'Every other parameter is a filter of the form column=operator.value: price=gte.10, name=ilike.*tea*, or=(a.eq.1,b.is.null).',
-    examples: [{ price: 'gte.10' }],
+    examples: [{ price: 'gte.3' }],
   }),
 );
 

@@ -274,9 +274,18 @@ describe('endpoints without a key', () => {
       ]),
     );
     const create = body.paths[`${api}/projects`].post;
-    expect(create.requestBody.content['application/json'].schema.required).toEqual(['name']);
+    const { schemas } = body.components;
+    const named = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+    expect(create.requestBody.content['application/json'].schema).toEqual(named('CreateProject'));
+    expect(schemas.CreateProject.required).toEqual(['name']);
     expect(Object.keys(create.responses)).toEqual(expect.arrayContaining(['201', 'default']));
-    expect(create.responses['201'].content['application/json'].schema.properties.api_key.type).toBe('string');
+    expect(create.responses['201'].content['application/json'].schema).toEqual(
+      named('CreatedProjectResponse'),
+    );
+    expect(schemas.CreatedProjectResponse.properties).toMatchObject({
+      project: named('Project'),
+      api_key: { type: 'string' },
+    });
     const { get, post, patch } = body.paths[`${api}/projects/{slug}/tables/{table}`];
     const namesOf = ({ parameters }: { parameters: { name: string }[] }) =>
       parameters.map(({ name }) => name);

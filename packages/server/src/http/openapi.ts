@@ -1,9 +1,9 @@
 // OpenAPI 3.1, generated from the schemas that validate the input, and the page at /docs.
 import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi from '@fastify/swagger-ui';
-import { ErrorBody } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
+import { completeDocument } from '../openapi/document.ts';
 import { idempotencyHeader } from './idempotency.ts';
 import { minPositionHeader, stalenessHeader } from './staleness.ts';
 
@@ -51,13 +51,20 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
         title: 'Rowhouse',
         version,
         description: 'A database cloud: each project is a PostgreSQL database behind a REST API.',
+        license: { name: 'Apache 2.0', identifier: 'Apache-2.0' },
       },
+      // Where the document was read from.
+      servers: [{ url: '/', description: 'This service.' }],
       tags: [
         { name: 'projects', description: 'Projects: databases with a size limit.' },
         { name: 'query', description: 'SQL over HTTP.' },
         { name: 'tables', description: 'Rows without SQL, with the filters of PostgREST.' },
         { name: 'users', description: "End users of a project's application." },
         { name: 'keys', description: 'API keys of a project.' },
+        { name: 'branches', description: 'Copies of a project.' },
+        { name: 'jobs', description: 'Work that goes on after its request was answered.' },
+        { name: 'account', description: 'The own account: its keys, members and audit log.' },
+        { name: 'accounts', description: 'All accounts, for the operator.' },
         { name: 'backups', description: 'Backups of the whole installation, for its operator.' },
         { name: 'servers', description: 'The PostgreSQL servers on which projects live, for the operator.' },
         { name: 'service', description: 'The service itself. No key required.' },
@@ -84,7 +91,6 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
       security: keyAlone,
     },
     transform: ({ schema, url, route }) => {
-      const response = { ...(schema.response as object), default: { description: 'Failure', ...ErrorBody } };
       const { acceptsToken, needsToken, readsStandbys } = route.config ?? {};
       const headers = Type.Object({
         ...(route.method === 'POST' && RepeatHeader.properties),
@@ -93,8 +99,10 @@ export async function registerOpenApi(app: FastifyInstance, version: string): Pr
       const security = acceptsToken === true && {
         security: [...(needsToken ? [] : keyAlone), { apiKey: [], accessToken: [] }],
       };
-      return { schema: { ...schema, headers, ...security, response }, url };
+      return { schema: { ...schema, headers, ...security }, url };
     },
+    transformObject: (made) =>
+      'openapiObject' in made ? completeDocument(made.openapiObject) : made.swaggerObject,
   });
   await app.register(fastifySwaggerUi, {
     routePrefix: '/docs',

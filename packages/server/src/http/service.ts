@@ -76,6 +76,10 @@ export function metricsRoute(
         tags: ['service'],
         summary: 'Get metrics for Prometheus',
         description: 'Without a key from the machine of the service; otherwise with an operator key.',
+        security: [{}, { bearer: [] }, { apiKey: [] }],
+        response: {
+          200: { description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } },
+        },
       },
     },
     async (_request, reply) => reply.header('content-type', metrics.contentType).send(await metrics.text()),

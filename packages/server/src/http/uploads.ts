@@ -1,5 +1,5 @@
 // Uploads over HTTP: a dump in parts, which a client continues after its connection broke.
-import { CreateUpload, type Upload, UploadResponse, UploadsResponse } from '@rowhouse/api';
+import { CreateUpload, RemovedResponse, type Upload, UploadResponse, UploadsResponse } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../errors.ts';
@@ -109,7 +109,7 @@ export function uploadRoutes(app: FastifyInstance, { imports: { uploads } }: Dep
         tags,
         summary: 'Delete an upload',
         params: UploadParams,
-        response: { 200: Type.Object({ ok: Type.Literal(true) }) },
+        response: { 200: RemovedResponse },
       },
     },
     async (request) => {
