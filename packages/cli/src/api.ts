@@ -274,6 +274,10 @@ function segment(text: string): string {
 }
 
 function keyHeader(key: string | undefined): Record<string, string> {
+  return { authorization: `Bearer ${readKey(key)}` };
+}
+
+export function readKey(key: string | undefined): string {
   const value = key?.trim() ?? '';
   if (value === '') {
     throw failure(
@@ -285,7 +289,7 @@ function keyHeader(key: string | undefined): Record<string, string> {
   if (!/^[\x21-\x7e]+$/.test(value)) {
     throw failure('invalid_api_key', 'The API key contains invalid characters.', 'Copy the key again.');
   }
-  return { authorization: `Bearer ${value}` };
+  return value;
 }
 
 function isFailure(answer: unknown): answer is ErrorBody {

@@ -17,6 +17,7 @@ import { addLink } from './link.ts';
 import { addLogin } from './login.ts';
 import { addLogs } from './logs.ts';
 import { addMasterKey } from './master-key.ts';
+import { addMcp } from './mcp.ts';
 import { addMembers } from './members.ts';
 import { addMigrate } from './migrate.ts';
 import { showFailure } from './output.ts';
@@ -73,6 +74,7 @@ addAccount(program);
 addAccounts(program);
 addAudit(program);
 addTypes(program);
+addMcp(program);
 addCompletion(program);
 
 let json = false;

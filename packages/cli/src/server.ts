@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import { failure } from './failure.ts';
 
-export function findProgram(name: 'main' | 'doctor' | 'master-key' | 'restore' | 'adopt'): string {
+export function findProgram(name: 'main' | 'doctor' | 'master-key' | 'restore' | 'adopt' | 'mcp'): string {
   try {
     return createRequire(import.meta.url).resolve(`@rowhouse/server/${name}`);
   } catch {

@@ -28,6 +28,7 @@ import { jobRoutes } from './http/jobs.ts';
 import { takeJson } from './http/json-body.ts';
 import { keyRoutes } from './http/keys.ts';
 import { logRoutes } from './http/logs.ts';
+import { mcpRoute } from './http/mcp.ts';
 import { memberRoutes } from './http/members.ts';
 import type { Metrics } from './http/metrics.ts';
 import { requireMetricsAccess } from './http/metrics-access.ts';
@@ -198,6 +199,9 @@ export async function buildApp(
   await app.register(async (scope) => {
     refuseUnknownParameters(scope);
     neonRoutes(scope, deps);
+  });
+  await app.register(async (scope) => {
+    mcpRoute(scope, deps, { origins: corsOrigins, hosts: options.console?.hosts ?? [] });
   });
   answerOtherMethods();
   app.setNotFoundHandler((request) => {

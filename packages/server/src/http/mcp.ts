@@ -1,0 +1,149 @@
+// MCP for agents: Streamable HTTP at /mcp, without sessions. A tool calls the routes of the API inside of this process, with the
+// key of the request.
+import type { IncomingHttpHeaders } from 'node:http';
+import { apiPrefix } from '@rowhouse/api';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import Type from 'typebox';
+import { errors } from '../errors.ts';
+import type { Answer, CallApi } from '../mcp/server.ts';
+import type { ApiRequest } from '../mcp/tools.ts';
+import { identify } from './caller.ts';
+import type { Deps } from './deps.ts';
+import { defaultTimeoutMs } from './query.ts';
+
+type Options = Readonly<{
+  /** Pages that may use it from a browser. "*" allows none: others' pages run in browsers that can reach this service. */
+  origins: '*' | readonly string[];
+  /** Names of the service other than localhost. */
+  hosts: readonly string[];
+}>;
+
+const maxBodyBytes = 1024 * 1024;
+/** Longer than a statement: its own timeout is the better answer. */
+const answerWithinMs = defaultTimeoutMs + 5_000;
+
+const Query = Type.Object(
+  {
+    read_only: Type.Optional(
+      Type.Enum(['true', 'false'], { description: 'true: without the tools that write.' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/** In a scope of its own. */
+export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): void {
+  // Loaded with the first request: most installations have no agents.
+  let opening: Promise<Serve> | undefined;
+  // Before the body is read, so that an unauthenticated client cannot make the service read one.
+  app.addHook('onRequest', async (request) => {
+    checkSender(request, options);
+    Object.assign(request, await identify(request, deps.keyRing));
+    if (request.caller) deps.rates.require(request.caller);
+  });
+  app.post<{ Querystring: { read_only?: 'true' | 'false' }; Body: unknown }>(
+    '/mcp',
+    { bodyLimit: maxBodyBytes, config: { notesChanges: true }, schema: { hide: true, querystring: Query } },
+    async (request, reply) => {
+      const { body, headers, query } = request;
+      if (typeof body !== 'object' || body === null || Array.isArray(body))
+        throw errors.invalidRequest([{ path: '', problem: 'the body must be one JSON-RPC message' }]);
+      if ((body as { method?: unknown }).method === 'subscriptions/listen')
+        throw errors.invalidRequest([{ path: 'method', problem: 'subscriptions are not supported' }]);
+      request.deadline.allow(answerWithinMs);
+      opening ??= openMcp(deps.version);
+      const serve = await opening;
+      const answer = await serve(headersOf(headers), body, {
+        call: (asked) => callApi(app, request, asked),
+        isReadOnly: query.read_only === 'true',
+      });
+      for (const [name, value] of answer.headers) if (name !== 'content-length') reply.header(name, value);
+      return reply.status(answer.status).send(Buffer.from(await answer.arrayBuffer()));
+    },
+  );
+}
+
+type Use = { call: CallApi; isReadOnly: boolean };
+type Serve = (headers: Headers, body: unknown, use: Use) => Promise<Response>;
+
+async function openMcp(version: string): Promise<Serve> {
+  const [{ createMcpHandler }, { openMcpServer }] = await Promise.all([
+    import('@modelcontextprotocol/server'),
+    import('../mcp/server.ts'),
+  ]);
+  const handler = createMcpHandler(({ authInfo }) => openMcpServer({ ...(authInfo?.extra as Use), version }));
+  return (headers, body, use) =>
+    handler.fetch(new Request('http://localhost/mcp', { method: 'POST', headers }), {
+      parsedBody: body,
+      // The key itself was verified, and does not get to the library.
+      authInfo: { token: '', clientId: '', scopes: [], extra: use },
+    });
+}
+
+/**
+ * Against pages in a browser of somebody who can reach the service. A browser names the page that sends a POST. Behind that, a
+ * second check against DNS rebinding: who connects from this machine itself calls it by a name of this machine.
+ */
+function checkSender({ headers, raw, socket }: FastifyRequest, { origins, hosts }: Options): void {
+  const { origin, host = '' } = headers;
+  const isListed = origin !== undefined && origins !== '*' && origins.includes(origin);
+  if ((origin !== undefined || headers['sec-fetch-site'] !== undefined) && !isListed)
+    throw errors.forbidden(
+      'A page in a browser may not use MCP.',
+      'Connect the agent itself, or add the origin of the page to ROWHOUSE_CORS_ORIGINS.',
+    );
+  const isLocal = /^(::1|(::ffff:)?127\.)/.test(socket.remoteAddress ?? '');
+  const isForwarded = raw.headers['x-forwarded-for'] !== undefined || raw.headers.forwarded !== undefined;
+  if (!isLocal || isForwarded) return;
+  const name = host.toLowerCase().replace(/:\d{1,5}$/, '');
+  if (!['localhost', '[::1]'].includes(name) && !/^127(\.\d{1,3}){3}$/.test(name) && !hosts.includes(name))
+    throw errors.forbidden(
+      'MCP does not know this service by the host name of the request.',
+      'Use the address that the service printed, or add the name to ROWHOUSE_CONSOLE_HOSTS.',
+    );
+}
+
+/** What the library has to see. */
+function headersOf(given: IncomingHttpHeaders): Headers {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(given))
+    if (typeof value === 'string' && /^(accept|content-type|mcp-[a-z-]+)$/.test(name))
+      headers.set(name, value);
+  return headers;
+}
+
+async function callApi(
+  app: FastifyInstance,
+  { headers, id, ip }: FastifyRequest,
+  { method, path, body }: ApiRequest,
+): Promise<Answer> {
+  const response = await app.inject({
+    method,
+    url: apiPrefix + path,
+    headers: {
+      ...keyOf(headers),
+      'x-request-id': id,
+      ...(body && { 'content-type': 'application/json' }),
+    },
+    ...(body && { payload: JSON.stringify(body) }),
+    remoteAddress: ip,
+    payloadAsStream: true,
+  });
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  const { maxAnswerBytes } = await import('../mcp/server.ts');
+  for await (const piece of response.stream()) {
+    bytes += piece.length;
+    if (bytes > maxAnswerBytes) {
+      // As if the client had gone: the statement is canceled.
+      response.raw.res.destroy();
+      return null;
+    }
+    pieces.push(piece);
+  }
+  return { status: response.statusCode, text: Buffer.concat(pieces).toString() };
+}
+
+function keyOf({ authorization, 'x-api-key': key }: IncomingHttpHeaders): Record<string, string> {
+  return { ...(authorization && { authorization }), ...(typeof key === 'string' && { 'x-api-key': key }) };
+}
