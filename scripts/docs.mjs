@@ -1,16 +1,28 @@
 // npm run docs: generates the pages whose tables come from the code. A test fails while a page is out of date.
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { errorCodes } from '../packages/api/dist/index.js';
 import { defaultOf, flagOf, settings } from '../packages/api/dist/settings.js';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
 
 const table = (head, rows) =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 
 /** The text of each page, by its path from the root. */
 export function pages() {
-  return { 'docs/errors.md': errorsPage(), 'docs/configuration.md': configurationPage() };
+  const made = { 'docs/errors.md': errorsPage(), 'docs/configuration.md': configurationPage() };
+  return { ...made, 'llms-full.txt': allPages(made) };
+}
+
+/** For agents: every page that llms.txt names, in its order. The search of `/mcp` reads it, too. */
+function allPages(made) {
+  const read = (file) => made[file] ?? readFileSync(path.join(root, file), 'utf8');
+  const names = [...read('llms.txt').matchAll(/\]\(([\w/-]+\.md)\)/g)].map(([, name]) => name);
+  return `${read('llms.txt').split('\n## ')[0].trimEnd()}\n\n${[...new Set(names)]
+    .map((name) => `<!-- ${name} -->\n${read(name).trimEnd()}\n`)
+    .join('\n')}`;
 }
 
 function errorsPage() {
@@ -122,6 +134,5 @@ function valuesOf(setting) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const root = fileURLToPath(new URL('..', import.meta.url));
   for (const [file, text] of Object.entries(pages())) writeFileSync(path.join(root, file), text);
 }

@@ -34,6 +34,7 @@ export function pack(root, folders, destination) {
   rmSync(destination, { recursive: true, force: true });
   mkdirSync(destination, { recursive: true });
   const console = copyConsole(root);
+  const docs = copyDocs(root);
   const args = [
     'pack',
     '--loglevel=error',
@@ -51,7 +52,16 @@ export function pack(root, folders, destination) {
       });
   // In a clone, the service takes the console from its own package.
   rmSync(console, { recursive: true, force: true });
+  rmSync(docs, { force: true });
   if (result.status !== 0) throw new Error('npm pack failed: see above.');
+}
+
+/** The search in the documentation reads all of it. Returns the file of the copy. */
+function copyDocs(root) {
+  const copy = path.join(root, 'packages', 'server', 'data', 'llms-full.txt');
+  const source = path.join(root, 'llms-full.txt');
+  if (existsSync(source)) cpSync(source, copy);
+  return copy;
 }
 
 /** The built console becomes part of the server's package. Returns the folder of the copy. */
