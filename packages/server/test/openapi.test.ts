@@ -95,6 +95,7 @@ const notPrefilled: Record<string, string> = {
   addServer: 'invalid_request',
   refreshSession: 'invalid_token',
   changeMember: 'member_not_found',
+  recoverPerson: 'member_not_found',
   removeMember: 'member_not_found',
   removeServer: 'conflict',
   ...Object.fromEntries(
@@ -186,7 +187,10 @@ async function requestsOf({ path, operation }: Route, ids: Map<string, string>):
     const { body } = await rowhouse.call('GET', '/projects/my-shop/connection');
     headers['neon-connection-string'] = body.connection.url;
   }
-  const key = path.startsWith(`${api}/accounts`) ? rowhouse.operatorKey : rowhouse.accountKey;
+  const key =
+    path.startsWith(`${api}/accounts`) || path.startsWith(`${api}/people`)
+      ? rowhouse.operatorKey
+      : rowhouse.accountKey;
   const base = {
     url: filled + (query.size > 0 ? `?${query}` : ''),
     key: path === '/sql' ? '' : key,

@@ -20,6 +20,7 @@ const ada = { email: 'ada@example.com', password: 'correct horse' };
 export const bodyExamples: Readonly<Record<string, object>> = {
   createAccount: { name: 'Acme', max_projects: 10 },
   changeAccount: { max_projects: 20 },
+  recoverPerson: { email: ada.email },
   changeOwnAccount: { name: 'Tea House' },
   issueAccountKey: { name: 'CI', role: 'developer' },
   changeMember: { role: 'developer' },
