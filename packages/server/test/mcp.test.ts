@@ -28,8 +28,8 @@ const run = async (query: string) => {
 };
 const countTeas = async () => Number((await run('select count(*) as n from teas')).rows[0].n);
 
-async function connect(key: string, search = ''): Promise<Client> {
-  const client = new Client({ name: 'test', version: '1.0.0' });
+async function connect(key: string, search = '', mode: 'legacy' | 'auto' = 'legacy'): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } });
   const transport = new StreamableHTTPClientTransport(new URL(url + search), {
     requestInit: { headers: { authorization: `Bearer ${key}` } },
   });
@@ -48,6 +48,18 @@ async function use(client: Client, name: string, input: Record<string, unknown> 
 }
 
 describe('an agent with an account key', () => {
+  it('may speak the protocol of 2025 or that of 2026', async () => {
+    for (const [mode, era] of [
+      ['legacy', 'legacy'],
+      ['auto', 'modern'],
+    ] as const) {
+      const client = await connect(rowhouse.accountKey, '', mode);
+      expect(client.getProtocolEra()).toBe(era);
+      const read = await use(client, 'query', { project: shop.slug, query: 'select 6 * 7 as answer' });
+      expect(read.data).toContain('"answer":42');
+    }
+  });
+
   it('learns which tools only read and which can destroy', async () => {
     const client = await connect(rowhouse.accountKey);
     const { tools } = await client.listTools();
@@ -372,7 +384,13 @@ describe('requests to /mcp', () => {
       Array.from({ length: 30 }, async () => (await post(list, headers)).status),
     );
     expect(statuses).toContain(429);
-    expect((await post(list)).status).toBe(200);
+    const { tools } = await (await connect(rowhouse.accountKey)).listTools();
+    expect(tools.length).toBeGreaterThan(0);
+    const call = { ...list, method: 'tools/call', params: { name: 'list_projects', arguments: {} } };
+    const texts = await Promise.all(
+      Array.from({ length: 30 }, async () => (await post(call, headers)).text()),
+    );
+    expect(texts.filter((text) => text.includes('rate_limited')).length).toBeGreaterThan(0);
   });
 
   it('leave no key in the log', async () => {

@@ -39,7 +39,6 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
   app.addHook('onRequest', async (request) => {
     checkSender(request, options);
     Object.assign(request, await identify(request, deps.keyRing));
-    if (request.caller) deps.rates.require(request.caller);
   });
   app.post<{ Querystring: { read_only?: 'true' | 'false' }; Body: unknown }>(
     '/mcp',
@@ -53,10 +52,14 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
       request.deadline.allow(answerWithinMs);
       opening ??= openMcp(deps.version);
       const serve = await opening;
-      const answer = await serve(headersOf(headers), body, {
-        call: (asked) => callApi(app, request, asked),
-        isReadOnly: query.read_only === 'true',
-      });
+      let isCounted = false;
+      const call: CallApi = (asked) => {
+        isCounted = true;
+        return callApi(app, request, asked);
+      };
+      const answer = await serve(headersOf(headers), body, { call, isReadOnly: query.read_only === 'true' });
+      // A request to the API counts against the rate of the account itself. Other messages cost little.
+      if (request.caller && !isCounted) deps.rates.require(request.caller);
       for (const [name, value] of answer.headers) if (name !== 'content-length') reply.header(name, value);
       return reply.status(answer.status).send(Buffer.from(await answer.arrayBuffer()));
     },
