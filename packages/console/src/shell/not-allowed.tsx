@@ -9,7 +9,7 @@ export function NotAllowed({ screen, who }: { screen: string; who: string }) {
   const session = useSession();
   usePageTitle(screen);
   return (
-    <EmptyState icon="key" title={`${screen} is not for your role`} isPage>
+    <EmptyState icon="key" title={`No access to ${screen}`} isPage>
       {subjectOf(session)} This page is for {who}. Ask an owner or an admin of {session.account.name} for
       another role.
     </EmptyState>
