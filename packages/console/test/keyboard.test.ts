@@ -130,6 +130,23 @@ inBrowsers('the keyboard alone', (name) => {
     await expectFocus(button('default'));
   });
 
+  it('invites a member, withdraws the invitation, and filters the audit log', async () => {
+    await find('members', /^Members/);
+    await choose(button('Invite'));
+    await expectFocus(dialog('Invite a member').getByLabel('Email address'));
+    await type(`ada-${name}@example.com`);
+    await press('Enter');
+    await choose(button('Done'));
+    await choose(button(`Withdraw the invitation of ada-${name}@example.com`));
+    await page.getByText('is withdrawn.').waitFor();
+    await find('audit', /^Audit log/);
+    await tabTo(page.getByLabel('Action'));
+    await type('member.uninvite');
+    await press('Enter');
+    await page.getByRole('row', { name: /member\.uninvite/ }).waitFor();
+    await find(slug, new RegExp(`^${slug}`));
+  });
+
   it('deletes the project after a question, and signs out', async () => {
     await find('settings', /^Settings/);
     await choose(button('Delete project'));

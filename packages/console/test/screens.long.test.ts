@@ -6,17 +6,27 @@ import type { Page } from 'playwright-core';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
 import { expectAccessible, inBrowsers, toWebp } from './browser.ts';
 import { createShop, revenue } from './sample-shop.ts';
+import { createTeam } from './sample-team.ts';
 import { useConsoleService, useVisit } from './visit.ts';
 
 const pictures = process.env.ROWHOUSE_SCREENSHOTS;
 /** Only those that the docs show. */
 const docsOnly = process.env.ROWHOUSE_SCREENSHOTS_OF === 'docs';
-const inDocs = ['projects', 'table-value', 'sql-preview', 'sql-plan-dark', 'usage', 'table-narrow'];
+const inDocs = [
+  'projects',
+  'members',
+  'table-value',
+  'sql-preview',
+  'sql-plan-dark',
+  'usage',
+  'table-narrow',
+];
 /** Pictures of the docs are shown at about half of this size. */
 const wide = { width: docsOnly ? 1200 : 1440, height: docsOnly ? 720 : 900 };
 const rowhouse = useConsoleService({}, async (service) => {
   await createShop(service, 'tea-shop');
   await service.call('POST', '/projects', { body: { name: 'Empty one', slug: 'empty-one' } });
+  await createTeam(service);
 });
 
 type Screen = {
@@ -90,6 +100,14 @@ const screens: Screen[] = [
   { name: 'logs-empty', address: `${bare}/logs`, wait: (page) => page.locator('.page').waitFor() },
   { name: 'api', address: `${shop}/api`, wait: text('curl') },
   { name: 'settings', address: `${shop}/settings`, wait: text('Danger zone') },
+  { name: 'members', address: 'account/members', wait: text('grace@example.com') },
+  { name: 'member-invite', address: 'account/members', act: press('Invite'), wait: dialog },
+  { name: 'audit', address: 'account/audit', wait: text('member.invite') },
+  { name: 'audit-empty', address: 'account/audit?project=nothing', wait: text('Nothing matches') },
+  { name: 'audit-failing', address: 'account/audit', wait: visible('Try again'), fails: true },
+  { name: 'account', address: 'account/settings', wait: text('Require a second factor') },
+  { name: 'accounts', address: 'accounts', wait: text('operator') },
+  { name: 'account-new', address: 'accounts', act: press('New account'), wait: dialog },
   { name: 'server', address: 'server', wait: (page) => page.locator('.page').waitFor() },
   { name: 'sessions', address: 'account/sessions', wait: text('this one') },
   {

@@ -53,7 +53,7 @@ export function EmailSection({ email }: { email: string }) {
           </form>
         ) : (
           <div className="row row-wrap">
-            <span className="grow">{email}</span>
+            <span className="grow profile-email">{email}</span>
             <Button onClick={() => setOpen(true)}>Change email address</Button>
           </div>
         )}

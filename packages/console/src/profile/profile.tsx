@@ -8,6 +8,7 @@ import { ErrorState } from '../ui/error-state.tsx';
 import { List } from '../ui/list.tsx';
 import { Page, Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
+import './profile.css';
 import { EmailSection } from './email-section.tsx';
 import { PasswordSection } from './password-section.tsx';
 import { SecondFactorSection } from './second-factor-section.tsx';

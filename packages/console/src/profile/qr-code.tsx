@@ -1,6 +1,6 @@
 // A QR code as SVG, drawn in the page: the text in it, which is a secret, goes nowhere.
 import { encode } from 'uqr';
-import './qr-code.css';
+import './profile.css';
 
 export function QrCode({ text, label }: { text: string; label: string }) {
   const { size, data } = encode(text, { ecc: 'M', border: 2 });

@@ -1,0 +1,152 @@
+// Accounts in the console, in real browsers: an operator creates, limits, suspends, deletes and restores one; its first owner
+// joins by the link, belongs to two accounts, and sees why one is suspended. The address of a screen is no way around a role.
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, it } from 'vitest';
+import { api } from '../../server/test/helpers.ts';
+import { fill, inBrowsers, openPage, type Watched } from './browser.ts';
+import { expectLooks } from './looks.ts';
+import { inviteTo, openAccount, password } from './members-of.ts';
+import { partsOf, useConsoleService, useVisit } from './visit.ts';
+
+const rowhouse = useConsoleService();
+
+inBrowsers('accounts', (name) => {
+  const customer = `Acme ${name}`;
+  const email = `founder-${name}@example.com`;
+  const visit = useVisit(name, rowhouse, `accounts-${name}`);
+  const { button, dialog, menuItem } = visit;
+  let page: Page;
+  let other: Watched;
+  let link = '';
+  const at = (path: string) => `${rowhouse.origin}/console/${path}`;
+  const theirs = () => partsOf(() => other.page);
+  const row = (text: string) =>
+    page.getByRole('table', { name: 'Accounts' }).getByRole('row', { name: text });
+  const act = async (item: string) => {
+    await button(`Actions for ${customer}`).click();
+    await menuItem(item).click();
+  };
+
+  beforeAll(async () => {
+    page = visit.page;
+    other = await openPage(visit.browser, rowhouse.origin, 1280, visit.problems);
+    await visit.signIn();
+  });
+
+  it('the operator creates one with limits, the first key, and a link for the first owner', async () => {
+    await visit.link('Accounts').click();
+    await row('default').waitFor();
+    await expectLooks(page, name, 'accounts');
+    await button('New account').click();
+    await fill(dialog().getByLabel('Name'), customer);
+    await fill(dialog().getByLabel('Projects', { exact: true }), '2');
+    await expectLooks(page, name, 'account-new');
+    await fill(dialog().getByLabel('Email address of the first owner'), email);
+    await button('Create account').click();
+    await dialog(`${customer} is created`).waitFor();
+    const shown = await dialog().locator('.secret code').allInnerTexts();
+    link = shown[0]?.trim() ?? '';
+    expect([link, shown[1]?.trim()]).toEqual([
+      expect.stringContaining('#invitation=rh_invite_'),
+      expect.stringMatching(/^rh_acct_/),
+    ]);
+    await expectLooks(page, name, 'account-created');
+    await button('Done').click();
+    await row(customer).getByText('0 of 2').waitFor();
+  });
+
+  it('finds it by a part of its name, and changes its limits', async () => {
+    await fill(page.getByLabel('Search accounts'), customer.slice(1).toUpperCase());
+    await row(customer).waitFor();
+    await row('default').waitFor({ state: 'detached' });
+    await act('Name and limits');
+    await fill(dialog().getByLabel('Requests per second'), '500');
+    await expectLooks(page, name, 'account-edit');
+    await button('Save').click();
+    await row(customer).getByText('500').waitFor();
+  });
+
+  it('the first owner joins, and switches between two accounts', async () => {
+    await other.page.goto(link);
+    await fill(other.page.getByLabel('Choose a password'), password);
+    await fill(other.page.getByLabel('The same again'), password);
+    await theirs().button(`Join ${customer}`).click();
+    await other.page.getByText('Create your first project').waitFor();
+    const second = await openAccount(rowhouse, `Second ${name}`);
+    const invited = await inviteTo(rowhouse, second.key, { email, role: 'viewer' });
+    await rowhouse.call('POST', '/projects', { key: second.key, body: { name: `Theirs ${name}` } });
+    // In the tab that is open: the person exists, and enters the present password.
+    await other.page.goto(invited);
+    await other.page.getByRole('heading', { name: `Join Second ${name}` }).waitFor();
+    await fill(other.page.getByLabel('Your password'), password);
+    await theirs().button(`Join Second ${name}`).click();
+    await theirs().link(`Theirs ${name}`).waitFor();
+    expect(await theirs().button('New project').count()).toBe(0);
+    await other.page.getByRole('button', { name: new RegExp(`^Second ${name}`) }).click();
+    await other.page.getByRole('menuitemcheckbox', { name: new RegExp(`^${customer}`) }).click();
+    await other.page.getByText('Create your first project').waitFor();
+    await theirs().button('New project').first().waitFor();
+    expect(await theirs().link(`Theirs ${name}`).count()).toBe(0);
+    // An account is not an installation.
+    await other.page.goto(at('accounts'));
+    await other.page.getByRole('heading', { name: 'No access to Accounts' }).waitFor();
+    await other.page.goto(at('account/settings'));
+    await other.page.getByText('0 of 2').waitFor();
+    await expectLooks(other.page, name, 'account-settings');
+  });
+
+  it('a suspended account says why, keeps the profile, and lets the person go to another one', async () => {
+    await act('Suspend');
+    await fill(dialog().getByLabel('Reason'), 'The invoice is unpaid.');
+    await expectLooks(page, name, 'account-suspend');
+    await dialog().getByRole('button', { name: 'Suspend' }).click();
+    await row(customer).getByText('The invoice is unpaid.').waitFor();
+    await other.page.getByRole('heading', { name: `${customer} is suspended` }).waitFor();
+    await other.page.getByText('The invoice is unpaid.').waitFor();
+    await expectLooks(other.page, name, 'suspended');
+    await other.page.goto(at('profile'));
+    await other.page.getByText(`You are signed in as ${email}.`).waitFor();
+    await other.page.getByRole('button', { name: new RegExp(`^${customer}`) }).click();
+    await other.page.getByRole('menuitemcheckbox', { name: new RegExp(`^Second ${name}`) }).click();
+    await theirs().link(`Theirs ${name}`).waitFor();
+    await act('Resume');
+    await row(customer).getByText('active').waitFor();
+  });
+
+  it('is deleted by its typed name, and restored', async () => {
+    await act('Delete');
+    expect(await button('Delete account').isDisabled()).toBe(true);
+    await fill(dialog().getByLabel(`Type ${customer} to confirm`), customer);
+    await button('Delete account').click();
+    await row(customer).waitFor({ state: 'detached' });
+    await page.getByRole('tab', { name: 'Deleted' }).click();
+    await row(customer)
+      .getByText(/^kept until/)
+      .waitFor();
+    await expectLooks(page, name, 'accounts-deleted');
+    await act('Restore');
+    await page.getByText(`${customer} is back`).waitFor();
+    await page.getByRole('tab', { name: 'Accounts' }).click();
+    await row(customer).getByText('active').waitFor();
+    // The first account cannot be deleted, and nothing offers it.
+    await button('Actions for default').click();
+    await menuItem('Suspend').waitFor();
+    expect(await menuItem('Delete').count()).toBe(0);
+    await page.keyboard.press('Escape');
+  });
+
+  it('everything was recorded', async () => {
+    const { body } = await rowhouse.call('GET', `${api}/audit?action=account&limit=20`, {
+      key: rowhouse.operatorKey,
+    });
+    const actions = body.entries.map(({ action }: { action: string }) => action);
+    expect(actions).toEqual(
+      expect.arrayContaining(['account.create', 'account.limit', 'account.delete', 'account.restore']),
+    );
+    expect(JSON.stringify(body)).not.toMatch(/rh_(invite|acct)_/);
+  });
+
+  it('broke no security policy, and asked no other origin', () => {
+    expect(visit.problems).toEqual([]);
+  });
+});
