@@ -1,4 +1,5 @@
 // createAccountClient: projects, their keys and their connection strings.
+import { type List, makeList } from './pages.ts';
 import { type Call, openService, type PostOptions, type ServiceOptions } from './request.ts';
 
 /** A project. */
@@ -55,7 +56,7 @@ export type ProjectPage = { projects: Project[]; page: number; limit: number; ha
 /** Options of `projects.list` of {@link AccountClient}. */
 export type ListOptions = { limit?: number; page?: number; status?: 'live' | 'deleted' };
 /** Await it to get a page; iterate over it to get all projects. */
-export type ProjectList = PromiseLike<ProjectPage> & AsyncIterable<Project>;
+export type ProjectList = List<ProjectPage, Project>;
 
 /** A client for the projects and keys of an account. Created by {@link createAccountClient}. */
 export interface AccountClient {
@@ -126,21 +127,12 @@ export function createAccountClient(options: ServiceOptions): AccountClient {
     (await call(method, path, body))[name];
   const project = part('project');
 
-  const list = (query: ListOptions = {}): ProjectList => {
-    const load = (page = query.page): Promise<ProjectPage> =>
-      send({ method: 'GET', path: [], query: { ...query, page } });
-    return {
-      // biome-ignore lint/suspicious/noThenProperty: awaiting gives a page, iterating all of them
-      then: (resolve, reject) => load().then(resolve, reject),
-      async *[Symbol.asyncIterator]() {
-        for (let page = query.page ?? 1; ; page++) {
-          const { projects, has_more } = await load(page);
-          yield* projects;
-          if (!has_more) return;
-        }
-      },
-    };
-  };
+  const list = (query: ListOptions = {}): ProjectList =>
+    makeList(
+      (page): Promise<ProjectPage> => send({ method: 'GET', path: [], query: { ...query, page } }),
+      'projects',
+      query.page,
+    );
 
   return {
     projects: {

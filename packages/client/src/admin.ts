@@ -1,6 +1,7 @@
 // @rowhouse/client/admin: users, settings, usage and space of a project, for servers and scripts with the project key.
 import type { ClientOptions, CodeIssued } from './client.ts';
 import { misuse, RowhouseError } from './errors.ts';
+import { type List, makeList } from './pages.ts';
 import { type Call, type CallOptions, openService, type PostOptions } from './request.ts';
 import type { User } from './sessions.ts';
 
@@ -20,7 +21,7 @@ export { RowhouseError, safe } from './errors.ts';
 /** A page of users. */
 export type UserPage = { users: User[]; page: number; limit: number; has_more: boolean };
 /** Await it to get a page; iterate over it to get all users. */
-export type UserList = PromiseLike<UserPage> & AsyncIterable<User>;
+export type UserList = List<UserPage, User>;
 /** A user to create, or the changes of one. */
 export type UserChanges = {
   email?: string;
@@ -164,7 +165,7 @@ const lookMs = 300;
  * const user = await admin.users.create({ email: 'ada@example.com', role: 'editor' });
  */
 export function createAdmin(options: ClientOptions): Admin {
-  if (!options.project) throw misuse('The project is missing.');
+  if (!options.project) throw misuse('project is missing.');
   const { send, open } = openService(options, 'number', ['projects', options.project]);
   const call = (method: Call['method'], path: string[], body?: unknown, more?: PostOptions) =>
     send({ ...more, method, path, body });
@@ -172,21 +173,12 @@ export function createAdmin(options: ClientOptions): Admin {
   const user = async (method: Call['method'], id: string[], body?: unknown, more?: PostOptions) =>
     (await call(method, [...users, ...id], body, more)).user;
 
-  const list = (query: { limit?: number; page?: number; search?: string } = {}): UserList => {
-    const load = (page = query.page): Promise<UserPage> =>
-      send({ method: 'GET', path: users, query: { ...query, page } });
-    return {
-      // biome-ignore lint/suspicious/noThenProperty: awaiting gives a page, iterating all of them
-      then: (resolve, reject) => load().then(resolve, reject),
-      async *[Symbol.asyncIterator]() {
-        for (let page = query.page ?? 1; ; page++) {
-          const { users: found, has_more } = await load(page);
-          yield* found;
-          if (!has_more) return;
-        }
-      },
-    };
-  };
+  const list: Admin['users']['list'] = (query = {}) =>
+    makeList(
+      (page): Promise<UserPage> => send({ method: 'GET', path: users, query: { ...query, page } }),
+      'users',
+      query.page,
+    );
   const compaction = async (method: 'GET' | 'POST', more?: CallOptions): Promise<Compaction | null> =>
     (await call(method, ['compact'], undefined, more)).compaction;
 

@@ -235,7 +235,7 @@ export function createClient<Database = unknown>(options: ClientOptions): Client
 
 function open<Database>(options: ClientOptions, user: HeldSession | null): Client<Database> {
   const { apiKey, project, numbers = 'number' } = options;
-  if (!project) throw misuse('The project is missing.');
+  if (!project) throw misuse('project is missing.');
   const service = openService(options, numbers, ['projects', project]);
   const auth = (path: string, body: unknown, idempotencyKey?: true) =>
     service.send({ method: 'POST', path: ['auth', path], body, idempotencyKey });

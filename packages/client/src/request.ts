@@ -270,7 +270,7 @@ function addressOf({ path, query = {} }: Call, root: readonly string[]): string 
     const search = pairs.map((pair) => pair.map(encodeURIComponent).join('=')).join('&');
     return `${prefix}/${segments.map(encodeURIComponent).join('/')}${search && `?${search}`}`;
   } catch {
-    throw misuse('A text contains an unpaired surrogate.');
+    throw misuse('A text has an unpaired surrogate.');
   }
 }
 

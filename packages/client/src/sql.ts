@@ -22,8 +22,7 @@ export function makeSql<Result>(
   values: readonly unknown[],
   run: (statement: Sql) => Promise<Result>,
 ): Sql<Result> {
-  if (!Array.isArray(strings?.raw))
-    throw misuse('sql is a tag: write sql`…` without parentheses.', 'query() takes a string.');
+  if (!Array.isArray(strings?.raw)) throw misuse('sql is a tag: write sql`…`.', 'query() takes a string.');
   let running: Promise<Result> | undefined;
   const sql = {
     // biome-ignore lint/suspicious/noThenProperty: awaiting is how it runs

@@ -17,8 +17,10 @@ const read = (file: string) => readFileSync(path.join(folder, file), 'utf8');
 const manifest = JSON.parse(read('package.json'));
 const live = useLive();
 
-it('the package is at most 6.5 KB, minified and gzipped', () => {
+it('the main entry is at most 6.5 KB, minified and gzipped, and administration is a second one', () => {
   expect(gzipSync(read('dist/index.min.js')).length).toBeLessThanOrEqual(6.5 * 1024);
+  expect(read('dist/index.min.js')).not.toContain('act-as');
+  expect(read('dist/admin.min.js')).toContain('act-as');
 });
 
 it('the package has no dependencies and uses nothing of Node', () => {
@@ -27,10 +29,10 @@ it('the package has no dependencies and uses nothing of Node', () => {
     undefined,
     undefined,
   ]);
-  for (const file of ['dist/index.min.js', 'dist/cjs/index.js']) {
+  for (const file of ['dist/index.min.js', 'dist/cjs/index.js', 'dist/admin.min.js', 'dist/cjs/admin.js']) {
     const text = read(file).replaceAll(/^\s*(\/\/|\/?\*).*$/gm, '');
     expect(text).not.toMatch(
-      /\brequire\(|\bimport\b|node:|\bprocess\b|\bBuffer\b|\bglobal\b|__dirname|setImmediate/,
+      /\brequire\(|\bimport\b(?!:)|node:|\bprocess\b|\bBuffer\b|\bglobal\b|__dirname|setImmediate/,
     );
   }
 });
@@ -56,6 +58,17 @@ describe('the package loads and works', () => {
   );
 
   it('as CommonJS', async () => works(createRequire(import.meta.url)('@rowhouse/client')));
+
+  it('with its second entry, in both ways', async () => {
+    const entries = [
+      await import(path.join(folder, 'dist/admin.js')),
+      createRequire(import.meta.url)('@rowhouse/client/admin'),
+    ];
+    for (const { createAdmin } of entries) {
+      const admin = createAdmin({ url: live.url, apiKey: live.projectKey, project: live.slug });
+      expect((await admin.usage()).usage.status).toBe('ready');
+    }
+  });
 
   it('with only what browsers and edge runtimes have', async () => {
     const sandbox = {
@@ -92,6 +105,8 @@ it('types fit a program in either way of modules, without those of Node', () => 
     cpSync(path.join(folder, part), path.join(installed, part), { recursive: true });
   const program = `
     import { createClient, RowhouseError } from '@rowhouse/client';
+    import { createAdmin } from '@rowhouse/client/admin';
+    export const admin = createAdmin({ apiKey: 'x', project: 'y' }).usage().then(({ usage }) => usage.size_mb.toFixed());
     const db = createClient({ apiKey: 'x', project: 'y' });
     export const rows: Promise<{ n: number }[]> = db.query<{ n: number }>('select 1 as n').then((result) => result.rows);
     export const isOurs = (error: unknown) => error instanceof RowhouseError && error.sql?.state;

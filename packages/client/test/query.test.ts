@@ -193,7 +193,7 @@ describe('sql', () => {
   it('cannot be called with a plain string', async () => {
     const call = db.sql as unknown as (text: unknown) => unknown;
     for (const text of ['select 1', ['select 1'], { raw: 'select 1' }, null, undefined])
-      expect(() => call(text)).toThrow('without parentheses');
+      expect(() => call(text)).toThrow('sql is a tag');
     for (const name of ['', 'a\0b', 'x'.repeat(64)]) expect(() => db.sql.id(name)).toThrow('is not a name');
   });
 

@@ -51,7 +51,6 @@ beforeAll(() => {
     path.join(folder, 'program.mjs'),
     `${imported}\n${settings}\n${program}\nconsole.log(said);\n`,
   );
-  writeFileSync(path.join(folder, 'package.json'), '{ "private": true }');
 });
 
 /** A module that exports the line. */
@@ -76,24 +75,19 @@ it.each(runtimes)(
   'the client works in %s',
   { timeout: 600_000 },
   async (name, wanted, [command = '', ...args]) => {
-    const flags = ['--no-save', '--no-audit', '--no-fund', '--allow-scripts=node,deno,bun'];
-    const installed = spawnSync('npm', ['install', wanted, ...flags], {
-      cwd: folder,
-      encoding: 'utf8',
-      timeout: 300_000,
-    });
-    const found = spawnSync(path.join(folder, command), ['--version'], { encoding: 'utf8' });
-    if (installed.status !== 0 || found.status !== 0) {
+    const cwd = mkdtempSync(path.join(folder, 'runtime-'));
+    // Their packages fetch the program when they are installed.
+    const allowScripts = { node: true, deno: true, bun: true };
+    writeFileSync(path.join(cwd, 'package.json'), JSON.stringify({ private: true, allowScripts }));
+    spawnSync('npm', ['install', wanted, '--no-audit', '--no-fund'], { cwd, timeout: 300_000 });
+    const program = path.join(cwd, command);
+    if (spawnSync(program, ['--version']).status !== 0) {
       console.warn(`SKIPPED: npm cannot install ${wanted} here, so the client was not tried in ${name}.`);
       return;
     }
-    const { stdout } = await promisify(execFile)(
-      path.join(folder, command),
-      [...args, path.join(folder, 'program.mjs')],
-      {
-        env: { ...process.env, no_proxy: '127.0.0.1', NO_PROXY: '127.0.0.1' },
-      },
-    );
+    const { stdout } = await promisify(execFile)(program, [...args, path.join(folder, 'program.mjs')], {
+      env: { ...process.env, no_proxy: '127.0.0.1', NO_PROXY: '127.0.0.1' },
+    });
     expect(stdout.trim()).toBe(expected);
   },
 );
@@ -111,13 +105,15 @@ it.each(['chromium', 'firefox'] as const)('the client works in %s', { timeout: 3
   try {
     const page = await browser.newPage();
     await page.goto(`${live.url}/healthz`);
-    const said = await page.evaluate(
-      async ([library, before, after]) => {
-        const toUrl = (text: string) => URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
-        return (await import(`${toUrl((before ?? '') + toUrl(library ?? '') + (after ?? ''))}`)).default;
-      },
-      [readFileSync(path.join(dist, 'index.min.js'), 'utf8'), ...inBrowser('@@', settingsOf()).split('@@')],
-    );
+    const library = JSON.stringify(readFileSync(path.join(dist, 'index.min.js'), 'utf8'));
+    const [before, after] = inBrowser('@@', settingsOf())
+      .split('@@')
+      .map((text) => JSON.stringify(text));
+    // As text: a function would be rewritten by the tools of the tests.
+    const said = await page.evaluate(`(async () => {
+      const toUrl = (text) => URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
+      return (await import(toUrl(${before} + toUrl(${library}) + ${after}))).default;
+    })()`);
     expect(said).toBe(expected);
   } finally {
     await browser.close();
