@@ -30,7 +30,7 @@ inBrowsers('the keyboard alone', (name) => {
   };
   const find = async (words: string, option: RegExp) => {
     await press('Control+k');
-    await expectFocus(page.getByRole('combobox'));
+    await expectFocus(dialog('Commands').getByRole('combobox'));
     await type(words);
     await page.getByRole('option', { name: option, selected: true }).waitFor();
     await press('Enter');
@@ -143,7 +143,10 @@ inBrowsers('the keyboard alone', (name) => {
     await tabTo(page.getByLabel('Action'));
     await type('member.uninvite');
     await press('Enter');
-    await page.getByRole('row', { name: /member\.uninvite/ }).waitFor();
+    await page
+      .getByRole('row', { name: /member\.uninvite/ })
+      .first()
+      .waitFor();
     await find(slug, new RegExp(`^${slug}`));
   });
 
