@@ -74,7 +74,7 @@ export function problemsOf(file, text) {
   // A value of the API package would bring its schemas and their library into the page.
   if (name === 'console' && /import (?!type )[^;]*from '@rowhouse\/api'/.test(text))
     problems.push('the console may import only types from @rowhouse/api');
-  for (const [, from] of text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)) {
+  for (const [, from] of text.matchAll(/(?<![.\w])(?:from|import)\s*\(?\s*'([^']+)'/g)) {
     if (from.startsWith('.')) {
       if (name === 'server') problems.push(...upward(file, from));
       if (path.posix.join(path.posix.dirname(file), from).split('/')[1] !== name)
