@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
  */
 const order = [
   ['backup-url', 'check', 'database-url'],
-  ['errors', 'config', 'version', 'memory-budget', 'pause', 'later'],
+  ['errors', 'config', 'version', 'memory-budget', 'pause', 'later', 'account-turns'],
   ['log'],
   ['postgres'],
   ['control'],

@@ -61,11 +61,11 @@ describe('the wait for the parser', () => {
     ['texts of 60 KB, with one of 17 KB', 20, 60_000, 17_000],
     ['texts of 16 KB, with one of 3 KB', 60, 16_000, 3_000],
   ])('beside a flood of %s is one text for a neighbour', async (_name, width, length, own) => {
-    const parse = async () => parser().parse(neighbour.id, newFine(own));
+    const parse = async () => parser().parse(neighbour, newFine(own));
     const control = await medianMs(parse);
     const beneath = await beside(
       width,
-      () => parser().parse(flood.id, newText(length)),
+      () => parser().parse(flood, newText(length)),
       () => medianMs(parse),
     );
     expect(beneath).toBeLessThan(control * 10 + 500);
@@ -140,18 +140,18 @@ describe('texts that wait for the parser', () => {
   });
 
   it('are bounded in number per project', async () => {
-    const asked = Array.from({ length: 1_500 }, () => parser().parse(flood.id, newText(100)));
+    const asked = Array.from({ length: 1_500 }, () => parser().parse(flood, newText(100)));
     const ends = (await Promise.allSettled(asked)).map(({ status }) => status);
     expect(ends.filter((end) => end === 'fulfilled')).toHaveLength(1_024);
     // All of it was given back.
-    const again = Array.from({ length: 1_024 }, () => parser().parse(flood.id, newText(100)));
+    const again = Array.from({ length: 1_024 }, () => parser().parse(flood, newText(100)));
     await Promise.all(again);
   });
 
   it('are parsed once when many requests send the same', async () => {
     const text = newFine(100);
     const statements = await Promise.all(
-      Array.from({ length: 3_000 }, () => parser().parse(neighbour.id, text)),
+      Array.from({ length: 3_000 }, () => parser().parse(neighbour, text)),
     );
     expect(new Set(statements).size).toBe(1);
   });
@@ -172,19 +172,19 @@ describe('texts that wait for the parser', () => {
 describe('parsed texts in the cache', () => {
   it('stay there however many new texts another project sends', async () => {
     const hot = newFine(50);
-    const known = await parser().parse(neighbour.id, hot);
+    const known = await parser().parse(neighbour, hot);
     for (let sent = 0; sent < 6_000; sent += 500) {
-      await Promise.all(Array.from({ length: 500 }, () => parser().parse(flood.id, newFine(10))));
+      await Promise.all(Array.from({ length: 500 }, () => parser().parse(flood, newFine(10))));
     }
     expect(parser().recall(neighbour.id, hot)).toBe(known);
   });
 
   it('stay there beside texts that fill the cache', async () => {
     const hot = newFine(50);
-    const known = await parser().parse(neighbour.id, hot);
+    const known = await parser().parse(neighbour, hot);
     for (let sent = 0; sent < 5_500; sent += 500) {
       const texts = Array.from({ length: 500 }, () => `select ${++serial} -- ${'x'.repeat(8_000)}`);
-      await Promise.all(texts.map((text) => parser().parse(flood.id, text)));
+      await Promise.all(texts.map((text) => parser().parse(flood, text)));
     }
     expect(parser().recall(neighbour.id, hot)).toBe(known);
   });

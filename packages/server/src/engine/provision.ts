@@ -211,6 +211,8 @@ export type ProjectLogin = Readonly<{
   /** The server on which the database lives. */
   serverId: number;
   passwordVersion: number;
+  /** Who wants something there, for fair shares between accounts. Absent: the service itself. */
+  accountId?: string;
   /** Absent: the project's own role. */
   loginAs?: 'auth' | UserLogin;
   /** The acting user, for the logins `user` and `anon`. Without one such a session can do nothing. */

@@ -24,6 +24,7 @@ export async function authContextOf(
   requireScope(caller, scope);
   return {
     projectId: id,
+    accountId: caller.accountId,
     serverId,
     passwordVersion,
     slug,

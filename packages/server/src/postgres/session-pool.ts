@@ -1,12 +1,14 @@
 // The pool of project sessions: a budget for those in use, a share for each project, and a bounded queue with a deadline.
+// Accounts that want sessions at the same time share fairly: a free one goes to the account that uses the fewest, and the last
+// ones of the budget only to accounts that use hardly any.
 // Opening a session costs a hundred times as much as a short statement, so idle sessions stay open while memory allows.
 // At the limit, the project that has been idle longest loses one.
 import { errors } from '../errors.ts';
 import type { Session } from './session.ts';
 
 export type SessionPool = {
-  /** A session for one request. Throws 429 if none becomes free in time. */
-  acquire(project: string, open: () => Promise<Session>): Promise<Session>;
+  /** A session for one request. Throws 429 if none becomes free in time. `account`: whose project it is. */
+  acquire(project: string, open: () => Promise<Session>, account?: string): Promise<Session>;
   /** An open idle session, or null. */
   takeIdle(project: string, isFit?: (session: Session) => boolean): Session | null;
   /** Whether other projects wait for a session. */
@@ -38,29 +40,51 @@ type Waiter = {
   resolve: (session: Session | Promise<Session>) => void;
   reject: (error: Error) => void;
 };
-type ProjectPool = { idle: Session[]; open: number; usedAt: number };
+/** `waiters`: in order of arrival. */
+type AccountPool = {
+  used: number;
+  usedAt: number;
+  waiters: Waiter[] /** Its last turn in the queue. */;
+  turn: number;
+};
+type ProjectPool = { idle: Session[]; open: number; usedAt: number; account: AccountPool };
 const isAny = () => true;
+/** So long after its last request, an account no longer counts as one that may want a session. */
+const accountMs = 60 * 60_000;
+/** What the service does by itself in projects. */
+const ownWork = '';
 
 export function createSessionPool(limits: PoolLimits): SessionPool {
   /** Least recently used first. */
   const pools = new Map<string, ProjectPool>();
-  const waiters: Waiter[] = [];
+  const accounts = new Map<string, AccountPool>();
+  const queued = new Set<AccountPool>();
+  let waiting = 0;
+  let turns = 0;
   let open = 0;
   let used = 0;
   let ended = false;
   let lateTimer: NodeJS.Timeout | null = null;
   let onEmpty: (() => void) | null = null;
 
-  const poolOf = (project: string): ProjectPool => {
-    const found = pools.get(project);
+  const accountOf = (name: string): AccountPool => {
+    const found = accounts.get(name);
     if (found) return found;
-    const pool = { idle: [], open: 0, usedAt: 0 };
-    pools.set(project, pool);
-    return pool;
+    const account = { used: 0, usedAt: performance.now(), waiters: [], turn: 0 };
+    accounts.set(name, account);
+    return account;
   };
 
+  /** Kept back while there are several accounts, for those that use fewer than `few`. */
+  const reserved = Math.floor(limits.budget / 8);
+  const few = Math.max(1, Math.floor(reserved / 4));
+  const mayUse = (account: AccountPool): boolean =>
+    used < limits.budget && (used < limits.budget - reserved || account.used < few || !hasSeveral());
+  const hasSeveral = () => accounts.size > (accounts.has(ownWork) ? 2 : 1);
+
   const noteClosed = (project: string) => {
-    const pool = poolOf(project);
+    const pool = pools.get(project);
+    if (!pool) return;
     pool.open--;
     open--;
     if (pool.open === 0) pools.delete(project);
@@ -69,12 +93,13 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
 
   const takeIdle = (project: string, isFit: (session: Session) => boolean = isAny): Session | null => {
     const pool = used < limits.budget ? pools.get(project) : undefined;
-    while (pool) {
+    while (pool && mayUse(pool.account)) {
       const at = pool.idle.findLastIndex((session) => !session.isUsable || isFit(session));
       const [session] = at < 0 ? [] : pool.idle.splice(at, 1);
       if (!session) return null;
       if (session.isUsable) {
         used++;
+        pool.account.used++;
         return session;
       }
       noteClosed(project);
@@ -93,61 +118,106 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     return false;
   };
 
-  const mayOpen = (project: string): boolean =>
-    used < limits.budget &&
+  const mayOpen = (project: string, account: AccountPool): boolean =>
+    mayUse(account) &&
     (pools.get(project)?.open ?? 0) < limits.share &&
     (open < limits.maxOpen || closeLongestIdle());
 
-  const reserve = (project: string) => {
-    poolOf(project).open++;
+  const reserve = (project: string, account: AccountPool) => {
+    const pool = pools.get(project) ?? { idle: [], open: 0, usedAt: 0, account };
+    pools.set(project, pool);
+    pool.open++;
+    account.used++;
     open++;
     used++;
   };
 
-  /** Serves every waiter for whom there is room now, first come, first served. */
+  /** Serves every waiter for whom there is room now: those of the account that uses the fewest sessions first. */
   const serveWaiters = () => {
-    for (let index = 0; index < waiters.length && used < limits.budget; ) {
-      const waiter = waiters[index] as Waiter;
-      const idle = takeIdle(waiter.project);
-      if (idle) {
-        waiters.splice(index, 1);
-        waiter.resolve(idle);
-      } else if (mayOpen(waiter.project)) {
-        waiters.splice(index, 1);
-        reserve(waiter.project);
-        waiter.resolve(openNow(waiter.project, waiter.openSession));
-      } else {
-        index++;
-      }
+    const left = new Set(queued);
+    while (left.size > 0 && used < limits.budget) {
+      const next = leastUsed(left);
+      if (!serveOne(next) || next.waiters.length === 0) left.delete(next);
     }
   };
 
-  const openNow = async (project: string, openSession: () => Promise<Session>): Promise<Session> => {
+  const noteLeft = (account: AccountPool) => {
+    waiting--;
+    if (account.waiters.length === 0) queued.delete(account);
+  };
+
+  /** First come, first served, of those whose project may have another session. */
+  const serveOne = (account: AccountPool): boolean => {
+    const { waiters } = account;
+    for (let index = 0; index < waiters.length; index++) {
+      const { project, openSession, resolve } = waiters[index] as Waiter;
+      const idle = takeIdle(project);
+      if (!idle && !mayOpen(project, account)) continue;
+      waiters.splice(index, 1);
+      noteLeft(account);
+      account.turn = ++turns;
+      if (idle) resolve(idle);
+      else {
+        reserve(project, account);
+        resolve(openNow(project, account, openSession));
+      }
+      return true;
+    }
+    return false;
+  };
+
+  const openNow = async (
+    project: string,
+    account: AccountPool,
+    openSession: () => Promise<Session>,
+  ): Promise<Session> => {
     try {
       return await openSession();
     } catch (error) {
       used--;
+      account.used--;
       noteClosed(project);
       serveWaiters();
       throw error;
     }
   };
 
-  const wait = (project: string, openSession: () => Promise<Session>): Promise<Session> => {
-    if (waiters.length >= limits.waiting) throw errors.overloaded('Too many statements are waiting.', 1);
+  const wait = (
+    project: string,
+    account: AccountPool,
+    openSession: () => Promise<Session>,
+  ): Promise<Session> => {
+    if (waiting >= limits.waiting) makeRoomFor(account);
     lateTimer ??= setInterval(rejectLate, limits.waitMs / 50);
     return new Promise((resolve, reject) => {
-      waiters.push({ project, since: performance.now(), openSession, resolve, reject });
+      waiting++;
+      queued.add(account);
+      account.waiters.push({ project, since: performance.now(), openSession, resolve, reject });
     });
   };
 
-  /** The queue is in order of arrival. One timer serves all waiters, because hardly any waits that long. */
+  /** The queue is full: whoever came last of the account with the most waiters goes, unless it is this account. */
+  const makeRoomFor = (account: AccountPool) => {
+    let most = account;
+    for (const other of queued) {
+      if (other.waiters.length > Math.max(most.waiters.length, account.waiters.length + 1)) most = other;
+    }
+    const tooMany = errors.overloaded('Too many statements are waiting.', 1);
+    if (most === account) throw tooMany;
+    most.waiters.pop()?.reject(tooMany);
+    noteLeft(most);
+  };
+
+  /** Each queue is in order of arrival. One timer serves all waiters, because hardly any waits that long. */
   const rejectLate = () => {
     const before = performance.now() - limits.waitMs;
-    while (waiters[0] && waiters[0].since < before) {
-      waiters.shift()?.reject(errors.overloaded('No database connection became free in time.', 1));
+    for (const account of queued) {
+      while (account.waiters[0] && account.waiters[0].since < before) {
+        account.waiters.shift()?.reject(errors.overloaded('No database connection became free in time.', 1));
+        noteLeft(account);
+      }
     }
-    if (waiters.length === 0 && lateTimer) {
+    if (waiting === 0 && lateTimer) {
       clearInterval(lateTimer);
       lateTimer = null;
     }
@@ -160,6 +230,11 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     }
   };
 
+  const hasSessions = (account: AccountPool): boolean => {
+    for (const pool of pools.values()) if (pool.account === account) return true;
+    return false;
+  };
+
   const sweepMs = Math.min(10_000, Math.max(100, limits.idleMs / 4));
   const sweep = setInterval(() => {
     const now = performance.now();
@@ -168,45 +243,62 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       // Beyond the budget, a project keeps one idle session for its next request, not all that a burst has opened.
       else if (open > limits.budget && pool.usedAt < now - sweepMs) closeIdle(project, pool, 1);
     }
+    for (const [name, account] of accounts) {
+      const isIdle = account.used === 0 && account.waiters.length === 0 && account.usedAt < now - accountMs;
+      if (isIdle && !hasSessions(account)) accounts.delete(name);
+    }
   }, sweepMs).unref();
 
   return {
     takeIdle: (project, isFit) => (ended ? null : takeIdle(project, isFit)),
-    isWanted: (project) => waiters.length > 0 && waiters.some((waiter) => waiter.project !== project),
-    acquire: async (project, openSession) => {
+    isWanted: (project) => {
+      if (waiting === 0) return false;
+      for (const { waiters } of queued) if (waiters.some((waiter) => waiter.project !== project)) return true;
+      return false;
+    },
+    acquire: async (project, openSession, name = ownWork) => {
       if (ended) throw errors.unavailable('stopping');
+      const account = pools.get(project)?.account ?? accountOf(name);
       const idle = takeIdle(project);
       if (idle) return idle;
-      if (!mayOpen(project)) return wait(project, openSession);
-      reserve(project);
-      return openNow(project, openSession);
+      if (!mayOpen(project, account)) return wait(project, account, openSession);
+      reserve(project, account);
+      return openNow(project, account, openSession);
     },
     release: (project, session, reusable) => {
-      const pool = poolOf(project);
+      const pool = pools.get(project);
+      if (!pool) throw new Error('A session was given back that is not of this pool.');
       pool.usedAt = performance.now();
+      pool.account.usedAt = pool.usedAt;
       pools.delete(project);
       pools.set(project, pool);
       used--;
+      pool.account.used--;
       if (reusable && session.isUsable && !ended) pool.idle.push(session);
       else {
         session.destroy();
         noteClosed(project);
       }
-      if (waiters.length > 0) serveWaiters();
+      if (waiting > 0) serveWaiters();
     },
     drop: (project) => {
       const pool = pools.get(project);
       if (pool) closeIdle(project, pool, 0);
     },
     turnAway: (project, error) => {
-      for (let index = waiters.length - 1; index >= 0; index--) {
-        if (waiters[index]?.project === project) waiters.splice(index, 1)[0]?.reject(error);
+      for (const account of queued) {
+        const { waiters } = account;
+        for (let index = waiters.length - 1; index >= 0; index--) {
+          if (waiters[index]?.project !== project) continue;
+          waiters.splice(index, 1)[0]?.reject(error);
+          noteLeft(account);
+        }
       }
     },
     counts: () => ({
       open,
       idle: open - used,
-      waiting: waiters.length,
+      waiting,
     }),
     end: async () => {
       ended = true;
@@ -219,4 +311,14 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       }
     },
   };
+}
+
+function leastUsed(accounts: ReadonlySet<AccountPool>): AccountPool {
+  let least: AccountPool | null = null;
+  for (const account of accounts) {
+    const isFewer = least === null || account.used < least.used;
+    const isEarlier = least?.used === account.used && account.turn < least.turn;
+    if (isFewer || isEarlier) least = account;
+  }
+  return least as AccountPool;
 }

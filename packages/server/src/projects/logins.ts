@@ -41,8 +41,8 @@ export function openLogins(control: Control, feed: Feed): Logins {
       return known && seesProject(caller, known.id) ? known : null;
     }
     if (caller.slug !== slug) return null;
-    const { projectId, serverId, passwordVersion } = caller;
-    return { id: projectId, serverId, passwordVersion };
+    const { projectId, serverId, passwordVersion, accountId } = caller;
+    return { id: projectId, serverId, passwordVersion, accountId };
   };
 
   return {

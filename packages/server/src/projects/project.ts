@@ -32,7 +32,8 @@ export const projectColumns = sql`
   (select slug from projects as parents where parents.id = projects.parent_id and parents.deleted_at is null) as parent`;
 
 export function loginOfRow(row: ProjectRow): ProjectLogin {
-  return { id: row.id, serverId: row.server_id, passwordVersion: row.password_version };
+  const { id, account_id: accountId, server_id: serverId, password_version: passwordVersion } = row;
+  return { id, serverId, passwordVersion, accountId };
 }
 
 export function toProject(row: ProjectRow, keepDeletedDays: number): Project {

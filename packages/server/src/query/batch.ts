@@ -54,7 +54,7 @@ export async function runScript(
   const statements: Statement[] = [];
   for (const [index, { query }] of input.statements.entries()) {
     const statement = await deps.parser
-      .parse(project.id, query)
+      .parse(project, query)
       .catch((error) => Promise.reject(atIndex(error, index)));
     // A statement that was not parsed could end the transaction in the middle of the batch.
     if (!statement.isParsed) {

@@ -73,7 +73,7 @@ export async function runQuery(
   form = queryForm,
 ): Promise<Answer> {
   const statement =
-    deps.parser.recall(project.id, input.query) ?? (await deps.parser.parse(project.id, input.query));
+    deps.parser.recall(project.id, input.query) ?? (await deps.parser.parse(project, input.query));
   const profile = deps.profiles.of(project.id, statement);
   const request: StatementRequest = { project, statement, profile, input, form, reader };
   if (input.limit !== null && statement.lazyText !== null) {

@@ -22,6 +22,7 @@ export type UserDeps = Readonly<{
 /** The project of a request, and what its key may do. */
 export type AuthContext = Readonly<{
   projectId: string;
+  accountId: string;
   serverId: number;
   passwordVersion: number;
   slug: string;

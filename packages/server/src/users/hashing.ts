@@ -1,11 +1,12 @@
 // The queue for password hashing. A hash takes a quarter of a second of a core, so slots (hashes that run at once) and
-// reservations (requests that may wait for a slot) are limited and shared fairly among projects: a flood of sign-ins in
-// one project is refused before it costs anything, blocks no other project and slows down no query.
+// reservations (requests that may wait for a slot) are limited and shared fairly among accounts, and among their projects: a
+// flood of sign-ins in one project is refused before it costs anything, blocks no other project and slows down no query.
 //
 // PBKDF2's rounds: `iterations` is the setting ROWHOUSE_PASSWORD_ITERATIONS (default 600,000, declared in config.ts).
 // passwords.ts stores them with each hash; a hash with fewer is replaced at the next sign-in (sign-in.ts).
 import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
+import { AccountTurns } from '../account-turns.ts';
 import { errors } from '../errors.ts';
 import { keepHashChild } from './hash-child.ts';
 import type { HashWork } from './hash-process.ts';
@@ -13,7 +14,7 @@ import { formatHash, hashBytes, parseBcrypt, parseHash, saltBytes } from './pass
 
 export type Hashing = {
   /** For one sign-up or sign-in, to be taken before any database look-up. Throws errors.overloaded if none is free. */
-  reserve(projectId: string): Reservation;
+  reserve(projectId: string, accountId?: string): Reservation;
   /** `waiting`: hashes that wait for a slot. */
   counts(): { running: number; waiting: number };
   stop(): Promise<void>;
@@ -48,6 +49,7 @@ type Waiting = {
 /** The state of a reservation. */
 type Entry = {
   projectId: string;
+  accountId: string;
   state: 'held' | 'displaced' | 'released';
   waiting: Waiting | null;
   isHashing: boolean;
@@ -72,13 +74,26 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
   /** Waiting entries by project; the project whose turn is next comes first (round robin). */
   const turns = new Map<string, Entry[]>();
   let running = 0;
+  const accounts = new AccountTurns();
   let isStopped = false;
+
+  /** The next project of the account whose turn it is. */
+  const nextQueue = (): Entry[] | null => {
+    let [best, account]: [Entry[] | null, string] = [null, ''];
+    for (const queue of turns.values()) {
+      const { accountId = '' } = queue[0] ?? {};
+      if (best && !accounts.isBefore(accountId, account)) continue;
+      [best, account] = [queue, accountId];
+    }
+    return best;
+  };
 
   const begin = () => {
     while (running < slots) {
-      const [projectId, queue] = turns.entries().next().value ?? [];
+      const queue = nextQueue();
       const entry = queue?.shift();
-      if (projectId === undefined || !queue || !entry?.waiting) return;
+      if (!queue || !entry?.waiting) return;
+      const { projectId } = entry;
       turns.delete(projectId);
       if (queue.length > 0) turns.set(projectId, queue);
       const { work, resolve, timer } = entry.waiting;
@@ -90,12 +105,14 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
 
   const run = async (entry: Entry, work: HashWork): Promise<Buffer> => {
     running++;
+    accounts.begin(entry.accountId);
     entry.isHashing = true;
     entry.hasBegun = true;
     try {
       return await child.run(work);
     } finally {
       running--;
+      accounts.end(entry.accountId);
       entry.isHashing = false;
       entry.idleFrom = performance.now();
       begin();
@@ -147,20 +164,18 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
   };
 
   /**
-   * Displaces a reservation of the project that holds the most: the newest one that has cost no CPU time yet. Refuses
-   * if the new project would then hold more than that one: two floods would only displace each other.
+   * Displaces a reservation of the account that holds the most, or of the project that does within the same account: the
+   * newest one that has cost no CPU time yet. Refuses if the new one would then hold more than that one: two floods would
+   * only displace each other.
    */
-  const displaceOne = (projectId: string) => {
-    const held = new Map<string, number>();
-    for (const entry of reservations) held.set(entry.projectId, (held.get(entry.projectId) ?? 0) + 1);
-    let maxHeld = (held.get(projectId) ?? 0) + 2;
-    let newest: Entry | null = null;
-    for (const entry of reservations) {
-      const count = held.get(entry.projectId) ?? 0;
-      if (entry.hasBegun || count < maxHeld) continue;
-      maxHeld = count;
-      newest = entry;
-    }
+  const displaceOne = (projectId: string, accountId: string) => {
+    const newest =
+      newestOfLargest(reservations, ofAccount, accountId) ??
+      newestOfLargest(
+        [...reservations].filter((entry) => entry.accountId === accountId),
+        ofProject,
+        projectId,
+      );
     if (!newest) throw tooMany();
     drop(newest, 'displaced', tooMany());
   };
@@ -196,11 +211,11 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
   };
 
   return {
-    reserve: (projectId) => {
+    reserve: (projectId, accountId = projectId) => {
       if (isStopped) throw errors.unavailable('stopping');
-      if (isFull(projectId)) displaceOne(projectId);
+      if (isFull(projectId)) displaceOne(projectId, accountId);
       const entry: Entry = {
-        ...{ projectId, state: 'held', waiting: null, isHashing: false, hasBegun: false },
+        ...{ projectId, accountId, state: 'held', waiting: null, isHashing: false, hasBegun: false },
         idleFrom: performance.now(),
       };
       reservations.add(entry);
@@ -223,6 +238,29 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
       await child.stop();
     },
   };
+}
+
+const ofAccount = ({ accountId }: Entry) => accountId;
+const ofProject = ({ projectId }: Entry) => projectId;
+
+/** Of whoever holds at least two more than `own`. null: nobody does. */
+function newestOfLargest(
+  entries: Iterable<Entry>,
+  holderOf: (entry: Entry) => string,
+  own: string,
+): Entry | null {
+  const all = [...entries];
+  const held = new Map<string, number>();
+  for (const entry of all) held.set(holderOf(entry), (held.get(holderOf(entry)) ?? 0) + 1);
+  let maxHeld = (held.get(own) ?? 0) + 2;
+  let newest: Entry | null = null;
+  for (const entry of all) {
+    const count = held.get(holderOf(entry)) ?? 0;
+    if (entry.hasBegun || count < maxHeld) continue;
+    maxHeld = count;
+    newest = entry;
+  }
+  return newest;
 }
 
 function tooMany(): Error {

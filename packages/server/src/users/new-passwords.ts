@@ -8,7 +8,7 @@ import { getSettings } from './settings.ts';
 /** Returns the text to be stored. The length limits and the hashing queue are those of sign-up. */
 export async function hashNew(deps: UserDeps, context: AuthContext, password: string): Promise<string> {
   checkPassword(password);
-  const reservation = deps.hashing.reserve(context.projectId);
+  const reservation = deps.hashing.reserve(context.projectId, context.accountId);
   try {
     if ((await getSettings(deps, context)).refuse_common_passwords) refuseCommon(password);
     return await reservation.hash(password);

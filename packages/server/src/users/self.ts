@@ -77,7 +77,7 @@ async function changePassword(
 ): Promise<Hashes> {
   checkPassword(password);
   checkGiven(current, 'current_password');
-  const reservation = hashing.reserve(context.projectId);
+  const reservation = hashing.reserve(context.projectId, context.accountId);
   try {
     const known = await store.ask<{ wait: number | null; hash: string | null; refuseCommon: boolean }>(
       context,

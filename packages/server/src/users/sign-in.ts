@@ -18,7 +18,7 @@ export async function signUp(deps: UserDeps, context: AuthContext, input: SignUp
   checkPassword(input.password);
   const data = readData(input.data);
   const role = readRole(context, input.data) ?? defaultRole;
-  const reservation = deps.hashing.reserve(context.projectId);
+  const reservation = deps.hashing.reserve(context.projectId, context.accountId);
   try {
     const newcomer = newcomerOf(context);
     const found = await deps.store.ask<{ wait: number | null; taken: boolean; refuseCommon: boolean }>(
@@ -61,7 +61,7 @@ const signingUp = `
 export async function signIn(deps: UserDeps, context: AuthContext, input: SignIn): Promise<SignedIn> {
   const email = readEmail(input.email);
   checkGiven(input.password);
-  const reservation = deps.hashing.reserve(context.projectId);
+  const reservation = deps.hashing.reserve(context.projectId, context.accountId);
   try {
     const known = await admit(deps, context, email).finally(() => tidyOccasionally(deps, context));
     const stored = known.hash;

@@ -12,7 +12,7 @@ import { withSession } from '../query/sessions/exclusive.ts';
 import type { AuthContext } from './deps.ts';
 
 /** Where the users of a project are. */
-export type Place = Pick<AuthContext, 'projectId' | 'serverId'>;
+export type Place = Pick<AuthContext, 'projectId' | 'serverId'> & Partial<Pick<AuthContext, 'accountId'>>;
 
 export type UserStore = {
   /** Returns the statement's value, or null. `lock` runs before it, in the same transaction. */
@@ -113,12 +113,16 @@ export function openUserStore(query: QueryDeps): UserStore {
 /** Only the size on disk decides. */
 const wholeLimit = { comparesOwn: false, isCapped: false, extra: 0, left: 0 };
 
-function loginOf({ projectId, serverId }: Place) {
-  return { id: projectId, serverId, passwordVersion: 1, loginAs: 'auth' } as const;
+function loginOf({ projectId, serverId, accountId }: Place): ProjectLogin {
+  return {
+    ...{ id: projectId, serverId, passwordVersion: 1, loginAs: 'auth' },
+    ...(accountId !== undefined && { accountId }),
+  };
 }
 
-export function projectLogin({ projectId, serverId, passwordVersion }: AuthContext): ProjectLogin {
-  return { id: projectId, serverId, passwordVersion };
+export function projectLogin(context: AuthContext): ProjectLogin {
+  const { projectId, serverId, passwordVersion, accountId } = context;
+  return { id: projectId, serverId, passwordVersion, accountId };
 }
 
 function firstOf(lock: UserLock | undefined): readonly UserLock[] {

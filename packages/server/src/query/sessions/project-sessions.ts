@@ -186,7 +186,8 @@ export function openProjectSessions(
       const serverId = homes.of(project.id, project.serverId);
       const { pool, open } = sessionsAt(serverId, project.standby);
       try {
-        return pool.takeIdle(poolKey, isClean) ?? (await pool.acquire(poolKey, () => open(project)));
+        const idle = pool.takeIdle(poolKey, isClean);
+        return idle ?? (await pool.acquire(poolKey, () => open(project), project.accountId));
       } catch (error) {
         if (error instanceof GateClosedError) continue;
         // The primary answers instead.

@@ -38,6 +38,16 @@ describe('a fair queue', () => {
     expect(begun).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
   });
 
+  it('gives an account with many projects no more turns than one with a single project', async () => {
+    for (const slots of [1, 2]) {
+      const { queue, begun, finish } = open(slots);
+      for (let n = 0; n < 50; n++) void queue.add(`loud ${n}`, `loud ${n}`, 'loud');
+      for (let n = 0; n < 3; n++) void queue.add('quiet', `quiet ${n}`, 'quiet');
+      for (let n = 0; n < 7; n++) await finish(begun[n] as string);
+      expect(begun.filter((job) => job.startsWith('quiet')).length, `${slots} slots`).toBe(3);
+    }
+  });
+
   it('hands over no more at a time than it may', async () => {
     const { queue, begun, finish } = open(2);
     for (let n = 0; n < 5; n++) void queue.add('a', `${n}`);

@@ -1,5 +1,5 @@
 // Parses statements with PostgreSQL's own parser before anything is sent: three threads for texts of different sizes, a
-// queue that is fair to projects, and a cache of the results.
+// queue that is fair to accounts and projects, and a cache of the results.
 import { Worker } from 'node:worker_threads';
 import { errors } from '../../errors.ts';
 import { MemoryBudget } from '../../memory-budget.ts';
@@ -8,11 +8,14 @@ import { judgeOversizedText } from './oversized-text.ts';
 import type { Statement, Verdict } from './statement.ts';
 import { StatementCache } from './statement-cache.ts';
 
+/** Whose project it is decides whose turn it is. */
+type ParsedFor = Readonly<{ id: string; accountId?: string }>;
+
 export type Parser = {
   /** The cached statement, if the text was parsed before. */
   recall(projectId: string, text: string): Statement | undefined;
   /** Throws errors.overloaded if too many texts of the project are already waiting. */
-  parse(projectId: string, text: string): Promise<Statement>;
+  parse(project: ParsedFor, text: string): Promise<Statement>;
   stop(): Promise<void>;
 };
 
@@ -59,32 +62,33 @@ export function startParser(): Parser {
   const waiting = new MemoryBudget({ perProject: maxWaiting, total: Number.POSITIVE_INFINITY });
   const inFlight = new Map<string, Promise<Verdict>>();
 
-  const ask = async (projectId: string, text: string): Promise<Verdict> => {
+  const ask = async ({ id: projectId, accountId }: ParsedFor, text: string): Promise<Verdict> => {
     const size = Math.max(text.length, minWaiting);
     if (!waiting.take(projectId, size)) {
       throw errors.overloaded('Too many new statements of this project are waiting to be parsed.', 1);
     }
     const queue = text.length <= shortText ? short : text.length <= mediumText ? medium : large;
     try {
-      return await queue.add(projectId, text);
+      return await queue.add(projectId, text, accountId);
     } finally {
       waiting.take(projectId, -size);
     }
   };
 
   /** If many clients send the same new text at the same moment, it is parsed once. */
-  const askOnce = (projectId: string, text: string): Promise<Verdict> => {
-    const key = `${projectId} ${text}`;
+  const askOnce = (project: ParsedFor, text: string): Promise<Verdict> => {
+    const key = `${project.id} ${text}`;
     const known = inFlight.get(key);
     if (known) return known;
-    const verdict = ask(projectId, text).finally(() => inFlight.delete(key));
+    const verdict = ask(project, text).finally(() => inFlight.delete(key));
     inFlight.set(key, verdict);
     return verdict;
   };
 
   return {
     recall: (projectId, text) => cache.get(projectId, text),
-    parse: async (projectId, text) => {
+    parse: async (project, text) => {
+      const { id: projectId } = project;
       const known = cache.get(projectId, text);
       if (known) return known;
       if (text.includes('\0')) {
@@ -94,12 +98,12 @@ export function startParser(): Parser {
       }
       if (text.length > maxParsedBytes) {
         const found = judgeOversizedText(text);
-        if (found.is === 'refused') toStatement(await ask(projectId, found.likeText));
+        if (found.is === 'refused') toStatement(await ask(project, found.likeText));
         if (found.is === 'allowed') return unparsed;
         throw found.is === 'empty' ? noStatement() : tooLarge();
       }
-      if (text.length > maxCachedLength) return toStatement(await ask(projectId, text));
-      const verdict = await askOnce(projectId, text);
+      if (text.length > maxCachedLength) return toStatement(await ask(project, text));
+      const verdict = await askOnce(project, text);
       const meanwhile = cache.get(projectId, text);
       if (meanwhile) return meanwhile;
       const statement = toStatement(verdict);
