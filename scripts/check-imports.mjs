@@ -38,7 +38,7 @@ const order = [
   ['backups/storage'],
   ['backups'],
   ['backups/restore'],
-  ['people', 'accounts'],
+  ['people', 'accounts', 'rotation'],
   ['server-work'],
   ['background'],
   ['metrics'],

@@ -1,9 +1,10 @@
-// rowhouse master-key: a copy of the installation's master key for safekeeping, and the way back.
+// rowhouse master-key: a copy of the installation's master key for safekeeping, the way back, and a new key.
 import { spawn } from 'node:child_process';
 import { createReadStream, rmSync, writeFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { isCancel, password } from '@clack/prompts';
 import type { Command } from 'commander';
+import { askTo } from './ask.ts';
 import { Failure, type FailureBody, failure } from './failure.ts';
 import { note, type OutputOptions, show, waiting } from './output.ts';
 import { findProgram } from './server.ts';
@@ -12,6 +13,10 @@ import { clean } from './table.ts';
 
 type Options = OutputOptions & { output?: string } & Record<string, unknown>;
 type Exported = { ok: true; master_key: string; source: string; compared: boolean };
+type Rotated = Imported & { projects?: number; servers?: number; resumed?: true } & {
+  backups_moved_to: string | null;
+  backups_in_bucket: boolean;
+};
 type Imported = { ok: true; file: string; changed: boolean; kept_as: string | null; overridden: boolean };
 
 /** A longer text is not a key; the service refuses it. */
@@ -20,10 +25,10 @@ const maxInputBytes = 8192;
 export function addMasterKey(program: Command): void {
   const command = program
     .command('master-key')
-    .summary('export the master key for safekeeping, or restore it')
+    .summary('export the master key for safekeeping, restore it, or replace it')
     .description(
-      "Export the installation's master key for safekeeping, or restore it. Without this key, the service cannot start " +
-        'on its data, and the project keys cannot be read. Both commands read settings from the environment too.',
+      "Export the installation's master key for safekeeping, restore it, or replace it. Without this key, the service cannot start " +
+        'on its data, and the project keys cannot be read. The commands read settings from the environment too.',
     );
   const add = (usage: string, about: string) =>
     withSettings(command.command(usage).description(about), ['ROWHOUSE_DATA']).option(
@@ -40,6 +45,14 @@ export function addMasterKey(program: Command): void {
   )
     .alias('restore')
     .action(importKey);
+  add(
+    'rotate',
+    'Replace the master key by a new one. Stop all processes of the service first. Project keys and access tokens stay ' +
+      'valid; connection strings of projects change, and users sign in again when their access token has expired. ' +
+      'An interrupted rotation is completed by running the command again.',
+  )
+    .option('--yes', 'do not ask for confirmation')
+    .action(rotateKey);
 }
 
 async function exportKey(options: Options): Promise<void> {
@@ -80,8 +93,34 @@ async function importKey(file: string | undefined, options: Options): Promise<vo
   });
 }
 
+async function rotateKey(options: Options & { yes?: boolean }): Promise<void> {
+  if (!options.yes) {
+    const question = 'Replace the master key? Connection strings of all projects change.';
+    await askTo(options, 'master key', 'rotated', async () => question);
+  }
+  const answer = await waiting(options, 'Replacing the master key', run<Rotated>('rotate', options));
+  if (answer.overridden) {
+    note(options, `Set ROWHOUSE_MASTER_KEY to the new key, or unset it: the service uses it first.`);
+  }
+  show(options, answer, () => {
+    const what = answer.resumed
+      ? 'The interrupted rotation is complete.'
+      : `The master key is replaced, for ${answer.projects} projects on ${answer.servers} servers.`;
+    return [
+      what,
+      `The new key is in ${clean(answer.file)}. Keep a copy apart from the data.`,
+      ...(answer.kept_as ? [`The old key is in ${clean(answer.kept_as)}. Backups from before need it.`] : []),
+      ...(answer.backups_moved_to ? [`These backups are in ${clean(answer.backups_moved_to)} now.`] : []),
+      ...(answer.backups_in_bucket
+        ? ['Set ROWHOUSE_BACKUP_URL to another prefix: the service cannot read the backups of the old key.']
+        : []),
+      'Start the service, and take a backup: rowhouse backup now',
+    ].join('\n');
+  });
+}
+
 /** Through pipes: arguments and the environment of a process can be seen by others. */
-async function run<T>(action: 'export' | 'import', options: Options, input = ''): Promise<T> {
+async function run<T>(action: 'export' | 'import' | 'rotate', options: Options, input = ''): Promise<T> {
   const child = spawn(process.execPath, [findProgram('master-key'), action], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: environmentOf(options),

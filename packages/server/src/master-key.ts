@@ -1,10 +1,19 @@
-// Exports the master key, or puts it back once it is proven to belong to the data. A program of its own, behind
+// Exports the master key, replaces it, or puts it back once it is proven to belong to the data. A program of its own, behind
 // `rowhouse master-key`: the key comes on stdin and goes to stdout, so that no list of processes shows it.
-import { type Config, ConfigError, readConfig } from './config.ts';
+
+import { refuseAdopted } from './adoption/mark.ts';
+import { backupLocation, type Config, ConfigError, readConfig } from './config.ts';
 import { lockDataFolder, openDataFolder } from './engine/data-folder.ts';
-import { clusterFolderOf, embeddedAddress, makeRoomToStart, startEmbedded } from './engine/embedded.ts';
+import {
+  clusterFolderOf,
+  type Embedded,
+  embeddedAddress,
+  makeRoomToStart,
+  startEmbedded,
+} from './engine/embedded.ts';
 import { connectionsByMemory, machineMemoryMb } from './engine/embedded-settings.ts';
 import { EngineError } from './engine/engine-error.ts';
+import { parseDatabaseUrl } from './engine/external.ts';
 import {
   masterKeyCheck,
   masterKeyFile,
@@ -17,10 +26,15 @@ import {
   findEvidence,
   inspectInstallation,
   opensEmbedded,
+  proveMasterKey,
   recordMasterKey,
 } from './engine/master-key-fit.ts';
+import { findNextKey, openNextKey, removeNextKey } from './engine/next-key.ts';
 import { inspectPidFile } from './engine/server-processes.ts';
 import { RowhouseError } from './errors.ts';
+import type { Address } from './postgres/database.ts';
+import { type Rotated, rotate } from './rotation/rotate.ts';
+import { setAsideBackups } from './rotation/set-aside.ts';
 
 type Answer = { ok: true } & Record<string, unknown>;
 
@@ -59,10 +73,10 @@ async function importKey(config: Config): Promise<Answer> {
       hint: 'Look for another copy of the key, or name the data folder it belongs to with --data.',
     });
   }
-  return put(config, key);
+  return putKey(config, key);
 }
 
-function put(config: Config, key: Buffer): Answer {
+function putKey(config: Config, key: Buffer): Answer {
   const file = masterKeyFile(config.dataFolder);
   const present = readKeyFile(file);
   const isThere = present.kind === 'key' && present.key.equals(key);
@@ -82,24 +96,84 @@ async function opens(config: Config, key: Buffer): Promise<boolean> {
   openDataFolder(dataFolder);
   const lock = lockDataFolder(dataFolder, 'rowhouse master-key import');
   try {
-    makeRoomToStart(dataFolder);
-    const embedded = await startEmbedded({
-      dataFolder,
-      masterKey: key,
-      connections: connectionsByMemory(machineMemoryMb()),
-      say: () => {},
-      onEvent: () => {},
-      interrupted: interrupted.signal,
-      reserveBytes: 0,
-    });
-    try {
-      return await opensEmbedded(embedded.address, controlDatabase, key);
-    } finally {
-      await embedded.stop();
-    }
+    return await withEmbedded(dataFolder, key, ({ address }) => opensEmbedded(address, controlDatabase, key));
   } finally {
     lock.release();
   }
+}
+
+async function withEmbedded<T>(
+  dataFolder: string,
+  masterKey: Buffer,
+  act: (embedded: Embedded) => Promise<T>,
+): Promise<T> {
+  makeRoomToStart(dataFolder);
+  const embedded = await startEmbedded({
+    dataFolder,
+    masterKey,
+    connections: connectionsByMemory(machineMemoryMb()),
+    say: () => {},
+    onEvent: () => {},
+    interrupted: interrupted.signal,
+    reserveBytes: 0,
+  });
+  try {
+    return await act(embedded);
+  } finally {
+    await embedded.stop();
+  }
+}
+
+/** Replaces the key. After an interruption at any moment, the next call completes what this one began. */
+async function rotateKey(config: Config): Promise<Answer> {
+  const { dataFolder, databaseUrl } = config;
+  openDataFolder(dataFolder);
+  const lock = lockDataFolder(dataFolder, 'rowhouse master-key rotate');
+  try {
+    const { data } = await findEvidence(config);
+    if (data === null) throw new EngineError('There is no data yet, so there is no key to replace.');
+    const begun = findNextKey(dataFolder);
+    const present = config.masterKey ?? begunOrPresent(dataFolder, begun);
+    if (!databaseUrl) await refuseAdopted(dataFolder, present);
+    const done = databaseUrl
+      ? await rotateAt(config, () => parseDatabaseUrl(databaseUrl), present, begun)
+      : await withEmbedded(dataFolder, present, () =>
+          rotateAt(config, (key) => embeddedAddress(dataFolder, key), present, begun),
+        );
+    // While the present key is known: the file may be the only place that has it.
+    const setAside = setAsideBackups(backupLocation(config), present);
+    const answer = putKey(config, openNextKey(dataFolder));
+    removeNextKey(dataFolder);
+    const inBucket = backupLocation(config)?.kind === 's3';
+    return { ...answer, ...done, backups_moved_to: setAside, backups_in_bucket: inBucket };
+  } finally {
+    lock.release();
+  }
+}
+
+async function rotateAt(
+  config: Config,
+  addressWith: (key: Buffer) => Address,
+  from: Buffer,
+  begun: Buffer | null,
+): Promise<Rotated | { resumed: true }> {
+  const { controlDatabase, dataFolder, databaseUrl } = config;
+  if (begun && (await opensEmbedded(addressWith(begun), controlDatabase, begun))) return { resumed: true };
+  const address = addressWith(from);
+  await proveMasterKey(config, address, from);
+  const begin = () => openNextKey(dataFolder);
+  return rotate({ address, controlDatabase, isEmbedded: !databaseUrl, from, begin });
+}
+
+/** If the file was replaced already, its key is the new one, and the data belongs to that. */
+function begunOrPresent(dataFolder: string, begun: Buffer | null): Buffer {
+  const found = readKeyFile(masterKeyFile(dataFolder));
+  if (found.kind === 'key') return found.key;
+  if (begun) return begun;
+  const problem = found.kind === 'missing' ? `${masterKeyFile(dataFolder)} does not exist` : found.problem;
+  throw new EngineError(`The master key cannot be used: ${problem}.`, {
+    hint: 'Restore it first: rowhouse master-key import <file>',
+  });
 }
 
 async function readInput(): Promise<string> {
@@ -128,7 +202,7 @@ function describe(error: unknown): { message: string; hint?: string | undefined 
 const interrupted = new AbortController();
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
 
-const run = process.argv[2] === 'import' ? importKey : exportKey;
+const run = { import: importKey, rotate: rotateKey }[process.argv[2] ?? ''] ?? exportKey;
 const answer = await Promise.resolve()
   .then(() => run(readConfig(process.env, process.cwd())))
   .catch((error) => ({ ok: false, error: { code: 'master_key_failed', ...describe(error) } }));

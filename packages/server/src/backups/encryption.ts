@@ -33,6 +33,12 @@ export function backupKeyOf(masterKey: Buffer): BackupKey {
   return { key, id };
 }
 
+/** The id of the key with which an object was encrypted, from its first bytes. null: it is not such an object. */
+export function keyIdOf(start: Buffer): Buffer | null {
+  const isWhole = start.length >= headerBytes && start.subarray(0, magic.length).equals(magic);
+  return isWhole ? start.subarray(magic.length, magic.length + idBytes) : null;
+}
+
 /** Compresses and encrypts the content of the object `name`. */
 export async function* encrypt(
   backupKey: BackupKey,

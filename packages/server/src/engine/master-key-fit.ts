@@ -11,6 +11,7 @@ import { clusterFolderOf, embeddedAddress, holdsData } from './embedded.ts';
 import { EngineError } from './engine-error.ts';
 import { parseDatabaseUrl } from './external.ts';
 import { makeMasterKey, masterKeyCheck, masterKeyFile, readKeyFile } from './master-key.ts';
+import { findInterruptedRotation } from './next-key.ts';
 import { inspectPidFile } from './server-processes.ts';
 import { readSmallBytes, readSmallFile } from './small-files.ts';
 
@@ -27,6 +28,8 @@ export type Inspection =
 
 /** For the first process of a service. Makes a key only where no data needs another one. */
 export async function openMasterKey(given: Given): Promise<Buffer> {
+  const interrupted = findInterruptedRotation(given.dataFolder);
+  if (interrupted) throw interrupted;
   const inspection = inspectMasterKey(given, await findEvidence(given));
   if (inspection.state === 'refused') throw inspection.error;
   return inspection.state === 'none' ? makeMasterKey(given.dataFolder) : inspection.key;
@@ -42,6 +45,8 @@ export function requireMasterKey(given: Given): Buffer {
 
 /** All that can be told without starting PostgreSQL. Changes nothing. */
 export async function inspectInstallation(given: Given): Promise<Inspection> {
+  const interrupted = findInterruptedRotation(given.dataFolder);
+  if (interrupted) return { state: 'refused', error: interrupted };
   const evidence = await findEvidence(given).catch((error) => {
     // A server that cannot be reached says nothing about the key.
     if (error instanceof RowhouseError) return null;

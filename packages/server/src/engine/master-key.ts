@@ -71,7 +71,11 @@ export function readKeyFile(file: string): KeyFile {
 
 /** A new key for an installation that has no data yet. Of several processes at once, one key wins. */
 export function makeMasterKey(dataFolder: string): Buffer {
-  const file = masterKeyFile(dataFolder);
+  return makeKeyFile(masterKeyFile(dataFolder));
+}
+
+/** The key in this file, which is made if it does not exist. */
+export function makeKeyFile(file: string): Buffer {
   try {
     write(file, randomBytes(32));
   } catch (error) {

@@ -4,7 +4,12 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 /** Each purpose has its own key: a value sealed for one cannot be opened for another. */
-type Purpose = 'project keys' | 'kept answers' | 'server addresses' | 'second factors' | 'sign-in flows';
+export type Purpose =
+  | 'project keys'
+  | 'kept answers'
+  | 'server addresses'
+  | 'second factors'
+  | 'sign-in flows';
 
 /** `boundTo` (the key's id) is authenticated too: a sealed value that was moved to another row does not open. */
 export function seal(masterKey: Buffer, plain: string, boundTo: string): Buffer {
