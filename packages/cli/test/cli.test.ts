@@ -312,6 +312,22 @@ describe('the command line with a running service', () => {
   });
 });
 
+it('docs/cli.md names every command', () => {
+  const page = readFileSync(new URL('../../../docs/cli.md', import.meta.url), 'utf8');
+  const ours = [...page.matchAll(/^\| [^|]+ \| ((?:[^|\\]|\\\|)+) \|/gm)]
+    .map(([, cell = '']) => cell)
+    .join(' ');
+  const named = [...ours.matchAll(/`([a-z-]+)(?: ([^`]*))?`/g)].flatMap(([, group = '', rest = '']) => [
+    group,
+    ...rest.split('\\|').map((one) => `${group} ${one.split(' ')[0]}`),
+  ]);
+  const { out } = run(['completion', 'bash']);
+  const commands = [...out.matchAll(/^ {4}'([a-z -]+)'\) words='/gm)].map(([, path = '']) => path);
+  expect(commands).toContain('projects create');
+  // Those of an option are no commands.
+  expect(commands.filter((path) => !path.includes('--') && !named.includes(path))).toEqual([]);
+});
+
 it('status explains how to start a service when none is running', async () => {
   const { status, err } = run(['status'], { ROWHOUSE_URL: `http://127.0.0.1:${await freePort()}` });
   expect(status).toBe(3);
