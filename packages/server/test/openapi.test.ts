@@ -3,6 +3,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { NeonErrorBody } from '@rowhouse/api';
+import { Compile } from 'typebox/compile';
 import { afterAll, describe, expect, it } from 'vitest';
 import { operations } from '../src/openapi/operations.ts';
 import { api, useTestService } from './helpers.ts';
@@ -87,6 +89,34 @@ describe('the OpenAPI document', () => {
       $ref: '#/components/schemas/NeonErrorBody',
     });
   });
+});
+
+it("the errors of Neon's endpoint have the form that the document gives them", async () => {
+  const { key, slug } = await rowhouse.project('Neon');
+  const { paths } = await read();
+  const { responses } = paths['/sql']?.post as Operation;
+  const valid = Compile(NeonErrorBody);
+  const connection = `postgres://anybody:${key}@rowhouse.example/${slug}`;
+  for (const [query, headers] of [
+    ['select * from missing', {}],
+    ['select 1; select 2', {}],
+    ['select 1 / 0', {}],
+    ['vacuum', { 'neon-array-mode': 'perhaps' }],
+    ['select 1', { 'neon-connection-string': 'postgres://anybody:rh_proj_wrong@rowhouse.example/x' }],
+    ['select 1', { 'neon-connection-string': '' }],
+    ['select 1', { 'content-type': 'text/csv' }],
+  ] as const) {
+    const { status, body } = await rowhouse.call('POST', '/sql', {
+      key: '',
+      body: { query },
+      headers: { 'neon-connection-string': connection, ...headers },
+    });
+    expect(status, query).toBeGreaterThanOrEqual(400);
+    expect([...valid.Errors(body)], JSON.stringify(body)).toEqual([]);
+    expect(responses[status]?.description, `${status} ${body.error.code}`).toContain(
+      `\`${body.error.code}\``,
+    );
+  }
 });
 
 /** What a form cannot contain: another server, backups, the token of a session, a person. The code says how it fails. */

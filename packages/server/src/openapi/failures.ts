@@ -1,5 +1,6 @@
 // The failures that an operation documents: for each status the codes, with their meanings.
 import { type ErrorCode, errorCodes } from '@rowhouse/api';
+import { neonStates } from '../errors/neon-states.ts';
 
 export type Traits = Readonly<{
   method: string;
@@ -28,8 +29,9 @@ export function failuresOf(
   body = 'ErrorBody',
 ): Record<string, Response | Reference> {
   const byStatus = new Map<number, Set<ErrorCode>>();
-  for (const [status, code] of [...common(traits), ...more].flatMap((code) => pairs(code)))
-    byStatus.set(status, (byStatus.get(status) ?? new Set()).add(code));
+  for (const code of [...common(traits), ...more])
+    for (const status of statusesOf(code, traits.method, body))
+      byStatus.set(status, (byStatus.get(status) ?? new Set()).add(code));
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => {
       const same = shared[status as keyof typeof shared];
@@ -73,15 +75,17 @@ function codesIf(condition: boolean, ...codes: ErrorCode[]): ErrorCode[] {
 }
 
 /** Most codes have one status. */
-function pairs(code: ErrorCode): [number, ErrorCode][] {
+function statusesOf(code: ErrorCode, method: string, body: string): number[] {
   const { status } = errorCodes[code];
-  if (code === 'sql_error')
-    return [
-      [status, code],
-      [403, code],
-    ];
-  return [[status, code]];
+  // A conflict need not come from PostgreSQL.
+  if (body === 'NeonErrorBody' && (Object.hasOwn(neonStates, code) || ofPostgres.includes(code)))
+    return code === 'conflict' ? [400, status] : [400];
+  if (code === 'sql_error') return [status, 403];
+  return code === 'outcome_unknown' && method === 'POST' ? [status, 409] : [status];
 }
+
+/** They have an SQLSTATE. */
+const ofPostgres: readonly ErrorCode[] = ['conflict', 'constraint_violation'];
 
 function sameCodes(codes: ReadonlySet<ErrorCode>, others: readonly ErrorCode[]): boolean {
   return codes.size === others.length && others.every((code) => codes.has(code));

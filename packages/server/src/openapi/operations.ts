@@ -7,9 +7,15 @@ export type Operation = Readonly<{ id: string; fails?: readonly ErrorCode[] }>;
 const full = ['project_full', 'server_full'] as const;
 /** What a statement of the caller can run into. */
 const statement = ['query_timeout', 'conflict', ...full] as const;
-const sql = ['sql_error', 'multiple_statements', 'statement_not_allowed', ...statement] as const;
-const rows = ['table_not_found', 'sql_error', 'query_timeout'] as const;
-const changes = [...rows, 'constraint_violation', ...statement] as const;
+const sql = [
+  'sql_error',
+  'multiple_statements',
+  'statement_not_allowed',
+  'constraint_violation',
+  ...statement,
+] as const;
+const rows = ['table_not_found', 'sql_error', 'constraint_violation', 'conflict', 'query_timeout'] as const;
+const changes = [...rows, ...statement] as const;
 const placed = ['account_limit', 'slug_taken', 'server_not_found', 'conflict', ...full] as const;
 const users = ['constraint_violation', 'query_timeout', 'conflict', ...full] as const;
 const backups = ['backups_off', 'backup_failed', 'conflict', 'server_not_found', 'server_full'] as const;
@@ -138,5 +144,8 @@ export const operations: Readonly<Record<string, Operation>> = {
   [`POST ${auth}/users/:id/act-as`]: { id: 'actAsUser', fails: [...users, 'user_not_found'] },
   [`GET ${auth}/act-as`]: { id: 'listActingSessions', fails: users },
   [`DELETE ${auth}/act-as/:id`]: { id: 'stopActing', fails: [...users, 'session_not_found'] },
-  'POST /sql': { id: 'runNeonQuery', fails: [...sql, 'project_not_found', 'project_not_ready'] },
+  'POST /sql': {
+    id: 'runNeonQuery',
+    fails: [...sql, 'invalid_credentials', 'project_not_found', 'project_not_ready'],
+  },
 };
