@@ -311,8 +311,9 @@ function neonHeaders(random: Random): Headers {
   };
 }
 
-/** They need a dump, an upload, a branch, a further server, or a service with backups. */
-const cannotSucceed = /\/(?:import|reset|promote|move)$|\/(?:uploads|backups|servers|snapshots)(?:\/|$)/;
+/** They need a dump, an upload, a branch, a further server, a person, or a service with backups. */
+const cannotSucceed =
+  /\/(?:import|reset|promote|move|people\/recovery)$|\/(?:uploads|backups|servers|snapshots)(?:\/|$)/;
 
 /** Said to be possible: too large for the project, or not in time. */
 const allowed5xx = new Set(['project_full', 'server_full', 'query_timeout']);

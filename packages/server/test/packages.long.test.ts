@@ -88,8 +88,13 @@ describe.each(published.map(({ folder, manifest }) => ({ name: manifest.name, fo
         .map((target) => target.replace(/^\.\//, ''));
       expect(packed).toEqual(expect.arrayContaining(targets));
       if (manifest.name === '@rowhouse/server')
-        for (const file of ['console/index.html', 'console/index.html.br', 'console/index.html.gz'])
-          expect(packed).toContain(file);
+        expect(packed).toEqual(
+          expect.arrayContaining([
+            ...['console/index.html', 'console/index.html.br', 'console/index.html.gz'],
+            // What the tool search_docs searches.
+            'data/llms-full.txt',
+          ]),
+        );
       const sources = ['migrations', 'data'].filter((name) => readdirSync(folder).includes(name));
       for (const name of sources) {
         const wanted = readdirSync(path.join(folder, name), { recursive: true, encoding: 'utf8' })
