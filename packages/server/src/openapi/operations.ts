@@ -143,7 +143,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   },
   [`POST ${auth}/users/:id/act-as`]: { id: 'actAsUser', fails: [...users, 'user_not_found'] },
   [`GET ${auth}/act-as`]: { id: 'listActingSessions', fails: users },
-  [`DELETE ${auth}/act-as/:id`]: { id: 'stopActing', fails: [...users, 'session_not_found'] },
+  [`DELETE ${auth}/act-as/:id`]: { id: 'stopActing', fails: [...users, 'user_not_found'] },
   'POST /sql': {
     id: 'runNeonQuery',
     fails: [...sql, 'invalid_credentials', 'project_not_found', 'project_not_ready'],
