@@ -70,7 +70,7 @@ inBrowsers('accounts', (name) => {
     await other.page.goto(link);
     await fill(other.page.getByLabel('Choose a password'), password);
     await fill(other.page.getByLabel('The same again'), password);
-    await theirs().button(`Join ${customer}`).click();
+    await theirs().button('Join').click();
     await other.page.getByText('Create your first project').waitFor();
     const second = await openAccount(rowhouse, `Second ${name}`);
     const invited = await inviteTo(rowhouse, second.key, { email, role: 'viewer' });
@@ -79,7 +79,7 @@ inBrowsers('accounts', (name) => {
     await other.page.goto(invited);
     await other.page.getByRole('heading', { name: `Join Second ${name}` }).waitFor();
     await fill(other.page.getByLabel('Your password'), password);
-    await theirs().button(`Join Second ${name}`).click();
+    await theirs().button('Join').click();
     await theirs().link(`Theirs ${name}`).waitFor();
     expect(await theirs().button('New project').count()).toBe(0);
     await other.page.getByRole('button', { name: new RegExp(`^Second ${name}`) }).click();
@@ -133,6 +133,36 @@ inBrowsers('accounts', (name) => {
     await menuItem('Suspend').waitFor();
     expect(await menuItem('Delete').count()).toBe(0);
     await page.keyboard.press('Escape');
+  });
+
+  it('a long name with markup runs no script and fits every page', async () => {
+    const hostile = `<img src=x onerror=alert(1)>${'W'.repeat(60)} ${name}`;
+    const long = `${'l'.repeat(50)}-${name}@${'x'.repeat(50)}.example.com`;
+    const { key } = await openAccount(rowhouse, hostile);
+    const invited = await inviteTo(rowhouse, key, { email: long, role: 'owner' });
+    const third = await openPage(visit.browser, rowhouse.origin, 1280, visit.problems);
+    const parts = partsOf(() => third.page);
+    await third.page.goto(invited);
+    await third.page.getByRole('heading', { name: `Join ${hostile}` }).waitFor();
+    await expectLooks(third.page, name, 'hostile-invitation');
+    await fill(third.page.getByLabel('Choose a password'), password);
+    await fill(third.page.getByLabel('The same again'), password);
+    await parts.button('Join').click();
+    await parts.link('Members').click();
+    await parts.button(`Actions for ${long}`).click();
+    await expectLooks(third.page, name, 'hostile-members');
+    await parts.menuItem('Leave').click();
+    await expectLooks(third.page, name, 'hostile-leave');
+    await third.page.goto(at('profile'));
+    await third.page.getByText(`You are signed in as ${long}.`).waitFor();
+    await expectLooks(third.page, name, 'hostile-profile');
+    await third.page.goto(at('account/audit'));
+    await third.page.getByText('session.sign_in').first().waitFor();
+    await expectLooks(third.page, name, 'hostile-audit');
+    await third.page.context().close();
+    await page.goto(at('accounts'));
+    await row(hostile).waitFor();
+    await expectLooks(page, name, 'hostile-accounts');
   });
 
   it('everything was recorded', async () => {

@@ -88,7 +88,7 @@ function Accept({ code, invitation }: { code: string; invitation: ConsoleInvitat
         isWide
         disabled={!isReady || waitS > 0 || (needsFactor && factor.trim() === '')}
       >
-        {attemptLabel(`Join ${account.name}`, waitS)}
+        {attemptLabel('Join', waitS)}
       </Button>
     </SignInCard>
   );
