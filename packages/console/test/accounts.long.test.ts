@@ -93,6 +93,18 @@ inBrowsers('accounts', (name) => {
     await other.page.goto(at('account/settings'));
     await other.page.getByText('0 of 2').waitFor();
     await expectLooks(other.page, name, 'account-settings');
+    await theirs().button('New account key').click();
+    await fill(theirs().dialog().getByLabel('Name'), 'nightly');
+    await theirs().dialog().getByLabel('Role').selectOption('viewer');
+    await theirs().button('Create key').click();
+    const key = (await theirs().dialog('The new key').locator('.secret code').innerText()).trim();
+    const read = () => rowhouse.call('GET', '/projects', { key });
+    expect((await read()).status).toBe(200);
+    await theirs().button('Done').click();
+    await theirs().button('Revoke nightly').click();
+    await theirs().dialog().getByRole('button', { name: 'Revoke' }).click();
+    await other.page.getByText('The key is revoked.').waitFor();
+    await expect.poll(async () => (await read()).status).toBe(401);
   });
 
   it('a suspended account says why, keeps the profile, and lets the person go to another one', async () => {
@@ -111,6 +123,23 @@ inBrowsers('accounts', (name) => {
     await theirs().link(`Theirs ${name}`).waitFor();
     await act('Resume');
     await row(customer).getByText('active').waitFor();
+  });
+
+  it('a link of the operator sets a new password, and nobody else gets one', async () => {
+    await button('Help somebody to sign in').click();
+    await fill(dialog().getByLabel('Email address'), `nobody-${name}@example.com`);
+    await button('Make a link').click();
+    await dialog().getByRole('alert').waitFor();
+    await fill(dialog().getByLabel('Email address'), email);
+    await button('Make a link').click();
+    await dialog(`New password for ${email}`).waitFor();
+    const recovery = (await dialog().locator('.secret code').innerText()).trim();
+    await expectLooks(page, name, 'person-recovery');
+    await button('Done').click();
+    const third = await openPage(visit.browser, rowhouse.origin, 1280, visit.problems);
+    await third.page.goto(recovery);
+    await third.page.getByRole('heading', { name: 'Set a new password' }).waitFor();
+    await third.page.context().close();
   });
 
   it('is deleted by its typed name, and restored', async () => {

@@ -13,6 +13,7 @@ import { formatMb, formatNumber } from '../ui/format.ts';
 import { Page, Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
+import { AccountKeys } from './account-keys.tsx';
 
 export function Account() {
   const session = useSession();
@@ -44,6 +45,7 @@ export function Account() {
         <>
           <Name key={account.name} account={account} />
           <Requirement account={account} />
+          <AccountKeys />
         </>
       ) : null}
     </Page>

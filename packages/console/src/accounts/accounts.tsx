@@ -18,6 +18,7 @@ import { Skeleton } from '../ui/skeleton.tsx';
 import { Tabs } from '../ui/tabs.tsx';
 import { AccountActions } from './account-actions.tsx';
 import { CreateAccount } from './create-account.tsx';
+import { RecoverPerson } from './recover-person.tsx';
 
 const pageAccounts = 50;
 const tabs = [
@@ -29,16 +30,20 @@ export function Accounts() {
   const client = useQueryClient();
   const [params, setParams] = useSearchParams();
   const status = params.has('deleted') ? 'deleted' : 'live';
-  const [isCreating, setCreating] = useState(false);
+  const [open, setOpen] = useState<'create' | 'recover' | null>(null);
+  const close = () => setOpen(null);
   const reload = () => client.invalidateQueries({ queryKey: ['accounts'] });
   return (
     <Page
       title="Accounts"
       about="Each account has its own projects, keys and members, and sees nothing of the others."
       actions={
-        <Button kind="primary" icon={<Icon name="plus" />} onClick={() => setCreating(true)}>
-          New account
-        </Button>
+        <>
+          <Button onClick={() => setOpen('recover')}>Help somebody to sign in</Button>
+          <Button kind="primary" icon={<Icon name="plus" />} onClick={() => setOpen('create')}>
+            New account
+          </Button>
+        </>
       }
     >
       <Tabs
@@ -49,7 +54,8 @@ export function Accounts() {
       >
         <AccountList key={status} status={status} onChanged={reload} />
       </Tabs>
-      {isCreating ? <CreateAccount onCreated={reload} onClose={() => setCreating(false)} /> : null}
+      {open === 'create' ? <CreateAccount onCreated={reload} onClose={close} /> : null}
+      {open === 'recover' ? <RecoverPerson onClose={close} /> : null}
     </Page>
   );
 }

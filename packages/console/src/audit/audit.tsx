@@ -78,6 +78,12 @@ export function Audit() {
   );
 }
 
+/** The id of a key says that it is one. */
+function nameOf({ kind, id, name }: AuditEntry['actor']): string {
+  if (name !== null || id === null) return name ?? kind;
+  return kind === 'key' ? id : `${kind} ${id}`;
+}
+
 const tones = { done: 'good', refused: 'warn', failed: 'bad' } as const;
 
 const columns = [
@@ -93,7 +99,7 @@ const columns = [
     title: 'Who',
     cell: ({ actor, address }: AuditEntry) => (
       <span className="two-lines">
-        <span>{actor.name ?? (actor.id ? `${actor.kind} ${actor.id}` : actor.kind)}</span>
+        <span>{nameOf(actor)}</span>
         <span className="faint mono">{address}</span>
       </span>
     ),

@@ -7,9 +7,7 @@ import { keysQuery } from '../api/queries.ts';
 import { api, path } from '../api/request.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Button } from '../ui/button.tsx';
-import { SecretLine } from '../ui/code.tsx';
 import { Confirm } from '../ui/confirm.tsx';
-import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorState } from '../ui/error-state.tsx';
 import { formatAge, formatTime } from '../ui/format.ts';
 import { Icon } from '../ui/icons.tsx';
@@ -18,6 +16,7 @@ import { Page } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import { toast } from '../ui/toast.tsx';
 import { IssueKey } from './issue-key.tsx';
+import { ShownKey } from './shown-key.tsx';
 
 type Open = 'issue' | 'rotate' | Key | null;
 
@@ -94,22 +93,6 @@ export function Keys({ slug }: { slug: string }) {
       ) : null}
       {shown ? <ShownKey apiKey={shown} onClose={() => setShown(null)} /> : null}
     </Page>
-  );
-}
-
-function ShownKey({ apiKey, onClose }: { apiKey: string; onClose: () => void }) {
-  return (
-    <Dialog title="The new key" onClose={onClose} closesByButton>
-      <div className="stack">
-        <p className="note note-warn">Copy it now: it is not shown again.</p>
-        <SecretLine text={apiKey} label="Key" />
-        <DialogActions>
-          <Button kind="primary" onClick={onClose}>
-            Done
-          </Button>
-        </DialogActions>
-      </div>
-    </Dialog>
   );
 }
 

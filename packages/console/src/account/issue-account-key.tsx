@@ -1,0 +1,69 @@
+import type { IssuedAccountKeyResponse, Role } from '@rowhouse/api';
+import { useMutation } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
+import { api } from '../api/request.ts';
+import { roleTexts } from '../people/role-texts.ts';
+import { rolesBelow } from '../session/may.ts';
+import { useSession } from '../session/use-session.ts';
+import { Button } from '../ui/button.tsx';
+import { Dialog, DialogActions } from '../ui/dialog.tsx';
+import { ErrorNote } from '../ui/error-state.tsx';
+import { Field, SelectField } from '../ui/field.tsx';
+
+type Props = { onIssued: (answer: IssuedAccountKeyResponse) => void; onClose: () => void };
+
+export function IssueAccountKey({ onIssued, onClose }: Props) {
+  const [name, setName] = useState('');
+  const [role, setRole] = useState<Role>('developer');
+  const [expires, setExpires] = useState('');
+  const { once } = useIdempotencyKey();
+  const issue = useMutation({
+    mutationFn: () => {
+      const end = expires ? { expires_at: new Date(expires).toISOString() } : {};
+      const body = { name: name.trim(), role, ...end };
+      return once((options) => api.post<IssuedAccountKeyResponse>('account/keys', body, options));
+    },
+    onSuccess: onIssued,
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    issue.mutate();
+  };
+  return (
+    <Dialog title="New account key" onClose={onClose}>
+      <form className="stack" onSubmit={submit}>
+        {issue.error ? <ErrorNote error={issue.error} /> : null}
+        <Field
+          label="Name"
+          value={name}
+          onChange={setName}
+          required
+          autoFocus
+          maxLength={100}
+          placeholder="ci"
+        />
+        <SelectField
+          label="Role"
+          value={role}
+          onChange={(next) => setRole(next as Role)}
+          options={rolesBelow(useSession())}
+          help={roleTexts[role]}
+        />
+        <Field
+          label="Expires"
+          type="datetime-local"
+          value={expires}
+          onChange={setExpires}
+          help="Empty: never."
+        />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" isBusy={issue.isPending} disabled={name.trim() === ''}>
+            Create key
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,77 @@
+// A link for somebody who lost the password where no mail is sent, or the second factor. It is shown once.
+import type { RecoveryLinkResponse } from '@rowhouse/api';
+import { useMutation } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { useIdempotencyKey } from '../api/idempotency-key.ts';
+import { api } from '../api/request.ts';
+import { Button } from '../ui/button.tsx';
+import { SecretLine } from '../ui/code.tsx';
+import { Dialog, DialogActions } from '../ui/dialog.tsx';
+import { ErrorNote } from '../ui/error-state.tsx';
+import { CheckField, Field } from '../ui/field.tsx';
+import { formatTime } from '../ui/format.ts';
+
+export function RecoverPerson({ onClose }: { onClose: () => void }) {
+  const [email, setEmail] = useState('');
+  const [resetsFactor, setResetsFactor] = useState(false);
+  const { once } = useIdempotencyKey();
+  const recover = useMutation({
+    mutationFn: () => {
+      const body = { email: email.trim(), reset_second_factor: resetsFactor };
+      return once((options) => api.post<RecoveryLinkResponse>('people/recovery', body, options));
+    },
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    recover.mutate();
+  };
+  if (recover.data) {
+    const { email: known, link, expires_at: until } = recover.data;
+    return (
+      <Dialog title={`New password for ${known}`} onClose={onClose} closesByButton>
+        <div className="stack">
+          <p className="note note-warn">
+            Give this link only to that person. It works once, until {formatTime(until)}, and is not shown
+            again.
+          </p>
+          <SecretLine text={new URL(link, location.origin).href} label="Link" />
+          <DialogActions>
+            <Button kind="primary" onClick={onClose}>
+              Done
+            </Button>
+          </DialogActions>
+        </div>
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog title="Help somebody to sign in" onClose={onClose}>
+      <form className="stack" onSubmit={submit}>
+        {recover.error ? <ErrorNote error={recover.error} /> : null}
+        <p className="muted">A link with which a member of any account sets a new password.</p>
+        <Field
+          label="Email address"
+          type="email"
+          value={email}
+          onChange={setEmail}
+          required
+          autoFocus
+          autoComplete="off"
+          maxLength={508}
+        />
+        <CheckField
+          label="Also remove the second factor"
+          help="If it was lost. Make sure that it is really that person who asks."
+          checked={resetsFactor}
+          onChange={setResetsFactor}
+        />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" isBusy={recover.isPending} disabled={email.trim() === ''}>
+            Make a link
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}
