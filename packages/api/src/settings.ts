@@ -47,7 +47,8 @@ export const settings = {
     default: null,
     unset: 'generated at the first start',
     secret: true,
-    description: 'Account key to use instead of a generated one.',
+    description:
+      'Account key to use instead of a generated one. It replaces the key of an earlier start. A key that was revoked stays revoked.',
   },
   ROWHOUSE_NEW_ACCOUNT_KEY: {
     type: 'boolean',

@@ -6,9 +6,12 @@ import type {
   ChangeAccount,
   CreateAccount,
   CreatedAccountResponse,
+  IssuedAccountKeyResponse,
+  Role,
 } from '@rowhouse/api';
 import type { Command } from 'commander';
 import { type ApiOptions, callApi, withApiOptions, withListOptions } from './api.ts';
+import { askToDelete } from './ask.ts';
 import { failure } from './failure.ts';
 import { show, showList } from './output.ts';
 import { clean, formatFields, formatTable } from './table.ts';
@@ -36,9 +39,13 @@ export function addAccounts(program: Command): void {
   add('resume <id>', 'End the suspension of an account.').action((id, options) =>
     change(id, { suspended_because: null }, options),
   );
-  add('delete <id>', 'Delete an account with its projects. Both can be restored for some days.').action(
-    remove,
-  );
+  add('key <id>', 'Issue a key of an account, for example if all are lost. It is shown only once.')
+    .option('--name <text>', 'name of the key', 'given by the operator')
+    .option('--role <role>', 'viewer, developer, admin or owner', 'owner')
+    .action(issueKey);
+  add('delete <id>', 'Delete an account with its projects. Both can be restored for some days.')
+    .option('--yes', 'delete without confirmation')
+    .action(remove);
   add('restore <id>', 'Restore a deleted account with its projects.').action(restore);
 }
 
@@ -67,8 +74,7 @@ function limitsOf(options: Limits) {
 }
 
 async function list(options: ApiOptions & { deleted?: boolean }): Promise<void> {
-  const query = { limit: 1000, ...(options.deleted && { status: 'deleted' }) };
-  const answer = await callApi<AccountsResponse>(options, 'GET', ['accounts'], { query });
+  const answer = await listAll(options);
   showList(options, answer, answer.accounts, {
     table: () =>
       formatTable(
@@ -79,6 +85,18 @@ async function list(options: ApiOptions & { deleted?: boolean }): Promise<void> 
       ),
     empty: options.deleted ? 'No deleted account can be restored.' : 'There are no accounts.',
   });
+}
+
+/** All pages as one answer. */
+async function listAll(options: ApiOptions & { deleted?: boolean }): Promise<AccountsResponse> {
+  const limit = 1000;
+  const accounts: Account[] = [];
+  for (let page = 1; ; page++) {
+    const query = { limit, page, ...(options.deleted && { status: 'deleted' }) };
+    const answer = await callApi<AccountsResponse>(options, 'GET', ['accounts'], { query });
+    accounts.push(...answer.accounts);
+    if (!answer.has_more) return { ...answer, accounts, page: 1, limit: accounts.length };
+  }
 }
 
 async function create(name: string, options: ApiOptions & Limits): Promise<void> {
@@ -96,7 +114,25 @@ async function change(id: string, body: ChangeAccount, options: ApiOptions): Pro
   show(options, answer, ({ account }) => formatFields(fieldsOf(account)));
 }
 
-async function remove(id: string, options: ApiOptions): Promise<void> {
+async function issueKey(id: string, options: ApiOptions & { name: string; role: string }): Promise<void> {
+  const body = { name: options.name, role: options.role as Role };
+  const answer = await callApi<IssuedAccountKeyResponse>(options, 'POST', ['accounts', id, 'keys'], { body });
+  show(options, answer, ({ key, api_key: apiKey }) =>
+    formatFields([
+      ['id', key.id],
+      ['role', key.role],
+      ['key', apiKey],
+    ]),
+  );
+}
+
+async function remove(id: string, options: ApiOptions & { yes?: boolean }): Promise<void> {
+  if (!options.yes) {
+    await askToDelete(options, id, async () => {
+      const { account } = await callApi<AccountResponse>(options, 'GET', ['accounts', id]);
+      return `the account "${account.name}" with ${account.projects} projects`;
+    });
+  }
   const answer = await callApi<AccountResponse>(options, 'DELETE', ['accounts', id]);
   show(options, answer, ({ account }) =>
     clean(

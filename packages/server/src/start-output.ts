@@ -19,7 +19,7 @@ export async function greet(
   service: Service,
   embedded: Embedded | null,
   url: string,
-  { account: key, operator }: MadeKeys,
+  { account: key, operator, isRefused }: MadeKeys,
 ): Promise<void> {
   const { server } = service.deps;
   const where = embedded
@@ -57,6 +57,10 @@ export async function greet(
     say('               Backups cannot be read without it. Keep a copy on another machine.');
   }
   if (key) say(`  account key  ${key}   This key is shown only once. Store it now.`);
+  if (isRefused) {
+    say('  warning      ROWHOUSE_ACCOUNT_KEY is a key that somebody has revoked. It does not work.');
+    say('               To fix it: set another key, or remove the setting. Other keys go on working.');
+  }
   if (operator) say(`  operator key ${operator}   The same holds for it. It manages accounts and servers.`);
   const { disk } = service.deps;
   const facts = disk.facts();

@@ -1,6 +1,10 @@
 // Several accounts in one installation: their limits, their end, and what one can do to another.
 import { describe, expect, it } from 'vitest';
-import { api, soon, useTestService } from './helpers.ts';
+import { ensureAccount } from '../src/accounts/first-account.ts';
+import { makeKey } from '../src/keys/form.ts';
+import { sql } from '../src/postgres/sql.ts';
+import { deleteExpired } from '../src/projects/expire.ts';
+import { api, soon, until, useTestService } from './helpers.ts';
 
 const rowhouse = useTestService({ keepDeletedDays: 7 });
 const operate = (method: string, path: string, body?: unknown) =>
@@ -262,5 +266,89 @@ describe('keys of an account', () => {
       'revoked',
     );
     await expect.poll(async () => codeOf(await see()), { timeout: soon }).toEqual([401, 'invalid_api_key']);
+  });
+});
+
+describe('limits that are changed at the same time', () => {
+  it('are never exceeded together', async () => {
+    const { create, call, id } = await open('Racing', { max_total_mb: 100 });
+    const { slug } = (await create('One', { limit_mb: 10 })).body.project;
+    await create('Two', { limit_mb: 10 });
+    // Up and down again, and others that would fit only beside the old value.
+    const change = (limit_mb: number) => call('PATCH', `/projects/${slug}`, { limit_mb });
+    for (let round = 0; round < 4; round++) {
+      const wishes = [change(90), change(20), change(60), create(`More ${round}`, { limit_mb: 40 })];
+      await Promise.all(wishes);
+      const { total_limit_mb: total } = (await operate('GET', `/${id}`)).body.account;
+      expect(total).toBeLessThanOrEqual(100);
+    }
+  });
+});
+
+describe('an account that is suspended', () => {
+  it('loses no project whose time is over meanwhile', async () => {
+    const { control, server } = rowhouse.service.deps;
+    const { create, id, call } = await open('Sleeping');
+    const { slug } = (await create('Short')).body.project;
+    await operate('PATCH', `/${id}`, { suspended_because: 'unpaid' });
+    await control.query(
+      sql`update projects set expires_at = now() - interval '1 minute' where slug = ${slug}`,
+    );
+    await deleteExpired({ control, server });
+    await operate('PATCH', `/${id}`, { suspended_because: null });
+    await control.query(sql`update projects set expires_at = null where slug = ${slug}`);
+    expect((await call('GET', `/projects/${slug}`)).status).toBe(200);
+  });
+});
+
+describe('a key that the operator issues', () => {
+  it('works in that account, and the account sees it in its audit log', async () => {
+    const { id, key, call } = await open('Locked out');
+    const issued = await operate('POST', `/${id}/keys`, { name: 'given by the operator', role: 'owner' });
+    expect(issued.status, JSON.stringify(issued.body)).toBe(201);
+    const own = await rowhouse.call('GET', `${api}/account`, { key: issued.body.api_key });
+    expect(own.body).toMatchObject({ account: { id }, role: 'owner' });
+    const { entries } = (await call('GET', `${api}/audit?action=account.issue_key`)).body;
+    expect(entries).toEqual([expect.objectContaining({ account: id, outcome: 'done', target: id })]);
+    expect(JSON.stringify(entries)).not.toContain(issued.body.api_key);
+    expect(codeOf(await operate('POST', '/none/keys', { name: 'x' }))).toEqual([404, 'account_not_found']);
+    expect(
+      (await rowhouse.call('POST', `${api}/accounts/${id}/keys`, { key, body: { name: 'x' } })).status,
+    ).toBe(403);
+  });
+});
+
+describe('the account key of the start', () => {
+  const start = async (accountKey: string) => {
+    let isRefused = false;
+    await ensureAccount(rowhouse.service.deps.control, { accountKey, newAccountKey: false }, (made) => {
+      isRefused = made.isRefused;
+    });
+    return isRefused;
+  };
+  const works = async (key: string) => (await rowhouse.call('GET', '/projects', { key })).status === 200;
+
+  it('replaces the one of an earlier start, and no key that somebody issued', async () => {
+    const issued = await rowhouse.call('POST', `${api}/account/keys`, {
+      body: { name: 'ci', role: 'owner' },
+    });
+    const ci: string = issued.body.api_key;
+    const [first, second] = [makeKey('rh_acct_'), makeKey('rh_acct_')];
+    expect(await start(first)).toBe(false);
+    expect(await start(second)).toBe(false);
+    await until('the first one has ended', async () => !(await works(first)), soon);
+    expect([await works(second), await works(ci)]).toEqual([true, true]);
+    // Set again.
+    expect(await start(first)).toBe(false);
+    expect([await works(first), await works(ci)]).toEqual([true, true]);
+    // Somebody revokes it: no start brings it back, and the others go on working.
+    const { keys } = (await rowhouse.call('GET', `${api}/account/keys`, { key: ci })).body;
+    const { id } = keys.find(
+      ({ status, name }: { status: string; name: string }) => status === 'active' && name === 'account key',
+    );
+    expect((await rowhouse.call('DELETE', `${api}/account/keys/${id}`, { key: ci })).status).toBe(200);
+    expect(await start(first)).toBe(true);
+    expect([await works(first), await works(ci)]).toEqual([false, true]);
+    expect(await start(rowhouse.accountKey)).toBe(false);
   });
 });

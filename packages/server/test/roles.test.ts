@@ -123,6 +123,7 @@ const table: [who: Actor[], routes: string[]][] = [
       'PATCH /accounts/{id}',
       'DELETE /accounts/{id}',
       'POST /accounts/{id}/restore',
+      'POST /accounts/{id}/keys',
       'POST /people/recovery',
       'GET /servers',
       'POST /servers',

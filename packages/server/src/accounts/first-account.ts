@@ -12,8 +12,8 @@ type Wishes = {
   operatorKey?: string | null;
   newOperatorKey?: boolean;
 };
-/** null: it was not made now. */
-export type MadeKeys = Readonly<{ account: string | null; operator: string | null }>;
+/** null: it was not made now. `isRefused`: ROWHOUSE_ACCOUNT_KEY is a key that somebody has revoked. */
+export type MadeKeys = Readonly<{ account: string | null; operator: string | null; isRefused: boolean }>;
 
 export const accountId = 'default';
 
@@ -33,16 +33,16 @@ export async function ensureAccount(
     const made =
       wishes.accountKey === null && (wishes.newAccountKey || !isShown) ? makeKey('rh_acct_') : null;
     const wanted = made ?? wishes.accountKey;
-    if (wanted !== null) {
-      await control.transaction(async (transaction) => {
+    const isRefused =
+      wanted !== null &&
+      (await control.transaction(async (transaction) => {
         await transaction.query(sql`
           insert into accounts (id, name, is_operator) values (${accountId}, ${accountId}, true)
           on conflict (id) do nothing`);
-        await setAccountKey(transaction, accountId, wanted);
-      });
-    }
+        return (await setAccountKey(transaction, accountId, wanted)) === 'refused';
+      }));
     const operator = await ensureOperatorKey(control, wishes, !isShown);
-    await show({ account: made, operator });
+    await show({ account: made, operator, isRefused });
     if (!isShown) await keepSetting(session, 'account_key_shown', 'true');
   });
 }

@@ -5,6 +5,8 @@ import {
   ChangeAccount,
   CreateAccount,
   CreatedAccountResponse,
+  IssueAccountKey,
+  IssuedAccountKeyResponse,
   ListAccounts,
 } from '@rowhouse/api';
 import type { FastifyInstance } from 'fastify';
@@ -18,6 +20,8 @@ import {
   restoreAccount,
 } from '../accounts/accounts.ts';
 import { closeProjects, projectsOf } from '../accounts/close.ts';
+import { errors } from '../errors.ts';
+import { issueAccountKey } from '../keys/account-keys.ts';
 import { invite } from '../people/invitations.ts';
 import { readNewEmail } from '../users/emails.ts';
 import type { Deps } from './deps.ts';
@@ -130,6 +134,29 @@ export function accountsRoutes(app: FastifyInstance, deps: Deps): void {
       const { account, projects } = await deleteAccount(deps, request.params.id);
       await closeProjects(deps, projects);
       return { ok: true, account };
+    },
+  );
+
+  app.post<{ Params: Params; Body: IssueAccountKey }>(
+    '/accounts/:id/keys',
+    {
+      config: { ...config, showsSecret: true },
+      schema: {
+        tags,
+        summary: 'Issue a key of an account',
+        description: `${description} For an account whose keys are lost. The response contains the key, which is shown only once. It reaches the data of the account; the audit log of the account has an entry.`,
+        params: Params,
+        body: IssueAccountKey,
+        response: { 201: IssuedAccountKeyResponse },
+      },
+    },
+    async (request, reply): Promise<IssuedAccountKeyResponse> => {
+      const { id: accountId, status } = await getAccount(deps, request.params.id);
+      if (status === 'deleted') throw errors.accountNotFound(accountId);
+      const issuer = { accountId, role: 'owner', expiresAt: null } as const;
+      const { key, apiKey } = await issueAccountKey(deps, issuer, request.body);
+      reply.status(201);
+      return { ok: true, key, api_key: apiKey };
     },
   );
 

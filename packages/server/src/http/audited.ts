@@ -65,6 +65,7 @@ const audited: Readonly<Record<string, Audited>> = {
   'PATCH /accounts/:id': { action: 'account.limit', fields: [...limits, 'suspended_because', 'is_operator'] },
   'DELETE /accounts/:id': { action: 'account.delete' },
   'POST /accounts/:id/restore': { action: 'account.restore' },
+  'POST /accounts/:id/keys': { action: 'account.issue_key', fields: ['name', 'role', 'expires_at'] },
   'POST /people/recovery': { action: 'person.give_link', fields: ['email', 'reset_second_factor'] },
   'POST /servers': { action: 'server.add', fields: ['name'], made: ({ server }) => ({ target: server?.id }) },
   'PATCH /servers/:id': { action: 'server.change' },

@@ -38,7 +38,7 @@ export async function listAccountKeys({ control }: Deps, accountId: string): Pro
 /** A caller cannot issue a key that may do more than itself. */
 export async function issueAccountKey(
   { control, now }: Deps,
-  caller: AccountCaller,
+  caller: Pick<AccountCaller, 'accountId' | 'role' | 'expiresAt'>,
   { name, role = 'developer', expires_at: expiry }: IssueAccountKey,
 ): Promise<{ key: AccountKey; apiKey: string }> {
   if (rankOf(role) > rankOf(caller.role)) throw errors.roleForbidden(caller.role);

@@ -7,6 +7,8 @@ import { sql } from '../postgres/sql.ts';
 
 /** What a change adds: projects, and megabytes of limit_mb. */
 export type Added = Readonly<{ projects: number; mb: number }>;
+/** What depends on rows that others change: read once the account's row is locked. */
+type ReadAdded = (transaction: Queryable) => Promise<Added>;
 
 type Limits = { maxProjects: number | null; maxTotalMb: number | null };
 
@@ -17,7 +19,7 @@ type Limits = { maxProjects: number | null; maxTotalMb: number | null };
 export async function withinLimits<T>(
   control: Control,
   accountId: string,
-  added: Added,
+  added: Added | ReadAdded,
   act: (database: Pick<Control, 'change'>) => Promise<T>,
 ): Promise<T> {
   const [limits] = await control.query<Limits & { isDeleted: boolean; suspendedBecause: string | null }>(sql`
@@ -33,10 +35,15 @@ export async function withinLimits<T>(
   });
 }
 
-async function checkLimits(transaction: Queryable, accountId: string, added: Added): Promise<void> {
+async function checkLimits(
+  transaction: Queryable,
+  accountId: string,
+  given: Added | ReadAdded,
+): Promise<void> {
   const [limits] = await transaction.query<Limits>(sql`
     select max_projects as "maxProjects", max_total_mb::float8 as "maxTotalMb" from accounts
     where id = ${accountId} for update`);
+  const added = typeof given === 'function' ? await given(transaction) : given;
   // A statement of its own: its snapshot is taken after the lock.
   const [used] = await transaction.query<{ projects: number; mb: number }>(sql`
     select count(*)::int as projects, coalesce(sum(limit_mb), 0)::float8 as mb

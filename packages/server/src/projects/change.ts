@@ -7,6 +7,7 @@ import { databaseExists, databaseOf } from '../engine/provision.ts';
 import type { Servers } from '../engine/servers.ts';
 import { errors, RowhouseError } from '../errors.ts';
 import { type Caller, requireAccount, requireScope } from '../keys/caller.ts';
+import type { Queryable } from '../postgres/database.ts';
 import { type Sql, sql } from '../postgres/sql.ts';
 import type { Headroom } from '../quotas/headroom.ts';
 import { measure } from '../quotas/sizes.ts';
@@ -48,7 +49,13 @@ export async function changeProject(
     requireAccount(caller, 'change expires_at');
     checkExpiry(expiresAt, now());
   }
-  const added = { projects: 0, mb: (limitMb ?? before) - before };
+  // Another request may have changed the limit meanwhile.
+  const added = async (transaction: Queryable) => {
+    const [now] = await transaction.query<{ mb: number }>(
+      sql`select limit_mb as mb from projects where id = ${id} for update`,
+    );
+    return { projects: 0, mb: limitMb === undefined || !now ? 0 : limitMb - now.mb };
+  };
   const [row] = await withinLimits(control, accountId, added, (database) =>
     update(
       database,

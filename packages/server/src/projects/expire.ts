@@ -24,6 +24,9 @@ export async function deleteExpired({
       where id in (
         select id from projects
         where server_id = ${server.id} and expires_at <= now() and deleted_at is null and filled_by is null
+          -- Nobody could save it: it is deleted once its account can be used again.
+          and not exists (
+            select from accounts where accounts.id = projects.account_id and accounts.suspended_at is not null)
         order by expires_at limit 20
       ) and deleted_at is null and expires_at <= now()
       returning id
