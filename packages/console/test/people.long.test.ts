@@ -147,6 +147,13 @@ inBrowsers('people', (name) => {
     await page.getByText(`${guest} is developer now.`).waitFor();
     await theirs().button('Insert row').waitFor();
     expect((await directWrites(other.page, slug)).slice(0, 1)).toEqual([201]);
+    // Who sees only some projects is offered no new one.
+    await other.page.goto(at('projects?new'));
+    await theirs().link('Mine').waitFor();
+    expect(await theirs().button('New project').count()).toBe(0);
+    await other.page.goto(at(`projects/${slug}/settings`));
+    await theirs().button('Delete project').waitFor();
+    expect(await theirs().button('New branch').count()).toBe(0);
   });
 
   it('the audit log shows the invitation, the sign-in and the promotion, by filters in the address', async () => {
