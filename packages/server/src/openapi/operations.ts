@@ -35,6 +35,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   'PATCH /accounts/:id': { id: 'changeAccount', fails: ['account_not_found', 'conflict'] },
   'DELETE /accounts/:id': { id: 'deleteAccount', fails: ['account_not_found', 'conflict'] },
   'POST /accounts/:id/restore': { id: 'restoreAccount', fails: ['account_not_found', 'conflict'] },
+  'POST /accounts/:id/keys': { id: 'issueKeyOfAccount', fails: ['account_not_found', 'conflict'] },
   'POST /people/recovery': { id: 'recoverPerson', fails: ['member_not_found'] },
   'GET /account': { id: 'getOwnAccount' },
   'PATCH /account': { id: 'changeOwnAccount', fails: ['second_factor_required', 'conflict'] },
