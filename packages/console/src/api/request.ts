@@ -46,6 +46,17 @@ export async function sessionRequest<T>(method: Method, path: string, body?: unk
   }
 }
 
+/** Sends it again after the person has proved who they are, if the service wants that. */
+export async function confirmed<T>(send: () => Promise<T>): Promise<T> {
+  try {
+    return await send();
+  } catch (error) {
+    const isAsked = error instanceof ApiError && error.code === 'confirmation_required';
+    if (!isAsked || !(await hooks.confirm())) throw error;
+    return send();
+  }
+}
+
 /** A public address of the service, such as /readyz. */
 export function serviceRequest<T>(url: string): Promise<T> {
   return send('GET', url, {}).then(read<T>);

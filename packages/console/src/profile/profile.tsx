@@ -10,7 +10,9 @@ import { Page, Section } from '../ui/page.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
 import './profile.css';
 import { EmailSection } from './email-section.tsx';
+import { PasskeysSection } from './passkeys-section.tsx';
 import { PasswordSection } from './password-section.tsx';
+import { ProviderSection } from './provider-section.tsx';
 import { SecondFactorSection } from './second-factor-section.tsx';
 
 export function Profile() {
@@ -23,6 +25,8 @@ export function Profile() {
       <EmailSection email={person.email} />
       <PasswordSection email={person.email} />
       <SecondFactorSection person={person} />
+      <PasskeysSection />
+      <ProviderSection />
       <Section title="Sessions" about={aboutSessions}>
         <SessionList />
       </Section>

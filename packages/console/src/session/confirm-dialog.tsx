@@ -33,14 +33,27 @@ export function ConfirmDialog() {
     const proof = person ? { password: secret } : { api_key: secret.trim() };
     if (!(await run(() => confirmSession(proof)))) finish(true);
   };
+  const byPasskey = async () => {
+    const { answerByPasskey, isCancelled } = await import('./passkeys.ts');
+    let isDone = false;
+    const failed = await run(async () => {
+      const passkey = await answerByPasskey().catch((problem: unknown) => {
+        if (isCancelled(problem)) return null;
+        throw problem;
+      });
+      if (!passkey) return;
+      await confirmSession({ passkey });
+      isDone = true;
+    });
+    if (!failed && isDone) finish(true);
+  };
   if (!resolve) return null;
   const asked = person ? 'password' : 'API key';
   return (
     <Dialog title="Confirm that it is you" onClose={() => finish(false)}>
       <form onSubmit={submit} className="stack">
         <p className="muted">
-          Secrets are shown only to a person who has just entered their {asked}. The confirmation lasts 5
-          minutes.
+          This needs a person who has just entered their {asked}. The confirmation lasts 5 minutes.
         </p>
         {error ? <ErrorNote error={error} /> : null}
         {person ? <HiddenUsername email={person.email} /> : null}
@@ -56,6 +69,11 @@ export function ConfirmDialog() {
         />
         <DialogActions>
           <Button onClick={() => finish(false)}>Cancel</Button>
+          {person && 'PublicKeyCredential' in window ? (
+            <Button disabled={isBusy} onClick={() => void byPasskey()}>
+              Use a passkey
+            </Button>
+          ) : null}
           <Button kind="primary" type="submit" isBusy={isBusy} disabled={waitS > 0}>
             {attemptLabel('Confirm', waitS)}
           </Button>

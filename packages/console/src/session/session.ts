@@ -1,11 +1,12 @@
 // The page's half of the session. The cookie is the other half: the page cannot read it, and the service never gives one
 // half for the other. sessionStorage is bound to the origin with its port, which cookies are not.
-import type { ConsoleSession } from '@rowhouse/api';
+import type { ConsoleSession, PasskeyAnswer } from '@rowhouse/api';
 import { type ApiError, toApiError } from '../api/error.ts';
 import { hooks, sessionRequest } from '../api/request.ts';
 import { keepDrafts, type Lost } from '../sql/keep-drafts.ts';
 import { linkIn, takeLink } from './links.ts';
 import { mayWrite } from './may.ts';
+import { noteReturn, type ProviderAnswer } from './provider.ts';
 
 export type Session = ConsoleSession;
 export type SessionState =
@@ -22,6 +23,8 @@ type Message = { type: 'ask' } | { type: 'token'; token: string } | { type: 'sig
 export type Proof =
   | { link: string }
   | { api_key: string }
+  | { passkey: PasskeyAnswer }
+  | { provider: ProviderAnswer | { proof: string }; code?: string }
   | { email: string; password: string; code?: string };
 
 const storageKey = 'rowhouse.console-token';
@@ -81,6 +84,7 @@ export function takeEmailCode(): string | null {
 }
 
 export async function start(): Promise<void> {
+  noteReturn();
   const { kind, code } = takeLink() ?? { kind: null, code: '' };
   if (kind === 'invitation') return set({ status: 'invited', code });
   if (kind === 'recovery') return set({ status: 'recovering', code });
@@ -205,7 +209,9 @@ async function leave(): Promise<void> {
 }
 
 /** Proves the person again, so that keys and connection strings may be shown for some minutes. */
-export function confirmSession(proof: { api_key: string } | { password: string }): Promise<unknown> {
+export function confirmSession(
+  proof: { api_key: string } | { password: string } | { passkey: PasskeyAnswer },
+): Promise<unknown> {
   return sessionRequest('POST', 'session/confirm', proof);
 }
 

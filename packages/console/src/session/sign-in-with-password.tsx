@@ -1,6 +1,6 @@
 // Email address and password, and then the code of the second factor if the person has one. The password waits in the memory
 // of the page meanwhile, and in no field.
-import { useState } from 'react';
+import { lazy, Suspense, useState } from 'react';
 import { Button } from '../ui/button.tsx';
 import { Field } from '../ui/field.tsx';
 import { CodeField } from './code-field.tsx';
@@ -8,6 +8,8 @@ import { PasswordField } from './password-field.tsx';
 import { signIn } from './session.ts';
 import { SignInCard } from './sign-in-card.tsx';
 import { attemptLabel, useAttempt } from './use-attempt.ts';
+
+const OtherWays = lazy(() => import('./other-ways.tsx').then((module) => ({ default: module.OtherWays })));
 
 type Props = { reason: string | null; onKey: () => void; onForgot: () => void };
 
@@ -69,6 +71,9 @@ export function SignInWithPassword({ reason, onKey, onForgot }: Props) {
       onSubmit={() => void submit()}
       foot={
         <>
+          <Suspense fallback={null}>
+            <OtherWays run={run} isBusy={isBusy} />
+          </Suspense>
           <Button isWide onClick={onKey}>
             Use an API key
           </Button>
