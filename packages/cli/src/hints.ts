@@ -43,8 +43,6 @@ const commands: Readonly<Record<string, string>> = {
   'PATCH /uploads/:id': 'rowhouse import <dump> --name <name> --upload <id>',
   'GET /uploads': 'the log of the service',
   'GET /docs': 'rowhouse --help',
-  'POST /console/session/confirm': 'the console',
-  'GET /console/sessions': 'the console',
 };
 
 export function forCommandLine(hint: string): string {
@@ -55,6 +53,7 @@ export function forCommandLine(hint: string): string {
     .replace(/\b(GET|POST|PATCH|PUT|DELETE) ((?:…|\/)[\w/:-]*)/g, (whole, method: string, path: string) => {
       const short = path.replace('/api/dbaas/v2', '').replace(/^\/projects\/:slug/, '…');
       const job = /^\/jobs\/([\w-]+)$/.exec(short)?.[1];
+      if (short.startsWith('/console/')) return 'the console';
       if (job) return `rowhouse jobs ${method === 'DELETE' ? 'cancel' : 'show'} ${job}`;
       // Some paths of an account are written with … too.
       return commands[`${method} ${short}`] ?? commands[`${method} ${short.replace('…', '')}`] ?? whole;
