@@ -228,10 +228,13 @@ export function createAdmin(options: ClientOptions): Admin {
       );
     },
     compaction: () => compaction('GET'),
-    async *export(format = 'custom', more) {
-      const pieces = open({ ...more, method: 'GET', path: ['export'], query: { format }, isRaw: true });
-      for await (const piece of pieces as unknown as AsyncGenerator<Uint8Array | undefined>)
-        if (piece) yield piece;
-    },
+    export: (format = 'custom', more) =>
+      open({
+        ...more,
+        method: 'GET',
+        path: ['export'],
+        query: { format },
+        isRaw: true,
+      }) as AsyncGenerator<never>,
   };
 }

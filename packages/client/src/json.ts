@@ -132,7 +132,7 @@ function unmark(root: object, mark: string, numbers: Numbers): void {
 function exact(digits: string, column: string, numbers: Numbers): string | bigint {
   if (numbers === 'number')
     throw new RowhouseError('unsafe_number', `"${column}" is ${digits}, which a number would round.`, {
-      hint: "Use numbers: 'string' or 'bigint' to keep all digits.",
+      hint: "Use numbers: 'string' or 'bigint'.",
       details: { column, value: digits },
     });
   return numbers === 'bigint' && /^-?\d+$/.test(digits) ? BigInt(digits) : digits;

@@ -41,7 +41,7 @@ export type Call = { [Name in keyof PostOptions]?: PostOptions[Name] | undefined
   body?: unknown;
   type?: string;
   accept?: string;
-  /** `open` yields bytes, and undefined at the end. */
+  /** `open` yields bytes. */
   isRaw?: boolean;
   token?: string | null;
   /** The minimum timeout. */
@@ -147,8 +147,9 @@ export function openService(options: Options, numbers: Numbers, root: readonly s
       try {
         for (;;) {
           const { done, value } = (await watch.over(async () => reader?.read())) ?? { done: true };
+          const piece = call.isRaw ? value : decoder.decode(value, { stream: !done });
           // The type says text; only the caller that asked for bytes gets them.
-          yield (call.isRaw ? value : decoder.decode(value, { stream: !done })) as string;
+          if (piece) yield piece as string;
           if (done) return;
         }
       } finally {

@@ -61,7 +61,7 @@ export function splitRows(numbers: Numbers): Splitter {
     },
     end() {
       if (depth > 0 || !head || JSON.parse(frame).row_count !== count)
-        throw new RowhouseError('network_error', `The response ended unexpectedly after ${count} rows.`);
+        throw new RowhouseError('network_error', `The response ended after ${count} rows.`);
     },
   };
 }

@@ -39,7 +39,7 @@ export function makeName(...names: string[]): SqlName {
   const quoted = names.map((name) => {
     // PostgreSQL would truncate a longer name and might find another table.
     if (!/^[^\0]+$/.test(name) || new TextEncoder().encode(name).length > 63)
-      throw misuse(`"${name}" is not a name: 1 to 63 bytes without NUL.`);
+      throw misuse(`"${name}" is not a name of 1 to 63 bytes.`);
     return `"${name.replaceAll('"', '""')}"`;
   });
   const sqlName = {} as SqlName;
