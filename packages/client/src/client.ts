@@ -361,7 +361,7 @@ function open<Database>(options: ClientOptions, user: HeldSession | null): Clien
     onAuthChange: sessions.listen,
     asUser: (given: string | Session) => {
       const session = typeof given === 'string' ? { access_token: given } : given;
-      if (!session?.access_token) throw misuse('asUser takes a session or token.');
+      if (!session?.access_token) throw misuse('asUser requires a session or token.');
       return open<Database>(options, session);
     },
   };

@@ -299,6 +299,6 @@ function quotePath(column: string): string {
 function operand(operator: string, value: unknown): string {
   if (operator === 'is') return String(value);
   if (operator !== 'in') return quote(toText(value));
-  if (!Array.isArray(value)) throw misuse('in() takes an array.');
+  if (!Array.isArray(value)) throw misuse('in() requires an array.');
   return `(${value.map((one) => quote(toText(one))).join()})`;
 }
