@@ -77,7 +77,8 @@ addTypes(program);
 addMcp(program);
 addCompletion(program);
 
-let json = false;
+// Until a command is known.
+let json = process.argv.includes('--json');
 program.hook('preAction', (_program, command) => {
   if (command.options.some(({ argChoices }) => argChoices?.join() === listFormats.join()))
     readFormat(command);

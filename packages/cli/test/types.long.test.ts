@@ -466,7 +466,7 @@ describe('generated types of an empty project', () => {
   it('reports an unknown project and an invalid option', () => {
     expect(run(['no-such-project']).err).toContain('project_not_found');
     expect(run(['empty', '--numbers', 'float']).err).toContain('number, string, bigint');
-    expect(run(['empty'], 'rh_proj_typo').status).toBe(1);
+    expect(run(['empty'], 'rh_proj_typo').status).toBe(4);
   });
 
   it('works with a key that has only query:read', async () => {
