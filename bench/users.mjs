@@ -1,4 +1,4 @@
-// Compares sign-ins per second to the hashes per second that the machine can compute. Then measures how much a flood of
+// Compares sign-ins per second, of users and of members at the console, to the hashes per second that the machine can compute. Then measures how much a flood of
 // 500 concurrent sign-ins slows down queries, in the same project and in another one.
 // The clients of the flood run on the same machine, with a lower priority than the service (signins.mjs).
 // npm run bench -- users [--seconds 10] [--repeats 3] [--quick] [--write]
@@ -66,6 +66,22 @@ async function latencies(projects) {
   });
 }
 
+/** People who accept an invitation, as the page of the console does. */
+async function makeMembers({ port, asAccount }) {
+  const origin = `http://127.0.0.1:${port}`;
+  const headers = { 'content-type': 'application/json', origin, 'sec-fetch-site': 'same-origin' };
+  for (const email of emails) {
+    const { link } = await asAccount('POST', '/account/invitations', { email, role: 'viewer' });
+    const accepted = await fetch(`${origin}/console/invitation/accept`, {
+      method: 'POST',
+      headers: { ...headers, 'sec-fetch-mode': 'cors', 'sec-fetch-dest': 'empty' },
+      body: JSON.stringify({ code: link.split('#invitation=')[1], password }),
+    });
+    if (!accepted.ok) throw new Error(await accepted.text());
+  }
+  return { url: origin };
+}
+
 const ours = await startService(folder);
 const rows = [];
 try {
@@ -91,6 +107,20 @@ try {
     median(around).toFixed(2),
     median(rates).toFixed(2),
     ratio(rates, around).toFixed(2),
+  ]);
+
+  const members = await makeMembers(ours);
+  const [memberRates, memberLimits] = [[], [await limit()]];
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    memberRates.push((await signIns(members, 3 * cores, seconds, 100)).rate);
+    memberLimits.push(await limit());
+  }
+  const memberAround = memberRates.map((_, turn) => (memberLimits[turn] + memberLimits[turn + 1]) / 2);
+  rows.push([
+    "members' sign-ins per second (alone: PBKDF2 on all cores)",
+    median(memberAround).toFixed(2),
+    median(memberRates).toFixed(2),
+    ratio(memberRates, memberAround).toFixed(2),
   ]);
 
   const before = [];
