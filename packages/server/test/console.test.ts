@@ -301,9 +301,8 @@ describe('keys and connection strings', () => {
     const schemas = body.components.schemas as Record<string, object>;
     // Schemas that several endpoints share are named once.
     const whole = (value: object): string =>
-      JSON.stringify(value).replace(
-        /\{"\$ref":"#\/components\/schemas\/([^"]+)"\}/g,
-        (_ref, name: string) => whole(schemas[name] ?? {}),
+      JSON.stringify(value).replace(/\{"\$ref":"#\/components\/schemas\/([^"]+)"\}/g, (_ref, name: string) =>
+        whole(schemas[name] ?? {}),
       );
     const shown = Object.entries(body.paths as Record<string, Record<string, { responses: object }>>)
       .flatMap(([path, methods]) =>
