@@ -9,6 +9,7 @@ import { useSession } from '../session/use-session.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
+import { ExpiresField, expiresToBody } from '../ui/expires-field.tsx';
 import { Field, SelectField } from '../ui/field.tsx';
 
 type Props = { onIssued: (answer: IssuedAccountKeyResponse) => void; onClose: () => void };
@@ -20,8 +21,7 @@ export function IssueAccountKey({ onIssued, onClose }: Props) {
   const { once } = useIdempotencyKey();
   const issue = useMutation({
     mutationFn: () => {
-      const end = expires ? { expires_at: new Date(expires).toISOString() } : {};
-      const body = { name: name.trim(), role, ...end };
+      const body = { name: name.trim(), role, ...expiresToBody(expires) };
       return once((options) => api.post<IssuedAccountKeyResponse>('account/keys', body, options));
     },
     onSuccess: onIssued,
@@ -50,13 +50,7 @@ export function IssueAccountKey({ onIssued, onClose }: Props) {
           options={rolesBelow(useSession())}
           help={roleTexts[role]}
         />
-        <Field
-          label="Expires"
-          type="datetime-local"
-          value={expires}
-          onChange={setExpires}
-          help="Empty: never."
-        />
+        <ExpiresField value={expires} onChange={setExpires} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" isBusy={issue.isPending} disabled={name.trim() === ''}>

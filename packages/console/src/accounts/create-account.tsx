@@ -5,10 +5,10 @@ import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { InvitationLine } from '../people/invitation-link.tsx';
 import { Button } from '../ui/button.tsx';
-import { SecretLine } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { Field } from '../ui/field.tsx';
+import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
 import { LimitsFields, noLimits, toBody } from './limits-fields.tsx';
 
 type Props = { onCreated: () => unknown; onClose: () => void };
@@ -43,7 +43,7 @@ export function CreateAccount({ onCreated, onClose }: Props) {
           onChange={setEmail}
           autoComplete="off"
           maxLength={508}
-          help="Optional: you get a link to send. In any case you get the first key of the account."
+          help="Optional: they get a link by mail, or you get it to send. In any case you get the first key of the account."
         />
         <LimitsFields value={limits} onChange={setLimits} />
         <DialogActions>
@@ -62,19 +62,13 @@ type CreatedProps = { answer: CreatedAccountResponse; email: string; onClose: ()
 function Created({ answer, email, onClose }: CreatedProps) {
   const { account, api_key: apiKey, invitation_link: link } = answer;
   return (
-    <Dialog title={`${account.name} is created`} onClose={onClose} closesByButton>
-      <div className="stack">
-        {link ? <InvitationLine email={email} link={link} /> : null}
-        <p className="note note-warn">
-          The first key of the account, with the role owner. Copy it now: it is not shown again.
-        </p>
-        <SecretLine text={apiKey} label="Key" />
-        <DialogActions>
-          <Button kind="primary" onClick={onClose}>
-            Done
-          </Button>
-        </DialogActions>
-      </div>
-    </Dialog>
+    <SecretDialog title={`${account.name} is created`} onClose={onClose}>
+      {email ? <InvitationLine email={email} link={link ?? null} /> : null}
+      <Secret
+        note="The first key of the account, with the role owner. Copy it now: it is not shown again."
+        label="Key"
+        text={apiKey}
+      />
+    </SecretDialog>
   );
 }

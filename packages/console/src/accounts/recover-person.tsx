@@ -5,11 +5,11 @@ import { type FormEvent, useState } from 'react';
 import { useIdempotencyKey } from '../api/idempotency-key.ts';
 import { api } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
-import { SecretLine } from '../ui/code.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
 import { CheckField, Field } from '../ui/field.tsx';
 import { formatTime } from '../ui/format.ts';
+import { Secret, SecretDialog } from '../ui/secret-dialog.tsx';
 
 export function RecoverPerson({ onClose }: { onClose: () => void }) {
   const [email, setEmail] = useState('');
@@ -27,21 +27,11 @@ export function RecoverPerson({ onClose }: { onClose: () => void }) {
   };
   if (recover.data) {
     const { email: known, link, expires_at: until } = recover.data;
+    const note = `Give this link only to that person. It works once, until ${formatTime(until)}, and is not shown again.`;
     return (
-      <Dialog title={`New password for ${known}`} onClose={onClose} closesByButton>
-        <div className="stack">
-          <p className="note note-warn">
-            Give this link only to that person. It works once, until {formatTime(until)}, and is not shown
-            again.
-          </p>
-          <SecretLine text={new URL(link, location.origin).href} label="Link" />
-          <DialogActions>
-            <Button kind="primary" onClick={onClose}>
-              Done
-            </Button>
-          </DialogActions>
-        </div>
-      </Dialog>
+      <SecretDialog title={`New password for ${known}`} onClose={onClose}>
+        <Secret note={note} label="Link" text={new URL(link, location.origin).href} />
+      </SecretDialog>
     );
   }
   return (

@@ -6,6 +6,7 @@ import { api, path } from '../api/request.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog, DialogActions } from '../ui/dialog.tsx';
 import { ErrorNote } from '../ui/error-state.tsx';
+import { ExpiresField, expiresToBody } from '../ui/expires-field.tsx';
 import { CheckField, Field, SelectField } from '../ui/field.tsx';
 
 const scopes: Record<Scope, string> = {
@@ -38,7 +39,7 @@ export function IssueKey({ slug, onIssued, onClose }: Props) {
         kind,
         ...(kind === 'scoped' ? { scopes: [...chosen] } : {}),
         ...(list.length > 0 ? { tables: list } : {}),
-        ...(expires ? { expires_at: new Date(expires).toISOString() } : {}),
+        ...expiresToBody(expires),
       };
       return once((options) => api.post<IssuedKeyResponse>(path`projects/${slug}/keys`, body, options));
     },
@@ -90,13 +91,7 @@ export function IssueKey({ slug, onIssued, onClose }: Props) {
           help="Separate names with commas."
           mono
         />
-        <Field
-          label="Expires"
-          type="datetime-local"
-          value={expires}
-          onChange={setExpires}
-          help="Empty: never."
-        />
+        <ExpiresField value={expires} onChange={setExpires} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" isBusy={issue.isPending} disabled={name.trim() === ''}>
