@@ -154,11 +154,9 @@ const shells: [string, string[]][] = [
 ];
 /* biome-ignore-end lint/suspicious/noTemplateCurlyInString: said above */
 
-it.each(shells)('completion works in %s', (shell, args) => {
-  if (spawnSync(shell, ['--version']).status !== 0) {
-    console.warn(`SKIPPED: ${shell} is not installed, so its completion was not tried.`);
-    return;
-  }
+it.for(shells)('completion works in %s', ([shell, args], { skip }) => {
+  if (spawnSync(shell, ['--version']).status !== 0)
+    skip(`${shell} is not installed, so its completion was not tried.`);
   const { stdout, stderr } = spawnSync(shell, [...args, process.execPath, bin], { encoding: 'utf8' });
   expect([stdout, stderr]).toEqual([expect.stringMatching(/\blist\b/), '']);
   expect(live.run(['completion', 'tcsh']).err).toContain('bash, zsh or fish');

@@ -71,20 +71,18 @@ it('the client works in this Node.js', async () => {
   expect(stdout.trim()).toBe(expected);
 });
 
-it.each(runtimes)(
+it.for(runtimes)(
   'the client works in %s',
   { timeout: 600_000 },
-  async (name, wanted, [command = '', ...args]) => {
+  async ([name, wanted, [command = '', ...args]], { skip }) => {
     const cwd = mkdtempSync(path.join(folder, 'runtime-'));
     // Their packages fetch the program when they are installed.
     const allowScripts = { node: true, deno: true, bun: true };
     writeFileSync(path.join(cwd, 'package.json'), JSON.stringify({ private: true, allowScripts }));
     spawnSync('npm', ['install', wanted, '--no-audit', '--no-fund'], { cwd, timeout: 300_000 });
     const program = path.join(cwd, command);
-    if (spawnSync(program, ['--version']).status !== 0) {
-      console.warn(`SKIPPED: npm cannot install ${wanted} here, so the client was not tried in ${name}.`);
-      return;
-    }
+    if (spawnSync(program, ['--version']).status !== 0)
+      skip(`npm cannot install ${wanted} here, so the client was not tried in ${name}.`);
     const { stdout } = await promisify(execFile)(program, [...args, path.join(folder, 'program.mjs')], {
       env: { ...process.env, no_proxy: '127.0.0.1', NO_PROXY: '127.0.0.1' },
     });
@@ -92,30 +90,30 @@ it.each(runtimes)(
   },
 );
 
-it.each(['chromium', 'firefox'] as const)('the client works in %s', { timeout: 300_000 }, async (name) => {
-  const found = findBrowser(name);
-  if (!found) {
-    console.warn(
-      `SKIPPED: ${name} is not installed, so the client was not tried in it. ${howToInstall(name)}`,
-    );
-    return;
-  }
-  const args = name === 'chromium' ? ['--no-sandbox'] : [];
-  const browser = await { chromium, firefox }[name].launch({ ...found, args });
-  try {
-    const page = await browser.newPage();
-    await page.goto(`${live.url}/healthz`);
-    const library = JSON.stringify(readFileSync(path.join(dist, 'index.min.js'), 'utf8'));
-    const [before, after] = inBrowser('@@', settingsOf())
-      .split('@@')
-      .map((text) => JSON.stringify(text));
-    // As text: a function would be rewritten by the tools of the tests.
-    const said = await page.evaluate(`(async () => {
+it.for(['chromium', 'firefox'] as const)(
+  'the client works in %s',
+  { timeout: 300_000 },
+  async (name, { skip }) => {
+    const found = findBrowser(name);
+    if (!found)
+      return skip(`${name} is not installed, so the client was not tried in it. ${howToInstall(name)}`);
+    const args = name === 'chromium' ? ['--no-sandbox'] : [];
+    const browser = await { chromium, firefox }[name].launch({ ...found, args });
+    try {
+      const page = await browser.newPage();
+      await page.goto(`${live.url}/healthz`);
+      const library = JSON.stringify(readFileSync(path.join(dist, 'index.min.js'), 'utf8'));
+      const [before, after] = inBrowser('@@', settingsOf())
+        .split('@@')
+        .map((text) => JSON.stringify(text));
+      // As text: a function would be rewritten by the tools of the tests.
+      const said = await page.evaluate(`(async () => {
       const toUrl = (text) => URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
       return (await import(toUrl(${before} + toUrl(${library}) + ${after}))).default;
     })()`);
-    expect(said).toBe(expected);
-  } finally {
-    await browser.close();
-  }
-});
+      expect(said).toBe(expected);
+    } finally {
+      await browser.close();
+    }
+  },
+);
