@@ -144,7 +144,10 @@ class Sync(Case):
         with Client(URL, issued["api_key"], self.slug) as reports:
             self.assertEqual(reports.query("select 1 as one")["rows"], [{"one": 1}])
             self.assertEqual(self.refusal(lambda: reports.table("x").insert({})).code, "forbidden")
-        account.revoke_key(self.slug, issued["key"]["id"])
+        with Account(URL, KEY) as other:
+            other.revoke_key(self.slug, issued["key"]["id"])
+        with self.assertRaises(RuntimeError):
+            other.get(self.slug)
         self.assertEqual(self.db.usage()["status"], "ready")
 
     def test_what_is_wrong_is_said(self) -> None:
@@ -226,9 +229,10 @@ class Async(Case):
                 with self.assertRaises(RowhouseError):
                     async for _ in db.stream("select nope"):
                         pass
-            other = AsyncAccount(URL, KEY)
-            self.assertIn(self.slug, [project["slug"] async for project in other.projects()])
-            await other.close()
+            async with AsyncAccount(URL, KEY) as other:
+                self.assertIn(self.slug, [project["slug"] async for project in other.projects()])
+            with self.assertRaises(RuntimeError):
+                await other.get(self.slug)
 
         asyncio.run(run())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any, AsyncIterator, Dict, Iterator, Optional, cast
 
 import httpx
@@ -23,6 +24,17 @@ class Account:
         self, url: str, api_key: str, *, timeout: float = 60, retries: int = 2, http: Optional[httpx.Client] = None
     ) -> None:
         self._sender = Sender(Settings.of(url, api_key, timeout, retries), http)
+
+    def __enter__(self) -> Account:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         self._sender.close()
@@ -85,6 +97,17 @@ class AsyncAccount:
         http: Optional[httpx.AsyncClient] = None,
     ) -> None:
         self._sender = AsyncSender(Settings.of(url, api_key, timeout, retries), http)
+
+    async def __aenter__(self) -> AsyncAccount:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        await self.close()
 
     async def close(self) -> None:
         await self._sender.close()
