@@ -1,4 +1,5 @@
 // Passkeys: made in the profile, used to sign in, and every way to use one wrongly. An authenticator in software signs.
+import { Secret, TOTP } from 'otpauth';
 import { describe, expect, it } from 'vitest';
 import { relyingPartyOf } from '../src/people/passkeys.ts';
 import { Authenticator } from './authenticator.ts';
@@ -110,6 +111,34 @@ describe('a passkey', () => {
     const { authenticator: theirs } = await addTo(other);
     const body = { passkey: theirs.sign(await ask()) };
     expect(outcome(await page.call('POST', '/console/session/confirm', { body }))).toEqual(refused);
+  });
+
+  it('is not replaced by whoever has only the password', async () => {
+    const page = await join(await openAccount('Bypass'), 'bypass@example.com');
+    // Begun before there was a passkey: it must not be completed afterwards.
+    const thief = await newPage();
+    await thief.signIn({ email: 'bypass@example.com', password });
+    const early = await thief.call('POST', '/console/person/second-factor', { body: { password } });
+    const code = new TOTP({ secret: Secret.fromBase32(early.body.secret) }).generate({ timestamp: now() });
+    const { authenticator, id } = await addTo(page);
+    const attacks = async (by: Page) => [
+      await by.call('POST', '/console/person/second-factor', { body: { password } }),
+      await by.call('POST', '/console/person/second-factor/confirm', { body: { code } }),
+      await by.call('POST', '/console/person/passkeys/options'),
+      await by.call('DELETE', `/console/person/passkeys/${id}`),
+      await by.call('DELETE', '/console/person/provider'),
+    ];
+    for (const answer of await attacks(thief))
+      expect(outcome(answer), answer.text).toEqual([403, 'second_factor_required']);
+    // Nor by confirming the session with the password once more.
+    const confirm = (body: object) => thief.call('POST', '/console/session/confirm', { body });
+    expect((await confirm({ password })).status).toBe(200);
+    expect(outcome(await thief.call('POST', '/console/person/passkeys/options'))[0]).toBe(403);
+    // With the passkey, the session has proved the factor.
+    expect((await confirm({ passkey: authenticator.sign(await ask()) })).status).toBe(200);
+    await addTo(thief);
+    const begun = await thief.call('POST', '/console/person/second-factor', { body: { password } });
+    expect(begun.status, begun.text).toBe(200);
   });
 
   it('is limited in number', async () => {

@@ -2,6 +2,7 @@
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, describe, expect, it } from 'vitest';
 import { sql } from '../src/postgres/sql.ts';
+import { Authenticator } from './authenticator.ts';
 import { listening, outcome, Page } from './console-page.ts';
 import { api, useTestService } from './helpers.ts';
 import { signInAt, startProvider } from './oidc-provider.ts';
@@ -57,6 +58,11 @@ const joinByPassword = async (email: string) => {
   page.token = accepted.body.token;
   return page;
 };
+/** As a mailed link does. */
+const prove = (email: string) =>
+  rowhouse.service.deps.control.query(
+    sql`update people set email_proved_at = now() where email_key = ${email}`,
+  );
 const people = async () =>
   (
     await rowhouse.service.deps.control.query<{ count: number }>(
@@ -141,11 +147,53 @@ describe('a person who exists', () => {
 
   it('is found by a proved address', async () => {
     await joinByPassword('proved@example.com');
-    await rowhouse.service.deps.control.query(
-      sql`update people set email_proved_at = now() where email_key = 'proved@example.com'`,
-    );
+    await prove('proved@example.com');
     provider.people.set('proved', { email: 'proved@example.com', email_verified: true });
     expect((await signIn('proved')).answer.body.person.email).toBe('proved@example.com');
+  });
+
+  it('with a passkey connects the provider in a session that has proved it', async () => {
+    const origin = 'http://localhost:8765';
+    const page = await joinByPassword('keyed@example.com');
+    await prove('keyed@example.com');
+    const { options } = (await page.call('POST', '/console/person/passkeys/options')).body;
+    const body = { name: 'Laptop', answer: new Authenticator(origin).register(options) };
+    expect((await page.call('POST', '/console/person/passkeys', { body })).status).toBe(201);
+    provider.people.set('keyed', { email: 'keyed@example.com', email_verified: true });
+    expect(outcome((await signIn('keyed')).answer)).toEqual([403, 'forbidden']);
+    const connect = async (by: Page) => {
+      const { url, flow } = await begin(by);
+      return by.call('POST', '/console/person/provider', {
+        body: { flow, query: await signInAt(url, 'keyed') },
+      });
+    };
+    const thief = await newPage();
+    await thief.signIn({ email: 'keyed@example.com', password });
+    expect(outcome(await connect(thief))).toEqual([403, 'second_factor_required']);
+    expect((await connect(page)).status).toBe(200);
+    expect((await signIn('keyed')).answer.status).toBe(201);
+  });
+
+  it('is not taken over by whoever gets the address at the provider later', async () => {
+    await joinByPassword('reused@example.com');
+    await prove('reused@example.com');
+    for (const sub of ['first', 'second'])
+      provider.people.set(sub, { email: 'reused@example.com', email_verified: true });
+    expect((await signIn('first')).answer.status).toBe(201);
+    expect(outcome((await signIn('second')).answer)).toEqual([403, 'forbidden']);
+    expect((await signIn('first')).answer.status).toBe(201);
+  });
+
+  it('keeps invitations pending, and goes on in the account of before', async () => {
+    await joinByPassword('pending@example.com');
+    await prove('pending@example.com');
+    const code = await invite(await openAccount('AAA'), 'pending@example.com', 'owner');
+    provider.people.set('pending', { email: 'pending@example.com', email_verified: true });
+    const { page, answer } = await signIn('pending');
+    expect(answer.body.account.name).toBe('Of pending@example.com');
+    expect((await page.call('GET', '/console/person')).body.accounts).toHaveLength(1);
+    const accepted = await page.call('POST', '/console/invitation/accept', { body: { code, password } });
+    expect(accepted.status, accepted.text).toBe(200);
   });
 
   it('enters the code of an own second factor as well', async () => {

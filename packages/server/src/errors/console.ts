@@ -71,6 +71,14 @@ export const consoleErrors = {
       hint: 'Send the code of your authenticator app, or a recovery code, as "code".',
       ...(proof !== undefined && { details: { proof } }),
     }),
+  factorUnproved: () =>
+    new RowhouseError(
+      'second_factor_required',
+      'You have a second factor, and this session has not proved it.',
+      {
+        hint: 'Sign in again with your passkey, then change your ways to sign in. If the passkey is lost, ask the operator for a new password that resets the second factor.',
+      },
+    ),
   wrongFactor: () =>
     new RowhouseError('invalid_credentials', 'The code of the second factor is wrong, or was used before.', {
       hint: 'Wait for the next code of your authenticator app, or use a recovery code.',
@@ -118,7 +126,7 @@ export const consoleErrors = {
   /** A person with this address exists, who has not proved it. */
   providerNotLinked: (name: string) =>
     new RowhouseError('forbidden', `You have not connected ${name} yet.`, {
-      hint: `Sign in with your password, and connect ${name} in your profile.`,
+      hint: `Sign in another way, with your second factor if you have one, and connect ${name} in your profile.`,
     }),
   providerNotInvited: (email: string) =>
     new RowhouseError('forbidden', `Nobody has invited ${clip(email)}.`, {

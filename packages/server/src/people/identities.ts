@@ -4,10 +4,11 @@ import type { Control } from '../control/control.ts';
 import { newId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
 import type { Queryable } from '../postgres/database.ts';
-import { sql } from '../postgres/sql.ts';
+import { type Sql, sql } from '../postgres/sql.ts';
 import { readNewEmail } from '../users/emails.ts';
 import { acceptAllFor } from './invitations.ts';
 import type { Identity, Provider } from './provider.ts';
+import { hasFactor } from './second-factor.ts';
 
 type Deps = { control: Control };
 
@@ -26,14 +27,24 @@ async function firstSignIn({ control }: Deps, provider: Provider, identity: Iden
   if (identity.email === null) throw errors.providerEmailUnverified(provider.name);
   const email = readNewEmail(identity.email);
   return control.transaction(async (transaction) => {
-    const [known] = await transaction.query<{ id: string; isProved: boolean }>(sql`
-      select id, email_proved_at is not null as "isProved" from people where email_key = ${email.key} for update`);
-    // Nobody has proved that address yet: whoever made that person may be somebody else.
-    if (known && !known.isProved) throw errors.providerNotLinked(provider.name);
+    const [known] = await transaction.query<{ id: string; mayLink: boolean }>(sql`
+      select id, ${mayLink(identity.issuer)} as "mayLink" from people where email_key = ${email.key} for update`);
+    if (known && !known.mayLink) throw errors.providerNotLinked(provider.name);
     const personId = known?.id ?? (await addPerson(transaction, provider, email));
     await link(transaction, personId, identity);
     return personId;
   });
+}
+
+/**
+ * Whether the address alone may decide. Not if nobody has proved it yet: whoever made that person may be somebody else. Nor if
+ * the provider knew the person as somebody else: the address was given to another person there. Nor if the person has a
+ * second factor, which would have to be proved first.
+ */
+function mayLink(issuer: string): Sql {
+  return sql`(
+    email_proved_at is not null and not ${hasFactor}
+    and not exists (select from person_identities where person_id = people.id and issuer = ${issuer}))`;
 }
 
 /** Only what the invitations give, or the operator for the domain. */

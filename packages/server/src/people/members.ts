@@ -7,6 +7,7 @@ import type { AccountCaller } from '../keys/caller.ts';
 import { isAllowed, rankOf } from '../keys/roles.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
+import { hasFactor } from './second-factor.ts';
 
 type Deps = { control: Control };
 type Row = {
@@ -21,8 +22,7 @@ type Row = {
 
 /** `projects`: their slugs. */
 const columns = sql`
-  people.id, people.email, members.role, people.totp_confirmed_at is not null
-    or exists (select from passkeys where passkeys.person_id = people.id) as "hasSecondFactor", members.created_at as "joinedAt",
+  people.id, people.email, members.role, ${hasFactor} as "hasSecondFactor", members.created_at as "joinedAt",
   people.last_sign_in_at as "lastSignInAt",
   case when members.projects is not null then (
     select coalesce(array_agg(slug order by slug), '{}') from projects

@@ -76,7 +76,7 @@ export async function beginPasskey(
 
 export async function addPasskey(
   deps: PasskeyDeps,
-  personId: string,
+  { personId, sessionId }: { personId: string; sessionId: string },
   name: string,
   answer: PasskeyAnswer,
 ): Promise<Passkey> {
@@ -101,6 +101,11 @@ export async function addPasskey(
       values (${newId()}, ${personId}, ${Buffer.from(credential.id, 'base64url')}, ${Buffer.from(credential.publicKey)},
               ${credential.counter}, ${credential.transports ?? []}::text[], ${credentialBackedUp}, ${name.trim()})
       on conflict (credential_id) do nothing returning ${columns}`);
+    // The authenticator has verified the person: this session has proved the factor now.
+    if (made)
+      await transaction.query(
+        sql`update console_sessions set has_second_factor = true where id = ${sessionId}`,
+      );
     return made;
   });
   // Also if it is another person's: a credential belongs to whoever registered it first.

@@ -24,7 +24,9 @@ function generatorOf(secret: Secret, email = ''): TOTP {
 export async function beginFactor(
   { control, masterKey }: FactorDeps,
   person: { id: string; email: string },
+  sessionId: string,
 ): Promise<{ secret: string; uri: string }> {
+  await requireOwnFactor(control, person.id, sessionId);
   const secret = new Secret({ size: 20 });
   const sealed = sealBytes(masterKey, 'second factors', Buffer.from(secret.base32), person.id);
   const [row] = await control.change(sql`
@@ -45,6 +47,8 @@ export async function confirmFactor(
     const found = await lock(transaction, personId);
     if (!found?.sealed || found.isConfirmed)
       throw errors.conflict('No second factor is being set up.', 'Begin again.');
+    // A passkey may have been added since it was begun.
+    await requireOwnFactor(transaction, personId, sessionId);
     const step = stepOf(deps, personId, found, code);
     if (step === null) throw errors.wrongFactor();
     await transaction.query(sql`
@@ -60,6 +64,25 @@ export async function confirmFactor(
   });
   return codes;
 }
+
+/**
+ * Whoever has only the password must not add a factor of the own choice beside the one that the person has, passkeys included.
+ * So a session that has not proved it changes no way to sign in.
+ */
+export async function requireOwnFactor(
+  control: Pick<Queryable, 'query'>,
+  personId: string,
+  sessionId: string,
+): Promise<void> {
+  const unproved = await control.query(sql`
+    select 1 from people where id = ${personId} and ${hasFactor}
+      and not exists (select from console_sessions where id = ${sessionId} and person_id = people.id and has_second_factor)`);
+  if (unproved.length > 0) throw errors.factorUnproved();
+}
+
+/** Of a row of people. */
+export const hasFactor = sql`(
+  people.totp_confirmed_at is not null or exists (select from passkeys where passkeys.person_id = people.id))`;
 
 /** Whether the person has one. Then the code must be right: of the app, or a recovery code. Each counts once. */
 export async function proveFactor(

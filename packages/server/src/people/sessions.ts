@@ -233,13 +233,18 @@ export function requireOwnKey(session: ConsoleSession, proved: Caller): void {
   }
 }
 
-/** For some minutes, the session may read keys and connection strings. */
-export async function confirm({ control, now }: Deps, session: ConsoleSession): Promise<ConsoleSession> {
+/** For some minutes, the session may read keys and connection strings. A passkey also proves the second factor. */
+export async function confirm(
+  { control, now }: Deps,
+  session: ConsoleSession,
+  { hasSecondFactor }: { hasSecondFactor: boolean },
+): Promise<ConsoleSession> {
   const confirmedUntil = new Date(now() + confirmedMs);
-  await control.change(
-    sql`update console_sessions set confirmed_until = ${confirmedUntil} where id = ${session.id}`,
-  );
-  return { ...session, confirmedUntil };
+  await control.change(sql`
+    update console_sessions
+    set confirmed_until = ${confirmedUntil}, has_second_factor = has_second_factor or ${hasSecondFactor}
+    where id = ${session.id}`);
+  return { ...session, confirmedUntil, lacksSecondFactor: session.lacksSecondFactor && !hasSecondFactor };
 }
 
 export type ListedSession = Readonly<{

@@ -51,7 +51,7 @@ export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
     { bodyLimit, onRequest, schema: { response: { 200: PasskeyOptionsResponse } } },
     async (request): Promise<PasskeyOptionsResponse> => ({
       ok: true,
-      options: await beginPasskey(deps, confirmedPersonOf(request)),
+      options: await beginPasskey(deps, await confirmedPersonOf(request)),
     }),
   );
 
@@ -59,10 +59,10 @@ export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
     '/person/passkeys',
     { bodyLimit, onRequest, schema: { body: AddPasskey, response: { 201: PasskeyResponse } } },
     async (request, reply): Promise<PasskeyResponse> => {
-      const person = confirmedPersonOf(request);
+      const person = await confirmedPersonOf(request);
       const { name, answer } = request.body;
       const passkey = await attempts.try(sessionOf(request).id, () =>
-        addPasskey(deps, person.id, name, answer),
+        addPasskey(deps, { personId: person.id, sessionId: sessionOf(request).id }, name, answer),
       );
       deps.peopleMail.notifyLater('member_passkey_added', person.email);
       await notePerson(deps, request, person, 'person.passkey_added', { name });
@@ -84,7 +84,7 @@ export function passkeyRoutes(app: FastifyInstance, deps: Deps): void {
     '/person/passkeys/:id',
     { onRequest, schema: { response: { 200: ConsoleEndedResponse } } },
     async (request): Promise<ConsoleEndedResponse> => {
-      const person = confirmedPersonOf(request);
+      const person = await confirmedPersonOf(request);
       await removePasskey(deps, person.id, request.params.id);
       await notePerson(deps, request, person, 'person.passkey_removed');
       return { ok: true };

@@ -26,6 +26,7 @@ import {
   confirmFactor,
   removeFactor,
   replaceRecoveryCodes,
+  requireOwnFactor,
 } from '../../people/second-factor.ts';
 import { provePerson } from '../../people/sign-in.ts';
 import { readEmail } from '../../users/emails.ts';
@@ -158,6 +159,8 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
           network: whoTries(request.ip),
         }),
       );
+      // Whoever has the address can connect a provider.
+      await requireOwnFactor(deps.control, id, session.id);
       const started = await startEmailChange(people, id, request.body.email);
       await peopleMail.send({
         ...{ kind: 'member_email', account: null, email: started.email, expiresAt: started.expiresAt },
@@ -190,7 +193,7 @@ export function peopleRoutes(app: FastifyInstance, deps: Deps): void {
       await attempts.try(sessionOf(request).id, () =>
         provePassword(people, { email, password: request.body.password, network: whoTries(request.ip) }),
       );
-      return { ok: true, ...(await beginFactor(people, { id, email })) };
+      return { ok: true, ...(await beginFactor(people, { id, email }, sessionOf(request).id)) };
     },
   );
 

@@ -1,6 +1,7 @@
 // The person behind a session.
 import { errors } from '../../errors.ts';
 import type { Provider } from '../../people/provider.ts';
+import { requireOwnFactor } from '../../people/second-factor.ts';
 import type { ConsoleSession } from '../../people/sessions.ts';
 import type { Deps } from '../deps.ts';
 
@@ -18,10 +19,17 @@ export function requirePerson(session: ConsoleSession): Person {
   return person;
 }
 
-/** A way to sign in is for good: to change one, a session that somebody left open does not suffice. */
-export function requireConfirmedPerson({ now }: Deps, session: ConsoleSession): Person {
+/**
+ * A way to sign in is for good: to change one, neither a session that somebody left open suffices, nor the password alone
+ * where the person has a second factor.
+ */
+export async function requireConfirmedPerson(
+  { now, control }: Deps,
+  session: ConsoleSession,
+): Promise<Person> {
   const person = requirePerson(session);
   if (session.confirmedUntil.getTime() <= now()) throw errors.personNotConfirmed();
+  await requireOwnFactor(control, person.id, session.id);
   return person;
 }
 

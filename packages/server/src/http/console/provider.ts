@@ -61,7 +61,7 @@ export function providerRoutes(app: FastifyInstance, deps: Deps): void {
       schema: { body: ConsoleProviderAnswer, response: { 200: ConsoleEndedResponse } },
     },
     async (request): Promise<ConsoleEndedResponse> => {
-      const person = requireConfirmedPerson(deps, sessionOf(request));
+      const person = await requireConfirmedPerson(deps, sessionOf(request));
       const { flow, query } = request.body;
       const identity = await attempts.try(sessionOf(request).id, () =>
         requireProvider(deps).complete(flow, query),
@@ -76,7 +76,7 @@ export function providerRoutes(app: FastifyInstance, deps: Deps): void {
     '/person/provider',
     { onRequest, schema: { response: { 200: ConsoleEndedResponse } } },
     async (request): Promise<ConsoleEndedResponse> => {
-      const person = requireConfirmedPerson(deps, sessionOf(request));
+      const person = await requireConfirmedPerson(deps, sessionOf(request));
       await unlinkIdentities(deps, person.id);
       await notePerson(deps, request, person, 'person.provider_disconnected');
       return { ok: true };

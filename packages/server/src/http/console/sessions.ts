@@ -90,8 +90,8 @@ export function sessionRoutes(app: FastifyInstance, deps: Deps): void {
     },
     async (request): Promise<ConsoleSessionResponse> => {
       const session = sessionOf(request);
-      await attempts.try(session.id, () => prove(deps, session, request));
-      return { ok: true, ...toWire(deps, await confirm(deps, session)) };
+      const proved = await attempts.try(session.id, () => prove(deps, session, request));
+      return { ok: true, ...toWire(deps, await confirm(deps, session, proved)) };
     },
   );
 
@@ -177,18 +177,22 @@ function wayOf({ email, link, passkey, provider }: ConsoleSignIn): Way {
   return link !== undefined ? 'link' : 'key';
 }
 
-/** The holder of a key enters the key again, a person the password. */
+/** The holder of a key enters the key again, a person the password, or uses a passkey. */
 async function prove(
   deps: Deps,
   session: ConsoleSession,
   { body, ip }: FastifyRequest<{ Body: ConsoleConfirm }>,
-): Promise<void> {
+): Promise<{ hasSecondFactor: boolean }> {
   const person = personOf(session);
-  if (!person) return requireOwnKey(session, await deps.keyRing.verify((body.api_key ?? '').trim()));
+  if (!person) {
+    requireOwnKey(session, await deps.keyRing.verify((body.api_key ?? '').trim()));
+    return { hasSecondFactor: false };
+  }
   if (body.passkey !== undefined) {
     if ((await provePasskey(deps, body.passkey)) !== person.id) throw errors.invalidPasskey();
-    return;
+    return { hasSecondFactor: true };
   }
   const given = { email: person.email, password: body.password ?? '', network: whoTries(ip) };
   await provePassword(peopleOf(deps), given);
+  return { hasSecondFactor: false };
 }
