@@ -86,6 +86,40 @@ describe('beside the flood of another account', () => {
     }
   });
 
+  it('anonymous reads of a quiet account are neither refused nor slow', async () => {
+    const open = async (project: { slug: string; key: string }) => {
+      for (const text of [
+        'create table open (n int)',
+        'insert into open values (1)',
+        'alter table open enable row level security',
+        'create policy all_read on open for select using (true)',
+        'grant select on open to anon',
+        'create view slow with (security_invoker) as select n, pg_sleep(0.2)::text from open',
+        'grant select on slow to anon',
+      ])
+        expect(await query(project, text), text).toBe(200);
+      const { status, body } = await rowhouse.call('POST', `/projects/${project.slug}/keys`, {
+        key: project.key,
+        body: { name: 'page', kind: 'publishable' },
+      });
+      expect(status, JSON.stringify(body)).toBe(201);
+      return { slug: project.slug, key: body.api_key as string };
+    };
+    const loud = await Promise.all((await openAccount('Public', 5)).map(open));
+    const [quiet] = (await Promise.all((await openAccount('Reading', 1)).map(open))) as [
+      { slug: string; key: string },
+    ];
+    const read = async ({ slug, key }: { slug: string; key: string }, table: string) =>
+      (await rowhouse.call('GET', `/projects/${slug}/tables/${table}`, { key })).status;
+    await measure(20, () => read(quiet, 'open'));
+    const alone = await measure(100, () => read(quiet, 'open'));
+    const stop = flood(120, (n) => read(loud[n % loud.length] ?? quiet, 'slow'));
+    const beside = await measure(100, () => read(quiet, 'open')).finally(stop);
+    const statuses = await stop();
+    expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(20);
+    expect(beside / Math.max(alone, 20), `${beside} ms beside, ${alone} ms alone`).toBeLessThan(10);
+  });
+
   it('users of a quiet account sign in', async () => {
     const loud = await openAccount('Signing', 8);
     const [quiet] = (await openAccount('Single', 1)) as [{ slug: string; key: string }];

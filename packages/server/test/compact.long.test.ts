@@ -276,7 +276,12 @@ describe('compacting a hostile project', () => {
     );
     const progress = { total: 0, done: 0, current: null, bytes: 0, skipped: [], skippedCount: 0 };
     const times = { vacuumMs: 20_000, analyzeMs: 300, rewriteMs: () => 5_000 };
-    const login = { id: project.id, serverId: rowhouse.service.deps.server.id, passwordVersion: 1 };
+    const login = {
+      id: project.id,
+      serverId: rowhouse.service.deps.server.id,
+      passwordVersion: 1,
+      accountId: null,
+    };
     await compactTables(rowhouse.service.deps, login, progress, new AbortController().signal, times);
     expect(progress.skipped).toEqual([{ table: 'public.t', reason: 'too_slow' }]);
     expect(progress.done).toBe(progress.total);
@@ -350,7 +355,12 @@ describe('vacuumTables', () => {
       'create table u (id int primary key, v text)',
     );
     const { server } = rowhouse.service.deps;
-    const login = { id: project.id, serverId: rowhouse.service.deps.server.id, passwordVersion: 1 };
+    const login = {
+      id: project.id,
+      serverId: rowhouse.service.deps.server.id,
+      passwordVersion: 1,
+      accountId: null,
+    };
     const client = await connect(project);
     try {
       const oids = (await client.query("select 't'::regclass::oid::int as t, 'u'::regclass::oid::int as u"))

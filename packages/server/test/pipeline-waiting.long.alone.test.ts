@@ -92,7 +92,7 @@ describe.each([
       project.slug,
     );
     // The one lane has to be opened, and while that takes its time a connection becomes idle.
-    const login = { id, serverId: rowhouse.service.deps.server.id, passwordVersion: 1 };
+    const login = { id, serverId: rowhouse.service.deps.server.id, passwordVersion: 1, accountId: null };
     for (let idle = sessions.takeIdle(login, 'read'); idle; idle = sessions.takeIdle(login, 'read'))
       sessions.release(login, idle, 'broken');
     const held = await sessions.acquire(login, 'read');

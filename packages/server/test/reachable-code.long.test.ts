@@ -438,7 +438,12 @@ describe('a prepared statement is the one that was prepared', () => {
 describe('a session whose state was changed', () => {
   const spoil = async (project: Project, setting: string) => {
     const { sessions } = rowhouse.service.deps.query;
-    const login = { id: project.id, serverId: rowhouse.service.deps.server.id, passwordVersion: 1 };
+    const login = {
+      id: project.id,
+      serverId: rowhouse.service.deps.server.id,
+      passwordVersion: 1,
+      accountId: null,
+    };
     const session = await sessions.acquire(login, 'plain');
     await new Promise<void>((resolve, reject) => {
       session.out.parse('', setting).bind('', []).execute(0).sync();

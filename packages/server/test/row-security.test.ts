@@ -960,7 +960,7 @@ describe('users beside each other', () => {
       ]),
     );
     const serverId = rowhouse.service.deps.server.id;
-    const login = { id: project.id, serverId, passwordVersion: 1, loginAs: 'user' as const };
+    const login = { id: project.id, serverId, passwordVersion: 1, accountId: null, loginAs: 'user' as const };
     const { sessions } = rowhouse.service.deps.query;
     for (const title of ['none', 'authenticated', 'reset', 'set', 'other']) {
       const left = await loginAs.rows(ann, 'POST', 'leaving?returning=minimal', { body: { title } });

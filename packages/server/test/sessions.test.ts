@@ -78,7 +78,12 @@ describe('connections', () => {
   it('work again after a role changed its own password', async () => {
     await run(at(3), "alter role current_user password 'mine'");
     const { sessions } = rowhouse.service.deps.query;
-    const login = { id: at(3).id, serverId: rowhouse.service.deps.server.id, passwordVersion: 1 };
+    const login = {
+      id: at(3).id,
+      serverId: rowhouse.service.deps.server.id,
+      passwordVersion: 1,
+      accountId: null,
+    };
     sessions.release(login, await sessions.acquire(login, 'any'), 'broken');
     expect((await run(at(3), 'select 1 as one')).body.rows).toEqual([{ one: 1 }]);
   });

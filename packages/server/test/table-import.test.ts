@@ -62,7 +62,12 @@ async function load(
   const { rowCount } = await importRows(
     rowhouse.service.deps.query,
     {
-      project: { id: project.id, serverId: rowhouse.service.deps.server.id, passwordVersion: 1 },
+      project: {
+        id: project.id,
+        serverId: rowhouse.service.deps.server.id,
+        passwordVersion: 1,
+        accountId: null,
+      },
       table: table ?? (await getTable(session.ask, name)),
       format,
       body: pieces,

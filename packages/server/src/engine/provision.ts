@@ -211,8 +211,8 @@ export type ProjectLogin = Readonly<{
   /** The server on which the database lives. */
   serverId: number;
   passwordVersion: number;
-  /** Who wants something there, for fair shares between accounts. Absent: the service itself. */
-  accountId?: string;
+  /** The account whose share of the sessions this uses. Null: the service itself. */
+  accountId: string | null;
   /** Absent: the project's own role. */
   loginAs?: 'auth' | UserLogin;
   /** The acting user, for the logins `user` and `anon`. Without one such a session can do nothing. */
@@ -237,10 +237,11 @@ export type SignedInUser = Readonly<{
 }>;
 
 export function asUser(
-  { id, serverId, passwordVersion }: ProjectLogin,
+  { id, serverId, passwordVersion, accountId }: ProjectLogin,
   actingUser: ActingUser,
 ): ProjectLogin {
-  return { id, serverId, passwordVersion, loginAs: actingUser.role === 'anon' ? 'anon' : 'user', actingUser };
+  const loginAs = actingUser.role === 'anon' ? 'anon' : 'user';
+  return { id, serverId, passwordVersion, accountId, loginAs, actingUser };
 }
 
 const anonymous: ActingUser = { role: 'anon' };
@@ -256,7 +257,7 @@ export function isUserLogin(loginAs: ProjectLogin['loginAs']): loginAs is UserLo
 
 export function loginOf(
   server: Server,
-  { id, passwordVersion, loginAs, standby }: Omit<ProjectLogin, 'serverId'>,
+  { id, passwordVersion, loginAs, standby }: Omit<ProjectLogin, 'serverId' | 'accountId'>,
 ): Address {
   const { primary, ...rest } = server.address;
   const user = loginRoleOf(id, loginAs);

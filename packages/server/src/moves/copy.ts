@@ -99,7 +99,7 @@ async function restoreFrom(
   try {
     const report = await restoreDump({
       ...{ server: to, signal, file: spool.file(), limits: { statementMs }, users, isPart },
-      project: { id: copyId, serverId: to.id, passwordVersion: 1 },
+      project: { id: copyId, serverId: to.id, passwordVersion: 1, accountId: null },
       maxUnpackedBytes: ownUnpackedBytes,
       progress: (fraction) => progress((until / 2) * (1 + fraction)),
     });
@@ -121,7 +121,10 @@ export function openWriter(
   { to, copyId, signal }: Pick<CopyOptions, 'to' | 'copyId' | 'signal'>,
   loginAs?: 'auth',
 ): Promise<ImportSession> {
-  const login = { id: copyId, serverId: to.id, passwordVersion: 1, ...(loginAs && { loginAs }) };
+  const login = {
+    ...{ id: copyId, serverId: to.id, passwordVersion: 1, accountId: null },
+    ...(loginAs && { loginAs }),
+  };
   return ImportSession.open(to, login, { statementMs }, signal);
 }
 

@@ -7,8 +7,8 @@ import { errors } from '../errors.ts';
 import type { Session } from './session.ts';
 
 export type SessionPool = {
-  /** A session for one request. Throws 429 if none becomes free in time. `account`: whose project it is. */
-  acquire(project: string, open: () => Promise<Session>, account?: string): Promise<Session>;
+  /** A session for one request. Throws 429 if none becomes free in time. `account`: whose share it uses. Null: the service. */
+  acquire(project: string, open: () => Promise<Session>, account?: string | null): Promise<Session>;
   /** An open idle session, or null. */
   takeIdle(project: string, isFit?: (session: Session) => boolean): Session | null;
   /** Whether other projects wait for a session. */
@@ -40,13 +40,11 @@ type Waiter = {
   resolve: (session: Session | Promise<Session>) => void;
   reject: (error: Error) => void;
 };
-/** `waiters`: in order of arrival. */
-type AccountPool = {
-  used: number;
-  usedAt: number;
-  waiters: Waiter[] /** Its last turn in the queue. */;
-  turn: number;
-};
+/**
+ * `waiters`: in order of arrival. `turn`: its last one in the queue. Not AccountTurns: every statement counts here, so that counts
+ * are fields instead of look-ups by name, and only turns of those who waited matter.
+ */
+type AccountPool = { used: number; usedAt: number; waiters: Waiter[]; turn: number };
 type ProjectPool = { idle: Session[]; open: number; usedAt: number; account: AccountPool };
 const isAny = () => true;
 /** So long after its last request, an account no longer counts as one that may want a session. */
@@ -72,6 +70,19 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     if (found) return found;
     const account = { used: 0, usedAt: performance.now(), waiters: [], turn: 0 };
     accounts.set(name, account);
+    return account;
+  };
+
+  /** The service may have opened the project's first sessions: they count as the account's once it sends a request. */
+  const accountFor = (project: string, name: string | null): AccountPool => {
+    const pool = pools.get(project);
+    if (!pool || name === null) return pool?.account ?? accountOf(name ?? ownWork);
+    const account = accountOf(name);
+    if (pool.account === account) return account;
+    const inUse = pool.open - pool.idle.length;
+    pool.account.used -= inUse;
+    account.used += inUse;
+    pool.account = account;
     return account;
   };
 
@@ -127,7 +138,7 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
     const pool = pools.get(project) ?? { idle: [], open: 0, usedAt: 0, account };
     pools.set(project, pool);
     pool.open++;
-    account.used++;
+    pool.account.used++;
     open++;
     used++;
   };
@@ -159,23 +170,20 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       if (idle) resolve(idle);
       else {
         reserve(project, account);
-        resolve(openNow(project, account, openSession));
+        resolve(openNow(project, openSession));
       }
       return true;
     }
     return false;
   };
 
-  const openNow = async (
-    project: string,
-    account: AccountPool,
-    openSession: () => Promise<Session>,
-  ): Promise<Session> => {
+  const openNow = async (project: string, openSession: () => Promise<Session>): Promise<Session> => {
     try {
       return await openSession();
     } catch (error) {
       used--;
-      account.used--;
+      const account = pools.get(project)?.account;
+      if (account) account.used--;
       noteClosed(project);
       serveWaiters();
       throw error;
@@ -256,14 +264,14 @@ export function createSessionPool(limits: PoolLimits): SessionPool {
       for (const { waiters } of queued) if (waiters.some((waiter) => waiter.project !== project)) return true;
       return false;
     },
-    acquire: async (project, openSession, name = ownWork) => {
+    acquire: async (project, openSession, name = null) => {
       if (ended) throw errors.unavailable('stopping');
-      const account = pools.get(project)?.account ?? accountOf(name);
+      const account = accountFor(project, name);
       const idle = takeIdle(project);
       if (idle) return idle;
       if (!mayOpen(project, account)) return wait(project, account, openSession);
       reserve(project, account);
-      return openNow(project, account, openSession);
+      return openNow(project, openSession);
     },
     release: (project, session, reusable) => {
       const pool = pools.get(project);

@@ -250,5 +250,5 @@ async function findLogin(control: Control, server: Server, id: string) {
   const [row] = await control.query<{ passwordVersion: number }>(
     sql`select password_version as "passwordVersion" from projects where id = ${id} and deleted_at is null`,
   );
-  return row ? { id, serverId: server.id, passwordVersion: row.passwordVersion } : null;
+  return row && { id, serverId: server.id, passwordVersion: row.passwordVersion, accountId: null };
 }

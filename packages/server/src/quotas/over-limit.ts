@@ -1,12 +1,13 @@
 // Reclaims space in projects that are over their limit although no statement runs in them: a killed process never reclaimed
 // what its statement had written, and VACUUM adds maps to tables. Part of the background work, after sizes are measured.
 import type { Control } from '../control/control.ts';
+import type { ProjectLogin } from '../engine/provision.ts';
 import type { Server } from '../engine/servers.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Reclaim } from './reclaim.ts';
 
 type Deps = { control: Control; server: Server; reclaim: Reclaim; now: () => number };
-type Project = { id: string; serverId: number; passwordVersion: number };
+type Project = Omit<ProjectLogin, 'accountId'>;
 
 export type OverLimit = { reclaim(): Promise<void> };
 
@@ -36,7 +37,7 @@ export function openOverLimit({ control, server, reclaim, now }: Deps): OverLimi
       for (const project of due.slice(0, atOnce)) {
         const attempts = (found.get(project.id)?.attempts ?? 0) + 1;
         found.set(project.id, { looks: 0, attempts, triedAt: now() });
-        void reclaim.run(project);
+        void reclaim.run({ ...project, accountId: null });
       }
     },
   };

@@ -61,7 +61,7 @@ export function openReclaim({ servers, headroom, terminations, onError }: Option
     running.get(project.id)?.now ?? start(project, attempt);
   return {
     run: ({ id, serverId, passwordVersion }) => {
-      const project = { id, serverId, passwordVersion };
+      const project = { id, serverId, passwordVersion, accountId: null };
       const turn = running.get(id);
       if (!turn) return start(project);
       // The current run may already be past the table that this call is about.

@@ -102,7 +102,10 @@ const attempts = 3;
 const timeoutMs = 25_000;
 
 async function lookInside(server: Server, id: string, tables: readonly string[] | null): Promise<Look> {
-  const login: ProjectLogin = { id, serverId: server.id, passwordVersion: 1, loginAs: 'auth' };
+  const login: ProjectLogin = {
+    ...{ id, serverId: server.id, passwordVersion: 1, accountId: null },
+    loginAs: 'auth',
+  };
   for (let attempt = 1; ; attempt++) {
     // Names are resolved in PostgreSQL's own schema only.
     const database = openDatabase(loginOf(server, login), { max: 1, searchPath: 'pg_catalog,pg_temp' });

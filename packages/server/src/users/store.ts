@@ -12,7 +12,7 @@ import { withSession } from '../query/sessions/exclusive.ts';
 import type { AuthContext } from './deps.ts';
 
 /** Where the users of a project are. */
-export type Place = Pick<AuthContext, 'projectId' | 'serverId'> & Partial<Pick<AuthContext, 'accountId'>>;
+export type Place = Pick<AuthContext, 'projectId' | 'serverId' | 'accountId'>;
 
 export type UserStore = {
   /** Returns the statement's value, or null. `lock` runs before it, in the same transaction. */
@@ -114,10 +114,7 @@ export function openUserStore(query: QueryDeps): UserStore {
 const wholeLimit = { comparesOwn: false, isCapped: false, extra: 0, left: 0 };
 
 function loginOf({ projectId, serverId, accountId }: Place): ProjectLogin {
-  return {
-    ...{ id: projectId, serverId, passwordVersion: 1, loginAs: 'auth' },
-    ...(accountId !== undefined && { accountId }),
-  };
+  return { id: projectId, serverId, passwordVersion: 1, accountId, loginAs: 'auth' };
 }
 
 export function projectLogin(context: AuthContext): ProjectLogin {

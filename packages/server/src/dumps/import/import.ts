@@ -181,7 +181,7 @@ export function openImports(deps: Deps, { folder, allowPrivateHosts, limits = {}
       try {
         const report = await restoreDump({
           ...{ server, signal, file: spool.file(), limits: { statementMs }, progress: run.progress },
-          project: { id: project.id, serverId, passwordVersion: 1 },
+          project: { id: project.id, serverId, passwordVersion: 1, accountId: null },
           maxUnpackedBytes,
         });
         const { size } = await headroom.look(project.id);

@@ -9,7 +9,7 @@ import type { Statement, Verdict } from './statement.ts';
 import { StatementCache } from './statement-cache.ts';
 
 /** Whose project it is decides whose turn it is. */
-type ParsedFor = Readonly<{ id: string; accountId?: string }>;
+type ParsedFor = Readonly<{ id: string; accountId?: string | null }>;
 
 export type Parser = {
   /** The cached statement, if the text was parsed before. */
@@ -69,7 +69,7 @@ export function startParser(): Parser {
     }
     const queue = text.length <= shortText ? short : text.length <= mediumText ? medium : large;
     try {
-      return await queue.add(projectId, text, accountId);
+      return await queue.add(projectId, text, accountId ?? projectId);
     } finally {
       waiting.take(projectId, -size);
     }
