@@ -33,3 +33,48 @@ export class AccountTurns {
     return more < 0 || (more === 0 && (this.turns.get(one) ?? 0) < (this.turns.get(other) ?? 0));
   }
 }
+
+/** What waits, by account and project: finding the next one takes a look at each account, however many projects wait. */
+export class AccountQueues<T> {
+  /** The projects of an account are in the order of their turns. */
+  private readonly accounts = new Map<string, Map<string, T[]>>();
+
+  get(account: string, project: string): T[] | undefined {
+    return this.accounts.get(account)?.get(project);
+  }
+
+  /** A project that is new here comes after the others of its account. */
+  set(account: string, project: string, queue: T[]): void {
+    const projects = this.accounts.get(account) ?? new Map<string, T[]>();
+    this.accounts.set(account, projects);
+    projects.set(project, queue);
+  }
+
+  delete(account: string, project: string): void {
+    const projects = this.accounts.get(account);
+    projects?.delete(project);
+    if (projects?.size === 0) this.accounts.delete(account);
+  }
+
+  /** The first project of the account whose turn it is. */
+  next(turns: AccountTurns): { account: string; project: string; queue: T[] } | undefined {
+    let best: { account: string; project: string; queue: T[] } | undefined;
+    for (const [account, projects] of this.accounts) {
+      if (best && !turns.isBefore(account, best.account)) continue;
+      for (const [project, queue] of projects) {
+        if (queue.length === 0) continue;
+        best = { account, project, queue };
+        break;
+      }
+    }
+    return best;
+  }
+
+  /** How many wait. */
+  count(): number {
+    let count = 0;
+    for (const projects of this.accounts.values())
+      for (const queue of projects.values()) count += queue.length;
+    return count;
+  }
+}

@@ -240,7 +240,7 @@ describe('places in the hashing queue', () => {
     const all = [...ask('a', 4), ...ask('b', 2), ...ask('c', 1)];
     hashing.goOn();
     await Promise.all(all);
-    expect(order).toEqual(['a0', 'a1', 'b0', 'c0', 'a2', 'b1', 'a3']);
+    expect(order).toEqual(['a0', 'b0', 'c0', 'a1', 'b1', 'a2', 'a3']);
   });
 
   it('of the project with the most are dropped, newest first, to admit another project', async () => {

@@ -6,7 +6,7 @@
 // passwords.ts stores them with each hash; a hash with fewer is replaced at the next sign-in (sign-in.ts).
 import { randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { AccountTurns } from '../account-turns.ts';
+import { AccountQueues, AccountTurns } from '../account-turns.ts';
 import { errors } from '../errors.ts';
 import { keepHashChild } from './hash-child.ts';
 import type { HashWork } from './hash-process.ts';
@@ -71,31 +71,19 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
   const child = keepHashChild({ slots, onError });
   /** In order of arrival. */
   const reservations = new Set<Entry>();
-  /** Waiting entries by project; the project whose turn is next comes first (round robin). */
-  const turns = new Map<string, Entry[]>();
+  /** Those that wait for a slot. */
+  const waiting = new AccountQueues<Entry>();
   let running = 0;
   const accounts = new AccountTurns();
   let isStopped = false;
 
-  /** The next project of the account whose turn it is. */
-  const nextQueue = (): Entry[] | null => {
-    let [best, account]: [Entry[] | null, string] = [null, ''];
-    for (const queue of turns.values()) {
-      const { accountId = '' } = queue[0] ?? {};
-      if (best && !accounts.isBefore(accountId, account)) continue;
-      [best, account] = [queue, accountId];
-    }
-    return best;
-  };
-
   const begin = () => {
     while (running < slots) {
-      const queue = nextQueue();
-      const entry = queue?.shift();
-      if (!queue || !entry?.waiting) return;
-      const { projectId } = entry;
-      turns.delete(projectId);
-      if (queue.length > 0) turns.set(projectId, queue);
+      const found = waiting.next(accounts);
+      const entry = found?.queue.shift();
+      if (!found || !entry?.waiting) return;
+      waiting.delete(found.account, found.project);
+      if (found.queue.length > 0) waiting.set(found.account, found.project, found.queue);
       const { work, resolve, timer } = entry.waiting;
       clearTimeout(timer);
       entry.waiting = null;
@@ -128,9 +116,9 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
       const late = 'Too many sign-ups and sign-ins are ahead of this one.';
       const timer = setTimeout(() => leave(entry, busy(late)), waitMs);
       entry.waiting = { work, resolve, reject, timer };
-      const queue = turns.get(entry.projectId);
+      const queue = waiting.get(entry.accountId, entry.projectId);
       if (queue) queue.push(entry);
-      else turns.set(entry.projectId, [entry]);
+      else waiting.set(entry.accountId, entry.projectId, [entry]);
       begin();
     });
   };
@@ -138,12 +126,13 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
   /** Stops waiting for a slot. */
   const leave = (entry: Entry, reason: Error) => {
     if (!entry.waiting) return;
+    const { accountId, projectId } = entry;
     const { reject, timer } = entry.waiting;
     clearTimeout(timer);
     entry.waiting = null;
-    const others = (turns.get(entry.projectId) ?? []).filter((other) => other !== entry);
-    if (others.length > 0) turns.set(entry.projectId, others);
-    else turns.delete(entry.projectId);
+    const others = (waiting.get(accountId, projectId) ?? []).filter((other) => other !== entry);
+    if (others.length > 0) waiting.set(accountId, projectId, others);
+    else waiting.delete(accountId, projectId);
     reject(reason);
   };
 
@@ -227,11 +216,7 @@ export function openHashing({ iterations, slots = availableParallelism(), onErro
         },
       };
     },
-    counts: () => {
-      let waiting = 0;
-      for (const queue of turns.values()) waiting += queue.length;
-      return { running, waiting };
-    },
+    counts: () => ({ running, waiting: waiting.count() }),
     stop: async () => {
       isStopped = true;
       for (const entry of [...reservations]) leave(entry, errors.unavailable('stopping'));

@@ -48,6 +48,15 @@ describe('a fair queue', () => {
     }
   });
 
+  it('serves a newcomer next while thousands of projects of another account wait', async () => {
+    const { queue, begun, finish } = open(1);
+    for (let n = 0; n < 20_000; n++) void queue.add(`loud ${n}`, `loud ${n}`, 'loud');
+    void queue.add('quiet', 'quiet', 'quiet');
+    for (let n = 0; n < 1_000; n++) await finish(begun.at(-1) as string);
+    expect(begun.slice(0, 3)).toEqual(['loud 0', 'quiet', 'loud 1']);
+    expect(begun.at(-1)).toBe('loud 999');
+  });
+
   it('hands over no more at a time than it may', async () => {
     const { queue, begun, finish } = open(2);
     for (let n = 0; n < 5; n++) void queue.add('a', `${n}`);

@@ -1,11 +1,10 @@
 // Shares one worker among accounts and their projects. The account with the fewest jobs at the worker comes first, then the
 // one whose turn was longest ago; of its projects, each that waits is served once before any is served a second time.
 
-import { AccountTurns } from '../../account-turns.ts';
+import { AccountQueues, AccountTurns } from '../../account-turns.ts';
 
 type Waiting<Job, Result> = {
   job: Job;
-  account: string;
   resolve: (result: Result) => void;
   reject: (error: unknown) => void;
 };
@@ -14,10 +13,9 @@ export class FairQueue<Job, Result> {
   private readonly run: (job: Job) => Promise<Result>;
   private readonly maxRunning: number;
   private running = 0;
-  /** By project, in the order of turns. */
-  private readonly waiting = new Map<string, Waiting<Job, Result>[]>();
+  private readonly waiting = new AccountQueues<Waiting<Job, Result>>();
   /** Waiting jobs of projects with a running job. When it ends, their next turn comes after all waiting projects. */
-  private readonly served = new Map<string, Waiting<Job, Result>[]>();
+  private readonly served = new AccountQueues<Waiting<Job, Result>>();
 
   private readonly accounts = new AccountTurns();
 
@@ -30,10 +28,10 @@ export class FairQueue<Job, Result> {
   /** `account`: whose project it is. */
   add(project: string, job: Job, account = project): Promise<Result> {
     return new Promise((resolve, reject) => {
-      const waiting = { job, account, resolve, reject };
-      const list = this.waiting.get(project) ?? this.served.get(project);
-      if (list) list.push(waiting);
-      else this.waiting.set(project, [waiting]);
+      const waiting = { job, resolve, reject };
+      const queue = this.waiting.get(account, project) ?? this.served.get(account, project);
+      if (queue) queue.push(waiting);
+      else this.waiting.set(account, project, [waiting]);
       this.fill();
     });
   }
@@ -42,48 +40,35 @@ export class FairQueue<Job, Result> {
     while (this.running < this.maxRunning) {
       const turn = this.takeTurn();
       if (!turn) return;
-      const { project, next } = turn;
+      const { account, project, next } = turn;
       this.running++;
-      this.accounts.begin(next.account);
+      this.accounts.begin(account);
       this.run(next.job)
         .finally(() => {
           this.running--;
-          this.accounts.end(next.account);
-          this.endTurn(project);
+          this.accounts.end(account);
+          this.endTurn(account, project);
           this.fill();
         })
         .then(next.resolve, next.reject);
     }
   }
 
-  private takeTurn(): { project: string; next: Waiting<Job, Result> } | undefined {
+  private takeTurn(): { account: string; project: string; next: Waiting<Job, Result> } | undefined {
     // If no other project waits, a project may have several jobs at the worker.
-    for (const lists of [this.waiting, this.served]) {
-      const project = this.nextOf(lists);
-      const list = project === undefined ? undefined : lists.get(project);
-      const next = list?.shift();
-      if (project === undefined || !list || !next) continue;
-      this.waiting.delete(project);
-      this.served.set(project, list);
-      return { project, next };
-    }
-    return undefined;
+    const found = this.waiting.next(this.accounts) ?? this.served.next(this.accounts);
+    const next = found?.queue.shift();
+    if (!found || !next) return undefined;
+    const { account, project, queue } = found;
+    this.waiting.delete(account, project);
+    this.served.set(account, project, queue);
+    return { account, project, next };
   }
 
-  /** The first project, in the order of turns, of the account whose turn it is. */
-  private nextOf(lists: ReadonlyMap<string, Waiting<Job, Result>[]>): string | undefined {
-    let [best, account]: [string | undefined, string] = [undefined, ''];
-    for (const [project, [first]] of lists) {
-      if (!first || (best !== undefined && !this.accounts.isBefore(first.account, account))) continue;
-      [best, account] = [project, first.account];
-    }
-    return best;
-  }
-
-  private endTurn(project: string): void {
-    const list = this.served.get(project);
-    if (!list) return;
-    this.served.delete(project);
-    if (list.length > 0) this.waiting.set(project, list);
+  private endTurn(account: string, project: string): void {
+    const queue = this.served.get(account, project);
+    if (!queue) return;
+    this.served.delete(account, project);
+    if (queue.length > 0) this.waiting.set(account, project, queue);
   }
 }
