@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
  * entry applies.
  */
 const order = [
-  ['backup-url', 'check', 'database-url'],
+  ['backup-url', 'check', 'database-url', 'loopback'],
   ['errors', 'config', 'version', 'memory-budget', 'pause', 'later', 'account-turns'],
   ['log'],
   ['postgres'],
@@ -38,7 +38,8 @@ const order = [
   ['backups/storage'],
   ['backups'],
   ['backups/restore'],
-  ['people', 'accounts', 'rotation'],
+  ['people'],
+  ['accounts', 'rotation'],
   ['server-work'],
   ['background'],
   ['metrics'],

@@ -1,10 +1,12 @@
 // Reads the settings that @rowhouse/api/settings declares: pure, typed, frozen. Every problem is reported at once; no invalid
 // value silently becomes a default.
+
 import { isIP } from 'node:net';
 import path from 'node:path';
 import { requirementOf, type Setting, type SettingName, settings } from '@rowhouse/api/settings';
 import { type BackupLocation, type Credentials, parseBackupUrl } from './backup-url.ts';
 import { splitHosts } from './database-url.ts';
+import { isLoopback } from './loopback.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
 type Declared<Name extends SettingName> = (typeof settings)[Name];
@@ -58,10 +60,6 @@ export function consoleUrl({ host, consoleHosts }: Config, url: string): string 
 /** Whether other machines can reach the service without TLS. A proxy that is trusted has TLS of its own. */
 export function isOpenWithoutTls({ host, tlsCert, trustedProxies }: Config): boolean {
   return !isLoopback(host) && tlsCert === null && (trustedProxies ?? []).length === 0;
-}
-
-function isLoopback(host: string): boolean {
-  return /^(localhost|127\.[\d.]+|::1)$/.test(host);
 }
 
 /** With whom else people sign in to the console. null: nobody. */
@@ -336,8 +334,7 @@ function mailAddress(value: string): string | null {
 function issuer(value: string): string | null {
   const url = parseUrl(value);
   if (!url || url.username || url.password || url.search || url.hash) return null;
-  const isHere = /^(localhost|127\.[\d.]+|\[::1\])$/.test(url.hostname);
-  return url.protocol === 'https:' || (url.protocol === 'http:' && isHere) ? value : null;
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)) ? value : null;
 }
 
 function domains(value: string): readonly string[] | null {

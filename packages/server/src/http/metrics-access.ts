@@ -2,12 +2,10 @@
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../errors.ts';
 import type { KeyRing } from '../keys/verify.ts';
-import { isLoopback, plainAddress } from '../postgres-proxy/client-address.ts';
+import { isLoopback, plainAddress } from '../loopback.ts';
 import { requireAction } from './authorize.ts';
 import { identify } from './caller.ts';
-
-/** A proxy on this machine passes on requests of others, and adds one of these. */
-const passedOn = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via'];
+import { isForwarded } from './forwarded.ts';
 
 export function requireMetricsAccess(keyRing: KeyRing): (request: FastifyRequest) => Promise<void> {
   return async (request) => {
@@ -24,8 +22,7 @@ export function requireMetricsAccess(keyRing: KeyRing): (request: FastifyRequest
   };
 }
 
+/** A proxy on this machine passes on requests of others. */
 function isFromHere({ headers, socket }: FastifyRequest): boolean {
-  return (
-    isLoopback(plainAddress(socket.remoteAddress)) && passedOn.every((name) => headers[name] === undefined)
-  );
+  return isLoopback(plainAddress(socket.remoteAddress)) && !isForwarded(headers);
 }

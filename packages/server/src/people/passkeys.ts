@@ -6,6 +6,7 @@ import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simp
 import type { Control } from '../control/control.ts';
 import { isId, newId } from '../control/new-id.ts';
 import { errors } from '../errors.ts';
+import { isLoopback } from '../loopback.ts';
 import type { Queryable } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { challengeMinutes, isChallenge, newChallenge, useChallenge } from './challenges.ts';
@@ -31,7 +32,7 @@ const supportedAlgorithmIDs = [-7, -8, -257];
 export function relyingPartyOf(page: string | null): RelyingParty | null {
   if (page === null || !URL.canParse(page)) return null;
   const { protocol, hostname, port, origin } = new URL(page);
-  if (hostname === 'localhost' || /^(127\.[\d.]+|\[::1\])$/.test(hostname))
+  if (isLoopback(hostname))
     return { id: 'localhost', origin: `${protocol}//localhost${port === '' ? '' : `:${port}`}` };
   return isIP(hostname.replace(/^\[|\]$/g, '')) ? null : { id: hostname, origin };
 }

@@ -1,5 +1,6 @@
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { isLoopback, limitKey, plainAddress } from './client-address.ts';
+import { isLoopback, plainAddress } from '../loopback.ts';
+import { limitKey } from './client-address.ts';
 import { openCounter, openQueue, openRate } from './limits.ts';
 
 it('counts in total and for each address', () => {

@@ -16,6 +16,7 @@
 //
 // What this rests on: no statement writes faster than `rate` (0.7 MB a millisecond and core were measured, 1 is assumed);
 // a statement that was stopped ends within `reactionMs`. bench/quotas and limits*.test.ts hold both.
+
 import { availableParallelism } from 'node:os';
 import { LRUCache } from 'lru-cache';
 import type { Feed } from '../control/changes.ts';
@@ -23,6 +24,7 @@ import type { Control } from '../control/control.ts';
 import { databaseOf } from '../engine/provision.ts';
 import type { Servers } from '../engine/servers.ts';
 import { errors, type RowhouseError } from '../errors.ts';
+import { isLoopback } from '../loopback.ts';
 import type { Address } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 import { capOf, reserveOf, rewriting } from './reserve.ts';
@@ -365,7 +367,7 @@ export function openHeadroom(options: Options): Headroom {
 }
 
 function isHere({ host, socket }: Address): boolean {
-  return socket !== undefined || host === 'localhost' || host === '::1' || host.startsWith('127.');
+  return socket !== undefined || isLoopback(host);
 }
 
 /**

@@ -1,5 +1,6 @@
 // Sends messages with codes to users and people, by mail or webhook. The operator configures the destination for the whole
 // installation: a URL chosen by a project could reach into the operator's internal network (SSRF).
+
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
@@ -7,6 +8,7 @@ import https from 'node:https';
 import net from 'node:net';
 import { createTransport, type SMTPTransportOptions } from 'nodemailer';
 import { errors, RowhouseError } from '../errors.ts';
+import { isLoopback } from '../loopback.ts';
 import { type Message, mailOf } from './mail-texts.ts';
 
 export type { Message };
@@ -126,7 +128,7 @@ const plainAddress = /^[^\p{C}\p{Z}<>()[\]\\,;:"@]+@[^\p{C}\p{Z}<>()[\]\\,;:"@/?
 function mailServer({ protocol, hostname, port, username, password }: URL) {
   const host = hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1');
   const isSecure = protocol === 'smtps:';
-  const isHere = host === 'localhost' || host === '::1' || /^127\.[\d.]+$/.test(host);
+  const isHere = isLoopback(host);
   return {
     host,
     port: Number(port) || (isSecure ? 465 : 587),

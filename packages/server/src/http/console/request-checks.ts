@@ -1,12 +1,12 @@
 // Which requests count as those of the console's page. None of the checks relies on the session: they hold for signing in too.
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../../errors.ts';
+import { isLoopback } from '../../loopback.ts';
 
 /** The host by which the browser reached the service. */
 export type Reached = Readonly<{ host: string; isLoopback: boolean; port: string | null }>;
 
 const hostForm = /^(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::(\d{1,5}))?$/;
-const loopback = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
 
 /**
  * Against DNS rebinding: a page whose own name suddenly leads to this machine sends that name. X-Forwarded-Host does not
@@ -15,10 +15,10 @@ const loopback = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
 export function checkHost(header: string | undefined, allowed: readonly string[]): Reached {
   const host = (header ?? '').toLowerCase();
   const [, name = '', port = null] = hostForm.exec(host) ?? [];
-  const isLoopback = loopback.test(name);
-  if (name === '' || !(isLoopback || allowed.includes(name) || allowed.includes(host)))
+  const isHere = isLoopback(name);
+  if (name === '' || !(isHere || allowed.includes(name) || allowed.includes(host)))
     throw errors.consoleHostRefused(host);
-  return { host, isLoopback, port };
+  return { host, isLoopback: isHere, port };
 }
 
 const single = ['host', 'origin', 'sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-dest', 'content-type'];
