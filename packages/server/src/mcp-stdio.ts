@@ -2,7 +2,8 @@
 // ROWHOUSE_URL, ROWHOUSE_API_KEY and ROWHOUSE_MCP_READ_ONLY are in the environment.
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { apiPrefix } from '@rowhouse/api';
-import { type Answer, maxAnswerBytes, openMcpServer } from './mcp/server.ts';
+import { readAtMost } from './mcp/results.ts';
+import { type Answer, openMcpServer } from './mcp/server.ts';
 import type { ApiRequest } from './mcp/tools.ts';
 import { version } from './version.ts';
 
@@ -33,15 +34,9 @@ async function callApi({ method, path, body }: ApiRequest): Promise<Answer> {
 async function read({ status, headers, body }: Response): Promise<Answer> {
   if (!headers.get('content-type')?.includes('json'))
     return failure('not_rowhouse', `The server at ${base} is not Rowhouse (HTTP ${status}).`, changeUrl);
-  const pieces: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const piece of body ?? []) {
-    bytes += piece.length;
-    // Leaving the loop closes the connection, and the service cancels the statement.
-    if (bytes > maxAnswerBytes) return null;
-    pieces.push(piece);
-  }
-  return { status, text: Buffer.concat(pieces).toString() };
+  // Of a response that is too large, the connection is closed, and the service cancels the statement.
+  const text = body ? await readAtMost(body) : '';
+  return text === null ? null : { status, text };
 }
 
 const changeUrl = 'Set ROWHOUSE_URL to the address that `rowhouse start` printed.';

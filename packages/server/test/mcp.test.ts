@@ -391,6 +391,15 @@ describe('requests to /mcp', () => {
       Array.from({ length: 30 }, async () => (await post(call, headers)).text()),
     );
     expect(texts.filter((text) => text.includes('rate_limited')).length).toBeGreaterThan(0);
+    const search = {
+      ...list,
+      method: 'tools/call',
+      params: { name: 'search_docs', arguments: { query: 'keys' } },
+    };
+    const searched = await Promise.all(
+      Array.from({ length: 30 }, async () => (await post(search, headers)).status),
+    );
+    expect(searched.filter((status) => status === 429).length).toBeGreaterThan(10);
   });
 
   it('leave no key in the log', async () => {

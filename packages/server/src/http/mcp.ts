@@ -5,10 +5,13 @@ import { apiPrefix } from '@rowhouse/api';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { errors } from '../errors.ts';
+import { isLoopback, plainAddress } from '../loopback.ts';
+import { readAtMost } from '../mcp/results.ts';
 import type { Answer, CallApi } from '../mcp/server.ts';
-import type { ApiRequest } from '../mcp/tools.ts';
+import { type ApiRequest, toolNames } from '../mcp/tools.ts';
 import { identify } from './caller.ts';
 import type { Deps } from './deps.ts';
+import { isForwarded } from './forwarded.ts';
 import { defaultTimeoutMs } from './query.ts';
 
 type Options = Readonly<{
@@ -49,21 +52,22 @@ export function mcpRoute(app: FastifyInstance, deps: Deps, options: Options): vo
         throw errors.invalidRequest([{ path: '', problem: 'the body must be one JSON-RPC message' }]);
       if ((body as { method?: unknown }).method === 'subscriptions/listen')
         throw errors.invalidRequest([{ path: 'method', problem: 'subscriptions are not supported' }]);
+      // A request of a tool to the API counts against the rate of the account by itself.
+      if (request.caller && !callsApi(body)) deps.rates.require(request.caller);
       request.deadline.allow(answerWithinMs);
       opening ??= openMcp(deps.version);
       const serve = await opening;
-      let isCounted = false;
-      const call: CallApi = (asked) => {
-        isCounted = true;
-        return callApi(app, request, asked);
-      };
+      const call: CallApi = (asked) => callApi(app, request, asked);
       const answer = await serve(headersOf(headers), body, { call, isReadOnly: query.read_only === 'true' });
-      // A request to the API counts against the rate of the account itself. Other messages cost little.
-      if (request.caller && !isCounted) deps.rates.require(request.caller);
       for (const [name, value] of answer.headers) if (name !== 'content-length') reply.header(name, value);
       return reply.status(answer.status).send(Buffer.from(await answer.arrayBuffer()));
     },
   );
+}
+
+/** Whether the message makes a tool send a request to the API. Arguments that are not valid are refused without one, and cost little. */
+function callsApi(message: { method?: unknown; params?: { name?: unknown } }): boolean {
+  return message.method === 'tools/call' && toolNames.has(String(message.params?.name));
 }
 
 type Use = { call: CallApi; isReadOnly: boolean };
@@ -87,7 +91,7 @@ async function openMcp(version: string): Promise<Serve> {
  * Against pages in a browser of somebody who can reach the service. A browser names the page that sends a POST. Behind that, a
  * second check against DNS rebinding: who connects from this machine itself calls it by a name of this machine.
  */
-function checkSender({ headers, raw, socket }: FastifyRequest, { origins, hosts }: Options): void {
+function checkSender({ headers, socket }: FastifyRequest, { origins, hosts }: Options): void {
   const { origin, host = '' } = headers;
   const isListed = origin !== undefined && origins !== '*' && origins.includes(origin);
   if ((origin !== undefined || headers['sec-fetch-site'] !== undefined) && !isListed)
@@ -95,11 +99,9 @@ function checkSender({ headers, raw, socket }: FastifyRequest, { origins, hosts 
       'A page in a browser may not use MCP.',
       'Connect the agent itself, or add the origin of the page to ROWHOUSE_CORS_ORIGINS.',
     );
-  const isLocal = /^(::1|(::ffff:)?127\.)/.test(socket.remoteAddress ?? '');
-  const isForwarded = raw.headers['x-forwarded-for'] !== undefined || raw.headers.forwarded !== undefined;
-  if (!isLocal || isForwarded) return;
+  if (!isLoopback(plainAddress(socket.remoteAddress)) || isForwarded(headers)) return;
   const name = host.toLowerCase().replace(/:\d{1,5}$/, '');
-  if (!['localhost', '[::1]'].includes(name) && !/^127(\.\d{1,3}){3}$/.test(name) && !hosts.includes(name))
+  if (!isLoopback(name) && !hosts.includes(name))
     throw errors.forbidden(
       'MCP does not know this service by the host name of the request.',
       'Use the address that the service printed, or add the name to ROWHOUSE_CONSOLE_HOSTS.',
@@ -132,19 +134,11 @@ async function callApi(
     remoteAddress: ip,
     payloadAsStream: true,
   });
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  const { maxAnswerBytes } = await import('../mcp/server.ts');
-  for await (const piece of response.stream()) {
-    bytes += piece.length;
-    if (bytes > maxAnswerBytes) {
-      // As if the client had gone: the statement is canceled.
-      response.raw.res.destroy();
-      return null;
-    }
-    pieces.push(piece);
-  }
-  return { status: response.statusCode, text: Buffer.concat(pieces).toString() };
+  const text = await readAtMost(response.stream());
+  if (text !== null) return { status: response.statusCode, text };
+  // As if the client had gone: the statement is canceled.
+  response.raw.res.destroy();
+  return null;
 }
 
 function keyOf({ authorization, 'x-api-key': key }: IncomingHttpHeaders): Record<string, string> {

@@ -3,30 +3,88 @@ import { readFile } from 'node:fs/promises';
 
 export type Section = Readonly<{ page: string; heading: string; text: string }>;
 
-/** In a published package, and in a clone. */
-const places = ['../../data/llms-full.txt', '../../../../llms-full.txt'];
-const maxSections = 5;
+/** Where a word is: for each section, how often in its text, and whether in its heading. */
+type Places = Map<number, { times: number; isInHeading: boolean }>;
+type Index = Readonly<{
+  sections: readonly Section[];
+  lengths: readonly number[];
+  words: Map<string, Places>;
+}>;
 
-let loaded: Promise<readonly Section[]> | undefined;
+/** In a published package, and in a clone. */
+const files = ['../../data/llms-full.txt', '../../../../llms-full.txt'];
+const maxSections = 5;
+/** The rest of a query is ignored: a search holds up other requests. */
+const maxWords = 12;
+
+let loaded: Promise<Index> | undefined;
 
 /** The sections that fit best, best first. */
 export async function searchDocs(query: string): Promise<readonly Section[]> {
   loaded ??= load();
-  const words = wordsOf(query);
-  const scored = (await loaded).map((section) => ({ section, score: scoreOf(section, words) }));
-  return scored
+  return search(await loaded, query);
+}
+
+/** A word in the heading counts more than in the text, and a rare repetition hardly more than one occurrence. */
+export function search({ sections, lengths, words }: Index, query: string): readonly Section[] {
+  const wanted = [...new Set(wordsOf(query))].slice(0, maxWords);
+  // Of two sections with the same words, the shorter one is about them.
+  const scores = lengths.map((length) => -2 * wanted.length - Math.log2(1 + length) / 10);
+  for (const beginning of wanted) {
+    for (const [at, { times, isInHeading }] of placesOf(words, beginning))
+      scores[at] = (scores[at] ?? 0) + 2 + (isInHeading ? 4 : 0) + Math.log2(1 + times);
+  }
+  return sections
+    .map((section, at) => ({ section, score: scores[at] ?? 0 }))
     .filter(({ score }) => score > 0)
     .sort((a, b) => b.score - a.score)
     .slice(0, maxSections)
     .map(({ section }) => section);
 }
 
-async function load(): Promise<readonly Section[]> {
-  for (const place of places) {
-    const text = await readFile(new URL(place, import.meta.url), 'utf8').catch(() => null);
-    if (text !== null) return sectionsOf(text);
+/** Of all words that begin like this one. */
+function placesOf(words: Index['words'], beginning: string): Places {
+  const all: Places = new Map();
+  for (const [word, found] of words) {
+    if (!word.startsWith(beginning)) continue;
+    for (const [at, { times, isInHeading }] of found) {
+      const place = placeIn(all, at);
+      place.times += times;
+      place.isInHeading ||= isInHeading;
+    }
   }
-  return [];
+  return all;
+}
+
+async function load(): Promise<Index> {
+  for (const file of files) {
+    const text = await readFile(new URL(file, import.meta.url), 'utf8').catch(() => null);
+    if (text !== null) return indexOf(sectionsOf(text));
+  }
+  return indexOf([]);
+}
+
+/** Once: reading the words of all pages takes longer than a search. */
+export function indexOf(sections: readonly Section[]): Index {
+  const words: Index['words'] = new Map();
+  const placeOf = (word: string, at: number) => {
+    const found = words.get(word) ?? new Map();
+    words.set(word, found);
+    return placeIn(found, at);
+  };
+  const lengths = sections.map(({ page, heading, text }, at) => {
+    const inText = wordsOf(text);
+    for (const word of inText) placeOf(word, at).times++;
+    for (const word of wordsOf(`${page} ${heading}`)) placeOf(word, at).isInHeading = true;
+    return inText.length;
+  });
+  return { sections, lengths, words };
+}
+
+function placeIn(found: Places, at: number): { times: number; isInHeading: boolean } {
+  const place = found.get(at) ?? { times: 0, isInHeading: false };
+  found.set(at, place);
+  return place;
 }
 
 /** Pages begin with a line "<!-- docs/query.md -->", sections with a heading. A # inside of an example is none. */
@@ -45,19 +103,6 @@ export function sectionsOf(text: string): Section[] {
     } else sections.at(-1)?.lines.push(line);
   }
   return sections.map(({ lines, ...named }) => ({ ...named, text: lines.join('\n').trim() }));
-}
-
-/** A word in the heading counts more than in the text, and a rare repetition hardly more than one occurrence. */
-function scoreOf({ page, heading, text }: Section, words: readonly string[]): number {
-  const [inHeading, inText] = [wordsOf(`${page} ${heading}`), wordsOf(text)];
-  let score = 0;
-  for (const word of words) {
-    const times = inText.filter((other) => other.startsWith(word)).length;
-    score += (inHeading.some((other) => other.startsWith(word)) ? 4 : 0) + Math.log2(1 + times);
-    if (times === 0 && !inHeading.some((other) => other.startsWith(word))) score -= 2;
-  }
-  // Of two sections with the same words, the shorter one is about them.
-  return score - Math.log2(1 + inText.length) / 10;
 }
 
 function wordsOf(text: string): string[] {
